@@ -38,7 +38,10 @@ export const CHANGE = PLACE.extend({
   after: usd.nullable().meta({ description: 'null: the list states none' }),
   factor: z.number().optional().meta({ description: 'What is charged then over what is charged now; absent where it costs nothing now' }),
   held: z.boolean().meta({ description: 'It needs somebody’s yes: it would fall to zero, or change more than tenfold' }),
-  name: z.string().optional().meta({ description: 'Where another model answers to a name from then on: that name' }),
+  name: z
+    .string()
+    .optional()
+    .meta({ description: 'Where another entry would price a name from then on: that name, the first that shows it' }),
 });
 
 export type ShownChange = Shown<z.output<typeof CHANGE>>;

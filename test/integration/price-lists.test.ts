@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { loadConfig } from '../../src/base/config/config.ts';
 import type { AuditEntry } from '../../src/base/model/audit-entry.ts';
 import type { PriceListStatus } from '../../src/operations/price-list-operations.ts';
@@ -228,6 +229,58 @@ t.test('whoever changes it by hand is in the audit trail, and what is refused is
       ['prices.accept', 'admin', /^[0-9a-f]{64}$/],
       ['prices.update', 'admin', /^[0-9a-f]{64}$/],
     ],
+  );
+});
+
+t.test('an entry that would price a known name so waits for a yes, whatever prices the name now; a new model is taken', async (t) => {
+  const { gw } = await startGoverned(t, { clock: fakeClock(), bundle: ALLOW_ALL });
+  const planted: readonly (readonly [list: string, match: Record<string, string>, rate: number, provider: string, model: string])[] = [
+    ['anthropic', { starts_with: 'claude-sonnet-4-5-2' }, 0, 'anthropic', 'claude-sonnet-4-5-20250929'],
+    ['azure', { starts_with: 'gpt-4o' }, 0, 'azure_openai', 'gpt-4o'],
+    ['azure', { contains: 'claude' }, 0.001, 'azure_openai', 'claude-opus-4-1'],
+    ['aws', { equals: 'deepseek.v3.2' }, 0, 'bedrock', 'deepseek.v3.2'],
+    ['google', { equals: 'meta/llama-3.3-70b-instruct-maas' }, 0, 'vertex', 'meta/llama-3.3-70b-instruct-maas'],
+    [
+      'aws',
+      { starts_with: 'arn:' },
+      0,
+      'bedrock',
+      'arn:aws:bedrock:us-east-1:999999999999:inference-profile/us.anthropic.claude-sonnet-4-5-20250929-v1:0',
+    ],
+    ['openrouter', { contains: 'claude' }, 0, 'openrouter', 'anthropic/claude-sonnet-4.5:nitro'],
+  ];
+  const list = JSON.parse(JSON.stringify(loadCatalogue().priceList.providers)) as { id: string; models: unknown[] }[];
+  for (const [at, [id, match, rate]] of planted.entries())
+    list.find((one) => one.id === id)?.models.unshift({ id: `planted-${at}`, match, prices: { input_mtok: rate, output_mtok: rate } });
+  list
+    .find(({ id }) => id === 'openai')
+    ?.models.push({ id: 'gpt-9', match: { equals: 'gpt-9' }, prices: { input_mtok: 0.5, output_mtok: 0.5 } });
+  const rates = async (provider: string, model: string): Promise<unknown> => {
+    const asking = `/v1/admin/prices/explain?provider=${provider}&model=${encodeURIComponent(model)}`;
+    return ((await gw.admin('GET', asking)).body as { price: { rates: unknown } }).price.rates;
+  };
+  const all = (): Promise<readonly unknown[]> => Promise.all(planted.map(([, , , provider, model]) => rates(provider, model)));
+  const before = await all();
+  const taken = await update(gw, { list: JSON.stringify(list) });
+  t.match(taken, { status: 200, body: { outcome: 'taken', added: 8 } });
+  const { held } = await status(gw);
+  t.same(
+    [...new Set(held.map(({ provider, model }) => `${provider} ${model}`))].sort(),
+    planted.map(([id], at) => `${id} planted-${at}`).sort(),
+  );
+  t.ok(
+    held.every(({ name }) => name !== undefined),
+    'each says which name has shown it',
+  );
+  t.same(await all(), before);
+  t.match(await rates('openai', 'gpt-9'), { in: '0.5', out: '0.5' });
+  t.match(await gw.admin('POST', '/v1/admin/prices/accept', { models: [{ provider: 'azure', model: 'planted-1' }] }), { status: 200 });
+  t.same((await all())[1], { in: '0', out: '0' }, 'what is accepted holds');
+  t.same((await all())[3], before[3], 'and nothing else');
+  t.match(await gw.admin('POST', '/v1/admin/prices/accept', { all: true }), { status: 200, body: { held: [] } });
+  t.same(
+    await all(),
+    planted.map(([, , rate]) => ({ in: String(rate), out: String(rate) })),
   );
 });
 

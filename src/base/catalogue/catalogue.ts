@@ -18,7 +18,7 @@ import type { PriceList } from './price-list/price-list.ts';
 import { loadPrices, type PriceTexts } from './prices/load-prices.ts';
 import { readOperatorRates } from './prices/operator-rates.ts';
 import type { PriceExplanation } from './prices/price-explanation.ts';
-import type { PriceTable } from './prices/price-table.ts';
+import type { PriceGrounds, PriceTable } from './prices/price-table.ts';
 import { readPlaceSets } from './read-call-places.ts';
 import { readDialects } from './read-dialects.ts';
 import { readProviders } from './read-providers.ts';
@@ -35,6 +35,8 @@ export interface ShippedCatalogue extends Catalogue {
   template(dialect: string): ConnectorTemplate | undefined;
   /** The price list in force. */
   readonly priceList: PriceList;
+  /** What prices names beside it: what another list is compared with. */
+  readonly priceGrounds: PriceGrounds;
   /** The same with another price list: everything else is shared, nothing is read again (decision 6.16). */
   withPriceList(list: PriceList): ShippedCatalogue;
   /** As `price`, of a provider that has no row, by the address of its API. */
@@ -232,6 +234,10 @@ class Snapshot implements ShippedCatalogue {
 
   get priceList(): PriceList {
     return this.#prices.list;
+  }
+
+  get priceGrounds(): PriceGrounds {
+    return this.#prices.grounds;
   }
 
   withPriceList(list: PriceList): ShippedCatalogue {

@@ -277,7 +277,8 @@ export class PriceLists {
     before?: readonly ListProvider[],
     accepted: readonly ListedModel[] | 'all' = [],
   ): Promise<JudgedList> {
-    const judged = await judgeInThread({ text, file: name, before, accepted }, this.#options);
+    const grounds = this.#options.catalogues.shipped().priceGrounds;
+    const judged = await judgeInThread({ text, file: name, before, grounds, accepted }, this.#options);
     const [first, ...others] = judged.problems;
     if (first === undefined) return judged;
     const more = others.length === 0 ? '' : ` (and ${others.length} more)`;

@@ -124,19 +124,3 @@ t.test('a price of another time is compared with that of the same time; where th
   );
   t.strictSame(pricesOf(withHeld(lists(model('m', { input_mtok: 10 })), hours, NOBODY), 'm'), { input_mtok: 10 }, 'nor is an hour free');
 });
-
-t.test('another model that takes a name at such a price does not get it', async (t) => {
-  const old = lists(
-    model('big', { input_mtok: 5 }, { or: [{ equals: 'big' }, { equals: 'big-2026' }] }),
-    model('small', { input_mtok: 1 }),
-  );
-  const next = lists(model('all', {}, { contains: 'big' }), ...(old[0]?.models ?? []));
-  t.strictSame(diffLists(old, next).changed.map(shown), [
-    ['big', 'name big', 'input_mtok', '5', undefined, 0, true],
-    ['big', 'name big-2026', 'input_mtok', '5', undefined, 0, true],
-  ]);
-  const held = withHeld(old, next, ({ name }) => name === 'big-2026');
-  t.strictSame(pricesOf(held, 'big'), { input_mtok: 5 });
-  t.strictSame(pricesOf(held, 'big-2026'), {}, 'accepted');
-  t.strictSame(pricesOf(held, 'big-new'), {}, 'a name that nobody knew');
-});

@@ -3,6 +3,7 @@ import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { MatchRule } from '../../../src/base/catalogue/price-list/list-shape.ts';
 import type { PriceExplanation } from '../../../src/base/catalogue/prices/price-explanation.ts';
+import { decoratedNames } from '../../../src/base/catalogue/prices/price-names.ts';
 import { namesOf } from '../../support/price-names.ts';
 import { fc } from '../../support/properties.ts';
 
@@ -258,4 +259,21 @@ t.test('hostile names cost no more than others, and none stays for ever', async 
   asks('openai', 'nobody-knows');
   fresh.price('openai', 'gpt-4o', AT);
   t.ok(calls().length > 0, 'after so many others it was forgotten');
+});
+
+t.test('names that are made up to compare lists by are decorated: each has the price of the name that it was made of', async (t) => {
+  const fallsBack = (list: string): readonly string[] => catalogue.priceList.fallbacksOf(list);
+  const { lanes } = catalogue.priceGrounds;
+  for (const [provider, name, least] of [
+    ['openai', 'gpt-4.1', 15],
+    ['bedrock', 'anthropic.claude-sonnet-4-5-20250929', 30],
+    ['vertex', 'gemini-2.5-pro', 15],
+    ['openrouter', 'anthropic/claude-sonnet-4.5', 20],
+    ['azure_openai', 'gpt-4.1', 15],
+  ] as const) {
+    const lane = lanes.find((one) => one.provider === provider);
+    const forms = lane === undefined ? [] : decoratedNames(lane, name, fallsBack, () => true);
+    t.ok(forms.length >= least, `${provider}: ${forms.length}`);
+    for (const form of forms) t.ok(explain(provider, form).from !== 'default' && form !== name, `${provider} ${form}`);
+  }
 });

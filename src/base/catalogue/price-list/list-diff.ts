@@ -1,9 +1,10 @@
 /*
  * What a newer price list changes, and how much of that may hold before a person has looked at it (decision 6.16): a rate that would fall to zero, or change more than tenfold, keeps
- * its old value.
+ * its old value. Here a model is compared with itself; `held-names.ts` looks at which names come to which model.
  */
 import { significant } from '../../lib/numbers.ts';
 import { type PartRate, RATE_KINDS } from '../../model/rate-kinds.ts';
+import type { Rates } from '../types.ts';
 import { LIST_KEYS } from './list-keys.ts';
 import { Periods } from './list-periods.ts';
 import { decimalText } from './list-rates.ts';
@@ -14,11 +15,10 @@ import {
   type KeyedPrices,
   type ListModel,
   type ListProvider,
-  type MatchRule,
   type PriceConstraint,
+  type Priced,
   type TieredPrice,
 } from './list-shape.ts';
-import { ModelMatcher } from './match-names.ts';
 
 /** The most that a rate may change by itself. */
 const TENFOLD = 10;
@@ -48,7 +48,7 @@ export interface RateChange extends ListedModel {
   readonly factor: number | undefined;
   /** It needs somebody's yes. */
   readonly held: boolean;
-  /** Set where the change is that another model now answers to a name: that name. */
+  /** Set where the change is that another entry prices a name: that name, the first of those that show it. The model is then the one that would price it. */
   readonly name: string | undefined;
 }
 
@@ -58,19 +58,17 @@ export interface ListDiff {
   readonly changed: readonly RateChange[];
 }
 
-/** What a newer list says that the old one does not. Models are the same by provider and id. Pure; both lists hold no mistake. */
+/** What a newer list says of its models that the old one does not. Models are the same by provider and id. Pure; both lists hold no mistake. */
 export function diffLists(old: readonly ListProvider[], newer: readonly ListProvider[]): ListDiff {
   const changed: RateChange[] = [];
   for (const { provider, before, after } of inBoth(old, newer)) {
-    for (const [model, next] of modelsInBoth(before, after)) changed.push(...changesOf(provider, model, next));
-    changed.push(...takenNames(provider, before, after).flatMap(({ changes }) => changes));
+    for (const [model, next] of modelsInBoth(before, after)) changed.push(...rateChanges({ provider, model: model.id }, model, next));
   }
   return { added: missingFrom(newer, old), removed: missingFrom(old, newer), changed };
 }
 
 /**
- * The newer list with the old value of every rate that is held. Where the times at which a model's prices hold are others, all of its prices stay the old ones; a name that another
- * model takes at such a price stays that of the old one.
+ * The newer list with the old value of every rate that is held. Where the times at which a model's prices hold are others, all of its prices stay the old ones.
  * @param accepted whether somebody has said yes to a change that is held
  */
 export function withHeld(
@@ -86,11 +84,10 @@ export function withHeld(
     const byId = new Map(before.models.map((model) => [model.id, model]));
     const models = after.models.map((next) => {
       const model = byId.get(next.id);
-      return model === undefined ? next : heldModel(model, next, changesOf(after.id, model, next).filter(isHeld));
+      if (model === undefined) return next;
+      return heldModel(model, next, rateChanges({ provider: after.id, model: model.id }, model, next).filter(isHeld));
     });
-    const pinned = takenNames(after.id, before, after).filter(({ changes }) => changes.some(isHeld));
-    const kept = pinned.map(({ name, model }): ListModel => ({ id: model.id, match: { equals: name }, prices: model.prices }));
-    return { ...after, models: [...kept, ...models] };
+    return { ...after, models };
   });
 }
 
@@ -117,8 +114,11 @@ function missingFrom(lists: readonly ListProvider[], others: readonly ListProvid
   );
 }
 
-/** Every moment at which one of the two has another price is looked at. */
-function changesOf(provider: string, old: ListModel, next: ListModel, name?: string): readonly RateChange[] {
+/**
+ * What changes where one model's prices take the place of another's. Every moment at which one of the two has another price is looked at.
+ * @param place what the changes are told of
+ */
+export function rateChanges(place: ListedModel & { readonly name?: string }, old: Priced, next: Priced): readonly RateChange[] {
   const [before, after] = [conditionalPrices(old), conditionalPrices(next)];
   const [oldTimes, newTimes] = [new Periods(before), new Periods(after)];
   const moments = [...before.map((_, i) => oldTimes.momentOf(i)), ...after.map((_, i) => newTimes.momentOf(i))];
@@ -126,8 +126,8 @@ function changesOf(provider: string, old: ListModel, next: ListModel, name?: str
   const changes = [...pairs.values()].flatMap((at) => {
     const [one, other] = [before[oldTimes.indexAt(at)], after[newTimes.indexAt(at)]];
     if (one === undefined || other === undefined) return [];
-    const place = { provider, model: old.id, period: other.constraint, name };
-    return changedKeys(one.prices, other.prices).map((change) => ({ ...place, ...change }));
+    const where = { ...place, name: place.name, period: other.constraint };
+    return changedKeys(one.prices, other.prices).map((change) => ({ ...where, ...change }));
   });
   // Two times of the old list may say the same of one of the newer list.
   return [...new Map(changes.map((change) => [JSON.stringify(change), change])).values()];
@@ -177,6 +177,11 @@ function atLength(price: number | TieredPrice, above: number | undefined): numbe
   return reached.reduce((best, tier) => (tier.start >= best.start ? tier : best), { start: -1, price: price.base }).price;
 }
 
+/** The rates of a row by the keys of the list. */
+export function keyedRates(rates: Rates): KeyedPrices {
+  return Object.fromEntries(RATE_NAMES.flatMap(([key, rate]) => (rates[rate] === undefined ? [] : [[key, Number(rates[rate])] as const])));
+}
+
 /** What is charged for what a key is for: tokens without a rate of their own have that of what they are a part of. */
 function charged(prices: KeyedPrices, key: string, above: number | undefined): number {
   const own = stated(prices, key, above);
@@ -211,32 +216,4 @@ function withKeysOf(old: KeyedPrices, next: KeyedPrices, keys: ReadonlySet<strin
   const kept = Object.entries(next).filter(([key]) => !keys.has(key));
   const restored = Object.entries(old).filter(([key]) => keys.has(key));
   return Object.fromEntries([...kept, ...restored]);
-}
-
-interface TakenName {
-  readonly name: string;
-  /** The model that had the name. */
-  readonly model: ListModel;
-  readonly changes: readonly RateChange[];
-}
-
-/** Names that the old list spells out and that another model has now, at a price that needs a yes: by a rule that is wider, or stands before. */
-function takenNames(provider: string, before: ListProvider, after: ListProvider): readonly TakenName[] {
-  const [oldNames, newNames] = [new ModelMatcher(before.models), new ModelMatcher(after.models)];
-  const names = new Set(before.models.flatMap(({ id, match }) => [id, ...spelt(match)]).map((name) => name.toLowerCase()));
-  return [...names].flatMap((name) => {
-    const [model, next] = [modelAt(before, oldNames.find(name)), modelAt(after, newNames.find(name))];
-    if (model === undefined || next === undefined || model.id === next.id) return [];
-    const changes = changesOf(provider, model, next, name).filter(({ held }) => held);
-    return changes.length === 0 ? [] : [{ name, model, changes }];
-  });
-}
-
-function modelAt({ models }: ListProvider, index: number | undefined): ListModel | undefined {
-  return index === undefined ? undefined : models[index];
-}
-
-function spelt(rule: MatchRule): readonly string[] {
-  if ('or' in rule) return rule.or.flatMap(spelt);
-  return 'equals' in rule ? [rule.equals] : [];
 }

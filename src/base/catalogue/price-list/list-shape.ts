@@ -39,6 +39,9 @@ export interface ListModel {
   readonly prices: KeyedPrices | readonly ConditionalPrices[];
 }
 
+/** The prices of a model, whatever its name is. */
+export type Priced = Pick<ListModel, 'prices'>;
+
 export interface ListProvider {
   readonly id: string;
   readonly name: string;
@@ -53,7 +56,7 @@ export interface ListProvider {
 }
 
 /** Every price of a model with what limits it, as a list in the package's order: of several that hold the last one does. */
-export function conditionalPrices({ prices }: ListModel): readonly ConditionalPrices[] {
+export function conditionalPrices({ prices }: Priced): readonly ConditionalPrices[] {
   return isSeveral(prices) ? prices : [{ prices }];
 }
 

@@ -36,6 +36,8 @@ interface NameRule {
   /** What it leaves is the same name, written differently. */
   readonly exact?: boolean;
   readonly apply: (name: string, where: Where) => readonly Left[];
+  /** How a name may look before it: for names to compare price lists by. */
+  readonly worn?: (name: string) => readonly string[];
 }
 
 interface Where extends Pick<Candidate, 'lists'> {
@@ -53,7 +55,27 @@ const DAY = '(?:20\\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\\d|3[01])|20\\d{2}-(?:0[
 const MONTH_DAY = '(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\\d|3[01])';
 const PREVIEW_DAY = '(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])';
 const MONTH_YEAR = '(?:0[1-9]|1[0-2])-20\\d{2}';
-const BEDROCK_AREA = '(?:us-gov|us|eu|apac|ap|jp|au|ca|sa|in|uk|me|af|il|mx|kr|sg|global)';
+const BEDROCK_AREAS = [
+  'us-gov',
+  'us',
+  'eu',
+  'apac',
+  'ap',
+  'jp',
+  'au',
+  'ca',
+  'sa',
+  'in',
+  'uk',
+  'me',
+  'af',
+  'il',
+  'mx',
+  'kr',
+  'sg',
+  'global',
+];
+const BEDROCK_AREA = `(?:${BEDROCK_AREAS.join('|')})`;
 const BEDROCK_PUBLISHER =
   '(?:ai21|amazon|anthropic|cohere|deepseek|google|luma|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|stability|twelvelabs|writer|zai)';
 
@@ -90,57 +112,80 @@ const PUBLISHERS: ReadonlyMap<string, string> = new Map(
   }),
 );
 
+const PUBLISHER_NAMES = [...PUBLISHERS.keys()];
+/** Of names that are made up to compare price lists by. */
+const REGIONS = ['us-east-1', 'us-west-2', 'eu-west-1', 'eu-central-1', 'ap-northeast-1'];
+const DAYS = ['2023', '2024', '2025', '2026', '2027'].flatMap((year) => [`${year}1120`, `${year}-11-20`]);
+
 /** In the order in which they are tried. */
 const RULES: readonly NameRule[] = [
-  { id: 'percent escapes', exact: true, apply: (name) => decoded(name) },
+  { id: 'percent escapes', exact: true, apply: (name) => decoded(name), worn: (name) => [encodeURIComponent(name).toLowerCase()] },
   rewrite('ARN of Bedrock', `^arn:aws(?:-[a-z-]+)?:bedrock:[a-z0-9-]*:\\d*:(?:inference-profile|foundation-model)/(.+)$`, ['$1'], {
     exact: true,
+    worn: [
+      ...REGIONS.map((region) => `arn:aws:bedrock:${region}:123456789012:inference-profile/*`),
+      'arn:aws:bedrock:us-east-1::foundation-model/*',
+      'arn:aws-us-gov:bedrock:us-gov-west-1::foundation-model/*',
+    ],
   }),
   { id: ':free of OpenRouter', apply: (name, where) => (isFree(name, where) ? [{ name, free: true }] : NOTHING) },
-  rewrite('way of OpenRouter', '^(.+):(?:nitro|floor|online|thinking|exacto|beta|batch)$', ['$1'], { list: 'openrouter' }),
-  rewrite('~ of OpenRouter', '^~(.+)$', ['$1'], { list: 'openrouter' }),
-  { id: 'supplier', exact: true, apply: supplied },
-  rewrite('fine-tuned model', '^ft:([^:]+):.*$', ['ft:$1', '$1']),
-  rewrite('fine-tuned model of Azure', '^(.+?)\\.ft-.+$', ['ft:$1', '$1']),
+  rewrite('way of OpenRouter', '^(.+):(?:nitro|floor|online|thinking|exacto|beta|batch)$', ['$1'], {
+    list: 'openrouter',
+    worn: ['*:nitro', '*:floor', '*:online', '*:thinking', '*:exacto', '*:beta', '*:batch'],
+  }),
+  rewrite('~ of OpenRouter', '^~(.+)$', ['$1'], { list: 'openrouter', worn: ['~*'] }),
+  { id: 'supplier', exact: true, apply: supplied, worn: (name) => [`${name}:fastest`, `${name}:cheapest`] },
+  rewrite('fine-tuned model', '^ft:([^:]+):.*$', ['ft:$1', '$1'], { worn: ['ft:*:acme::a1b2c3'] }),
+  rewrite('fine-tuned model of Azure', '^(.+?)\\.ft-.+$', ['ft:$1', '$1'], { worn: ['*.ft-a1b2c3'] }),
   rewrite('fine-tuned', '^ft:([^:]+)$', ['$1']),
-  rewrite('path of Google', '^(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models/([^/]+)$', ['$1/$2', '$2'], { exact: true }),
-  rewrite('collection of Google', '^models/(.+)$', ['$1'], { exact: true }),
-  { id: 'publisher', exact: true, apply: published },
-  rewrite('area of Bedrock', `^${BEDROCK_AREA}\\.(${BEDROCK_PUBLISHER}\\..+)$`, ['$1']),
+  rewrite('path of Google', '^(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models/([^/]+)$', ['$1/$2', '$2'], {
+    exact: true,
+    worn: ['publishers/google/models/*', 'projects/acme/locations/us-central1/publishers/google/models/*'],
+  }),
+  rewrite('collection of Google', '^models/(.+)$', ['$1'], { exact: true, worn: ['models/*'] }),
+  { id: 'publisher', exact: true, apply: published, worn: (name) => PUBLISHER_NAMES.map((publisher) => `${publisher}/${name}`) },
+  rewrite('area of Bedrock', `^${BEDROCK_AREA}\\.(${BEDROCK_PUBLISHER}\\..+)$`, ['$1'], { worn: BEDROCK_AREAS.map((area) => `${area}.*`) }),
   {
     id: 'name of Bedrock',
     apply: (name, { lists }) => (lists === undefined && BEDROCK_NAME.test(name) ? [{ name, lists: ['aws'] }] : NOTHING),
   },
-  rewrite('version of Bedrock', `^(${BEDROCK_PUBLISHER}\\.[^:]+)-v\\d+:\\d+(?::\\d+k)?$`, ['$1'], { list: 'aws' }),
-  rewrite('@ before a date', `^(.+)@(${DAY})$`, ['$1-$2', '$1']),
-  rewrite('@ before a version', '^(.+)@(?:default|latest|\\d{3})$', ['$1']),
+  rewrite('version of Bedrock', `^(${BEDROCK_PUBLISHER}\\.[^:]+)-v\\d+:\\d+(?::\\d+k)?$`, ['$1'], {
+    list: 'aws',
+    worn: ['*-v1:0', '*-v2:0'],
+  }),
+  rewrite('@ before a date', `^(.+)@(${DAY})$`, ['$1-$2', '$1'], { worn: DAYS.map((day) => `*@${day}`) }),
+  rewrite('@ before a version', '^(.+)@(?:default|latest|\\d{3})$', ['$1'], { worn: ['*@default', '*@latest', '*@001'] }),
   // What Google's aliases stand for: the models with the rates that the list has for OpenRouter's `~google/gemini-pro-latest` and `~google/gemini-flash-latest`.
   rewrite('alias of Google', '^gemini-pro-latest$', ['gemini-3.1-pro-preview'], { list: 'google' }),
   rewrite('alias of Google', '^gemini-flash-latest$', ['gemini-3.5-flash'], { list: 'google' }),
-  rewrite('latest', '^(.+)[-:]latest$', ['$1']),
-  rewrite('preview', `^(.+)-(?:preview|exp)(?:-(?:${DAY}|${MONTH_DAY}|${PREVIEW_DAY}|${MONTH_YEAR}))?$`, ['$1']),
-  rewrite('date', `^(.+)-${DAY}$`, ['$1']),
-  rewrite('month and year', `^(.+)-${MONTH_YEAR}$`, ['$1']),
-  rewrite('month and day', `^(.+)-${MONTH_DAY}$`, ['$1']),
-  rewrite('managed by Vertex', '^(.+)-maas$', ['$1'], { list: 'google' }),
+  rewrite('latest', '^(.+)[-:]latest$', ['$1'], { worn: ['*-latest', '*:latest'] }),
+  rewrite('preview', `^(.+)-(?:preview|exp)(?:-(?:${DAY}|${MONTH_DAY}|${PREVIEW_DAY}|${MONTH_YEAR}))?$`, ['$1'], {
+    worn: ['*-preview', '*-exp', '*-preview-05-20'],
+  }),
+  rewrite('date', `^(.+)-${DAY}$`, ['$1'], { worn: DAYS.map((day) => `*-${day}`) }),
+  rewrite('month and year', `^(.+)-${MONTH_YEAR}$`, ['$1'], { worn: ['*-05-2026'] }),
+  rewrite('month and day', `^(.+)-${MONTH_DAY}$`, ['$1'], { worn: ['*-0528'] }),
+  rewrite('managed by Vertex', '^(.+)-maas$', ['$1'], { list: 'google', worn: ['*-maas'] }),
 ];
 
 const BEDROCK_NAME = new RegExp(`^(?:${BEDROCK_AREA}\\.)?${BEDROCK_PUBLISHER}\\.`);
 
 /**
  * @param from anchored, and quick on every name: what it repeats is a run of one kind of characters
- * @param options `list`: the rule holds where this list is looked in, and everywhere without one
+ * @param options `list`: the rule holds where this list is looked in, and everywhere without one; `worn`: names that it takes something off, with `*` for what is left
  */
 function rewrite(
   id: string,
   from: string,
   to: readonly string[],
-  { list, exact = false }: { readonly list?: string; readonly exact?: boolean } = {},
+  { list, exact = false, worn = [] }: { readonly list?: string; readonly exact?: boolean; readonly worn?: readonly string[] } = {},
 ): NameRule {
   const pattern = new RegExp(from);
+  const parts = worn.map((form) => form.split('*') as [string, string]);
   return {
     id,
     exact,
+    worn: (name) => parts.map(([front, back]) => front + name + back),
     apply: (name, { looksIn }) => {
       if ((list !== undefined && !looksIn(list)) || !pattern.test(name)) return NOTHING;
       return to.map((left) => ({ name: name.replace(pattern, left) }));
@@ -203,6 +248,24 @@ export function* candidatesOf(
       queue.push(left);
     }
   }
+}
+
+/**
+ * Names from which one rule takes something off and leaves this name: one for each form that a decoration has.
+ * @param isWanted which of them to look at
+ */
+export function decoratedNames(
+  { lists, suppliers }: PriceLane,
+  name: string,
+  fallsBack: (list: string) => readonly string[],
+  isWanted: (form: string) => boolean,
+): readonly string[] {
+  const where = { lists, suppliers, looksIn: (list: string) => looksIn(lists, list, fallsBack) };
+  return RULES.flatMap(({ apply, worn }) =>
+    (worn?.(name) ?? []).filter(
+      (form) => form !== name && form.length <= LONGEST_NAME && isWanted(form) && apply(form, where).some((left) => left.name === name),
+    ),
+  );
 }
 
 /** What each rule leaves of a candidate, one rule at a time. */

@@ -7,9 +7,9 @@ import type { PriceExplanation } from './price-explanation.ts';
 import { MAKERS_LANE, type PriceLane } from './price-lane.ts';
 import { type Complement, Completion, costsNothing, freeLink, listLink, type PriceLink, rowsLink } from './price-links.ts';
 import { type Candidate, candidatesOf, LONGEST_NAME } from './price-names.ts';
-import type { PriceTerms } from './price-terms.ts';
-import { ANY_PROVIDER, type RateList, type RatesRow } from './rate-list.ts';
-import type { MaxOutputs } from './shipped-rows.ts';
+import { PriceTerms } from './price-terms.ts';
+import { ANY_PROVIDER, type DatedRow, RateList, type RatesRow } from './rate-list.ts';
+import { MaxOutputs } from './shipped-rows.ts';
 
 /** Any unlisted model (specification, "Cost estimation"). */
 export const DEFAULT_PRICE: Price = Object.freeze({
@@ -34,6 +34,13 @@ export interface PriceSources {
   readonly outputs: MaxOutputs;
   readonly terms: PriceTerms;
   readonly lanes: readonly PriceLane[];
+}
+
+/** What prices names beside the list and the operator's file, as data. */
+export interface PriceGrounds {
+  readonly lanes: readonly PriceLane[];
+  readonly corrections: readonly DatedRow[];
+  readonly own: readonly DatedRow[];
 }
 
 /** Where the price of one name comes from: the first link that has one at the moment of a call. */
@@ -64,6 +71,17 @@ export class PriceTable {
     this.#sources = sources;
     this.#lanes = new Map(sources.lanes.map((lane) => [lane.provider, open(lane)]));
     this.#makers = open(MAKERS_LANE);
+  }
+
+  /** A table for comparing lists: without the operator's file, terms and maximum outputs. */
+  static of(list: PriceList, { lanes, corrections, own }: PriceGrounds): PriceTable {
+    const none = { overrides: new RateList(), outputs: new MaxOutputs(), terms: new PriceTerms() };
+    return new PriceTable({ ...none, list, lanes, corrections: RateList.of(corrections), own: RateList.of(own) });
+  }
+
+  get grounds(): PriceGrounds {
+    const { lanes, corrections, own } = this.#sources;
+    return { lanes, corrections: corrections.rows(), own: own.rows() };
   }
 
   get list(): PriceList {
@@ -100,6 +118,11 @@ export class PriceTable {
 
   explainAt(address: string, model: string, at: number): PriceExplanation {
     return this.#explainIn(this.#laneAt(address).lane, model, at);
+  }
+
+  /** Where a name's price comes from when all days have begun; undefined: nobody knows it. Nothing of it is kept. */
+  source(lane: PriceLane, model: string): PriceLink | undefined {
+    return this.#resolve(lane, nameOf(model)).links.find((link) => link.priceAt(Number.POSITIVE_INFINITY) !== undefined);
   }
 
   /** Whether a row or the list spells a name out, as every copy of the program knows it; neither patterns nor what the operator says count. */

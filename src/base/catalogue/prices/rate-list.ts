@@ -21,6 +21,13 @@ export interface RatesRow {
   readonly origin?: string;
 }
 
+/** A row as data. */
+export interface DatedRow<R extends RatesRow = RatesRow> {
+  readonly row: R;
+  /** Epoch milliseconds; minus infinity: always. */
+  readonly from: number;
+}
+
 interface Pattern<R extends RatesRow> {
   readonly provider: string;
   readonly before: string;
@@ -34,6 +41,19 @@ interface Pattern<R extends RatesRow> {
 export class RateList<R extends RatesRow = RatesRow> {
   readonly #byProvider = new Map<string, Map<string, DatedRates<R>>>();
   readonly #patterns = new Map<string, Pattern<R>>();
+
+  static of<R extends RatesRow>(rows: readonly DatedRow<R>[]): RateList<R> {
+    const list = new RateList<R>();
+    for (const { row, from } of rows) list.add(row, from);
+    return list;
+  }
+
+  /** All that was added. */
+  rows(): readonly DatedRow<R>[] {
+    const named = [...this.#byProvider.values()].flatMap((models) => [...models.values()]);
+    const patterns = [...this.#patterns.values()].flatMap(({ dated }) => dated ?? []);
+    return [...named, ...patterns].flatMap(rowsOf);
+  }
 
   /**
    * @param row its model in lower case; with one `*` it is a pattern
@@ -99,6 +119,10 @@ export class RateList<R extends RatesRow = RatesRow> {
       if (model.startsWith(before) && model.endsWith(after)) yield dated;
     }
   }
+}
+
+function rowsOf<R extends RatesRow>({ row, from, earlier }: DatedRates<R>): readonly DatedRow<R>[] {
+  return [{ row, from }, ...(earlier === undefined ? [] : rowsOf(earlier))];
 }
 
 /** The chain with the new rates at their place; undefined when it has some from that moment. */
