@@ -16,7 +16,7 @@ import {
   type ListModel,
   type ListProvider,
   type PriceConstraint,
-  type Priced,
+  type PricedEntry,
   type TieredPrice,
 } from './list-shape.ts';
 
@@ -118,7 +118,7 @@ function missingFrom(lists: readonly ListProvider[], others: readonly ListProvid
  * What changes where one model's prices take the place of another's. Every moment at which one of the two has another price is looked at.
  * @param place what the changes are told of
  */
-export function rateChanges(place: ListedModel & { readonly name?: string }, old: Priced, next: Priced): readonly RateChange[] {
+export function rateChanges(place: ListedModel & { readonly name?: string }, old: PricedEntry, next: PricedEntry): readonly RateChange[] {
   const [before, after] = [conditionalPrices(old), conditionalPrices(next)];
   const [oldTimes, newTimes] = [new Periods(before), new Periods(after)];
   const moments = [...before.map((_, i) => oldTimes.momentOf(i)), ...after.map((_, i) => newTimes.momentOf(i))];

@@ -40,7 +40,7 @@ export interface ListModel {
 }
 
 /** The prices of a model, whatever its name is. */
-export type Priced = Pick<ListModel, 'prices'>;
+export type PricedEntry = Pick<ListModel, 'prices'>;
 
 export interface ListProvider {
   readonly id: string;
@@ -56,7 +56,7 @@ export interface ListProvider {
 }
 
 /** Every price of a model with what limits it, as a list in the package's order: of several that hold the last one does. */
-export function conditionalPrices({ prices }: Priced): readonly ConditionalPrices[] {
+export function conditionalPrices({ prices }: PricedEntry): readonly ConditionalPrices[] {
   return isSeveral(prices) ? prices : [{ prices }];
 }
 

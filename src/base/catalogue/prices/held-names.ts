@@ -4,7 +4,7 @@
  */
 import { withIsoDates } from '../price-list/iso-dates.ts';
 import { keyedRates, type ListedModel, type RateChange, rateChanges } from '../price-list/list-diff.ts';
-import { conditionalPrices, isTiered, type ListModel, type ListProvider, type Priced } from '../price-list/list-shape.ts';
+import { conditionalPrices, isTiered, type ListModel, type ListProvider, type PricedEntry } from '../price-list/list-shape.ts';
 import { ModelMatcher } from '../price-list/match-names.ts';
 import { PriceList } from '../price-list/price-list.ts';
 import { type NameEffect, withoutEffects } from './held-entries.ts';
@@ -18,7 +18,7 @@ type Lists = readonly ListProvider[];
 
 /** Each holds back an entry that was held back by what the one before has shown. */
 const MOST_ROUNDS = 8;
-const DEFAULT_PRICED: Priced = { prices: keyedRates(DEFAULT_PRICE) };
+const DEFAULT_PRICED: PricedEntry = { prices: keyedRates(DEFAULT_PRICE) };
 
 /** The changes that need a yes, of each entry by the first name that shows them. Pure; both lists hold no mistake. */
 export function heldNames(before: Lists, after: Lists, grounds: PriceGrounds): readonly RateChange[] {
@@ -117,7 +117,7 @@ function effectOn(name: string, old: PriceLink | undefined, next: PriceLink | un
   return changes.length === 0 ? undefined : { old, next, changes };
 }
 
-function pricesOf(link: PriceLink): Priced {
+function pricesOf(link: PriceLink): PricedEntry {
   if (link.listed !== undefined) return link.listed.model;
   return { prices: keyedRates(link.priceAt(Number.POSITIVE_INFINITY) ?? DEFAULT_PRICE) };
 }
@@ -127,7 +127,7 @@ function pricedBy(link: PriceLink | undefined): unknown {
 }
 
 /** Whether it costs nothing at some time. */
-function isFree(model: Priced): boolean {
+function isFree(model: PricedEntry): boolean {
   return conditionalPrices(model).some(({ prices }) =>
     Object.values(prices).every((price) => (isTiered(price) ? price.base === 0 : price === 0)),
   );
