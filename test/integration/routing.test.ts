@@ -170,7 +170,7 @@ t.test('a POST that nobody describes is an AI call, whatever its caller says it 
   const { body } = await execute({}, post);
   t.match(await gw.record(String(body['record_id'])), {
     action_type: 'ai.infer',
-    metering: { rate_source: 'default', usage_reported: false },
+    metering: { rate_source: 'default', usage_reported: true, tokens_in: 11, tokens_out: 7 },
   });
   const moderated = await execute({}, { ...post, type: 'ai.moderate' });
   t.match(await gw.record(String(moderated.body['record_id'])), { action_type: 'ai.infer' });
