@@ -86,7 +86,9 @@ function unitsOf(list: string, model: string, prices: KeyedPrices): ListedRates[
     const least = leastOf(list, model, kind.unit);
     units[kind.unit] = { usd: decimalText(dearestTier(price)), per: kind.per, ...(least === undefined ? {} : { least }) };
   }
-  for (const row of UNITS_OF_ALL) if (row.list === list && model.startsWith(row.models)) units[row.unit] ??= row.rate;
+  // What only embeds, moderates or speaks searches nothing.
+  const writes = prices['output_mtok'] !== undefined;
+  for (const row of writes ? UNITS_OF_ALL : []) if (row.list === list && model.startsWith(row.models)) units[row.unit] ??= row.rate;
   // Pages with annotations are pages, where they have no price of their own.
   if (units.pages !== undefined && units.annotated_pages === undefined) units.annotated_pages = units.pages;
   return Object.keys(units).length === 0 ? undefined : units;
