@@ -90,7 +90,8 @@ function answerWhole(response: ServerResponse, { fate, tokensIn, tokensOut }: Ch
 async function answerStream(response: ServerResponse, { fate, tokensIn, tokensOut, events }: Charge): Promise<void> {
   response.writeHead(200, { 'Content-Type': 'text/event-stream' });
   for (let at = 0; at < events && !response.destroyed; at += 1) {
-    response.write(openaiStreamEvent(at));
+    // A stream names one model, here one that nobody has a price for: what was asked for is charged.
+    response.write(openaiStreamEvent(at).replace('"gpt-4o-mini"', '"served"'));
     if (at % AT_ONCE === AT_ONCE - 1) await sleep(1);
   }
   if (fate !== 'answer') {
