@@ -1,5 +1,5 @@
 import type { CountPlace, HolderTest } from './call-places.ts';
-import { type SpelledPath, spelledValue } from './spelling.ts';
+import { type SpelledPath, spelledValue, writtenName } from './spelling.ts';
 
 export const EACH = '*';
 
@@ -35,19 +35,14 @@ function visitMembers(root: unknown, path: SpelledPath, visit: Visit, way: strin
     return;
   }
   // Of two spellings of one name none is let through.
-  const name = spellingIn(root, spellings);
+  const name = writtenName(root, spellings);
   if (name !== undefined) visitAt(root[name], path, visit, below(way, name), depth + 1);
-}
-
-function spellingIn(holder: JsonMembers, spellings: readonly string[]): string | undefined {
-  for (const spelling of spellings) if (Object.hasOwn(holder, spelling)) return spelling;
-  return undefined;
 }
 
 /** Whether a body has the member with which a path begins: for all others there is nothing to visit. */
 export function hasRoot(body: JsonMembers, path: SpelledPath): boolean {
   const spellings = path[0];
-  return spellings === undefined || spellings[0] === EACH || spellingIn(body, spellings) !== undefined;
+  return spellings === undefined || spellings[0] === EACH || writtenName(body, spellings) !== undefined;
 }
 
 function below(way: string | undefined, name: string | number): string | undefined {

@@ -171,7 +171,7 @@ function withoutTwins(found: readonly NamedModel[]): readonly NamedModel[] {
 
 /** A pattern is the name of no model, and a blank around a name may be left out by whoever reads it. */
 function isName(text: string): boolean {
-  return text !== '' && text.length <= LONGEST_NAME && text.trim() === text && !text.includes(EACH) && !text.includes(PRESET);
+  return text !== '' && text.length <= LONGEST_NAME && text.trim() === text && !text.includes(EACH) && !isPreset(text);
 }
 
 function headerValue(headers: readonly string[] | undefined, lowerName: string): string | undefined {

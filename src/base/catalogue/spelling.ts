@@ -72,8 +72,11 @@ export function writtenPath(root: unknown, path: readonly string[], rule: NameRu
   });
 }
 
-/** @param spellings the one that counts first, if several are there */
-function writtenName(at: unknown, spellings: readonly string[]): string | undefined {
+/**
+ * The spelling of a name that an object or a list has; undefined for none.
+ * @param spellings the one that counts first, if several are there
+ */
+export function writtenName(at: unknown, spellings: readonly string[]): string | undefined {
   if (typeof at !== 'object' || at === null) return undefined;
   if (Array.isArray(at)) return spellings.find((name) => /^(?:0|[1-9]\d{0,8})$/.test(name) && Object.hasOwn(at, name));
   for (const name of spellings) if (Object.hasOwn(at, name)) return name;

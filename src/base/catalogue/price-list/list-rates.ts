@@ -30,7 +30,7 @@ const UNITS_OF_ALL: readonly { readonly list: string; readonly models: string; r
   { list: 'google', models: 'claude', unit: 'web_searches', rate: { usd: '10', per: 1000 } },
 ];
 
-/** Anthropic's models keep a prompt for an hour at twice their rate of input, whoever serves them. */
+/** Anthropic's models keep a prompt for an hour at twice their rate of input, at every provider. */
 const HOUR_FACTOR = '2';
 const ANTHROPIC = /claude/i;
 
