@@ -61,10 +61,12 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
     for (const key of Object.keys(total)) total[key] += result[key];
   };
   const failed = [];
+  const skipping = [];
   const worker = async () => {
     for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
       const result = await runFile(one);
       times[name(one)] = result.ms;
+      if (result.skipped > 0) skipping.push(name(one));
       write(reported(name(one), result));
       if (result.failed > 0) failed.push({ one, result });
       else add(result);
@@ -90,6 +92,7 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
   write('\n');
   for (const file of flaky.sort()) write(`flaky: ${file}\n`);
   if (failures.length > 0) write(`failed: ${failures.sort().join(', ')}\n`);
+  if (skipping.length > 0) write(`skipped in: ${skipping.sort().join(', ')}\n`);
   if (skipped) write('skipped tests are failures when CI=true: npm run peers installs what they need\n');
   if (files.length === 0) write('no test file matches\n');
   if (total.optional > 0) write(`${total.optional} left out: they need a peer that not every machine can have\n`);
