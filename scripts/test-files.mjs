@@ -87,6 +87,12 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
     (last.failed > 0 ? failures : flaky).push(name(one));
   }
 
+  const isEmpty = files.length === 0;
+  return closeRun({ total, failures, flaky, skipping, skipsFail, isEmpty, write });
+}
+
+/** Writes what became of all files, last the line that is counted. @returns the exit code */
+function closeRun({ total, failures, flaky, skipping, skipsFail, isEmpty, write }) {
   const skipped = skipsFail && total.skipped > 0;
   if (skipped) total.failed += total.skipped;
   write('\n');
@@ -94,7 +100,7 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
   if (failures.length > 0) write(`failed: ${failures.sort().join(', ')}\n`);
   if (skipping.length > 0) write(`skipped in: ${skipping.sort().join(', ')}\n`);
   if (skipped) write('skipped tests are failures when CI=true: npm run peers installs what they need\n');
-  if (files.length === 0) write('no test file matches\n');
+  if (isEmpty) write('no test file matches\n');
   if (total.optional > 0) write(`${total.optional} left out: they need a peer that not every machine can have\n`);
   write(`${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ''}\n`);
   return total.failed > 0 || total.passed === 0 ? 1 : 0;
