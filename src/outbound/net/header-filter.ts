@@ -21,7 +21,7 @@ export interface FilteredResponseHeaders {
   readonly headers: readonly string[];
   /** Value of Content-Length, which is not in `headers`. */
   readonly contentLength: number | undefined;
-  /** First Content-Type and Content-Encoding, as the tap and the reply need them. */
+  /** The first Content-Type, and all that is said of the encoding, as the tap and the reply need them. */
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
 }
@@ -131,7 +131,7 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
     } else if (lower === 'content-type') {
       contentType ??= value;
     } else if (lower === 'content-encoding') {
-      contentEncoding ??= value;
+      contentEncoding = contentEncoding === undefined ? value : `${contentEncoding}, ${value}`;
     }
     headers.push(name, value);
   }

@@ -6,6 +6,7 @@ import { AmbiguousActionRequest, type DirectRequest, parseActionRequest } from '
 import { MAX_TEXT } from '../../inbound/normalise/envelope-rules.ts';
 import type { Arrived, Claims, Content, Intake, Parts, ReceivedAction, SocketCall, Target } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
+import { inUsualSpelling } from '../parts/with-bytes.ts';
 
 const NO_BYTES = new Uint8Array(0);
 const NO_PARAMS = {};
@@ -28,7 +29,7 @@ export const normalise = defineStage({
     });
     intake.held?.made(body.size);
     const { params, stream, model } = body;
-    const content = { headers, params, stream, model, body, bytes: received.bytes };
+    const content = inUsualSpelling({ headers, params, stream, model, body, bytes: received.bytes }, received, arrival.head, intake);
     return { action: actionOf(claims, target, params), content };
   },
 });
