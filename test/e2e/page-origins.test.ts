@@ -90,7 +90,11 @@ const ENVELOPE = {
 };
 
 /** The official client of MCP in the page: it begins a session, lists tools, calls one, and ends. */
-function speakMcp(page: Page, url: string, key: string): Promise<{ readonly tools?: number; readonly answer?: string; readonly error?: string }> {
+function speakMcp(
+  page: Page,
+  url: string,
+  key: string,
+): Promise<{ readonly tools?: number; readonly answer?: string; readonly error?: string }> {
   return page.evaluate(`(async () => {
     try {
       const { Client, StreamableHTTPClientTransport } = await import(${JSON.stringify(moduleUrl('@modelcontextprotocol/client'))});
@@ -110,7 +114,11 @@ function speakMcp(page: Page, url: string, key: string): Promise<{ readonly tool
 }
 
 /** The official SDK of OpenAI in the page, told of the gateway by its base URL. */
-function askOpenAi(page: Page, url: string, headers: Readonly<Record<string, string>> = {}): Promise<{ readonly whole?: string; readonly stream?: string; readonly requestId?: string; readonly error?: string }> {
+function askOpenAi(
+  page: Page,
+  url: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<{ readonly whole?: string; readonly stream?: string; readonly requestId?: string; readonly error?: string }> {
   return page.evaluate(`(async () => {
     try {
       const { default: OpenAI } = await import(${JSON.stringify(moduleUrl('openai'))});
@@ -181,7 +189,9 @@ t.test('a page of another origin in headless Chromium', { skip: skipWithout(['ch
     const { key } = made.body as { key: string };
     const body = post(CHAT, { Authorization: 'Bearer sk-page', 'X-GW-API-Key': key });
     t.match(await fetchIn(allowed, `${url}/proxy/openai/v1/chat/completions`, body), { status: 200, text: /Hello, page/ });
-    t.match(await fetchIn(allowed, `${url}/proxy/openai/v1/chat/completions`, post(CHAT, { Authorization: 'Bearer sk-page' })), { status: 401 });
+    t.match(await fetchIn(allowed, `${url}/proxy/openai/v1/chat/completions`, post(CHAT, { Authorization: 'Bearer sk-page' })), {
+      status: 401,
+    });
     t.match(await askOpenAi(allowed, url, { 'X-GW-API-Key': key }), { whole: 'Hello, page.', stream: 'Hello, page.' });
     const apart = `http://127.0.0.1:${governed.gw.gateway.managementPort}`;
     const managed = await managedOf(governed.gw);

@@ -133,7 +133,13 @@ t.test('JSON behind a byte order mark is read and sent without it', async (t) =>
     }
   }
   const forwarded = governed.upstream.requests.length;
-  const odd = ['\ufeff\ufeff{}', '\ufeff', `{"model":"gpt-4o-mini","\ufeffmodel":`, '\ufeff{"model":"gpt-4o-mini","model":"gpt-4o"}', '\ufeff[]'];
+  const odd = [
+    '\ufeff\ufeff{}',
+    '\ufeff',
+    `{"model":"gpt-4o-mini","\ufeffmodel":`,
+    '\ufeff{"model":"gpt-4o-mini","model":"gpt-4o"}',
+    '\ufeff[]',
+  ];
   for (const text of odd) t.equal((await governed.send({ ...chat(), body: text })).status, 400, JSON.stringify(text));
   const utf16 = Buffer.from(`\ufeff${small}`, 'utf16le');
   t.equal((await governed.send({ ...chat(), body: utf16 })).status, 400, 'UTF-16');
@@ -152,7 +158,7 @@ t.test('an embeddings call of a thousand lists of token ids passes', async (t) =
   for (const [door] of DOORS) {
     const path = door === 'redirect' ? '/proxy/openai/v1/embeddings' : '/v1/embeddings';
     const body = JSON.stringify(params);
-    const answer = await callWith(door, governed, chat([], path, body));
+    const answer = await callWith(door, governed, { ...chat([], path), body: Buffer.from(body) });
     t.equal(answer.status, 200, door);
     t.equal(governed.upstream.requests.at(-1)?.body.toString(), body);
   }
@@ -227,7 +233,16 @@ t.test('the structured API takes a compressed envelope', async (t) => {
 
 t.test('chains and encodings that nobody decodes are 415 without a record, before the body is read', async (t) => {
   const { gw, send, upstream } = await startGoverned(t, { bundle: ALLOW_ALL });
-  for (const encoding of ['gzip, br', 'gzip, gzip', 'gzip, identity, x-gzip', 'identity, compress', 'compress', 'aes128gcm', '__proto__', 'gzip;q=1']) {
+  for (const encoding of [
+    'gzip, br',
+    'gzip, gzip',
+    'gzip, identity, x-gzip',
+    'identity, compress',
+    'compress',
+    'aes128gcm',
+    '__proto__',
+    'gzip;q=1',
+  ]) {
     const answer = await send(encoded(encoding, gzipSync(PLAIN)));
     t.equal(answer.status, 415, encoding);
     t.equal(code(answer), 'unsupported_encoding');

@@ -30,7 +30,13 @@ async function fromPage({ gw }: Governed, asked: Asked): Promise<RawResponse> {
 
 function preflight(governed: Governed, asked: Asked & { readonly wants?: string }): Promise<RawResponse> {
   const wants = asked.wants ?? 'authorization,content-type,x-gw-org-id';
-  const headers = ['Access-Control-Request-Method', asked.method ?? 'POST', 'Access-Control-Request-Headers', wants, ...(asked.headers ?? [])];
+  const headers = [
+    'Access-Control-Request-Method',
+    asked.method ?? 'POST',
+    'Access-Control-Request-Headers',
+    wants,
+    ...(asked.headers ?? []),
+  ];
   return fromPage(governed, { ...asked, method: 'OPTIONS', headers });
 }
 
@@ -111,7 +117,12 @@ t.test('what an allowed page is answered it can read, refusals too', async (t) =
     credential_hint: 'sk-caller',
     action: { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: CHAT },
   };
-  const structured = await fromPage(governed, { method: 'POST', path: '/v1/actions:execute', headers: json, body: JSON.stringify(envelope) });
+  const structured = await fromPage(governed, {
+    method: 'POST',
+    path: '/v1/actions:execute',
+    headers: json,
+    body: JSON.stringify(envelope),
+  });
   t.equal(structured.status, 200);
   mayRead(t, structured, 'the structured API');
   t.equal(structured.headers['retry-after'], '3');
@@ -152,7 +163,13 @@ t.test('what an allowed page is answered it can read, refusals too', async (t) =
 
 t.test('a page of any other origin is refused before anything is done, and cannot read why', async (t) => {
   const governed = await startGoverned(t, { bundle: ALLOW_ALL, env: ALLOWED });
-  for (const origin of ['https://evil.example', 'null', 'https://app.example.com:8443', 'http://app.example.com', 'https://APP.example.com']) {
+  for (const origin of [
+    'https://evil.example',
+    'null',
+    'https://app.example.com:8443',
+    'http://app.example.com',
+    'https://APP.example.com',
+  ]) {
     for (const path of PATHS) {
       const answer = await fromPage(governed, { ...chat(), method: 'POST', path, origin, body: JSON.stringify(CHAT) });
       t.equal(answer.status, 403, `${origin} ${path}`);

@@ -45,7 +45,10 @@ t.test('the pieces of a cookie that an h2 client sends go on as one field (RFC 9
   const cookies = ['cookie', 'a=1', 'x-between', 'y', 'cookie', 'b=2; c=3', 'cookie', 'd=', 'cookie', 'e=5'];
   await callByHand(governed, cookies);
   const sent = governed.upstream.requests.at(-1)?.rawHeaders ?? [];
-  t.same(sent.filter((_, at) => sent[at - 1]?.toLowerCase() === 'cookie'), ['a=1; b=2; c=3; d=; e=5']);
+  t.same(
+    sent.filter((_, at) => sent[at - 1]?.toLowerCase() === 'cookie'),
+    ['a=1; b=2; c=3; d=; e=5'],
+  );
   t.equal(governed.upstream.requests.at(-1)?.headers['x-between'], 'y');
   await callByHand(governed, ['cookie', 'alone=1']);
   t.equal(governed.upstream.requests.at(-1)?.headers['cookie'], 'alone=1');
@@ -80,9 +83,26 @@ t.test('what belongs to one connection does not cross from h2 to HTTP/1.1', asyn
   }
   t.equal(governed.upstream.requests.length, 0);
   await callByHand(governed, ['x-split', 'a\r\nx-injected: b']);
-  t.notOk(governed.upstream.requests.pop()?.rawHeaders.some((text) => /x-injected|x-split/i.test(text)), 'a field with a line break is left out');
-  await callByHand(governed, ['te', 'trailers', 'x-empty', '', 'x-twice', '1', 'x-twice', '2', 'expect', '100-continue', 'host', HOST.toUpperCase()]);
-  const [seen] = governed.upstream.requests;
+  const split = governed.upstream.requests.at(-1)?.rawHeaders ?? [];
+  t.notOk(
+    split.some((text) => /x-injected|x-split/i.test(text)),
+    'a field with a line break is left out',
+  );
+  await callByHand(governed, [
+    'te',
+    'trailers',
+    'x-empty',
+    '',
+    'x-twice',
+    '1',
+    'x-twice',
+    '2',
+    'expect',
+    '100-continue',
+    'host',
+    HOST.toUpperCase(),
+  ]);
+  const seen = governed.upstream.requests.at(-1);
   t.match(seen?.headers, { host: HOST, 'x-empty': '', 'x-twice': '1, 2', 'content-length': String(BODY.length) });
   t.notOk(seen?.rawHeaders.some((name, at) => at % 2 === 0 && ['te', 'expect', 'transfer-encoding'].includes(name.toLowerCase())));
   const other = await callByHand(governed, ['host', 'api.anthropic.com']);
@@ -94,7 +114,18 @@ t.test('what belongs to one connection does not cross from HTTP/1.1 to h2', asyn
     bundle: ALLOW_ALL,
     handler: (_request, response) => {
       response.writeHead(200, [
-        ...['Content-Type', 'application/json', 'Connection', 'X-Hop', 'X-Hop', '1', 'Keep-Alive', 'timeout=9', 'Proxy-Connection', 'close'],
+        ...[
+          'Content-Type',
+          'application/json',
+          'Connection',
+          'X-Hop',
+          'X-Hop',
+          '1',
+          'Keep-Alive',
+          'timeout=9',
+          'Proxy-Connection',
+          'close',
+        ],
         ...['Upgrade', 'h2c', 'Set-Cookie', 'a=1', 'SET-COOKIE', 'b=2', 'X-Upper', 'Kept', 'X-Empty', '', 'Trailer', 'X-After'],
         ...['Transfer-Encoding', 'chunked', 'X-Twice', '1', 'x-twice', '2'],
       ]);
@@ -108,9 +139,15 @@ t.test('what belongs to one connection does not cross from HTTP/1.1 to h2', asyn
   session.destroy();
   t.equal(status, 200);
   t.match(headers, { 'x-upper': 'Kept', 'x-empty': '', 'x-twice': '1, 2' });
-  t.same(rawHeaders.filter((_, at) => rawHeaders[at - 1] === 'set-cookie'), ['a=1', 'b=2']);
+  t.same(
+    rawHeaders.filter((_, at) => rawHeaders[at - 1] === 'set-cookie'),
+    ['a=1', 'b=2'],
+  );
   for (const name of ['connection', 'x-hop', 'keep-alive', 'proxy-connection', 'upgrade', 'transfer-encoding', 'trailer']) {
-    t.notOk(rawHeaders.some((field, at) => at % 2 === 0 && field === name), name);
+    t.notOk(
+      rawHeaders.some((field, at) => at % 2 === 0 && field === name),
+      name,
+    );
   }
   t.same(trailers, ['x-after', 'there']);
 });

@@ -153,11 +153,8 @@ function scanJson(text: string, chain: readonly string[], exactIntegers: boolean
       else pending++;
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
       tokens += pending;
-      if (c === OPEN_BRACKET) pending = 1;
-      else {
-        pending = 0;
-        tokens++;
-      }
+      pending = c === OPEN_BRACKET ? 1 : 0;
+      if (pending === 0) tokens++;
       numbersHere = 0;
       if (++depth > MAX_JSON_DEPTH) throw new GatewayError('body_too_deep', `The JSON body nests deeper than ${MAX_JSON_DEPTH} levels.`);
       if (nextOpens) {

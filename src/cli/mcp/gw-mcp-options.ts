@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import type { Config } from '../../base/config/config.ts';
 import { MANAGEMENT_KEY_VARIABLE, MCP_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
+import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import { choice, duration, token } from '../../base/config/setting-types.ts';
 import { parseAuthority } from '../../base/lib/host.ts';

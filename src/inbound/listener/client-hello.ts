@@ -142,23 +142,29 @@ function wishesOf(message: Buffer, size: number): Wishes {
   return readExtensions(extensions, broken, suites) ?? NOTHING;
 }
 
+type Lists = Record<keyof typeof NO_LISTS, readonly number[] | undefined>;
+
 const NO_LISTS = { versions: undefined, signatures: undefined, groups: undefined };
 
 function readExtensions(extensions: Cursor, broken: boolean, suites: Cursor): Wishes | undefined {
   const names: string[] = [];
   const protocols: string[] = [];
-  const lists: Record<keyof typeof NO_LISTS, readonly number[] | undefined> = { ...NO_LISTS };
+  const lists: Lists = { ...NO_LISTS };
   while (!extensions.atEnd) {
     const type = extensions.number(2);
     const data = extensions.vector(2);
     if (type === undefined || data === undefined) return broken ? { names, protocols, algorithms: undefined } : undefined;
     if (type === SERVER_NAME && !readNames(data, names)) return undefined;
     if (type === ALPN) readProtocols(data, protocols);
-    else if (type === SUPPORTED_GROUPS) lists.groups = data.vector(2)?.numbers();
-    else if (type === SIGNATURE_ALGORITHMS) lists.signatures = data.vector(2)?.numbers();
-    else if (type === SUPPORTED_VERSIONS) lists.versions = data.vector(1)?.numbers();
+    else readList(type, data, lists);
   }
   return { names, protocols, algorithms: { suites: suites.numbers(), ...lists } };
+}
+
+function readList(type: number, data: Cursor, lists: Lists): void {
+  if (type === SUPPORTED_GROUPS) lists.groups = data.vector(2)?.numbers();
+  else if (type === SIGNATURE_ALGORITHMS) lists.signatures = data.vector(2)?.numbers();
+  else if (type === SUPPORTED_VERSIONS) lists.versions = data.vector(1)?.numbers();
 }
 
 /** As far as it is well-formed: servers without ALPN do not look at it, so that a fault in it must not hide the names. */

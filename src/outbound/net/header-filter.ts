@@ -131,11 +131,16 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
     } else if (lower === 'content-type') {
       contentType ??= value;
     } else if (lower === 'content-encoding') {
-      contentEncoding = contentEncoding === undefined ? value : `${contentEncoding}, ${value}`;
+      contentEncoding = listed(contentEncoding, value);
     }
     headers.push(name, value);
   }
   return { headers, contentLength, contentType, contentEncoding };
+}
+
+/** Several fields of one name are one list (RFC 9110 §5.3). */
+function listed(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`;
 }
 
 /** The same for trailers, of which most answers have none. */

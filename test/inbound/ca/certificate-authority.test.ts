@@ -18,8 +18,7 @@ import t from 'tap';
 import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 import { readAuthority } from '../../../src/inbound/ca/authority-certificate.ts';
 import { certificatePem, issueLeaf, issueRoot, leafProfile, subjectOf } from '../../../src/inbound/ca/certificate.ts';
-import { type CertificateAuthority,
-  type LeafKey, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
+import { type CertificateAuthority, type LeafKey, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
 import { CertificateAuthorityError } from '../../../src/inbound/ca/root-files.ts';
 import { trustBundle } from '../../../src/inbound/ca/trust-bundle.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
