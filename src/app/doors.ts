@@ -59,7 +59,9 @@ function admitArrival(arrived: Arrival, options: DoorOptions): void {
     admitProxied(arrived, options);
     return;
   }
-  const arrival = pastGuard(arrived, router, options);
+  const refused = guardOrigin(head, options.guard(), router);
+  const isOfPage = refused !== undefined || head.headers['origin'] !== undefined;
+  const arrival = isOfPage ? answeredToPage(arrived, refused, router) : arrived;
   if (arrival === undefined) return;
   const ambient = head.trafficClass === 'ambient';
   const ownsPath = (path: string) => router.owns(path, ambient);
@@ -69,14 +71,13 @@ function admitArrival(arrived: Arrival, options: DoorOptions): void {
 }
 
 /**
- * What the guard of browsers lets through, with a way back that pages of other origins can read where one asks (decision 3.14).
+ * What the guard of browsers lets through, with a way back that the page which asks can read (decision 3.14).
+ * @param refused what the guard says
  * @returns undefined for what is answered here: a refusal, or the question that a browser asks before a page's request
  */
-function pastGuard(arrival: Arrival, router: Router, { guard }: DoorOptions): Arrival | undefined {
+function answeredToPage(arrival: Arrival, refused: GatewayError | undefined, router: Router): Arrival | undefined {
   const { head } = arrival;
-  const refused = guardOrigin(head, guard(), router);
   const { origin } = head.headers;
-  if (refused === undefined && origin === undefined) return arrival;
   const mayRead = origin !== undefined && refused?.code !== 'origin_not_allowed';
   const readable = mayRead ? { ...arrival, reply: new PageReply(arrival.reply, origin) } : arrival;
   if (refused !== undefined) router.refuse(readable, refused);
@@ -104,7 +105,7 @@ function admitManagement(arrived: Arrival, options: DoorOptions): void {
     router.refuse(arrived, new GatewayError('connect_refused', 'This port is no proxy; that is on GW_PORT.'));
     return;
   }
-  const arrival = pastGuard(arrived, router, options);
+  const arrival = answeredToPage(arrived, guardOrigin(arrived.head, options.guard(), router), router);
   if (arrival !== undefined) void router.handle(arrival);
 }
 

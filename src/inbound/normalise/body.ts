@@ -67,26 +67,20 @@ export interface AiBodyInput {
  * @throws GatewayError `body_too_deep`, `ambiguous_body`, `invalid_request` for a model name beyond the limit of texts (decision 4.7)
  */
 export function readAiBody(input: AiBodyInput): AiBody {
-  const { operation } = input;
-  if (input.bytes.length === 0) return finish(input, 'empty', '{}', {}, undefined, 0);
+  const { bytes, operation } = input;
+  if (bytes.length === 0) return finish(input, 'empty', '{}', {}, undefined, 0);
   const form = readForm(input);
   const governed = governedNames(operation.dialect);
   if (form !== undefined) {
-    const params = operation.known ? formParams(form, input.bytes, governed) : {};
+    const params = operation.known ? formParams(form, bytes, governed) : {};
     return finish(input, 'form', '', params, form, sizeOfTexts(params));
   }
-  return readJson(input, governed);
-}
-
-function readJson(input: AiBodyInput, governed: GovernedNames): AiBody {
-  const { operation } = input;
-  const json = input.text === undefined ? parseSafeJson(input.bytes) : parseSafeJsonText(input.text);
+  const json = input.text === undefined ? parseSafeJson(bytes) : parseSafeJsonText(input.text);
   const { value, text, doubt } = json;
   if (doubt !== undefined)
     throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
   if (!isJsonObject(value)) throw ambiguous('The body is not a JSON object.');
-  const mark = byteOrderMark(input.bytes);
-  const read = mark === 0 ? input : { ...input, bytes: input.bytes.subarray(mark) };
+  const read = bytes[0] === OPEN_BRACE ? input : { ...input, bytes: bytes.subarray(byteOrderMark(bytes)) };
   const { length } = read.bytes;
   refuseForeignCharset(input.contentType, text.length === length);
   if (!operation.known) return finish(read, 'json', text, {}, undefined, sizeInMemory(json, length));

@@ -32,7 +32,7 @@ export function readAnswerHead(status: number, rawHeaders: readonly string[], me
     headers,
     contentLength,
     mediaType,
-    contentEncoding: encodingOf(contentEncoding),
+    contentEncoding: contentEncoding === undefined ? undefined : encodingOf(contentEncoding),
     eventStream: !bodiless && (isEventStream(mediaType) || (maybeArray && status === 200 && mediaType === 'application/json')),
     bodiless,
   };

@@ -1,7 +1,7 @@
 import { encodingOf } from '../../base/lib/decoder.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { signedHeaders } from '../../outbound/connectors/signed-headers.ts';
-import type { Content, Intake, Received } from './parts.ts';
+import type { Content, Intake } from './parts.ts';
 
 const CONTENT_ENCODING = 'content-encoding';
 
@@ -18,13 +18,13 @@ export function withBytes(content: Content, bytes: Uint8Array, intake: Intake | 
 /**
  * A body that came in a spelling which some readers take and others refuse is sent in the one that all take, and is what policy read: JSON without a byte order
  * mark, one encoding without a list around it (decision 3.20). What its caller signed stays as it came.
+ * @param plain what policy was given to read, decoded
  */
-export function inUsualSpelling(content: Content, { plain }: Received, head: ArrivalHead, intake: Intake): Content {
+export function inUsualSpelling(content: Content, plain: Uint8Array, head: ArrivalHead, intake: Intake): Content {
   const { body } = content;
+  const isMarked = body !== undefined && body.bytes.length !== plain.length;
   const said = head.headers[CONTENT_ENCODING];
-  const isMarked = body?.kind === 'json' && body.bytes.length !== plain?.length;
-  const isList = said?.includes(',') === true;
-  if (!isMarked && !isList) return content;
+  if (!isMarked && said?.includes(',') !== true) return content;
   if (signedHeaders(head.headers['authorization'], head.rawTarget) !== undefined) return content;
   if (isMarked) return withBytes(content, body.bytes, intake);
   const headers = withoutEncoding(content.headers);
