@@ -1,10 +1,11 @@
 // A page of an origin in GW_ALLOWED_ORIGINS, in a browser: what it calls works, and what it is refused it can read. No other page gets anything.
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { ALLOW_ALL, bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';
+import { startBrowser } from '../support/headless-browser.ts';
 import { managedOf } from '../support/managed.ts';
 import { moduleUrl, startModuleSite } from '../support/module-site.ts';
-import { requirePeer, skipWithout } from '../support/peers.ts';
+import { skipWithout } from '../support/peers.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
 const EVENTS = ['data: {"choices":[{"index":0,"delta":{"content":"Hello, page."}}]}\n\n', 'data: [DONE]\n\n'];
@@ -136,13 +137,7 @@ function askOpenAi(
 }
 
 t.test('a page of another origin in headless Chromium', { skip: skipWithout(['chromium']) }, async (t) => {
-  const browser = await chromium.launch({
-    executablePath: requirePeer('chromium'),
-    headless: true,
-    timeout: 120_000,
-    args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update'],
-  });
-  t.teardown(() => browser.close());
+  const browser = await startBrowser(t);
 
   await t.test('calls every surface, and reads what it is answered', async (t) => {
     const { governed, allowed, url } = await scene(t, browser);

@@ -3,6 +3,7 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:
 import t from 'tap';
 import { eventually } from '../support/child.ts';
 import { cpuClock } from '../support/cpu-clock.ts';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { connectPlain, connectThrough, h2Request, h2Session, type RawResponse, readResponse } from '../support/raw-clients.ts';
 import { frame, zstdPlain } from '../support/zstd.ts';
@@ -226,6 +227,9 @@ t.test('the structured API takes a compressed envelope', async (t) => {
     t.equal((await execute(said, body)).status, 200, said);
     t.strictSame(JSON.parse(upstream.requests.at(-1)?.body.toString() ?? ''), CHAT);
   }
+  const workload = `\ufeff${JSON.stringify({ org_id: 'default', workload_id: 'marked', name: 'behind a mark' })}`;
+  const headers = { 'GW-Admin-Token': ADMIN_TOKEN, 'content-type': 'application/json' };
+  t.equal((await fetch(`${gw.url}/v1/admin/workloads`, { method: 'PUT', headers, body: workload })).status, 200, 'on other surfaces, too');
   const broken = await execute('gzip', Buffer.from('{}'));
   t.match({ status: broken.status, body: await broken.json() }, { status: 400, body: { error: { code: 'invalid_request' } } });
   t.equal((await execute('compress', Buffer.from('{}'))).status, 415);

@@ -83,6 +83,7 @@ t.test('clients without ECDSA are served with a leaf of RSA, all others with the
     ['TLS 1.2', { maxVersion: 'TLSv1.2' }, 'ECDSA'],
     ['RSA suites alone', rsaOnly, 'RSA'],
     ['RSA suites of no key exchange', { maxVersion: 'TLSv1.2', ciphers: 'AES128-GCM-SHA256' }, 'RSA'],
+    ['RSA suites of another age', { maxVersion: 'TLSv1.2', ciphers: 'AES128-SHA:AES256-SHA' }, 'RSA'],
     ['signatures of RSA alone', { maxVersion: 'TLSv1.2', sigalgs: 'rsa_pss_rsae_sha256:RSA+SHA256' }, 'RSA'],
     ['TLS 1.3 with signatures of RSA alone', { minVersion: 'TLSv1.3', sigalgs: 'rsa_pss_rsae_sha256' }, 'RSA'],
     ['no P-256', { maxVersion: 'TLSv1.2', ecdhCurve: 'X25519' }, 'RSA'],
