@@ -15,6 +15,7 @@ import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
+import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
 import { answerSelfTest, isSelfTest } from './self-test.ts';
@@ -51,23 +52,38 @@ export function createDoors(options: DoorOptions): Doors {
   };
 }
 
-function admitArrival(arrival: Arrival, options: DoorOptions): void {
+function admitArrival(arrived: Arrival, options: DoorOptions): void {
   const { pipeline, router, proxyEnabled } = options;
-  const { head } = arrival;
+  const { head } = arrived;
   if (head.door !== 'origin') {
-    admitProxied(arrival, options);
+    admitProxied(arrived, options);
     return;
   }
   const refused = guardOrigin(head, options.guard(), router);
-  if (refused) {
-    router.refuse(arrival, refused);
-    return;
-  }
+  const isOfPage = refused !== undefined || head.headers['origin'] !== undefined;
+  const arrival = isOfPage ? answeredToPage(arrived, refused, router) : arrived;
+  if (arrival === undefined) return;
   const ambient = head.trafficClass === 'ambient';
   const ownsPath = (path: string) => router.owns(path, ambient);
   if (classifyOrigin(head, { catalogue: pipeline.catalogues.current(), ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
+}
+
+/**
+ * What the guard of browsers lets through, with a way back that the page which asks can read (decision 3.14).
+ * @param refused what the guard says
+ * @returns undefined for what is answered here: a refusal, or the question that a browser asks before a page's request
+ */
+function answeredToPage(arrival: Arrival, refused: GatewayError | undefined, router: Router): Arrival | undefined {
+  const { head } = arrival;
+  const { origin } = head.headers;
+  const mayRead = origin !== undefined && refused?.code !== 'origin_not_allowed';
+  const readable = mayRead ? { ...arrival, reply: new PageReply(arrival.reply, origin) } : arrival;
+  if (refused !== undefined) router.refuse(readable, refused);
+  else if (origin !== undefined && isPreflight(head)) answerPreflight(arrival, origin);
+  else return readable;
+  return undefined;
 }
 
 /** What came by CONNECT, or as to any forward proxy. */
@@ -82,15 +98,15 @@ function admitProxied(arrival: Arrival, options: DoorOptions): void {
 }
 
 /** Nothing but the routes of that port, behind the guards of the others (decision 10.10). */
-function admitManagement(arrival: Arrival, { managementRouter: router, guard }: DoorOptions): void {
-  const { head } = arrival;
+function admitManagement(arrived: Arrival, options: DoorOptions): void {
+  const { managementRouter: router } = options;
   if (router === undefined) throw new TypeError('there is no management port');
-  if (head.door !== 'origin') router.refuse(arrival, new GatewayError('connect_refused', 'This port is no proxy; that is on GW_PORT.'));
-  else {
-    const refused = guardOrigin(head, guard(), router);
-    if (refused) router.refuse(arrival, refused);
-    else void router.handle(arrival);
+  if (arrived.head.door !== 'origin') {
+    router.refuse(arrived, new GatewayError('connect_refused', 'This port is no proxy; that is on GW_PORT.'));
+    return;
   }
+  const arrival = answeredToPage(arrived, guardOrigin(arrived.head, options.guard(), router), router);
+  if (arrival !== undefined) void router.handle(arrival);
 }
 
 function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {

@@ -187,7 +187,7 @@ t.test('what the shell says of proxies and of Node is kept where it does no harm
     https_proxy: 'http://proxy.corp.example:3128',
   });
   t.equal(values['NO_PROXY'], 'git.corp.example,.internal,localhost,127.0.0.1,::1');
-  t.equal(values['no_proxy'], plain['no_proxy']);
+  t.equal(values['no_proxy'], 'localhost,127.0.0.1,::1,git.corp.example,.internal', 'in the other spelling, too');
   t.equal(values['NODE_OPTIONS'], `--max-old-space-size=4096 ${preload}`);
   t.equal(values['HTTPS_PROXY'], 'http://team-a:token@127.0.0.1:7080', 'the workload that is named stays');
   t.equal(values['https_proxy'], 'http://127.0.0.1:7080');
@@ -196,6 +196,44 @@ t.test('what the shell says of proxies and of Node is kept where it does no harm
   t.same(again, { values, err: '' }, 'once more it is the same');
   const told = { ...settings, GW_UPSTREAM_PROXY: 'http://proxy.corp.example:3128', HTTPS_PROXY: 'http://proxy.corp.example:3128' };
   t.match(await printedOver(told), { values: { HTTPS_PROXY: 'http://127.0.0.1:7080' }, err: '' });
+});
+
+t.test('what stands in one spelling of NO_PROXY or of a proxy is in both, and is taken back', async (t) => {
+  const settings = { GW_PROXY_MITM_ENABLED: 'false' };
+  const OURS = 'localhost,127.0.0.1,::1';
+  const table: readonly (readonly [given: Record<string, string>, upper: string, lower: string])[] = [
+    [{}, OURS, OURS],
+    [{ NO_PROXY: 'corp' }, `corp,${OURS}`, `${OURS},corp`],
+    [{ no_proxy: 'corp, .inside' }, `${OURS},corp,.inside`, `corp,.inside,${OURS}`],
+    [{ NO_PROXY: 'corp', no_proxy: '' }, `corp,${OURS}`, `${OURS},corp`],
+    [{ NO_PROXY: 'a,b', no_proxy: 'b,c' }, `a,b,${OURS},c`, `b,c,${OURS},a`],
+    [{ NO_PROXY: 'a', no_proxy: 'a' }, `a,${OURS}`, `a,${OURS}`],
+    [{ NO_PROXY: '*', no_proxy: 'a' }, `${OURS},a`, `a,${OURS}`],
+    [{ NO_PROXY: `${OURS},corp`, no_proxy: `${OURS},corp` }, `${OURS},corp`, `${OURS},corp`],
+    [{ NO_PROXY: 'localhost,corp' }, 'localhost,corp,127.0.0.1,::1', `${OURS},corp`],
+  ];
+  for (const [given, upper, lower] of table) {
+    const { values } = await printedOver({ ...settings, ...given });
+    const what = JSON.stringify(given);
+    t.same([values['NO_PROXY'], values['no_proxy']], [upper, lower], what);
+    const again = await printedOver({ ...settings, ...given, ...values });
+    t.same(again.values, values, `${what}: once more it is the same`);
+    if (what.includes('localhost') || what.includes('*')) continue;
+    const { out } = await gw(['env', '--unset', '--json'], { env: { ...settings, ...given, ...values } });
+    const undone = JSON.parse(out) as Record<string, string | null>;
+    const entries = (text: string | null | undefined) => (text ?? '').split(',').map((entry) => entry.trim());
+    for (const name of ['NO_PROXY', 'no_proxy']) t.same(entries(undone[name]), entries(given[name]), `${what}: ${name} as it was`);
+  }
+  const named = 'http://team-a:token@127.0.0.1:7080';
+  const { values } = await printedOver({ ...settings, https_proxy: named, HTTP_PROXY: named });
+  for (const name of ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']) t.equal(values[name], named, `${name} says who calls`);
+
+  const elsewhere = { ...settings, GW_PORT: '0' };
+  const made = await gw(['env', '--port', '9999', '--json'], { env: elsewhere });
+  const set = JSON.parse(made.out) as Record<string, string>;
+  const { out } = await gw(['env', '--unset', '--port', '9999', '--json'], { env: { ...elsewhere, ...set } });
+  t.same(Object.keys(JSON.parse(out) as object).sort(), Object.keys(set).sort(), 'all of it is taken back');
+  t.match(await gw(['env', '--unset', '--json'], { env: elsewhere }), { code: 0, out: '{}\n' });
 });
 
 t.test('the address is one that can be connected to, and without interception there is no CA to trust', async (t) => {

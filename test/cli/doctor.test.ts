@@ -77,6 +77,13 @@ t.test('each runtime is found to come through and to trust, not to trust, and to
   }
   const past = await ask({ ...shell, NO_PROXY: '*', no_proxy: '*' }, '--for', 'node,curl', ...url);
   t.match(past.of('proxy-variable'), [{ level: 'wrong', found: /NO_PROXY has "\*"/ }]);
+  for (const one of [
+    { NO_PROXY: 'openai.com', no_proxy: 'localhost' },
+    { NO_PROXY: 'localhost', no_proxy: 'openai.com' },
+  ]) {
+    const { of } = await ask({ ...shell, ...one }, ...url);
+    t.match(of('proxy-variable'), [{ level: 'wrong', found: /NO_PROXY has "openai.com"/ }], 'whichever a program reads');
+  }
   for (const id of skipWithout(['curl']) ? ['node'] : ['node', 'curl'])
     t.match(past.of(id), [{ level: 'wrong', found: /does not use the proxy/ }], JSON.stringify(past.of(id)));
   const unreached = await ask({ ...shell, HTTPS_PROXY: 'http://127.0.0.1:9', https_proxy: 'http://127.0.0.1:9' }, '--for', 'node', ...url);

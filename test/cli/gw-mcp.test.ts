@@ -181,7 +181,8 @@ t.test('a request that was cancelled is not answered', async (t) => {
 t.test('by HTTP it serves this machine, with sessions that end when they are idle', async (t) => {
   const { gw, clock } = await withGateway(t);
   const args = ['--gateway-url', gw.url, '--admin-token', ADMIN_TOKEN, '--listen', '127.0.0.1:0', '--session-ttl', '5m'];
-  const place = runPlace(t, args, { clock });
+  const page = 'https://app.example.com';
+  const place = runPlace(t, args, { clock, env: { GW_ALLOWED_ORIGINS: page } });
   const [, url = ''] = await place.said(/listening on (http:\/\/127\.0\.0\.1:\d+\/mcp)/);
   const post = (body: unknown, headers: Readonly<Record<string, string>> = {}) =>
     fetch(url, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) });
@@ -190,7 +191,17 @@ t.test('by HTTP it serves this machine, with sessions that end when they are idl
   t.match(await called.json(), { result: { structuredContent: { data: [] } } });
   const got = await fetch(url);
   t.strictSame([got.status, got.headers.get('allow')], [405, 'POST, DELETE']);
-  t.equal((await post(CALL, { origin: 'https://elsewhere.example' })).status, 403);
+  const foreign = await post(CALL, { origin: 'https://elsewhere.example' });
+  t.same([foreign.status, foreign.headers.get('access-control-allow-origin')], [403, null]);
+  const began = await post(initializeOf('2025-11-25'), { origin: page, 'sec-fetch-site': 'cross-site' });
+  t.equal(began.headers.get('access-control-allow-origin'), page);
+  t.match(began.headers.get('access-control-expose-headers'), /Mcp-Session-Id/);
+  const asks = { origin: page, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization,mcp-session-id' };
+  const asked = await fetch(url, { method: 'OPTIONS', headers: asks });
+  t.same([asked.status, asked.headers.get('access-control-allow-headers')], [204, 'authorization,mcp-session-id']);
+  t.equal((await fetch(url, { method: 'OPTIONS', headers: { ...asks, origin: 'https://elsewhere.example' } })).status, 403);
+  const refused = await fetch(url, { headers: { origin: page } });
+  t.same([refused.status, refused.headers.get('access-control-allow-origin')], [405, page], 'and may read why');
   t.equal((await fetch(url.replace('/mcp', '/'))).status, 404);
   clock.advance(5 * 60_000);
   t.equal((await post(CALL, { 'mcp-session-id': session })).status, 404);

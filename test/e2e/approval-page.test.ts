@@ -1,11 +1,12 @@
 // An approval decided from the link of a chat message, by a person with nothing but a browser, a keyboard and a management key.
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';
 import { bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';
+import { startBrowser } from '../support/headless-browser.ts';
 import { Inbox } from '../support/inbox.ts';
 import { type Managed, managedOf } from '../support/managed.ts';
-import { requirePeer, skipWithout } from '../support/peers.ts';
+import { skipWithout } from '../support/peers.ts';
 import { startPlainUpstream } from '../support/tls-upstream.ts';
 
 const SLACK = 'hooks.slack.com';
@@ -99,13 +100,7 @@ async function problemOf(page: Page): Promise<string> {
 }
 
 t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) => {
-  const browser = await chromium.launch({
-    executablePath: requirePeer('chromium'),
-    headless: true,
-    timeout: 120_000,
-    args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update'],
-  });
-  t.teardown(() => browser.close());
+  const browser = await startBrowser(t);
 
   await t.test('follows the link of a chat message, sees what is asked, approves it, and it runs once', async (t) => {
     const inbox = new Inbox(() => ({ status: 200, text: 'ok' }));

@@ -166,6 +166,7 @@ t.test('an answer that is encoded in spite of identity passes untouched and is d
   const cases = [
     { name: 'gzip', encode: gzipSync },
     { name: 'br', encode: brotliCompressSync },
+    { name: 'identity, x-gzip', encode: gzipSync },
   ];
   for (const { name, encode } of cases) {
     for (const kind of ['json', 'stream'] as const) {

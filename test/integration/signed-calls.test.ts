@@ -85,6 +85,9 @@ t.test('an unchanged call reaches the provider with its signature whole', async 
     });
     t.equal(upstream.requests.at(-1)?.body.toString(), BODY);
   }
+  const odd = await through(`${HOST}:443`, signed({ 'content-encoding': 'identity, identity' }, PATH, `\ufeff${BODY}`));
+  t.equal(odd.status, 200, 'what others are not sent stays where it is signed');
+  t.equal(upstream.requests.at(-1)?.body.toString(), `\ufeff${BODY}`);
   t.equal(upstream.requests[0]?.headers['accept-encoding'], 'identity', 'what is not signed is asked for as of every provider');
 });
 

@@ -14,6 +14,23 @@ export function frame(type: number, flags: number, stream: number, payload: Uint
   return bytes;
 }
 
+/** A field list as it is written without tables and without Huffman's code (RFC 7541 §6.2.2), so that a name may stand there as often as wanted. */
+export function literalFields(flat: readonly string[]): Buffer {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at + 1 < flat.length; at += 2) pieces.push(Buffer.from([0]), literal(flat[at] ?? ''), literal(flat[at + 1] ?? ''));
+  return Buffer.concat(pieces);
+}
+
+function literal(text: string): Buffer {
+  const bytes = Buffer.from(text, 'latin1');
+  if (bytes.length < 127) return Buffer.concat([Buffer.from([bytes.length]), bytes]);
+  const length = [127];
+  let rest = bytes.length - 127;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) length.push((rest % 128) + 128);
+  length.push(rest);
+  return Buffer.concat([Buffer.from(length), bytes]);
+}
+
 /** Length of the value of {@link DEAR}. */
 export const DEAR_BYTES = 4_000;
 /**
@@ -29,6 +46,7 @@ export const AGAIN = 0x80 | 62;
 
 export interface Frame {
   readonly type: number;
+  readonly flags: number;
   readonly stream: number;
   readonly payload: Buffer;
 }
@@ -44,7 +62,7 @@ export class FrameReader {
       const held = this.#held;
       const end = held.length < 9 ? Number.POSITIVE_INFINITY : 9 + held.readUIntBE(0, 3);
       if (held.length < end) return frames;
-      frames.push({ type: held[3] ?? 0, stream: held.readUInt32BE(5), payload: held.subarray(9, end) });
+      frames.push({ type: held[3] ?? 0, flags: held[4] ?? 0, stream: held.readUInt32BE(5), payload: held.subarray(9, end) });
       this.#held = held.subarray(end);
     }
   }

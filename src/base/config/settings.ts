@@ -57,7 +57,12 @@ export const SETTINGS = {
     'Where people reach the management API, for the links and commands in alerts; its host is one of `GW_PUBLIC_NAMES` too.',
     'unset: alerts have a link only on a loopback bind',
   ),
-  allowedOrigins: required('GW_ALLOWED_ORIGINS', type.origins, '', 'Browser origins whose pages may call the gateway.'),
+  allowedOrigins: required(
+    'GW_ALLOWED_ORIGINS',
+    type.origins,
+    '',
+    'Browser origins whose pages may call the gateway and read what it answers.',
+  ),
   trustedProxies: required(
     'GW_TRUSTED_PROXIES',
     type.ipRanges,

@@ -4,7 +4,7 @@ import { endOfString, jsonMembers, nameOf, skipSpace } from './json-members.ts';
 
 /** Most levels of nesting that are parsed (decision 3.20). */
 export const MAX_JSON_DEPTH = 64;
-/** Most structural tokens, `{ } [ ] , :` outside of strings, that are parsed (decision 3.20). */
+/** Most structural tokens, `{ } [ ] , :` outside of strings, that are parsed. Those of arrays of numbers alone do not count (decision 3.20). */
 export const MAX_JSON_TOKENS = 200_000;
 
 /** Two readers of the same text could see different values. */
@@ -17,10 +17,12 @@ export interface JsonDoubt {
 
 export interface SafeJson {
   readonly value: unknown;
-  /** The decoded text, for editing it in place. */
+  /** The decoded text without a byte order mark, for editing it in place. */
   readonly text: string;
-  /** Structural tokens of the text. */
+  /** Structural tokens of the text, without those of arrays of numbers alone. */
   readonly tokens: number;
+  /** Numbers that stand in such arrays. */
+  readonly numbers: number;
   /** Set when the value is not the only possible reading; the caller decides what that means. */
   readonly doubt: JsonDoubt | undefined;
 }
@@ -44,20 +46,25 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
+const LAST_OF_NUMBERS = 0x39;
 /** What was measured of the densest values: small objects of many shapes. */
 const BYTES_OF_TOKEN = 50;
+/** The same of the longest arrays, of whole numbers and others in turn. */
+const BYTES_OF_NUMBER = 40;
 /** The shortest integer literal that can be beyond 2^53 has 16 digits; the shortest without exponent that is not finite has 309. */
 const LONG_INTEGER = 16;
 const LONG_NUMBER = 309;
 const NO_CHAIN: readonly string[] = [];
 const NO_OPTIONS: SafeJsonOptions = {};
 
-/** Fatal, and keeps a byte order mark, which is then refused because JSON does not allow it. */
+/** Fatal, and keeps a byte order mark: that one is left out where the text is read, for bytes and texts alike. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const BYTE_ORDER_MARK = 0xfeff;
 
 /**
  * Parses untrusted JSON. The bytes are decoded once; one scan outside of strings bounds depth and tokens before anything is built (decision 3.20: 34 MB of
- * `{},` block the process for seconds) and counts names, so that duplicates, spelled with escapes or not, show as a difference to the parsed object.
+ * `{},` block the process for seconds) and counts names, so that duplicates, spelled with escapes or not, show as a difference to the parsed object. One byte
+ * order mark before it is no part of the text (RFC 8259 §8.1).
  * @throws GatewayError `body_too_deep`, and `options.malformed` (default `ambiguous_body`) for what is not UTF-8 or not JSON
  */
 export function parseSafeJson(bytes: Uint8Array, options: SafeJsonOptions = NO_OPTIONS): SafeJson {
@@ -73,7 +80,8 @@ export function parseSafeJson(bytes: Uint8Array, options: SafeJsonOptions = NO_O
 }
 
 /** As {@link parseSafeJson}, for text that was decoded already. */
-export function parseSafeJsonText(text: string, options: SafeJsonOptions = NO_OPTIONS): SafeJson {
+export function parseSafeJsonText(given: string, options: SafeJsonOptions = NO_OPTIONS): SafeJson {
+  const text = given.charCodeAt(0) === BYTE_ORDER_MARK ? given.slice(1) : given;
   const chain = options.chain ?? NO_CHAIN;
   const scan = scanJson(text, chain, options.exactIntegers === true);
   let value: unknown;
@@ -83,7 +91,8 @@ export function parseSafeJsonText(text: string, options: SafeJsonOptions = NO_OP
     // biome-ignore lint/style/useErrorCause: the parser's message quotes the body, which must reach no log
     throw new GatewayError(options.malformed ?? 'ambiguous_body', 'The body is not valid JSON.');
   }
-  return { value, text, tokens: scan.tokens, doubt: duplicateName(text, value, scan.names, chain) ?? scan.doubt };
+  const { tokens, numbers } = scan;
+  return { value, text, tokens, numbers, doubt: duplicateName(text, value, scan.names, chain) ?? scan.doubt };
 }
 
 /**
@@ -91,12 +100,13 @@ export function parseSafeJsonText(text: string, options: SafeJsonOptions = NO_OP
  * character, once as text and once in its value.
  * @param byteLength of the text as UTF-8
  */
-export function sizeInMemory({ text, tokens }: Pick<SafeJson, 'text' | 'tokens'>, byteLength: number): number {
-  return 2 * (text.length === byteLength ? byteLength : 2 * text.length) + tokens * BYTES_OF_TOKEN;
+export function sizeInMemory({ text, tokens, numbers }: Pick<SafeJson, 'text' | 'tokens' | 'numbers'>, byteLength: number): number {
+  return 2 * (text.length === byteLength ? byteLength : 2 * text.length) + tokens * BYTES_OF_TOKEN + numbers * BYTES_OF_NUMBER;
 }
 
 interface Scan {
   readonly tokens: number;
+  readonly numbers: number;
   /** Names seen in the outermost object and in each object of the chain. */
   readonly names: readonly number[];
   readonly doubt: JsonDoubt | undefined;
@@ -110,6 +120,10 @@ function scanJson(text: string, chain: readonly string[], exactIntegers: boolean
   const suspicious = exactIntegers ? LONG_INTEGER : LONG_NUMBER;
   let depth = 0;
   let tokens = 0;
+  let numbers = 0;
+  /** Tokens of the innermost open array while it holds nothing but numbers; 0 where that is not so. They count once something else stands in it. */
+  let pending = 0;
+  let numbersHere = 0;
   /** How many objects of the chain are open; the watched object is at depth `open + 1`. */
   let open = 0;
   let nextOpens = false;
@@ -120,32 +134,46 @@ function scanJson(text: string, chain: readonly string[], exactIntegers: boolean
   while (i < length) {
     const c = text.charCodeAt(i);
     if (c === QUOTE) {
+      tokens += pending;
+      pending = 0;
       keyStart = i;
       i = endOfString(text, i);
       keyEnd = i;
       continue;
     }
     if (c === COLON) {
-      tokens++;
+      tokens += pending + 1;
+      pending = 0;
       if (depth === open + 1) {
         names[open] = (names[open] ?? 0) + 1;
         nextOpens = open < chain.length && nameOf(text, keyStart, keyEnd) === chain[open];
       }
     } else if (c === COMMA) {
-      tokens++;
+      if (pending === 0) tokens++;
+      else pending++;
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
-      tokens++;
+      tokens += pending;
+      pending = c === OPEN_BRACKET ? 1 : 0;
+      if (pending === 0) tokens++;
+      numbersHere = 0;
       if (++depth > MAX_JSON_DEPTH) throw new GatewayError('body_too_deep', `The JSON body nests deeper than ${MAX_JSON_DEPTH} levels.`);
       if (nextOpens) {
         nextOpens = false;
         if (c === OPEN_BRACE && depth === open + 2) open++;
       }
     } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
-      tokens++;
+      if (pending > 0 && numbersHere > 0 && c === CLOSE_BRACKET) numbers += numbersHere;
+      else tokens += pending + 1;
+      pending = 0;
       depth--;
       if (depth <= open && open > 0) open--;
+    } else if (c > LAST_OF_NUMBERS) {
+      // A letter of true, false or null.
+      tokens += pending;
+      pending = 0;
     } else if (isNumberStart(c)) {
       const start = i++;
+      numbersHere++;
       let exponent = false;
       for (; i < length; i++) {
         const n = text.charCodeAt(i);
@@ -161,7 +189,7 @@ function scanJson(text: string, chain: readonly string[], exactIntegers: boolean
     }
     i++;
   }
-  return { tokens, names, doubt };
+  return { tokens, numbers, names, doubt };
 }
 
 function isNumberStart(c: number): boolean {

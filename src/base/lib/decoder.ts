@@ -10,7 +10,6 @@ type Factory = (first: number) => Transform;
 
 const ZLIB: Readonly<Record<string, Factory>> = {
   gzip: () => zlib.createGunzip(),
-  'x-gzip': () => zlib.createGunzip(),
   br: () => zlib.createBrotliDecompress(),
   // Some senders leave out the zlib envelope that the standard asks for; the envelope's first byte tells.
   deflate: (first) => ((first & 0x0f) === 8 ? zlib.createInflate() : zlib.createInflateRaw()),
@@ -19,10 +18,21 @@ const ZLIB: Readonly<Record<string, Factory>> = {
 /** Names of the encodings that can be decoded. */
 export const DECODABLE: readonly string[] = [...Object.keys(ZLIB), 'zstd'];
 
-/** The one encoding that a Content-Encoding names, in lower case; undefined when it is absent or says that there is none. */
+/**
+ * The one encoding that a Content-Encoding names, in lower case and by its usual name; undefined when it is absent or says that there is none. Elements of its
+ * list that are empty or `identity` say nothing (RFC 9110 §5.6.1, §8.4.1); what a chain of encodings is told as cannot be decoded.
+ */
 export function encodingOf(contentEncoding: string | undefined): string | undefined {
-  const encoding = (contentEncoding ?? '').trim().toLowerCase();
-  return encoding === '' || encoding === 'identity' ? undefined : encoding;
+  if (contentEncoding === undefined) return undefined;
+  const text = contentEncoding.trim().toLowerCase();
+  if (!text.includes(',')) return usualName(text);
+  const said = text.split(',').flatMap((element) => usualName(element.trim()) ?? []);
+  return said.length > 1 ? said.join(', ') : said[0];
+}
+
+function usualName(coding: string): string | undefined {
+  if (coding === '' || coding === 'identity') return undefined;
+  return coding === 'x-gzip' ? 'gzip' : coding;
 }
 
 /**

@@ -11,6 +11,13 @@ export interface Utf8Fault {
 /** What a person is told of a file that is no text. */
 export const NOT_UTF8 = { message: 'the file is not UTF-8 text', hint: 'save it as UTF-8' } as const;
 
+const MARK_BYTES = 3;
+
+/** How many bytes the byte order mark takes with which a text in UTF-8 begins: 3, or 0 where there is none. */
+export function byteOrderMark(bytes: Uint8Array): number {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? MARK_BYTES : 0;
+}
+
 /** The text of bytes, without a byte order mark, or where they are none. */
 export function decodeUtf8(bytes: Uint8Array): string | Utf8Fault {
   try {

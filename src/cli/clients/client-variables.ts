@@ -7,12 +7,13 @@ import type { Environment } from '../../base/config/settings-reader.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
 import { ownOriginHere } from '../gateway-address.ts';
 import { javaStoreOf, mergeCertificates } from './merged-certificates.ts';
+import { mergedNoProxy, NO_PROXY } from './no-proxy.ts';
 
 export type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle' | 'java';
 
 /**
  * What the runtimes read. Variables that add to the trust store get the root alone, those that replace it get the system's roots and ours; what they name
- * already is kept beside that. curl ignores `HTTP_PROXY` in capitals, so both spellings are set. On Windows names have no case, and setting one twice is harmless.
+ * already is kept beside that. curl ignores `HTTP_PROXY` in capitals, so both spellings are set, and what one of them holds is kept in both. On Windows names have no case, and setting one twice is harmless.
  */
 export const CLIENT_VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = [
   ['HTTPS_PROXY', 'proxy'],
@@ -100,15 +101,16 @@ interface Kept {
 /** What a variable is set to, so that what the shell has in it is not lost, unless that is another proxy. */
 async function keeping(name: string, source: VariableSource, values: Values, config: Config, env?: Environment): Promise<Kept> {
   const value = values[source];
-  const existing = shellVariable(name, env) ?? '';
+  const own = shellVariable(name, env) ?? '';
+  if (source === 'noProxy') return { value: mergedNoProxy(own, otherSpelling(name, env)) };
+  // Who calls stands in one spelling of the proxy's variable, and programs read either.
+  const existing = own === '' && source === 'proxy' ? otherSpelling(name, env) : own;
   if (value === undefined || existing === '') return { value };
   switch (source) {
     case 'one':
       return { value };
     case 'proxy':
       return keepProxy(value, existing, config);
-    case 'noProxy':
-      return { value: mergeNoProxy(existing, value) };
     case 'java':
       return keepJava(value, existing);
     case 'preload':
@@ -116,6 +118,12 @@ async function keeping(name: string, source: VariableSource, values: Values, con
     default:
       return keepCertificates(name, value, existing, values.root ?? value, env);
   }
+}
+
+/** What a variable of a proxy is set to in its other spelling; '' where that is unset. */
+export function otherSpelling(name: string, env?: Environment): string {
+  const lower = name.toLowerCase();
+  return shellVariable(name === lower ? name.toUpperCase() : lower, env) ?? '';
 }
 
 /** The same proxy may be named with a workload and its token; another one has to be told to the gateway. */
@@ -133,12 +141,6 @@ function keepJava(own: string, existing: string): Kept {
   const kept = `${own} ${existing}`;
   if (!/-Djavax\.net\.ssl\.trustStore=|-Dhttps\.proxyHost=/.test(existing)) return { value: kept };
   return { value: kept, problem: 'JAVA_TOOL_OPTIONS: it names a trust store or a proxy already, which Java keeps to' };
-}
-
-/** `*` would take everything past the gateway. */
-function mergeNoProxy(existing: string, own: string): string {
-  const entries = existing.split(',').map((entry) => entry.trim());
-  return [...new Set([...entries.filter((entry) => entry !== '' && entry !== '*'), ...own.split(',')])].join(',');
 }
 
 async function keepCertificates(name: string, own: string, existing: string, rootFile: string, env?: Environment): Promise<Kept> {
@@ -163,8 +165,6 @@ async function variableValues(config: Config, { port, caller, java = false }: Cl
     java: java && config.tlsCertFile === undefined ? await javaOptions(config, port, files.bundle, env) : undefined,
   };
 }
-
-export const NO_PROXY = 'localhost,127.0.0.1,::1';
 
 /** What `NODE_OPTIONS` gets. */
 export function nodePreload(): string {

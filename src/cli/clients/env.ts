@@ -29,7 +29,7 @@ export const env: Command = {
   --workload   who calls; the token comes from --token-file or from GW_WORKLOAD_TOKEN, never from the command line
   --ambient    the port for unattended programs
   --java       JAVA_TOOL_OPTIONS, too, of which each JVM prints a line
-  --unset      what takes the variables of this shell back: eval "$(gw env --unset)"
+  --unset      what takes the variables of this shell back: eval "$(gw env --unset)", with the --port that they were made with
 `,
   run: printVariables,
 };
@@ -41,7 +41,7 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
   if (format === undefined) throw badValue('--shell', SHELLS.join(', '), shell);
   const config = settingsOf(io);
   if (options.unset === true) {
-    io.stdout(format.text(undoneVariables(config, io.env)));
+    io.stdout(format.text(undoneVariables(config, io.env, options.port === undefined ? undefined : givenPort(options, config))));
     return EXIT_OK;
   }
   const port = givenPort(options, config);

@@ -2,27 +2,37 @@ import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
 import { bracketHost } from '../../base/lib/host.ts';
-import { CLIENT_VARIABLES, NO_PROXY, nodePreload, trustFolder, type VariableSource } from './client-variables.ts';
+import { CLIENT_VARIABLES, nodePreload, otherSpelling, trustFolder, type VariableSource } from './client-variables.ts';
 import { mergedFrom } from './merged-certificates.ts';
+import { noProxyBefore } from './no-proxy.ts';
 import type { Assignment } from './variable-formats.ts';
 
 /**
  * What takes back what `gw env` has set in a shell: what came of it is taken away, what was there before is there again. Another proxy that was replaced is not known any more.
  * @param env what is set; variables that we did not set are left alone
+ * @param port that `gw env` was told, where that is none of the settings
  */
-export function undoneVariables(config: Config, env?: Environment): readonly Assignment[] {
+export function undoneVariables(config: Config, env?: Environment, port?: number): readonly Assignment[] {
+  const set = { config, env, ports: [config.port, config.ambientPort, ...(port === undefined ? [] : [port])] };
   return CLIENT_VARIABLES.flatMap(([name, source]) => {
     const existing = shellVariable(name, env);
     if (existing === undefined) return [];
-    const before = BEFORE[source](existing, config, env);
+    const before = BEFORE[source](existing, set, name);
     return before === existing ? [] : [[name, before === '' ? undefined : before] as const];
   });
 }
 
+interface WhatIsSet {
+  readonly config: Config;
+  readonly env: Environment | undefined;
+  /** On which our proxy may be. */
+  readonly ports: readonly number[];
+}
+
 /** What a variable held before; the same as now when it is none of ours. */
-const BEFORE: Readonly<Record<VariableSource, (value: string, config: Config, env?: Environment) => string>> = {
-  proxy: (value, config) => (isOurProxy(value, config) ? '' : value),
-  noProxy: (value) => (value === NO_PROXY ? '' : value.endsWith(`,${NO_PROXY}`) ? value.slice(0, -NO_PROXY.length - 1) : value),
+const BEFORE: Readonly<Record<VariableSource, (value: string, set: WhatIsSet, name: string) => string>> = {
+  proxy: (value, set) => (isOurProxy(value, set) ? '' : value),
+  noProxy: (value, { env }, name) => noProxyBefore(value, otherSpelling(name, env)),
   one: (value) => (value === '1' ? '' : value),
   preload: (value) => value.replace(nodePreload(), '').trim(),
   root: certificatesBefore,
@@ -34,14 +44,14 @@ const BEFORE: Readonly<Record<VariableSource, (value: string, config: Config, en
 const JAVA_OURS =
   /(?:"?-D(?:https?\.proxyHost|https?\.proxyPort|javax\.net\.ssl\.trustStore|javax\.net\.ssl\.trustStoreType)=[^\s"]*(?:"|(?=\s|$))\s*)+/;
 
-function isOurProxy(value: string, { port, ambientPort, host }: Config): boolean {
+function isOurProxy(value: string, { config: { host }, ports }: WhatIsSet): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url === undefined) return false;
   const hosts = ['127.0.0.1', '[::1]', 'localhost', bracketHost(host)];
-  return hosts.includes(url.hostname) && [port, ambientPort].includes(Number(url.port));
+  return hosts.includes(url.hostname) && ports.includes(Number(url.port));
 }
 
-function certificatesBefore(value: string, { caDir }: Config, env?: Environment): string {
-  if (value.startsWith(caDir)) return '';
+function certificatesBefore(value: string, { config, env }: WhatIsSet): string {
+  if (value.startsWith(config.caDir)) return '';
   return mergedFrom(value, trustFolder(env)) ?? value;
 }

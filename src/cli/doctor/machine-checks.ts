@@ -5,6 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { shellVariable } from '../../base/config/environment.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import { entriesOf } from '../clients/no-proxy.ts';
 import { sendToGateway } from '../gateway-client.ts';
 import { findProgram, runProgram } from '../trust/run-program.ts';
 import { speaks } from './ask-health.ts';
@@ -41,7 +42,8 @@ export const MACHINE_CHECKS: readonly DoctorCheck[] = [
 function proxyVariable({ env, url }: Patient): readonly Finding[] {
   const id = 'proxy-variable';
   const given = proxyOf(env);
-  const noProxy = (shellVariable('no_proxy', env) ?? shellVariable('NO_PROXY', env) ?? '').split(',').map((one) => one.trim());
+  // Programs differ in which of the two they read.
+  const noProxy = ['no_proxy', 'NO_PROXY'].flatMap((name) => entriesOf(shellVariable(name, env) ?? ''));
   const then = 'eval "$(gw env)"';
   if (given === undefined) return [warning(id, 'HTTPS_PROXY is not set: programs of this shell do not use the gateway', then)];
   if (!URL.canParse(given)) return [wrong(id, 'HTTPS_PROXY is no address', then)];
@@ -49,7 +51,7 @@ function proxyVariable({ env, url }: Patient): readonly Finding[] {
   const place = new URL(given);
   if (url !== undefined && place.port !== url.port)
     findings.push(warning(id, `HTTPS_PROXY leads to ${place.host}, and the gateway is at ${url.host}`, then));
-  const past = noProxy.find((one) => one === '*' || (one !== '' && `.${AI_HOST}`.endsWith(`.${one.replace(/^\*?\./, '')}`)));
+  const past = noProxy.find((one) => one === '*' || `.${AI_HOST}`.endsWith(`.${one.replace(/^\*?\./, '')}`));
   if (past !== undefined)
     findings.push(wrong(id, `NO_PROXY has "${past}": calls to ${AI_HOST} pass the gateway by`, `take it out, or ${then}`));
   return findings.length > 0 ? findings : [ok(id, `HTTPS_PROXY leads to ${place.host}`)];

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { MANAGEMENT_KEY_VARIABLE, MCP_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
+import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import { choice, duration, token } from '../../base/config/setting-types.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
@@ -26,6 +27,8 @@ export interface ListenOptions {
   readonly tls?: { readonly cert: string; readonly key: string };
   /** What clients show; undefined: nothing, on loopback. */
   readonly token?: string;
+  /** `GW_ALLOWED_ORIGINS`: whose pages may call. */
+  readonly allowedOrigins: ReadonlySet<string>;
 }
 
 export interface GwMcpOptions {
@@ -60,7 +63,7 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
   const given = parseOptions(args, OPTIONS);
   if (given['gateway-url'] === undefined) throw new UsageError('--gateway-url is needed: the address of a gateway');
   const settings = settingsOf({ ...io, stdout: () => undefined, stderr: () => undefined, stdin: () => Promise.reject(new Error()) });
-  const listen = listenOf(given, io);
+  const listen = listenOf(given, settings, io);
   const gateway = parseGatewayUrl(given['gateway-url'], settings, io, '--gateway-url');
   return {
     gateway,
@@ -88,7 +91,7 @@ function secretOf({ 'admin-token': admin, mgk }: Given, envAdmin: string | undef
   return { kind: 'admin', text: checkedToken('--admin-token', text) };
 }
 
-function listenOf(given: Given, { env }: Pick<CliIo, 'env'>): ListenOptions | undefined {
+function listenOf(given: Given, { allowedOrigins }: Config, { env }: Pick<CliIo, 'env'>): ListenOptions | undefined {
   const { listen, 'tls-cert': cert, 'tls-key': key } = given;
   if (listen === undefined) {
     if (cert !== undefined || key !== undefined) throw new UsageError('--tls-cert and --tls-key are for --listen');
@@ -104,6 +107,7 @@ function listenOf(given: Given, { env }: Pick<CliIo, 'env'>): ListenOptions | un
   if (shown !== undefined && shown.length < 16) throw new UsageError('GW_MCP_TOKEN has fewer than 16 characters and can be guessed');
   return {
     ...address,
+    allowedOrigins,
     ...(cert === undefined || key === undefined ? {} : { tls: { cert: pem('--tls-cert', cert), key: pem('--tls-key', key) } }),
     ...(shown === undefined ? {} : { token: checkedToken('GW_MCP_TOKEN', shown) }),
   };

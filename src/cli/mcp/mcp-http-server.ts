@@ -7,6 +7,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
 import type { Asker } from '../../operations/tools.ts';
+import { isPreflight, pageFields, preflightFields } from '../../surfaces/http/page-reply.ts';
 import { type McpAnswer, type McpEndpoint, SESSION_FIELD } from '../../surfaces/mcp/mcp-endpoint.ts';
 
 export interface McpHttpOptions {
@@ -20,6 +21,8 @@ export interface McpHttpOptions {
   readonly tls?: { readonly cert: string; readonly key: string };
   /** What clients show as bearer token; undefined: nothing, which is for loopback alone. */
   readonly token?: string;
+  /** `GW_ALLOWED_ORIGINS`: whose pages may call. */
+  readonly allowedOrigins: ReadonlySet<string>;
   readonly log: Logger;
 }
 
@@ -64,9 +67,18 @@ export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpSer
 
 async function answer(request: IncomingMessage, response: ServerResponse, options: McpHttpOptions): Promise<void> {
   try {
+    const headers = flatHeaders(request);
+    judgePage(request, options);
+    const { origin } = request.headers;
+    if (origin !== undefined) setFields(response, pageFields(origin));
+    judgeHost(request, options);
+    if (origin !== undefined && isPreflight({ method: request.method ?? '', headers })) {
+      setFields(response, preflightFields(headers, origin));
+      response.writeHead(204).end();
+      return;
+    }
     judge(request, options);
     const asker = { ...options.asker, from: request.socket.remoteAddress ?? '' };
-    const headers = flatHeaders(request);
     if (request.method === 'DELETE') return send(response, options.endpoint.end({ headers, asker }));
     const json = async () => parseSafeJson(await bodyOf(request), { malformed: 'invalid_request' }).value;
     send(response, await options.endpoint.post({ headers, asker, json }));
@@ -80,14 +92,16 @@ async function answer(request: IncomingMessage, response: ServerResponse, option
   }
 }
 
-/** @throws GatewayError for what is not let in, or not there */
-function judge(request: IncomingMessage, { host, token }: McpHttpOptions): void {
-  const { headers, method = '', url = '' } = request;
-  judgePage(request);
+function judgeHost({ headers }: IncomingMessage, { host }: McpHttpOptions): void {
   const named = parseAuthority(headers.host ?? '', 80)?.host;
   if (isLoopbackHost(host) && (named === undefined || !isLoopbackHost(named))) {
     throw new GatewayError('misdirected_request', 'Host is not a name of this machine.');
   }
+}
+
+/** @throws GatewayError for what is not let in, or not there */
+function judge(request: IncomingMessage, { token }: McpHttpOptions): void {
+  const { headers, method = '', url = '' } = request;
   if (url.split('?', 1)[0] !== PATH) throw new GatewayError('not_found', `There is nothing here but ${PATH}.`);
   if (method !== 'POST' && method !== 'DELETE') throw new GatewayError('method_not_allowed', 'This path takes POST, DELETE.');
   if (token === undefined) return;
@@ -95,14 +109,19 @@ function judge(request: IncomingMessage, { host, token }: McpHttpOptions): void 
   if (shown === undefined || !sameSecret(shown, token)) throw new GatewayError('unauthorized', 'This needs the token of GW_MCP_TOKEN.');
 }
 
-/** As on the gateway's own port, no web page gets here but one of this machine's on this port (decision 3.14). @throws GatewayError */
-function judgePage({ headers, socket: { localPort } }: IncomingMessage): void {
+/** As on the gateway's own port, no web page gets here but one of this machine's on this port, and those that are named (decision 3.14). @throws GatewayError */
+function judgePage({ headers, socket: { localPort } }: IncomingMessage, { allowedOrigins }: McpHttpOptions): void {
   const { origin } = headers;
+  if (origin !== undefined && allowedOrigins.has(origin)) return;
   const authority = parseAuthority(origin?.replace(/^https?:\/\//, '') ?? '', 80);
   const isOwn = authority !== undefined && isLoopbackHost(authority.host) && authority.port === localPort;
   if (origin === undefined ? headers['sec-fetch-site'] === 'cross-site' : !isOwn) {
     throw new GatewayError('origin_not_allowed', 'A browser page of another origin sent this request.');
   }
+}
+
+function setFields(response: ServerResponse, flat: readonly string[]): void {
+  for (let i = 0; i + 1 < flat.length; i += 2) response.setHeader(flat[i] ?? '', flat[i + 1] ?? '');
 }
 
 function flatHeaders({ headers }: IncomingMessage): Readonly<Record<string, string | undefined>> {

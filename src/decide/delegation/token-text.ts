@@ -2,6 +2,7 @@ import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-membe
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { bytesOfBase64 } from '../../base/lib/base64-text.ts';
+import { byteOrderMark } from '../../base/lib/utf8.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { malformed } from './delegation-error.ts';
 
@@ -18,6 +19,8 @@ const MAX_TOKEN_DEPTH = 16;
 export function objectOfToken(text: string): JsonObject {
   const bytes = text.length > MAX_TOKEN_CHARACTERS ? undefined : bytesOfBase64(text);
   if (bytes === undefined || bytes.length > MAX_TOKEN_BYTES) malformed(`it is not base64 of at most ${MAX_TOKEN_BYTES} bytes`);
+  // Text is taken with a byte order mark; of what was signed nothing may be left out.
+  if (byteOrderMark(bytes) > 0) malformed('it is not JSON');
   const json = read(bytes);
   if (json.doubt !== undefined) malformed('it can be read in two ways');
   checkReading(json.text, skipSpace(json.text, 0), json.value, 1);

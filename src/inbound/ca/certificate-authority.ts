@@ -13,7 +13,7 @@ import { ContextCache } from './context-cache.ts';
 import { loadRoot, type Root } from './root-chain.ts';
 import { replacePublicFile, TRUST_BUNDLE } from './root-files.ts';
 import { type RootStatus, statusOf } from './root-status.ts';
-import { generateKeys, RootsOnDisk } from './roots-on-disk.ts';
+import { generateKeys, generateRsaKeys, RootsOnDisk } from './roots-on-disk.ts';
 import { trustBundle } from './trust-bundle.ts';
 
 const HOUR_MS = 3_600_000;
@@ -24,6 +24,9 @@ const RETRY_MS = 60_000;
 const DEFAULT_MAX_CONTEXTS = 1_000;
 /** Of one gateway that are trusted at once, the one that signs included. */
 const MAX_ROOTS = 5;
+
+/** Kinds of keys that leaves are made for. */
+export type LeafKey = 'ec' | 'rsa';
 
 export interface CertificateAuthorityOptions {
   /** `GW_CA_DIR`; made when it is not there. */
@@ -55,10 +58,11 @@ export interface CertificateAuthority {
   /**
    * The TLS context that answers for one host, made at first use and renewed before its leaf expires. Any number of callers at once wait for one leaf.
    * @param host name or IP literal; folded as decision 3.17 says
+   * @param key of the leaf; default EC, which serves all but a few clients. The one of RSA is made when it is first asked for
    * @throws GatewayError `invalid_target` when it is no host
    * @throws CertificateAuthorityError when the root's name constraints leave the host out, and when by the clock of now the root has expired, or is not valid yet
    */
-  contextFor(host: string): Promise<SecureContext>;
+  contextFor(host: string, key?: LeafKey): Promise<SecureContext>;
   status(): RootStatus;
   /**
    * Makes a root that is trusted from now on and signs from `switchAt` on (decision 12.10).
@@ -115,6 +119,9 @@ class LocalAuthority implements CertificateAuthority {
   readonly #opened: Opened;
   #root: Root;
   #contexts: ContextCache;
+  /** Most gateways never meet a client that needs them. */
+  #rsaKeys: ReturnType<typeof generateRsaKeys> | undefined;
+  #rsaContexts: ContextCache | undefined;
   #bundle = '';
   #bundlePath = '';
   /** When the next root is to sign; looked at for each handshake. */
@@ -153,9 +160,23 @@ class LocalAuthority implements CertificateAuthority {
     return this.#bundle;
   }
 
-  contextFor(host: string): Promise<SecureContext> {
-    if (this.#options.clock.now() < this.#switchAt) return this.#contexts.get(host);
-    return this.#inTurn(() => this.#switchWhenDue()).then(() => this.#contexts.get(host));
+  contextFor(host: string, key: LeafKey = 'ec'): Promise<SecureContext> {
+    if (this.#options.clock.now() < this.#switchAt) return this.#contextOf(host, key);
+    return this.#inTurn(() => this.#switchWhenDue()).then(() => this.#contextOf(host, key));
+  }
+
+  #contextOf(host: string, key: LeafKey): Promise<SecureContext> {
+    return key === 'ec' ? this.#contexts.get(host) : this.#rsaContextOf(host);
+  }
+
+  async #rsaContextOf(host: string): Promise<SecureContext> {
+    this.#rsaKeys ??= generateRsaKeys().catch((error: unknown) => {
+      this.#rsaKeys = undefined;
+      throw error;
+    });
+    const { publicKey, privateKey } = await this.#rsaKeys;
+    this.#rsaContexts ??= this.#contextsOf(this.#root, privateKey, subjectOf(publicKey));
+    return await this.#rsaContexts.get(host);
   }
 
   status(): RootStatus {
@@ -244,6 +265,7 @@ class LocalAuthority implements CertificateAuthority {
       await this.#roots.switchOver();
       this.#root = loadRoot(dir, this.#roots.signing, clock.now());
       this.#contexts = this.#contextsOf(this.#root);
+      this.#rsaContexts = undefined;
       await this.#contexts.warmUp();
       await this.#publish();
       log.info({ fingerprint: this.fingerprint, expires_at: timestamp(this.expiresAt) }, 'the next root signs from now on');
@@ -289,11 +311,10 @@ class LocalAuthority implements CertificateAuthority {
     this.#follow();
   }
 
-  #contextsOf(root: Root): ContextCache {
+  #contextsOf(root: Root, leafKey = this.#opened.leafKey, subject = this.#opened.leafSubject): ContextCache {
     const { clock, maxContexts = DEFAULT_MAX_CONTEXTS } = this.#options;
-    const { leafKey, leafSubject } = this.#opened;
     return new ContextCache({
-      profile: leafProfile(root.issuer, leafSubject),
+      profile: leafProfile(root.issuer, subject, 'serverAuth', leafKey.asymmetricKeyType === 'rsa' ? 'rsa' : 'ec'),
       leafKey,
       chainPem: root.chainPem,
       fingerprint: root.fingerprint,

@@ -4,6 +4,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { bits, boolean, type Der, encode, explicit, implicit, integer, none, octets, oid, sequence, set, time, utf8 } from './der.ts';
 
 const OID = {
+  rsaEncryption: '1.2.840.113549.1.1.1',
   ecPublicKey: '1.2.840.10045.2.1',
   prime256v1: '1.2.840.10045.3.1.7',
   ecdsaWithSha256: '1.2.840.10045.4.3.2',
@@ -52,18 +53,23 @@ export interface Subject {
   readonly keyIdentifier: Buffer;
 }
 
-/** @param key the public half of an EC P-256 or Ed25519 key. The identifier is SHA-256 cut to 160 bits (RFC 7093 §2, method 1). */
+/** @param key the public half of an EC P-256, RSA or Ed25519 key. The identifier is SHA-256 cut to 160 bits (RFC 7093 §2, method 1). */
 export function subjectOf(key: KeyObject): Subject {
   if (key.asymmetricKeyType === 'ed25519')
     return subjectOfPoint(key.export({ type: 'spki', format: 'der' }).subarray(-ED25519_BYTES), OID.ed25519);
+  if (key.asymmetricKeyType === 'rsa')
+    return subjectOfBits(key.export({ type: 'pkcs1', format: 'der' }), sequence(oid(OID.rsaEncryption), none()));
   // Built and not parsed: node-forge takes one key in 256 for nested ASN.1 inside its BIT STRING.
   const point = key.export({ type: 'spki', format: 'der' }).subarray(-UNCOMPRESSED_POINT_BYTES);
   return subjectOfPoint(point, OID.ecPublicKey, OID.prime256v1);
 }
 
 function subjectOfPoint(point: Buffer, ...algorithm: readonly string[]): Subject {
-  const spki = sequence(sequence(...algorithm.map(oid)), bits(point));
-  return { spki, keyIdentifier: createHash('sha256').update(point).digest().subarray(0, 20) };
+  return subjectOfBits(point, sequence(...algorithm.map(oid)));
+}
+
+function subjectOfBits(key: Buffer, algorithm: Der): Subject {
+  return { spki: sequence(algorithm, bits(key)), keyIdentifier: createHash('sha256').update(key).digest().subarray(0, 20) };
 }
 
 /** Names a key whose certificate does not: SHA-256 of the whole public key, cut to 160 bits (RFC 7093 §2, method 4). */
@@ -103,14 +109,25 @@ export interface LeafProfile {
   readonly extensions: readonly Der[];
 }
 
-/** Critical basicConstraints (no CA) and keyUsage (digital signature), one EKU, SKI, and AKI from the issuer's SKI. */
-export function leafProfile(issuer: Issuer, subject: Subject, usage: 'serverAuth' | 'clientAuth' = 'serverAuth'): LeafProfile {
+/** Bits of keyUsage (RFC 5280 §4.2.1.3), with how many of the byte do not count: what a key does in a handshake. */
+const SIGNS = { byte: 0x80, unused: 7 };
+/** Without ECDHE the client encrypts for an RSA key. */
+const SIGNS_AND_DECRYPTS = { byte: 0xa0, unused: 5 };
+
+/** Critical basicConstraints (no CA) and keyUsage (digital signature; of RSA keys key encipherment too), one EKU, SKI, and AKI from the issuer's SKI. */
+export function leafProfile(
+  issuer: Issuer,
+  subject: Subject,
+  usage: 'serverAuth' | 'clientAuth' = 'serverAuth',
+  key: 'ec' | 'rsa' = 'ec',
+): LeafProfile {
+  const { byte, unused } = key === 'rsa' ? SIGNS_AND_DECRYPTS : SIGNS;
   return {
     issuer,
     subject,
     extensions: [
       extension(OID.basicConstraints, true, sequence()),
-      extension(OID.keyUsage, true, bits(Uint8Array.of(0x80), 7)),
+      extension(OID.keyUsage, true, bits(Uint8Array.of(byte), unused)),
       extension(OID.extendedKeyUsage, false, sequence(oid(OID[usage]))),
       extension(OID.subjectKeyIdentifier, false, octets(subject.keyIdentifier)),
       extension(OID.authorityKeyIdentifier, false, sequence(implicit(0, issuer.keyIdentifier))),

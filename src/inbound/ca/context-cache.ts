@@ -46,7 +46,8 @@ export class ContextCache {
   constructor(options: ContextCacheOptions) {
     this.#options = options;
     this.#contexts = new Lru({ max: options.max });
-    this.#leafKeyPem = options.leafKey.export({ type: 'sec1', format: 'pem' }).toString();
+    const type = options.leafKey.asymmetricKeyType === 'rsa' ? 'pkcs8' : 'sec1';
+    this.#leafKeyPem = options.leafKey.export({ type, format: 'pem' }).toString();
   }
 
   get(host: string): Promise<SecureContext> {

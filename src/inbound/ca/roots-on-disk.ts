@@ -31,6 +31,11 @@ export async function generateKeys(): Promise<{ publicKey: KeyObject; privateKey
   return await generateKeyPairAsync('ec', { namedCurve: 'P-256' });
 }
 
+/** An RSA key pair of 2,048 bits, made off the event loop: what clients without ECDSA take. */
+export async function generateRsaKeys(): Promise<{ publicKey: KeyObject; privateKey: KeyObject }> {
+  return await generateKeyPairAsync('rsa', { modulusLength: 2048 });
+}
+
 /**
  * The roots of one folder, and the steps from one to the next. Each change has one step at which it is done, the writing of `roots.json` or the rename of a
  * key; a process that ends before or after it leaves what {@link RootsOnDisk.open} makes whole (decision 12.10).

@@ -1,3 +1,5 @@
+import type { HelloAlgorithms } from './hello-keys.ts';
+
 /** Of the ClientHello message that is looked at. Servers take larger ones, so a longer one is judged by what its first part says. */
 const MAX_MESSAGE_BYTES = 16_384;
 /** Of everything that is read for it, record headers included: a client may cut the message into records of one byte. */
@@ -16,8 +18,12 @@ const SERVER_NAME = 0;
 const HOST_NAME = 0;
 /** RFC 7301 §3.1. */
 const ALPN = 16;
+/** RFC 8446 §4.2: lists of numbers of two bytes, behind a length of so many bytes. */
+const SUPPORTED_GROUPS = 10;
+const SIGNATURE_ALGORITHMS = 13;
+const SUPPORTED_VERSIONS = 43;
 const NO_NAMES: readonly string[] = [];
-const NOTHING: Wishes = { names: NO_NAMES, protocols: NO_NAMES };
+const NOTHING: Wishes = { names: NO_NAMES, protocols: NO_NAMES, algorithms: undefined };
 const NO_BYTES = Buffer.alloc(0);
 /** Most are smaller; a larger one grows the buffer. */
 const FIRST_CAPACITY = 2_048;
@@ -26,6 +32,8 @@ const FIRST_CAPACITY = 2_048;
 interface Wishes {
   readonly names: readonly string[];
   readonly protocols: readonly string[];
+  /** Undefined where the message cannot be read to its end. */
+  readonly algorithms: HelloAlgorithms | undefined;
 }
 
 /**
@@ -52,6 +60,11 @@ export class ClientHelloReader {
   /** The protocols that it offers by ALPN, in its order; empty without the extension, and until `push` has answered true. */
   get protocols(): readonly string[] {
     return this.#wishes.protocols;
+  }
+
+  /** What it says of suites and algorithms; undefined until `push` has answered true, and for what is no whole ClientHello. */
+  get algorithms(): HelloAlgorithms | undefined {
+    return this.#wishes.algorithms;
   }
 
   /** Takes the next bytes. True: everything is known that there is to know, further bytes change nothing. */
@@ -119,23 +132,39 @@ export class ClientHelloReader {
 function wishesOf(message: Buffer, size: number): Wishes {
   const broken = size < MESSAGE_HEADER_BYTES + message.readUIntBE(1, 3);
   const hello = new Cursor(message, MESSAGE_HEADER_BYTES, size);
-  if (!hello.skip(2 + RANDOM_BYTES) || !hello.vector(1) || !hello.vector(2) || !hello.vector(1)) return NOTHING;
+  if (!hello.skip(2 + RANDOM_BYTES) || !hello.vector(1)) return NOTHING;
+  const suites = hello.vector(2);
+  if (suites === undefined || !hello.vector(1)) return NOTHING;
+  // Before TLS 1.2 was usual there were clients without any.
+  if (hello.atEnd && !broken) return { ...NOTHING, algorithms: { suites: suites.numbers(), ...NO_LISTS } };
   const extensions = broken ? hello.skip(2) && hello : hello.vector(2);
   if (!extensions) return NOTHING;
-  return readExtensions(extensions, broken) ?? NOTHING;
+  return readExtensions(extensions, broken, suites) ?? NOTHING;
 }
 
-function readExtensions(extensions: Cursor, broken: boolean): Wishes | undefined {
+type Lists = Record<keyof typeof NO_LISTS, readonly number[] | undefined>;
+
+const NO_LISTS = { versions: undefined, signatures: undefined, groups: undefined };
+
+function readExtensions(extensions: Cursor, broken: boolean, suites: Cursor): Wishes | undefined {
   const names: string[] = [];
   const protocols: string[] = [];
+  const lists: Lists = { ...NO_LISTS };
   while (!extensions.atEnd) {
     const type = extensions.number(2);
     const data = extensions.vector(2);
-    if (type === undefined || data === undefined) return broken ? { names, protocols } : undefined;
+    if (type === undefined || data === undefined) return broken ? { names, protocols, algorithms: undefined } : undefined;
     if (type === SERVER_NAME && !readNames(data, names)) return undefined;
     if (type === ALPN) readProtocols(data, protocols);
+    else readList(type, data, lists);
   }
-  return { names, protocols };
+  return { names, protocols, algorithms: { suites: suites.numbers(), ...lists } };
+}
+
+function readList(type: number, data: Cursor, lists: Lists): void {
+  if (type === SUPPORTED_GROUPS) lists.groups = data.vector(2)?.numbers();
+  else if (type === SIGNATURE_ALGORITHMS) lists.signatures = data.vector(2)?.numbers();
+  else if (type === SUPPORTED_VERSIONS) lists.versions = data.vector(1)?.numbers();
 }
 
 /** As far as it is well-formed: servers without ALPN do not look at it, so that a fault in it must not hide the names. */
@@ -182,6 +211,13 @@ class Cursor {
   number(bytes: number): number | undefined {
     const at = this.#at;
     return this.skip(bytes) ? this.#bytes.readUIntBE(at, bytes) : undefined;
+  }
+
+  /** The rest, as numbers of two bytes. */
+  numbers(): readonly number[] {
+    const numbers: number[] = [];
+    for (let number = this.number(2); number !== undefined; number = this.number(2)) numbers.push(number);
+    return numbers;
   }
 
   /** A field that its length, of so many bytes, stands in front of. */

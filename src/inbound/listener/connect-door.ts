@@ -9,6 +9,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
+import type { LeafKey } from '../ca/certificate-authority.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
 import { rawErrorReply } from './error-reply.ts';
 import type { JudgeServerName } from './hello-gate.ts';
@@ -40,7 +41,7 @@ export interface ConnectDoorOptions {
   readonly tunnels: OpenTunnels;
   readonly connectPorts: ReadonlySet<number>;
   /** Absent when interception is off. */
-  readonly contextFor: ((host: string) => Promise<SecureContext>) | undefined;
+  readonly contextFor: ((host: string, key?: LeafKey) => Promise<SecureContext>) | undefined;
   decide(request: ConnectRequest): Promise<ConnectVerdict>;
   dial(authority: Authority, signal: AbortSignal, request: ConnectRequest): Promise<Socket>;
   dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
@@ -125,7 +126,8 @@ export class ConnectDoor {
     const dial = dialFirst ? dialOrigin : undefined;
     const { host } = tunnel.authority;
     const watch = (secure: TLSSocket): void => this.#rejections.watch({ client: tlsClientOf(connect), host, socket: link.socket, secure });
-    link.activity = new Interception({ link, tunnel, context, inner, log, clock, limits, dial, watch });
+    const rsaContext = () => contextFor(host, 'rsa');
+    link.activity = new Interception({ link, tunnel, context, rsaContext, inner, log, clock, limits, dial, watch });
   }
 
   async #tunnel(

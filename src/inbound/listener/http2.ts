@@ -14,6 +14,7 @@ import { watchWaitingPieces } from './waiting-pieces.ts';
 const PIECES_PILE_UP = new GatewayError('bad_framing', 'The body comes in pieces of a few bytes, faster than they are taken.');
 
 export const NESTED_CONNECT = new GatewayError('invalid_target', 'CONNECT is not accepted inside a tunnel.');
+const CONTENT_ENCODING = 'content-encoding';
 const CONNECT_BY_HTTP1 = new GatewayError('invalid_target', 'CONNECT is taken by HTTP/1.1 here: offer http/1.1 (ALPN) to the proxy.');
 
 export interface Http2ConnectionOptions {
@@ -211,7 +212,7 @@ export class Http2Connection implements Activity {
       method,
       rawTarget: isProxied ? `http://${headers[':authority'] ?? headers.host ?? ''}${path}` : path,
       rawHeaders: withoutPseudo(rawHeaders),
-      headers: flat(headers),
+      headers: flat(headers, rawHeaders),
       httpVersion: '2',
       secure: true,
       remoteAddress: link.remoteAddress,
@@ -236,7 +237,7 @@ function refusalOf(method: string, headers: IncomingHttpHeaders, tunnel: Tunnel 
   const authority = headers[':authority'];
   const host = headers.host;
   if (authority === undefined && host === undefined) return new GatewayError('bad_framing', 'The request has neither :authority nor Host.');
-  if (authority !== undefined && host !== undefined && authority !== host) {
+  if (authority !== undefined && host !== undefined && authority.toLowerCase() !== host.toLowerCase()) {
     return new GatewayError('bad_framing', 'The request has an :authority and a Host that differ.');
   }
   return undefined;
@@ -250,24 +251,40 @@ function sendContinue(stream: ServerHttp2Stream): void {
   if (!stream.headersSent && !stream.destroyed && !stream.closed) stream.additionalHeaders({ ':status': 100 });
 }
 
-/** node:http2 gives the raw fields as an untyped flat list; pseudo-headers stand first by protocol. */
+/**
+ * node:http2 gives the raw fields as an untyped flat list; pseudo-headers stand first by protocol. The pieces of a cookie, which may come as fields of their own,
+ * are one field everywhere else (RFC 9113 §8.2.3).
+ */
 function withoutPseudo(rawHeaders: unknown): string[] {
   const fields: string[] = [];
   if (!Array.isArray(rawHeaders)) return fields;
+  let cookie = 0;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name: unknown = rawHeaders[i];
     const value: unknown = rawHeaders[i + 1];
-    if (typeof name === 'string' && typeof value === 'string' && !name.startsWith(':')) fields.push(name, value);
+    if (typeof name !== 'string' || typeof value !== 'string' || name.startsWith(':')) continue;
+    if (name === 'cookie' && cookie > 0) {
+      fields[cookie] += `; ${value}`;
+      continue;
+    }
+    fields.push(name, value);
+    if (name === 'cookie') cookie = fields.length - 1;
   }
   return fields;
 }
 
-function flat(headers: IncomingHttpHeaders): Record<string, string | undefined> {
+function valuesOf(rawHeaders: unknown, name: string): readonly unknown[] {
+  return Array.isArray(rawHeaders) ? rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1] === name) : [];
+}
+
+function flat(headers: IncomingHttpHeaders, rawHeaders: unknown): Record<string, string | undefined> {
   const copy: Record<string, string | undefined> = { host: headers[':authority'] ?? headers.host };
   for (const name in headers) {
     if (name.startsWith(':') || name === 'host') continue;
     const value = headers[name];
     copy[name] = Array.isArray(value) ? value.join(', ') : value;
   }
+  // Of several node:http2 takes the first, and the body would be read by less than its provider is told.
+  if (copy[CONTENT_ENCODING] !== undefined) copy[CONTENT_ENCODING] = valuesOf(rawHeaders, CONTENT_ENCODING).join(', ');
   return copy;
 }

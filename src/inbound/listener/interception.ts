@@ -5,6 +5,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
 import { ClientHelloReader } from './client-hello.ts';
+import { takesP256 } from './hello-keys.ts';
 import type { InnerServers } from './inner-servers.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { Activity, Link } from './links.ts';
@@ -20,6 +21,8 @@ export interface InterceptionOptions {
   readonly tunnel: Tunnel;
   /** Of the CONNECT's authority; what the client says in SNI never chooses the leaf. */
   readonly context: SecureContext;
+  /** The same with an RSA key, for a client that cannot be served otherwise. */
+  readonly rsaContext: () => Promise<SecureContext>;
   readonly inner: InnerServers;
   readonly log: Logger;
   readonly clock: Clock;
@@ -49,8 +52,7 @@ export class Interception implements Activity {
       socket.pause();
       socket.unshift(first);
       if (!isTls(first)) options.inner.acceptHttp1(options.link, socket, options.tunnel, false);
-      else if (options.dial === undefined) this.#terminate(socket, options.tunnel, PROTOCOLS);
-      else this.#readHello(socket, options.dial);
+      else this.#readHello(socket, first);
     });
     socket.resume();
   }
@@ -63,8 +65,16 @@ export class Interception implements Activity {
     if (now > this.#deadline) this.#options.link.socket.destroy();
   }
 
-  /** Which protocols the client speaks must be known before the origin is asked to choose one of them. */
-  #readHello(socket: Socket, dial: NonNullable<InterceptionOptions['dial']>): void {
+  /**
+   * What the client can do must be known before it is served: which of our keys it takes, and which protocols the origin may choose from.
+   * @param first what it has said so far; it will be read again
+   */
+  #readHello(socket: Socket, first: Buffer): void {
+    const whole = new ClientHelloReader();
+    if (whole.push(first)) {
+      this.#serve(socket, whole);
+      return;
+    }
     const reader = new ClientHelloReader();
     const held = new ByteCollector();
     const onData = (chunk: Buffer): void => {
@@ -73,18 +83,38 @@ export class Interception implements Activity {
       socket.off('data', onData);
       socket.pause();
       socket.unshift(held.take());
-      const offered = PROTOCOLS.filter((protocol) => reader.protocols.includes(protocol));
-      this.#dialFirst(socket, dial, offered.length === 0 ? ['http/1.1'] : offered).catch((error: unknown) => {
-        this.#options.log.error({ err: error, host: this.#options.tunnel.authority.host }, 'an origin could not be dialled');
-        socket.destroy();
-      });
+      this.#serve(socket, reader);
     };
     socket.on('data', onData);
     socket.resume();
   }
 
-  async #dialFirst(socket: Socket, dial: NonNullable<InterceptionOptions['dial']>, offered: readonly Protocol[]): Promise<void> {
+  #serve(socket: Socket, { algorithms, protocols }: ClientHelloReader): void {
+    const { context, rsaContext, dial, tunnel, log } = this.#options;
+    const needsRsa = algorithms !== undefined && !takesP256(algorithms);
+    if (!needsRsa && dial === undefined) {
+      this.#terminate(socket, context, tunnel, PROTOCOLS);
+      return;
+    }
+    const begin = async (): Promise<void> => {
+      const own = needsRsa ? await rsaContext() : context;
+      if (dial !== undefined) await this.#dialFirst(socket, own, dial, offeredOf(protocols));
+      else if (!socket.destroyed) this.#terminate(socket, own, tunnel, PROTOCOLS);
+    };
+    begin().catch((error: unknown) => {
+      log.error({ err: error, host: tunnel.authority.host }, dial ? 'an origin could not be dialled' : 'a client could not be served');
+      socket.destroy();
+    });
+  }
+
+  async #dialFirst(
+    socket: Socket,
+    context: SecureContext,
+    dial: NonNullable<InterceptionOptions['dial']>,
+    offered: readonly Protocol[],
+  ): Promise<void> {
     const { link, tunnel, clock, limits } = this.#options;
+    if (socket.destroyed) return;
     // The net room has limits of its own for each step.
     this.#deadline = Number.POSITIVE_INFINITY;
     const dialled = await dial(tunnel.authority, offered);
@@ -95,11 +125,11 @@ export class Interception implements Activity {
     this.#deadline = clock.monotonic() + limits.handshakeMs;
     socket.once('close', () => dialled.close());
     dialled.onGone(() => link.activity.drain());
-    this.#terminate(socket, { ...tunnel, dialled }, [dialled.protocol]);
+    this.#terminate(socket, context, { ...tunnel, dialled }, [dialled.protocol]);
   }
 
-  #terminate(socket: Socket, tunnel: Tunnel, protocols: readonly Protocol[]): void {
-    const { link, context, inner, log, watch } = this.#options;
+  #terminate(socket: Socket, context: SecureContext, tunnel: Tunnel, protocols: readonly Protocol[]): void {
+    const { link, inner, log, watch } = this.#options;
     // What the client says in SNI never chooses the leaf. A client that does not trust our root shows as an error here.
     const secure = endTls(socket, {
       context,
@@ -113,4 +143,10 @@ export class Interception implements Activity {
     });
     watch(secure);
   }
+}
+
+/** What the origin may choose from: a client without ALPN speaks HTTP/1.1. */
+function offeredOf(protocols: readonly string[]): readonly Protocol[] {
+  const offered = PROTOCOLS.filter((protocol) => protocols.includes(protocol));
+  return offered.length === 0 ? ['http/1.1'] : offered;
 }

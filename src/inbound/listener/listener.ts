@@ -9,6 +9,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
+import type { LeafKey } from '../ca/certificate-authority.ts';
 import { ConnectDoor, type ConnectVerdict } from './connect-door.ts';
 import type { ConnectRequest } from './connect-request.ts';
 import { errorOfClient } from './error-reply.ts';
@@ -41,7 +42,7 @@ export interface ListenerOptions {
   /** Absent: the ports speak plain HTTP (decision 12.1). */
   readonly tls?: PortTls | undefined;
   /** Absent when interception is off: an `intercept` verdict is then answered 503. */
-  readonly ca?: { contextFor(host: string): Promise<SecureContext> };
+  readonly ca?: { contextFor(host: string, key?: LeafKey): Promise<SecureContext> };
   readonly limits?: Partial<ListenerLimits>;
   /** Told where both ports are, before anybody is served. What it throws ends the start. */
   onBound?(places: readonly BoundPort[]): void;
@@ -233,7 +234,7 @@ class PortServers {
       own: this.own,
       tunnels: this.tunnels,
       connectPorts: new Set(options.connectPorts),
-      contextFor: options.ca ? (host) => contextOf(options.ca, host) : undefined,
+      contextFor: options.ca ? (host, key) => contextOf(options.ca, host, key) : undefined,
       decide: (request) => options.onTunnel(request),
       dial: (authority, signal, request) => options.dial(authority, signal, request),
       dialOrigin: (authority, protocols) => options.dialOrigin(authority, protocols),
@@ -357,7 +358,7 @@ class PortServers {
   }
 }
 
-async function contextOf(ca: ListenerOptions['ca'], host: string): Promise<SecureContext> {
+async function contextOf(ca: ListenerOptions['ca'], host: string, key?: LeafKey): Promise<SecureContext> {
   if (ca === undefined) throw new GatewayError('internal', 'Interception is off.');
-  return await ca.contextFor(host);
+  return await ca.contextFor(host, key);
 }

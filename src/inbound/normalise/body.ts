@@ -3,6 +3,7 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { shorten } from '../../base/lib/shorten.ts';
+import { byteOrderMark } from '../../base/lib/utf8.ts';
 import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
@@ -25,7 +26,7 @@ const ASCII_SUPERSETS: ReadonlySet<string> = new Set(['iso-8859-1', 'latin1', 'w
 export interface AiBody {
   /** `empty`: there is no body, which counts as `{}`. */
   readonly kind: 'json' | 'form' | 'empty';
-  /** What was read: as received, or decoded when it came compressed. */
+  /** What was read: as received, or decoded when it came compressed. Of JSON without the byte order mark that it came with. */
   readonly bytes: Uint8Array;
   /** JSON text of `bytes`. */
   readonly text: string;
@@ -79,11 +80,13 @@ export function readAiBody(input: AiBodyInput): AiBody {
   if (doubt !== undefined)
     throw new GatewayError('ambiguous_body', doubt.message, { details: [{ path: doubt.path, message: doubt.message }] });
   if (!isJsonObject(value)) throw ambiguous('The body is not a JSON object.');
-  refuseForeignCharset(input.contentType, text.length === bytes.length);
-  if (!operation.known) return finish(input, 'json', text, {}, undefined, sizeInMemory(json, bytes.length));
+  const read = bytes[0] === OPEN_BRACE ? input : { ...input, bytes: bytes.subarray(byteOrderMark(bytes)) };
+  const { length } = read.bytes;
+  refuseForeignCharset(input.contentType, text.length === length);
+  if (!operation.known) return finish(read, 'json', text, {}, undefined, sizeInMemory(json, length));
   refuseLookalikes(Object.keys(value), governed);
   refuseSpellings(value, text, operation.dialect);
-  return finish(input, 'json', text, value, undefined, sizeInMemory(json, bytes.length));
+  return finish(read, 'json', text, value, undefined, sizeInMemory(json, length));
 }
 
 function finish(
@@ -144,7 +147,7 @@ function readForm({ operation, contentType, bytes, form, partial }: AiBodyInput)
   // A JSON text would also pass for a form with one odd name.
   const urlencoded = operation.multipart && contentType?.slice(0, 40).toLowerCase().includes('x-www-form-urlencoded');
   if (!urlencoded) return undefined;
-  if (bytes[0] === OPEN_BRACE) {
+  if (bytes[byteOrderMark(bytes)] === OPEN_BRACE) {
     if (bytes.includes(AMPERSAND)) throw ambiguous('The body is JSON and declares to be a form, which it could be as well.');
     return undefined;
   }

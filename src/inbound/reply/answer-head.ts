@@ -1,4 +1,5 @@
 import { type BodyKind, isEventStream, labelledFraming, streamMediaType } from '../../base/catalogue/stream-types.ts';
+import { encodingOf } from '../../base/lib/decoder.ts';
 import { KnownNames } from '../../base/lib/known-names.ts';
 import { filterResponseHeaders } from '../../outbound/net/header-filter.ts';
 
@@ -25,14 +26,13 @@ export interface AnswerHead {
 export function readAnswerHead(status: number, rawHeaders: readonly string[], method: string, maybeArray = false): AnswerHead {
   const { headers, contentLength, contentType, contentEncoding } = filterResponseHeaders(rawHeaders);
   const mediaType = contentType === undefined ? '' : mediaTypeOf(contentType);
-  const encoding = contentEncoding?.trim().toLowerCase();
   const bodiless = method === 'HEAD' || status === 204 || status === 304;
   return {
     status,
     headers,
     contentLength,
     mediaType,
-    contentEncoding: encoding === undefined || encoding === '' || encoding === 'identity' ? undefined : encoding,
+    contentEncoding: contentEncoding === undefined ? undefined : encodingOf(contentEncoding),
     eventStream: !bodiless && (isEventStream(mediaType) || (maybeArray && status === 200 && mediaType === 'application/json')),
     bodiless,
   };

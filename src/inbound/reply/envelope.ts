@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { isJson } from '../../base/json/json-check.ts';
+import { byteOrderMark } from '../../base/lib/utf8.ts';
 import {
   ACTION_RESPONSE_SCHEMA,
   type ActionResponse,
@@ -57,7 +58,7 @@ export function withResult(members: ActionResponse, { status, mediaType, body }:
 /** @returns what stands before the value, and the value as JSON */
 function bodyMember(mediaType: string, body: Uint8Array): readonly [string, string | Uint8Array] {
   if (!isUtf8(body)) return [',"body_encoding":"base64","body":', JSON.stringify(Buffer.from(body).toString('base64'))];
-  const bytes = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
+  const bytes = body.subarray(byteOrderMark(body));
   const mayBeJson = mediaType === 'application/json' || mediaType.endsWith('+json') || mediaType === '';
   return [',"body":', mayBeJson && isJson(bytes) ? bytes : JSON.stringify(Buffer.from(bytes).toString('utf8'))];
 }

@@ -107,7 +107,7 @@ function parsed(payload: Buffer): Readonly<Record<string, unknown>> | undefined 
   }
 }
 
-const OBJECT = /^[\t\n\r ]*\{/;
+const OBJECT = /^\ufeff?[\t\n\r ]*\{/;
 
 function record(value: unknown): JsonObject | undefined {
   return isJsonObject(value) ? value : undefined;

@@ -21,7 +21,7 @@ export interface FilteredResponseHeaders {
   readonly headers: readonly string[];
   /** Value of Content-Length, which is not in `headers`. */
   readonly contentLength: number | undefined;
-  /** First Content-Type and Content-Encoding, as the tap and the reply need them. */
+  /** The first Content-Type, and all that is said of the encoding, as the tap and the reply need them. */
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
 }
@@ -131,11 +131,16 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
     } else if (lower === 'content-type') {
       contentType ??= value;
     } else if (lower === 'content-encoding') {
-      contentEncoding ??= value;
+      contentEncoding = listed(contentEncoding, value);
     }
     headers.push(name, value);
   }
   return { headers, contentLength, contentType, contentEncoding };
+}
+
+/** Several fields of one name are one list (RFC 9110 §5.3). */
+function listed(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`;
 }
 
 /** The same for trailers, of which most answers have none. */

@@ -9,6 +9,7 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
 import { envelope, type TraceFacts, withResult } from '../../inbound/reply/envelope.ts';
 import { governedHeaders, type Mark } from '../../inbound/reply/governed-headers.ts';
+import { passedHeaders } from '../../inbound/reply/passed-headers.ts';
 import { directRefusal, proxiedRefusal, type RefusalText } from '../../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../../outbound/connectors/provider-error.ts';
 import type { KeptCall } from '../../services/idempotency.ts';
@@ -43,10 +44,10 @@ export function errorShape(parts: Known): Dialect['errorShape'] {
   return operation?.dialect?.errorShape ?? provider?.errorShape ?? 'openai';
 }
 
-/** The answered structured call: 200 with the upstream's status inside (decision 7.8). */
+/** The answered structured call: 200 with the upstream's status inside, and the header fields of its that a program acts on (decision 7.8). */
 export function sendEnvelope(call: ForwardedCall, reply: ReplySink, record: ExecutionRecord, head: AnswerHead, body: Uint8Array): void {
   const answer = withResult(envelope(record, traceFacts(call, undefined)), { status: head.status, mediaType: head.mediaType, body });
-  reply.sendWhole(200, governedHeaders(markOf(call, record.record_hash), JSON_TYPE), answer);
+  reply.sendWhole(200, governedHeaders(markOf(call, record.record_hash), [...JSON_TYPE, ...passedHeaders(head.headers)]), answer);
 }
 
 /** A recorded refusal. On the proxied doors every non-allow decision is 403 (specification, "Transparent proxy mode" 6). */

@@ -1,6 +1,7 @@
 import type { Dialect, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { stopping } from '../../base/lib/stopping.ts';
+import { byteOrderMark } from '../../base/lib/utf8.ts';
 import { closePayload, frameOf, OPCODE, WebSocketFault, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
@@ -150,15 +151,18 @@ export class MeteredSocket {
       if (error instanceof GatewayError) return this.#calls.refuseEvent(error).then((call) => this.#refuse(call));
       throw error;
     }
+    // What is sent is what was read (decision 3.20).
+    const mark = byteOrderMark(payload);
+    const sent = mark === 0 ? payload : payload.subarray(mark);
     const { create, updates, passes, cancel } = this.#rule;
     if (passes.includes(event.type) || event.type === cancel) {
-      this.#toUpstream(opcode, payload);
+      this.#toUpstream(opcode, sent);
       return undefined;
     }
-    if (event.type === create) return this.#calls.ask(event).then((call) => this.#goOn(call, opcode, payload));
-    if (!updates.includes(event.type)) return this.#calls.askUnknown(event).then((call) => this.#goOn(call, opcode, payload));
+    if (event.type === create) return this.#calls.ask(event).then((call) => this.#goOn(call, opcode, sent));
+    if (!updates.includes(event.type)) return this.#calls.askUnknown(event).then((call) => this.#goOn(call, opcode, sent));
     const named = this.#calls.named(event);
-    return this.#calls.askSettings(named).then((call) => this.#goOn(call, opcode, named === event ? payload : Buffer.from(named.text)));
+    return this.#calls.askSettings(named).then((call) => this.#goOn(call, opcode, named === event ? sent : Buffer.from(named.text)));
   }
 
   async #goOn(call: OpenCall | undefined, opcode: number, payload: Buffer): Promise<void> {

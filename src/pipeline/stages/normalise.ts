@@ -6,6 +6,7 @@ import { AmbiguousActionRequest, type DirectRequest, parseActionRequest } from '
 import { MAX_TEXT } from '../../inbound/normalise/envelope-rules.ts';
 import type { Arrived, Claims, Content, Intake, Parts, ReceivedAction, SocketCall, Target } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
+import { inUsualSpelling } from '../parts/with-bytes.ts';
 
 const NO_BYTES = new Uint8Array(0);
 const NO_PARAMS = {};
@@ -19,17 +20,19 @@ export const normalise = defineStage({
     const { operation, path } = target;
     const { rawHeaders: headers } = arrival.head;
     if (target.actionType === 'http.request' || operation === undefined) return bodiless(claims, target, headers);
+    const plain = received.plain ?? NO_BYTES;
     const body = readAiBody({
       operation,
       contentType: arrival.head.headers['content-type'],
-      bytes: received.plain ?? NO_BYTES,
+      bytes: plain,
       path,
       ...(received.form ? { form: received.form, partial: intake.upload !== undefined } : {}),
     });
     intake.held?.made(body.size);
     const { params, stream, model } = body;
     const content = { headers, params, stream, model, body, bytes: received.bytes };
-    return { action: actionOf(claims, target, params), content };
+    const isOdd = body.bytes !== plain || arrival.head.headers['content-encoding']?.includes(',') === true;
+    return { action: actionOf(claims, target, params), content: isOdd ? inUsualSpelling(content, plain, arrival.head, intake) : content };
   },
 });
 

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import type { PriceListSource } from '../../base/config/price-list-source.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { encodingOf } from '../../base/lib/decoder.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
@@ -77,8 +78,8 @@ export class ListSources {
     if (answer.status === 304 && etag !== undefined) return undefined;
     if (answer.status >= 300 && answer.status < 400) throw new Error(`it answered HTTP ${answer.status}, and no redirect is followed`);
     if (answer.status !== 200) throw new Error(`it answered HTTP ${answer.status}`);
-    const encoding = answer.headers.get('content-encoding') ?? 'identity';
-    if (encoding !== 'identity') throw new Error(`it answered in the encoding ${encoding.slice(0, 40)}, which was not asked for`);
+    const encoding = encodingOf(answer.headers.get('content-encoding'));
+    if (encoding !== undefined) throw new Error(`it answered in the encoding ${encoding.slice(0, 40)}, which was not asked for`);
     const changedAt = Date.parse(answer.headers.get('last-modified') ?? '');
     const day = dayOf(Number.isNaN(changedAt) ? clock.now() : changedAt);
     const tag = answer.headers.get('etag') ?? '';

@@ -35,7 +35,11 @@ t.test('what is not UTF-8 or not JSON is refused with the code that the caller a
     '{} {}',
     '}',
     ']]]]',
-    '\u{feff}{}',
+    '\u{feff}',
+    '\u{feff}\u{feff}{}',
+    ' \u{feff}{}',
+    '{\u{feff}}',
+    '{}\u{feff}',
     'NaN',
     '{"a":Infinity}',
     "{'a':1}",
@@ -103,12 +107,54 @@ t.test('depth and structural tokens are bounded outside of strings, before anyth
   t.equal(outcome('['.repeat(MAX_JSON_DEPTH + 1) + ']'.repeat(MAX_JSON_DEPTH + 1)), 'body_too_deep');
   t.equal(outcome('{"a":'.repeat(100_000)), 'body_too_deep');
   t.equal(outcome(JSON.stringify({ a: '[{'.repeat(100_000) })), 'ok');
-  const full = `[${'1,'.repeat(MAX_JSON_TOKENS - 2)}1]`;
+  const full = `[${'"",'.repeat(MAX_JSON_TOKENS - 2)}""]`;
   t.equal(outcome(full), 'ok');
-  t.equal(outcome(`[${'1,'.repeat(MAX_JSON_TOKENS - 1)}1]`), 'body_too_deep');
+  t.equal(outcome(`[${'"",'.repeat(MAX_JSON_TOKENS - 1)}""]`), 'body_too_deep');
   t.equal(outcome('{},'.repeat(11_000_000)), 'body_too_deep');
   t.equal(outcome(`{"a":"${'\\"'.repeat(1_000_000)}"}`), 'ok', 'escaped quotes are linear');
   t.equal(outcome(`{"a":"${'\\'.repeat(2_000_000)}"}`), 'ok', 'a run of backslashes is linear');
+});
+
+t.test('one byte order mark before it is no part of the text', async (t) => {
+  for (const text of ['{"model":"gpt-4o"}', ' [1, 2]', '"é"']) {
+    const marked = parseSafeJson(encoder.encode(`\ufeff${text}`));
+    t.same([marked.text, marked.value], [text, JSON.parse(text)]);
+    t.same(parseSafeJsonText(`\ufeff${text}`), marked);
+  }
+  t.equal(outcome('\ufeff{"a":1,"\\u0061":2}'), 'duplicate_name:a');
+});
+
+t.test('commas and brackets of arrays of plain numbers do not count', async (t) => {
+  const tokensOf = (text: string): number => parseSafeJsonText(text).tokens;
+  const table: readonly (readonly [text: string, tokens: number])[] = [
+    ['[1,2,3]', 0],
+    [' [ -1 , 2.5e3\n,\t0 ] ', 0],
+    ['[[1,2],[3],[4,5,6]]', 4],
+    ['{"a":[1,2],"b":[3]}', 5],
+    ['[1,2,"3"]', 4],
+    ['["3",1,2]', 4],
+    ['[1,2,null]', 4],
+    ['[true,1,2]', 4],
+    ['[1,2,[]]', 6],
+    ['[1,2,[3,4]]', 4],
+    ['[1,2,{"a":1}]', 7],
+    ['[{},1,2]', 6],
+    ['[]', 2],
+    ['[[],[]]', 7],
+    ['{"a":1,"b":2}', 5],
+  ];
+  for (const [text, tokens] of table) t.equal(tokensOf(text), tokens, text);
+  t.equal(parseSafeJsonText('[[1,2],["x",3],[4]]').numbers, 3);
+
+  const ids = Array.from({ length: 299 }, (_, i) => 50_000 + i);
+  t.equal(outcome(JSON.stringify({ model: 'm', input: Array.from({ length: 1000 }, () => ids) })), 'ok', 'what providers take');
+  t.equal(outcome(`[${'0.25, '.repeat(1_000_000)}1]`), 'ok');
+  t.equal(outcome(`[${'1,'.repeat(1_000_000)}"1"]`), 'body_too_deep', 'one text makes it another array');
+  t.equal(outcome(`[${'1,'.repeat(1_000_000)}[]]`), 'body_too_deep');
+  t.equal(outcome(`[${'[1],'.repeat(MAX_JSON_TOKENS)}[1]]`), 'body_too_deep', 'arrays of arrays count');
+  t.equal(outcome(`[${'[],'.repeat(MAX_JSON_TOKENS)}[]]`), 'body_too_deep');
+  t.equal(outcome(`${'['.repeat(MAX_JSON_DEPTH + 1)}1${']'.repeat(MAX_JSON_DEPTH + 1)}`), 'body_too_deep');
+  t.equal(outcome(`[${'1,'.repeat(300_000)}1e999]`), 'not_finite:');
 });
 
 t.test('any bytes end in a value or in a GatewayError, and valid is what JSON.parse takes for valid', async (t) => {

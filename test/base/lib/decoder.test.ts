@@ -98,13 +98,17 @@ t.test('bytes behind the end of what was compressed make it broken, at once or o
 });
 
 t.test('a Content-Encoding names one encoding, or none', async (t) => {
-  t.strictSame([undefined, '', ' Identity', ' X-GZip ', 'gzip, br'].map(encodingOf), [
-    undefined,
-    undefined,
-    undefined,
-    'x-gzip',
-    'gzip, br',
-  ]);
+  const none = [undefined, '', ' Identity', 'identity, IDENTITY', ',', ' , ,identity'];
+  t.strictSame(
+    none.map(encodingOf),
+    none.map(() => undefined),
+  );
+  const one = [' X-GZip ', 'gzip, identity', 'Identity,GZIP', ',, gzip ,', 'x-gzip,identity'];
+  t.strictSame(
+    one.map(encodingOf),
+    one.map(() => 'gzip'),
+  );
+  t.strictSame(['gzip, br', 'gzip,identity,gzip', 'x-gzip;q=1'].map(encodingOf), ['gzip, br', 'gzip, gzip', 'x-gzip;q=1']);
 });
 
 const vector = (name: string): Buffer => readFileSync(join(packageRoot(), 'test', 'vectors', 'zstd', `${name}.zst`));

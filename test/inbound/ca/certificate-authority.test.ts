@@ -18,7 +18,7 @@ import t from 'tap';
 import { createLogger, silentLogger } from '../../../src/base/lib/log.ts';
 import { readAuthority } from '../../../src/inbound/ca/authority-certificate.ts';
 import { certificatePem, issueLeaf, issueRoot, leafProfile, subjectOf } from '../../../src/inbound/ca/certificate.ts';
-import { type CertificateAuthority, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
+import { type CertificateAuthority, type LeafKey, openCertificateAuthority } from '../../../src/inbound/ca/certificate-authority.ts';
 import { CertificateAuthorityError } from '../../../src/inbound/ca/root-files.ts';
 import { trustBundle } from '../../../src/inbound/ca/trust-bundle.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
@@ -73,8 +73,8 @@ t.test(
     for (const now of MOMENTS) {
       const dir = tempDir(t);
       const ca = await open(dir, fakeClock(now));
-      for (const [host, option, value] of HOSTS) {
-        const leaf = await shownBy(t, await ca.contextFor(host));
+      for (const [host, option, value, key] of HOSTS.flatMap(([...row]) => [[...row, 'ec'] as const, [...row, 'rsa'] as const])) {
+        const leaf = await shownBy(t, await ca.contextFor(host, key));
         const output = opensslVerify(dir, ca.rootPem, certificatePem(leaf.raw), now + 60_000, option, value);
         t.match(output, /: OK/, `${host} at ${new Date(now).toISOString()}`);
         const [from, to] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)];
@@ -88,8 +88,8 @@ t.test(
 
 t.test('a leaf says what a TLS server certificate should and nothing more', { skip: skipWithout(['openssl']) }, async (t) => {
   const ca = await open(tempDir(t));
-  const text = async (host: string): Promise<string> => {
-    const leaf = await shownBy(t, await ca.contextFor(host));
+  const text = async (host: string, key?: LeafKey): Promise<string> => {
+    const leaf = await shownBy(t, await ca.contextFor(host, key));
     return execFileSync(requirePeer('openssl'), ['x509', '-noout', '-text'], { input: certificatePem(leaf.raw), encoding: 'utf8' });
   };
   const plain = await text('api.openai.com');
@@ -99,6 +99,10 @@ t.test('a leaf says what a TLS server certificate should and nothing more', { sk
   t.match(plain, /X509v3 Extended Key Usage: \s+TLS Web Server Authentication\n/);
   t.match(plain, /Subject: O = AI Request Gateway, CN = api\.openai\.com/);
   t.match(plain, /NIST CURVE: P-256/);
+  const rsa = await text('api.openai.com', 'rsa');
+  t.match(rsa, /Public-Key: \(2048 bit\)/);
+  t.match(rsa, /X509v3 Key Usage: critical\s+Digital Signature, Key Encipherment\n/);
+  t.equal(rsa.match(/X509v3 [^\n]*/g)?.join(), plain.match(/X509v3 [^\n]*/g)?.join(), 'and what the other says besides');
   const issuerId = /Subject Key Identifier: \s+([0-9A-F:]+)/.exec(rootText)?.[1];
   t.ok(issuerId);
   t.equal(/Authority Key Identifier: \s+([0-9A-F:]+)/.exec(plain)?.[1], issuerId);

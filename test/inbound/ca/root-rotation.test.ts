@@ -26,7 +26,9 @@ const prints = (pem: string): string[] => certificates(pem).map(({ fingerprint25
 const rootFile = (dir: string): string => readFileSync(join(dir, 'root-ca.pem'), 'utf8');
 
 async function signerOf(ca: CertificateAuthority, host = 'api.openai.com'): Promise<string> {
-  const leaf = await shownBy(t, await ca.contextFor(host));
+  const [leaf, rsa] = [await shownBy(t, await ca.contextFor(host)), await shownBy(t, await ca.contextFor(host, 'rsa'))];
+  t.equal(rsa.publicKey.asymmetricKeyType, 'rsa');
+  t.same(rsa.issuer, leaf.issuer, 'leaves of both keys have one issuer');
   const found = certificates(ca.rootPem).find((root) => leaf.checkIssued(root) && leaf.verify(root.publicKey));
   return found?.fingerprint256.replaceAll(':', '').toLowerCase() ?? 'nobody';
 }

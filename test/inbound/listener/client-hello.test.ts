@@ -7,9 +7,23 @@ import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { ClientHelloReader } from '../../../src/inbound/listener/client-hello.ts';
 import { HelloGate } from '../../../src/inbound/listener/hello-gate.ts';
+import { takesP256 } from '../../../src/inbound/listener/hello-keys.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import { fc } from '../../support/properties.ts';
-import { ECH, extension, GREASE, hello, helloMessage, PADDING, records, serverName, uint16, vector } from './client-hellos.ts';
+import {
+  ECH,
+  extension,
+  GREASE,
+  type HelloParts,
+  hello,
+  helloMessage,
+  numbers,
+  PADDING,
+  records,
+  serverName,
+  uint16,
+  vector,
+} from './client-hellos.ts';
 
 const HOST = 'api.openai.com';
 const NOTHING = new Uint8Array(0);
@@ -171,4 +185,47 @@ t.test('the protocols that are offered are read; a fault among them hides no nam
   const reader = new ClientHelloReader();
   reader.push(hello(HOST));
   t.same(reader.protocols, []);
+});
+
+t.test('a ClientHello says whether a key on P-256 can serve it', async (t) => {
+  const VERSIONS = 43;
+  const SIGNATURES = 13;
+  const GROUPS = 10;
+  const [ECDSA_SUITE, RSA_SUITE, STATIC_RSA, TLS_13_SUITE] = [0xc02b, 0xc02f, 0x009c, 0x1301];
+  const [ECDSA, ECDSA_SHA1, RSA, PSS] = [0x0403, 0x0203, 0x0401, 0x0804];
+  const both = numbers(SIGNATURES, [PSS, ECDSA, RSA]);
+  const old = numbers(SIGNATURES, [PSS, RSA]);
+  const tls13 = numbers(VERSIONS, [GREASE, 0x0304, 0x0303], 1);
+  const tls12 = numbers(VERSIONS, [0x0303], 1);
+  const table: readonly (readonly [what: string, suites: readonly number[], after: HelloParts['after'], serves: boolean])[] = [
+    ['TLS 1.3', [GREASE, TLS_13_SUITE], [tls13, both], true],
+    ['TLS 1.3 without ECDSA', [TLS_13_SUITE], [tls13, old], false],
+    ['TLS 1.3 without ECDSA, that falls back', [TLS_13_SUITE, ECDSA_SUITE], [tls13, old], false],
+    ['TLS 1.3 with ECDSA and RSA suites below', [TLS_13_SUITE, RSA_SUITE], [tls13, both], true],
+    ['TLS 1.3 on other groups', [TLS_13_SUITE], [tls13, both, numbers(GROUPS, [0x1d])], true],
+    ['TLS 1.2', [RSA_SUITE, ECDSA_SUITE], [both], true],
+    ['TLS 1.2 that says so', [ECDSA_SUITE], [tls12, both], true],
+    ['TLS 1.2 with SHA-1', [ECDSA_SUITE], [numbers(SIGNATURES, [ECDSA_SHA1])], true],
+    ['TLS 1.2 with suites of RSA', [RSA_SUITE, STATIC_RSA], [both], false],
+    ['TLS 1.2 with suites of 1.3 and RSA', [TLS_13_SUITE, STATIC_RSA], [tls12, both], false],
+    ['TLS 1.2 with a signature of RSA', [RSA_SUITE, ECDSA_SUITE], [old], false],
+    ['TLS 1.2 without P-256', [RSA_SUITE, ECDSA_SUITE], [both, numbers(GROUPS, [0x1d, 0x18])], false],
+    ['TLS 1.2 with P-256', [ECDSA_SUITE], [both, numbers(GROUPS, [0x1d, 0x17])], true],
+    ['without lists', [ECDSA_SUITE], [], true],
+    ['without lists, RSA', [STATIC_RSA], [], false],
+  ];
+  for (const [what, suites, after, serves] of table) {
+    const reader = new ClientHelloReader();
+    t.ok(reader.push(records(helloMessage({ suites, ...(after ? { after } : {}) }))), what);
+    t.ok(reader.algorithms, what);
+    t.equal(reader.algorithms && takesP256(reader.algorithms), serves, what);
+  }
+  const none = new ClientHelloReader();
+  none.push(Buffer.from('GET / HTTP/1.1'));
+  t.equal(none.algorithms, undefined);
+  const bare = helloMessage({ suites: [STATIC_RSA] }).subarray(0, -2);
+  bare.writeUIntBE(bare.length - 4, 1, 3);
+  const without = new ClientHelloReader();
+  t.ok(without.push(records(bare)));
+  t.same(without.algorithms?.suites, [STATIC_RSA], 'without any extension');
 });

@@ -1,6 +1,8 @@
 // ClientHellos made by hand, for what no TLS library would send.
 
 export interface HelloParts {
+  readonly suites?: readonly number[];
+
   /** Host names of `server_name`; none leaves the extension out. */
   readonly names?: readonly string[];
   /** Put in front of `server_name`: type, data. */
@@ -29,12 +31,17 @@ export function extension(type: number, data: Uint8Array): Buffer {
   return Buffer.concat([uint16(type), vector(2, data)]);
 }
 
+/** An extension that is a list of numbers of two bytes, behind a length of so many. */
+export function numbers(type: number, values: readonly number[], lengthBytes = 2): readonly [number, Buffer] {
+  return [type, vector(lengthBytes, Buffer.concat(values.map(uint16)))];
+}
+
 export function serverName(names: readonly string[]): Buffer {
   return vector(2, Buffer.concat(names.map((name) => Buffer.concat([Buffer.of(0), vector(2, Buffer.from(name, 'latin1'))]))));
 }
 
 /** The handshake message, without record headers. */
-export function helloMessage({ names, before = [], after = [] }: HelloParts = {}): Buffer {
+export function helloMessage({ names, suites = [GREASE, 0x1301, 0x1302], before = [], after = [] }: HelloParts = {}): Buffer {
   const extensions = [
     ...before.map(([type, data]) => extension(type, data)),
     ...(names ? [extension(0, serverName(names))] : []),
@@ -44,7 +51,7 @@ export function helloMessage({ names, before = [], after = [] }: HelloParts = {}
     uint16(0x0303),
     Buffer.alloc(32, 7),
     vector(1, Buffer.alloc(32, 9)),
-    vector(2, Buffer.concat([uint16(GREASE), uint16(0x1301), uint16(0x1302)])),
+    vector(2, Buffer.concat(suites.map(uint16))),
     vector(1, Buffer.of(0)),
     vector(2, Buffer.concat(extensions)),
   ]);

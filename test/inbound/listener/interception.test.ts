@@ -6,7 +6,7 @@ import { connect as connectH2 } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
-import { connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { fakeClock } from '../../support/fake-clock.ts';
@@ -73,6 +73,36 @@ t.test('TLS 1.2 and 1.3 are spoken, older ones are not', async (t) => {
     ciphers: 'DEFAULT:@SECLEVEL=0',
   });
   await t.rejects(old);
+});
+
+t.test('clients without ECDSA are served with a leaf of RSA, all others with the usual one', async (t) => {
+  const harness = await startListener(t);
+  const rsaOnly = { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-GCM-SHA256' } as const;
+  const table: readonly (readonly [what: string, options: ConnectionOptions, type: string])[] = [
+    ['TLS 1.3', {}, 'ECDSA'],
+    ['TLS 1.2', { maxVersion: 'TLSv1.2' }, 'ECDSA'],
+    ['RSA suites alone', rsaOnly, 'RSA'],
+    ['RSA suites of no key exchange', { maxVersion: 'TLSv1.2', ciphers: 'AES128-GCM-SHA256' }, 'RSA'],
+    ['RSA suites of another age', { maxVersion: 'TLSv1.2', ciphers: 'AES128-SHA:AES256-SHA' }, 'RSA'],
+    ['signatures of RSA alone', { maxVersion: 'TLSv1.2', sigalgs: 'rsa_pss_rsae_sha256:RSA+SHA256' }, 'RSA'],
+    ['TLS 1.3 with signatures of RSA alone', { minVersion: 'TLSv1.3', sigalgs: 'rsa_pss_rsae_sha256' }, 'RSA'],
+    ['no P-256', { maxVersion: 'TLSv1.2', ecdhCurve: 'X25519' }, 'RSA'],
+  ];
+  for (const [what, options, type] of table) {
+    const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), options);
+    t.ok(secure.authorized, what);
+    const leaf = secure.getPeerX509Certificate();
+    t.equal(leaf?.publicKey.asymmetricKeyType, type === 'RSA' ? 'rsa' : 'ec', what);
+    t.equal(leaf?.subjectAltName, 'DNS:api.openai.com');
+    secure.write(INSIDE);
+    t.match(String((await once(secure, 'data'))[0]), /^HTTP\/1\.1 200/, what);
+    secure.destroy();
+  }
+  const many = await Promise.all(
+    Array.from({ length: 8 }, async () => tlsInside(t, harness, await openTunnel(t, harness.listener.port), rsaOnly)),
+  );
+  const shown = new Set(many.map((secure) => secure.getPeerX509Certificate()?.fingerprint256));
+  t.equal(shown.size, 1, 'the leaf is made once');
 });
 
 t.test('h2 is chosen when it is offered, http/1.1 when it is not, and a foreign protocol is refused', async (t) => {

@@ -12,7 +12,14 @@ const INFO = { name: 'test', version: '1' };
 async function served(t: Test) {
   const place = mcpPlace();
   const asker = { principal: principalOf('k1') };
-  const server = await openMcpServer({ endpoint: place.endpoint, asker, host: '127.0.0.1', port: 0, log: silentLogger });
+  const server = await openMcpServer({
+    endpoint: place.endpoint,
+    asker,
+    host: '127.0.0.1',
+    port: 0,
+    allowedOrigins: new Set(),
+    log: silentLogger,
+  });
   t.teardown(() => server.close());
   return { ...place, url: new URL(`http://127.0.0.1:${server.port}/mcp`) };
 }
