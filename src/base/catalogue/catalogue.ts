@@ -12,7 +12,7 @@ import { type ParsedYaml, parseYaml } from '../lib/yaml.ts';
 import { CatalogueError } from './catalogue-error.ts';
 import { type ConnectorTemplate, type ConnectorTemplates, readConnectorTemplates } from './connector-templates.ts';
 import { AiDomains } from './domains.ts';
-import { HostGlobs } from './host-globs.ts';
+import { HostGlobs, isSuffixPattern } from './host-globs.ts';
 import { HTTP_REQUEST, type OperationTable } from './operations.ts';
 import type { PriceList } from './price-list/price-list.ts';
 import { loadPrices, type PriceTexts } from './prices/load-prices.ts';
@@ -174,7 +174,7 @@ class Snapshot implements ShippedCatalogue {
         this.#byName.set(name.toLowerCase(), provider);
       for (const host of provider.hosts) this.#byHost.set(host, provider);
       for (const pattern of provider.hostPatterns) {
-        if (pattern.startsWith('*.')) this.#bySuffix.set(pattern.slice(2), provider);
+        if (isSuffixPattern(pattern)) this.#bySuffix.set(pattern.slice(2), provider);
         else this.#byGlob.add(pattern, provider);
       }
     }

@@ -287,8 +287,10 @@ export interface Provider {
   readonly inProxyRegistry: boolean;
   /** Exact upstream hosts; the first is the one the prefix and default routing use. Empty for per-customer hosts. */
   readonly hosts: readonly string[];
-  /** For hosts per customer or region: `*.` and a domain covers everything below it, any other one star is a label or a part of one. */
+  /** For hosts per customer or region: `*.` and a domain covers everything below it, any other star is a label or a part of one, `{region}` the name of a region of AWS. */
   readonly hostPatterns: readonly string[];
+  /** Ends of those hosts, with their first dot, that a customer of the provider runs, and so reads what comes to them (decision 6.9). */
+  readonly customerDomains: readonly string[];
   /** Paths mean the same in any case: policy sees them in lower case. */
   readonly pathsIgnoreCase: boolean;
   /** Of a structured call that names none; may hold `{model}`. Undefined where the path needs more than that. */
