@@ -2,6 +2,7 @@ import type { PartRate } from '../model/rate-kinds.ts';
 import type { PartTokens } from '../model/usage.ts';
 import type { Unit, UnitRate } from '../model/usage-units.ts';
 import type { CallPlaces, PictureRule } from './call-places.ts';
+import type { Lookalikes } from './lookalikes.ts';
 import type { NameRule } from './spelling.ts';
 
 /**
@@ -398,6 +399,8 @@ export interface Catalogue {
   readonly domains: readonly (AiDomain & { readonly match: string })[];
   /** Longest match of the AI domain list. */
   domain(host: string): AiDomain | undefined;
+  /** What hosts and calls look like at hosts that no row has. */
+  readonly lookalikes: Lookalikes;
   /**
    * Never undefined: an unlisted model has the default 10.00 / 30.00.
    * @param at epoch milliseconds of the call; without it the newest rates that are listed, in force or not yet

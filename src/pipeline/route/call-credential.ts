@@ -79,13 +79,13 @@ export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catal
  */
 function forHost(candidates: readonly Credential[], { host, port, tls, provider }: Connected): readonly Credential[] {
   if (!tls || (provider?.custom !== undefined && provider.custom.port !== port)) return NONE;
-  const anybodys = provider !== undefined && isCustomers(host, provider);
+  const anybodys = provider !== undefined && provider.customerDomains.length > 0 && isCustomers(host, provider);
   const fits = (candidate: Credential) => candidate.target_hosts?.includes(host) ?? !anybodys;
   return candidates.every(fits) ? candidates : candidates.filter(fits);
 }
 
 function isCustomers(host: string, { customerDomains }: Provider): boolean {
-  return customerDomains.length > 0 && customerDomains.some((domain) => host.endsWith(domain));
+  return customerDomains.some((domain) => host.endsWith(domain));
 }
 
 /** True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant takes one (decision 6.9). */
