@@ -40,10 +40,6 @@ export class WatchedBody implements AsyncIterableIterator<Uint8Array, unknown> {
     return this.#source.return?.(value) ?? Promise.resolve({ done: true, value });
   }
 
-  throw(error?: unknown): Promise<IteratorResult<Uint8Array, unknown>> {
-    return this.#source.throw?.(error) ?? Promise.reject(error);
-  }
-
   #look({ done, value }: IteratorResult<Uint8Array, unknown>): void {
     if (done !== true) {
       this.#names.push(value.length > this.#left ? value.subarray(0, this.#left) : value);
