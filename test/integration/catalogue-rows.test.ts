@@ -498,7 +498,7 @@ const ELSEWHERE: readonly (Pick<Row, 'host' | 'path' | 'body' | 'answer' | 'type
     [
       ['dashscope-intl.aliyuncs.com', 'alibaba', '/api/v2/apps/claude-code-proxy/v1/messages?beta=true'],
       ['ws-4ei01.ap-southeast-1.maas.aliyuncs.com', 'alibaba', '/apps/anthropic/v1/messages'],
-      ['api.kimi.com', 'moonshot', '/coding/v1/messages'],
+      ['api.moonshot.cn', 'moonshot', '/anthropic/v1/messages'],
       ['ai-gateway.vercel.sh', 'vercel', '/v1/messages'],
       ['ark.cn-beijing.volces.com', 'volcengine', '/api/coding/v1/messages'],
       ['api-inference.modelscope.cn', 'modelscope', '/v1/messages'],

@@ -382,7 +382,6 @@ t.test('provider, method and path give the operation', async (t) => {
 t.test("Anthropic's format is understood below every base that a vendor has for it", async (t) => {
   const bases: readonly [string, readonly string[]][] = [
     ['api.moonshot.ai', ['/anthropic']],
-    ['api.kimi.com', ['/coding']],
     ['dashscope-intl.aliyuncs.com', ['/apps/anthropic', '/api/v2/apps/claude-code-proxy']],
     ['coding.dashscope.aliyuncs.com', ['/apps/anthropic']],
     ['ws-1.cn-beijing.maas.aliyuncs.com', ['/apps/anthropic']],
@@ -411,7 +410,6 @@ t.test("Anthropic's format is understood below every base that a vendor has for 
     ['router.huggingface.co', ['']],
     ['integrate.api.nvidia.com', ['']],
     ['api.together.xyz', ['']],
-    ['api.githubcopilot.com', ['']],
     ['res.services.ai.azure.us', ['/anthropic']],
     ['bedrock-runtime.us-east-1.api.aws', ['', '/anthropic']],
     ['aws-external-anthropic.us-east-1.api.aws', ['']],
