@@ -30,10 +30,13 @@ export class WatchedBody implements AsyncIterableIterator<Uint8Array, unknown> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<Uint8Array, unknown>> {
-    const result = await this.#source.next();
-    if (!this.#told) this.#look(result);
-    return result;
+  next(): Promise<IteratorResult<Uint8Array, unknown>> {
+    const coming = this.#source.next();
+    if (this.#told) return coming;
+    return coming.then((result) => {
+      this.#look(result);
+      return result;
+    });
   }
 
   return(value?: unknown): Promise<IteratorResult<Uint8Array, unknown>> {
