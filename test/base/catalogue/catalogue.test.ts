@@ -381,7 +381,11 @@ t.test('provider, method and path give the operation', async (t) => {
 
 t.test("Anthropic's format is understood below every base that a vendor has for it", async (t) => {
   for (const path of ['/messages', '/v1/messages', '/anthropic/v1/messages'])
-    t.equal(catalogue.template('openai')?.operations.find('POST', path, false).dialect?.id, 'anthropic_messages', `a custom connector: ${path}`);
+    t.equal(
+      catalogue.template('openai')?.operations.find('POST', path, false).dialect?.id,
+      'anthropic_messages',
+      `a custom connector: ${path}`,
+    );
   const bases: readonly [string, readonly string[]][] = [
     ['api.moonshot.ai', ['/anthropic']],
     ['dashscope-intl.aliyuncs.com', ['/apps/anthropic', '/api/v2/apps/claude-code-proxy']],
