@@ -464,7 +464,7 @@ function providersPage({ loadCatalogue }) {
   return `# Providers
 
 The connectors that the gateway has, beside ${code('generic_http')} for any other host. An id, an alias and any case of both name the same connector everywhere. A host pattern that begins with
-${code('*.')} covers everything below it; any other star stands for one label of a host or a part of it. The first key header is the one that a stored credential is put into; the others are for
+${code('*.')} covers everything below it; any other star stands for one label of a host or a part of it, ${code('{region}')} for a region of AWS. The first key header is the one that a stored credential is put into; the others are for
 some wire formats, and what callers may use. The usual path is that of a structured call that names none. What each kind of call means and costs is in the
 [guide](../guides/providers.md).
 

@@ -163,6 +163,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     deferred: resources.deferred,
     upstream: resources.upstream,
     tracing: resources.traces?.tracer,
+    lookers: config.proxyNonAi === 'inspect' ? resources.discovery : undefined,
   };
 }
 
@@ -196,6 +197,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     // Without a control plane nothing queues (decision 13.3).
     pendingHashSubmissions: () => resources.link?.submission.pending ?? 0,
     discoveredDomains: () => discovery?.size ?? 0,
+    lookalikeDomains: () => discovery?.lookalikes ?? 0,
     deferredResponses: () => deferred.size,
     retentionHeld: () => !clockWatch.mayExpire,
     unremovedSegments: () => retention.unremoved,

@@ -8,6 +8,7 @@ import { printJson } from './print-json.ts';
 const OPTIONS = {
   managed: { type: 'boolean' },
   unmanaged: { type: 'boolean' },
+  lookalike: { type: 'boolean' },
   category: { type: 'string' },
   vendor: { type: 'string' },
   traffic: { type: 'string' },
@@ -33,12 +34,27 @@ const COLUMNS: readonly (readonly [name: string, cell: (domain: DiscoveredDomain
 export const discoveredDomains: Command = {
   name: 'domains',
   usage:
-    '[--managed | --unmanaged] [--category NAME] [--vendor NAME] [--traffic developer|ambient] [--sort last_seen|first_seen|hits|requests] [--limit N] [--json] [--url http://HOST:PORT]',
+    '[--managed | --unmanaged] [--lookalike] [--category NAME] [--vendor NAME] [--traffic developer|ambient] [--sort last_seen|first_seen|hits|requests] [--limit N] [--json] [--url http://HOST:PORT]',
   summary: 'Prints which domains traffic went to, those met last first (50, or --limit); --json: the answer of the gateway.',
   async run(args, io) {
-    const { json = false, url, managed = false, unmanaged = false, traffic, limit = '50', ...filters } = parseOptions(args, OPTIONS);
+    const {
+      json = false,
+      url,
+      managed = false,
+      unmanaged = false,
+      lookalike,
+      traffic,
+      limit = '50',
+      ...filters
+    } = parseOptions(args, OPTIONS);
     if (managed && unmanaged) throw new UsageError('--managed and --unmanaged exclude each other');
-    const asked = { ...filters, traffic_class: traffic, managed: managed || unmanaged ? String(managed) : undefined, limit };
+    const asked = {
+      ...filters,
+      traffic_class: traffic,
+      managed: managed || unmanaged ? String(managed) : undefined,
+      lookalike: lookalike ? 'true' : undefined,
+      limit,
+    };
     const query = new URLSearchParams(Object.entries(asked).filter((entry): entry is [string, string] => entry[1] !== undefined));
     const gateway = await GatewayClient.open(url, io);
     const list = (await gateway.json('GET', `/v1/admin/discovery/domains?${query}`)) as DomainList;
@@ -49,7 +65,12 @@ export const discoveredDomains: Command = {
 };
 
 function marksOf(domain: DiscoveredDomain): string {
-  const marks = [...(domain.pinned ? ['pinned'] : []), ...(domain.wants_client_certificate ? ['wants a client certificate'] : [])];
+  const { looks_like: like, looks_like_by: by } = domain;
+  const marks = [
+    ...(like === undefined ? [] : [`looks like ${like}, by ${by}`]),
+    ...(domain.pinned ? ['pinned'] : []),
+    ...(domain.wants_client_certificate ? ['wants a client certificate'] : []),
+  ];
   return marks.join(', ') || '-';
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { TRAFFIC_CLASSES } from '../base/model/connection.ts';
-import { type Discovery, DOMAIN_ORDERS } from '../services/discovery.ts';
+import { type Discovery, DOMAIN_ORDERS, LOOKED_BY } from '../services/discovery.ts';
 import { choice } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
@@ -29,6 +29,11 @@ const DOMAIN = z.object({
   connector_id: z.string().optional(),
   pinned: z.boolean(),
   wants_client_certificate: z.boolean(),
+  looks_like: z
+    .string()
+    .optional()
+    .meta({ description: 'What AI API a domain without a connector looks like: a wire format, or a provider when only the name says so' }),
+  looks_like_by: z.enum(LOOKED_BY).optional(),
 });
 
 const OTHER = z.object({ domains: count, ...COUNTS }).meta({
@@ -37,6 +42,9 @@ const OTHER = z.object({ domains: count, ...COUNTS }).meta({
 
 const QUERY = z.object({
   managed: choice(['true', 'false']).optional(),
+  lookalike: choice(['true', 'false'])
+    .optional()
+    .meta({ description: 'Only domains without a connector that look like an AI API, or only all others' }),
   category: z.string().min(1, 'must not be empty').optional(),
   vendor: z.string().min(1, 'must not be empty').optional(),
   traffic_class: choice(TRAFFIC_CLASSES).optional(),
@@ -49,6 +57,10 @@ const QUERY = z.object({
     .meta({ type: 'integer', minimum: 1, maximum: 5000 })
     .optional(),
 });
+
+function flag(text: string | undefined): boolean | undefined {
+  return text === undefined ? undefined : text === 'true';
+}
 
 function enabled({ discovery }: OperationServices): Discovery {
   if (discovery) return discovery;
@@ -81,8 +93,8 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
       }),
     },
     available: enabled,
-    handle: ({ query: { managed, traffic_class: trafficClass, ...query } }, services) => ({
-      json: enabled(services).list({ ...query, trafficClass, managed: managed === undefined ? undefined : managed === 'true' }),
+    handle: ({ query: { managed, lookalike, traffic_class: trafficClass, ...query } }, services) => ({
+      json: enabled(services).list({ ...query, trafficClass, managed: flag(managed), lookalike: flag(lookalike) }),
     }),
   }),
   operation({

@@ -1,3 +1,4 @@
+import { asStars, isSuffixPattern } from '../base/catalogue/host-globs.ts';
 import type { Provider } from '../base/catalogue/types.ts';
 
 export interface PacInput {
@@ -8,10 +9,6 @@ export interface PacInput {
   readonly all: boolean;
   readonly providers: readonly Provider[];
   readonly domains: readonly { readonly domain: string; readonly match: string }[];
-}
-
-function isSuffix(pattern: string): boolean {
-  return pattern.startsWith('*.');
 }
 
 /** A proxy auto-configuration script (decision 3.4). Exact hosts are one look-up, suffixes walk the labels of the host. */
@@ -41,8 +38,8 @@ function namesOf({ providers, domains }: PacInput): Readonly<Record<'exact' | 's
   for (const { hosts, hostPatterns } of providers) {
     for (const host of hosts) names.exact.add(host);
     for (const pattern of hostPatterns) {
-      if (isSuffix(pattern)) names.suffixes.add(pattern.slice(2));
-      else names.globs.add(pattern);
+      if (isSuffixPattern(pattern)) names.suffixes.add(pattern.slice(2));
+      else names.globs.add(asStars(pattern));
     }
   }
   for (const { domain, match } of domains) {

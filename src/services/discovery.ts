@@ -43,7 +43,14 @@ export interface DiscoveredDomain extends ShownCounts {
   readonly pinned: boolean;
   /** The host refused the gateway for want of a client certificate (decision 3.11). */
   readonly wants_client_certificate: boolean;
+  /** Of a domain without a connector: what AI API it looks like. A wire format when a request showed it, else a provider, by its name. */
+  readonly looks_like?: string;
+  readonly looks_like_by?: LookedBy;
 }
+
+/** What shows what a domain looks like. */
+export const LOOKED_BY = ['request', 'name'] as const;
+export type LookedBy = (typeof LOOKED_BY)[number];
 
 /** What came of domains that the list had no room for. */
 export interface OtherDomains extends ShownCounts {
@@ -60,6 +67,8 @@ export interface DomainQuery {
   readonly category?: string | undefined;
   /** In any case. */
   readonly vendor?: string | undefined;
+  /** Only those that look like an AI API, or only those that do not. */
+  readonly lookalike?: boolean | undefined;
   /** Only those that were met by that port. */
   readonly trafficClass?: TrafficClass | undefined;
   /** Default: those that were met last stand first. */
@@ -77,7 +86,7 @@ export interface DomainList {
 }
 
 /** Earlier versions did not tell the ports apart. */
-type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'developer' | 'ambient'> &
+type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'namedLike' | 'developer' | 'ambient'> &
   Partial<Pick<DomainEntry, 'developer' | 'ambient'>>;
 
 export interface DiscoveryOptions {
@@ -90,8 +99,8 @@ export interface DiscoveryOptions {
 }
 
 /**
- * Counts which domains traffic goes to, so that an operator sees AI services that nobody manages yet (specification, "Transparent proxy mode" 8). Names and
- * numbers only: never a path, a header or a payload. It is fed by events, counts in memory, and saves once a minute what changed (decision 12.3).
+ * Counts which domains traffic goes to, so that an operator sees AI services that nobody manages yet (specification, "Transparent proxy mode" 8), and says which of them look
+ * like one. Names and numbers only: never a path, a header or a payload. It is fed by events, counts in memory, and saves once a minute what changed (decision 12.3).
  */
 export class Discovery {
   readonly #options: DiscoveryOptions;
@@ -130,6 +139,7 @@ export class Discovery {
     },
     handshakeRejected: ({ host }) => this.#mark(host, 'pinned'),
     clientCertificateWanted: (host) => this.#mark(host, 'wantsClientCertificate'),
+    lookedLike: ({ host, like }) => this.#look(host, like),
   };
 
   /** What was found, and what was let go. */
@@ -143,6 +153,21 @@ export class Discovery {
   /** Domains on the list. */
   get size(): number {
     return this.#table.size;
+  }
+
+  /** Domains on the list that look like an AI API and that no connector covers. */
+  get lookalikes(): number {
+    const catalogue = this.#options.catalogues.current();
+    let count = 0;
+    for (const { domain, looksLike, namedLike } of this.#table.values()) {
+      if ((looksLike ?? namedLike) !== undefined && catalogue.providerForHost(domain) === undefined) count += 1;
+    }
+    return count;
+  }
+
+  /** Whether a request has shown what a host looks like. */
+  knowsLook(host: string): boolean {
+    return this.#table.get(host)?.looksLike !== undefined;
   }
 
   /** Forgets every domain, in the store too. @throws GatewayError `record_store_unavailable` when the store cannot write */
@@ -170,7 +195,8 @@ export class Discovery {
     const now = this.#options.clock.now();
     let entry = this.#table.get(host);
     if (entry === undefined) {
-      const marks = { pinned: false, wantsClientCertificate: false, dirty: true, stored: this.#gone.delete(host) };
+      const namedLike = this.#namedLike(host);
+      const marks = { pinned: false, wantsClientCertificate: false, namedLike, dirty: true, stored: this.#gone.delete(host) };
       entry = { domain: host, connections: 0, requests: 0, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks };
       this.#table.add(entry);
       this.#saveNews();
@@ -184,6 +210,16 @@ export class Discovery {
     const entry = this.#meet(host);
     if (!entry[mark]) this.#saveNews();
     entry[mark] = true;
+  }
+
+  #look(host: string, like: string): void {
+    const entry = this.#meet(host);
+    if (entry.looksLike === undefined) this.#saveNews();
+    entry.looksLike ??= like;
+  }
+
+  #namedLike(host: string): string | undefined {
+    return this.#options.catalogues.current().lookalikes.byName(host);
   }
 
   #shown(entry: DomainEntry): DiscoveredDomain {
@@ -200,6 +236,7 @@ export class Discovery {
       ...(provider ? { connector_id: provider.id } : {}),
       pinned: entry.pinned,
       wants_client_certificate: entry.wantsClientCertificate,
+      ...(provider === undefined ? shownLook(entry) : {}),
     };
   }
 
@@ -208,7 +245,15 @@ export class Discovery {
     if (other) this.#table.restore(other.value as ForgottenDomains);
     this.#savedOther = this.#table.forgotten.domains;
     for (const { key, value } of await this.#options.store.list(SPACE)) {
-      this.#table.add({ developer: 0, ambient: 0, ...(value as StoredEntry), domain: key, dirty: false, stored: true });
+      this.#table.add({
+        developer: 0,
+        ambient: 0,
+        ...(value as StoredEntry),
+        domain: key,
+        namedLike: this.#namedLike(key),
+        dirty: false,
+        stored: true,
+      });
     }
   }
 
@@ -273,9 +318,16 @@ export class Discovery {
   }
 }
 
-function fits(domain: DiscoveredDomain, { managed, category, vendor, trafficClass }: DomainQuery): boolean {
+/** A request says more than a name. */
+function shownLook({ looksLike, namedLike }: DomainEntry): Pick<DiscoveredDomain, 'looks_like' | 'looks_like_by'> {
+  if (looksLike !== undefined) return { looks_like: looksLike, looks_like_by: 'request' };
+  return namedLike === undefined ? {} : { looks_like: namedLike, looks_like_by: 'name' };
+}
+
+function fits(domain: DiscoveredDomain, { managed, lookalike, category, vendor, trafficClass }: DomainQuery): boolean {
   return (
     (managed === undefined || domain.managed === managed) &&
+    (lookalike === undefined || (domain.looks_like !== undefined) === lookalike) &&
     (category === undefined || domain.category === category) &&
     (vendor === undefined || domain.vendor?.toLowerCase() === vendor.toLowerCase()) &&
     (trafficClass === undefined || domain.traffic[trafficClass] > 0)
@@ -296,6 +348,6 @@ function forget(key: string): Effect {
   return { op: 'delete', space: SPACE, key };
 }
 
-function keep({ domain, dirty: _dirty, stored: _stored, ...value }: DomainEntry): Effect {
+function keep({ domain, dirty: _dirty, stored: _stored, namedLike: _namedLike, ...value }: DomainEntry): Effect {
   return { op: 'put', space: SPACE, key: domain, value: value satisfies StoredEntry };
 }

@@ -19,6 +19,10 @@ export interface DomainEntry extends DomainCounts {
   lastSeen: number;
   pinned: boolean;
   wantsClientCertificate: boolean;
+  /** The wire format that a request to it looked like. */
+  looksLike?: string;
+  /** The provider that its name looks like. */
+  readonly namedLike: string | undefined;
   /** The store has an older state of it, or none. */
   dirty: boolean;
   /** The store may have a state of it. */

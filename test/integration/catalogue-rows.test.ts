@@ -438,11 +438,100 @@ interface Rows extends Governed {
   row: Pick<Row, 'answer' | 'headers' | 'type'>;
 }
 
+const ELSEWHERE: readonly (Pick<Row, 'host' | 'path' | 'body' | 'answer' | 'type' | 'want'> & { readonly connector: string })[] = [
+  {
+    host: 'res.openai.azure.us',
+    connector: 'azure_openai',
+    path: '/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21',
+    body: asked,
+    answer: { model: 'gpt-4o', usage: { prompt_tokens: 8, completion_tokens: 3, total_tokens: 11 } },
+    want: { model: 'gpt-4o', metering: counted(8, 3, '0.000046') },
+  },
+  {
+    host: 'res.openai.azure.cn',
+    connector: 'azure_openai',
+    path: '/openai/v1/responses',
+    body: { model: 'gpt-4o', input: 'hello' },
+    answer: { model: 'gpt-4o', usage: { input_tokens: 8, output_tokens: 3, total_tokens: 11 } },
+    want: { model: 'gpt-4o', metering: counted(8, 3, '0.000046') },
+  },
+  {
+    host: 'phi-3-abc.eastus2.models.ai.azure.com',
+    connector: 'azure_openai',
+    path: '/v1/chat/completions',
+    body: { ...asked, stream: true },
+    type: SSE,
+    answer: [
+      ...sse({ model: 'phi-3', choices: [{ delta: { content: 'Hi' } }] }),
+      ...sse({ model: 'phi-3', choices: [], usage: { prompt_tokens: 8, completion_tokens: 3, total_tokens: 11 } }),
+      'data: [DONE]\n\n',
+    ],
+    want: { stream: true, stream_outcome: 'complete', metering: counted(8, 3, '0.000046') },
+  },
+  {
+    host: 'vpce-0abc-12de.bedrock-runtime.us-east-1.vpce.amazonaws.com',
+    connector: 'bedrock',
+    path: '/model/amazon.nova-lite-v1%3A0/converse',
+    body: said,
+    answer: { output: {}, usage: { inputTokens: 8, outputTokens: 3, totalTokens: 11 } },
+    want: { model: 'amazon.nova-lite-v1:0', metering: counted(8, 3, '0.000046') },
+  },
+  {
+    host: 'bedrock-runtime.us-east-1.api.aws',
+    connector: 'bedrock',
+    path: '/model/us.anthropic.claude-3-haiku-20240307-v1%3A0/invoke-with-response-stream',
+    body: claude,
+    type: EVENTS,
+    answer: CLAUDE_STREAM.map(awsChunk),
+    want: { model: 'us.anthropic.claude-3-haiku-20240307-v1:0', stream_outcome: 'complete', metering: CLAUDE_COUNTS },
+  },
+  {
+    host: 'us-central1-aiplatform-restricted.p.googleapis.com',
+    connector: 'vertex',
+    path: '/v1/projects/p/locations/us-central1/publishers/google/models/gemini-2.5-flash:streamGenerateContent?alt=sse',
+    body: { contents: [] },
+    type: SSE,
+    answer: sse(GEMINI),
+    want: { model: 'gemini-2.5-flash', stream: true, metering: GEMINI_COUNTS },
+  },
+  ...(
+    [
+      ['dashscope-intl.aliyuncs.com', 'alibaba', '/api/v2/apps/claude-code-proxy/v1/messages?beta=true'],
+      ['ws-4ei01.ap-southeast-1.maas.aliyuncs.com', 'alibaba', '/apps/anthropic/v1/messages'],
+      ['api.moonshot.cn', 'moonshot', '/anthropic/v1/messages'],
+      ['ai-gateway.vercel.sh', 'vercel', '/v1/messages'],
+      ['ark.cn-beijing.volces.com', 'volcengine', '/api/coding/v1/messages'],
+      ['api-inference.modelscope.cn', 'modelscope', '/v1/messages'],
+      ['qianfan.baidubce.com', 'qianfan', '/anthropic/coding/v1/messages'],
+      ['api.groq.com', 'groq', '/anthropic/v1/messages'],
+      ['api.deepinfra.com', 'deepinfra', '/anthropic/v1/messages'],
+    ] as const
+  ).flatMap(([host, connector, path]) => [
+    {
+      host,
+      connector,
+      path,
+      body: { model: 'm', max_tokens: 9, ...asked },
+      answer: { model: 'm', usage: { input_tokens: 5, cache_read_input_tokens: 3, output_tokens: 3 } },
+      want: { model: 'm', metering: CLAUDE_COUNTS },
+    },
+    {
+      host,
+      connector,
+      path,
+      body: { model: 'm', max_tokens: 9, stream: true, ...asked },
+      type: SSE,
+      answer: named(...CLAUDE_STREAM),
+      want: { model: 'm', stream: true, stream_outcome: 'complete', metering: CLAUDE_COUNTS },
+    },
+  ]),
+];
+
 async function startRows(t: HasTeardown, env: Readonly<Record<string, string>> = {}): Promise<Rows> {
   const file = join(tempDir(t), 'rates.yaml');
   writeFileSync(file, RATES);
   const governed = await startGoverned(t, {
-    hosts: HOSTS,
+    hosts: [...HOSTS, ...new Set(ELSEWHERE.map(({ host }) => host))],
     bundle: ALLOW_ALL,
     env: { GW_PRICING_FILE: file, ...env },
     handler: (_request, response, whole) =>
@@ -469,6 +558,19 @@ t.test('tokens, cost and model of each row, plain and streamed, exact', async (t
     t.strictSame([sent?.url, sent?.body.toString()], [row.path, JSON.stringify(row.body)], `${row.name}: what was sent`);
     const pieces = Array.isArray(row.answer) ? (row.answer as readonly (string | Buffer)[]) : [JSON.stringify(row.answer)];
     t.ok(answer.body.equals(Buffer.concat(pieces.map((piece) => Buffer.from(piece)))), `${row.name}: what was answered, byte for byte`);
+  }
+});
+
+t.test('the same API under the name of another cloud, region or network is the same provider, plain and streamed', async (t) => {
+  const rows = await startRows(t);
+  for (const row of ELSEWHERE) {
+    rows.row = row;
+    const answer = await rows.through(`${row.host}:443`, chat([], row.path, row.body));
+    t.equal(answer.status, 200, row.host);
+    const want = { decision: 'allow', action_type: 'ai.infer', connector_id: row.connector, target_host: row.host, ...row.want };
+    t.match(await rows.recordOf(answer), want, row.host + row.path);
+    const sent = rows.upstream.requests.at(-1);
+    t.strictSame([sent?.url, sent?.body.toString()], [row.path, JSON.stringify(row.body)], `${row.host}: what was sent`);
   }
 });
 

@@ -246,6 +246,23 @@ t.test('a credential goes to no host but its own', async (t) => {
   t.same(sent(governed), { ...none, authorization: 'Bearer secret-mistral' });
 });
 
+t.test('to a host that a customer of the provider runs goes no key that is not for that host', async (t) => {
+  const mine = 'mine.us-east-1.aws.endpoints.huggingface.cloud';
+  const others = 'others.us-east-1.aws.endpoints.huggingface.cloud';
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL, hosts: [mine, others] });
+  const { gw, execute, through, upstream } = governed;
+  const call = (host: string) => execute({ credential_hint: undefined }, { target_host: host });
+  await store(gw, { credential_id: 'k-wide', connector_id: 'huggingface_endpoints', secret_ref: SECRET });
+  t.match(await call(mine), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
+  const bare = { ...chat([], '/v1/chat/completions'), headers: ['Content-Type', 'application/json'] };
+  await through(`${mine}:443`, bare);
+  t.notOk(JSON.stringify(upstream.requests).includes(SECRET), 'no door takes it there');
+  await store(gw, { credential_id: 'k-mine', connector_id: 'huggingface_endpoints', secret_ref: 'secret-mine', target_hosts: [mine] });
+  t.match(await call(mine), { status: 200 });
+  t.same(sent(governed), { ...none, authorization: 'Bearer secret-mine' });
+  t.match(await call(others), { status: 403, body: { reason_codes: ['no_credential_candidate'] } });
+});
+
 t.test('a stored key never leaves in the clear', async (t) => {
   const plain = await startRawUpstream((socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
   t.teardown(() => plain.close());

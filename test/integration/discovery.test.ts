@@ -76,9 +76,70 @@ t.test('counts survive a restart', async (t) => {
   t.equal(before.domains.length, 1);
 });
 
+t.test(
+  'in inspect a host shows by its calls what AI API it has, by path and body, however that comes; a tunnel shows its name alone',
+  async (t) => {
+    const chatBody = JSON.stringify({ messages: [{ role: 'user', content: '{"input":1}' }], model: 'm' });
+    const anthropic = JSON.stringify({ model: 'm', max_tokens: 9, messages: [] });
+    const looksOf = async ({ gw }: Scene) => {
+      const { domains } = await listOf(gw);
+      return Object.fromEntries(domains.map((found) => [found.domain, [found.looks_like, found.looks_like_by]]));
+    };
+    const post = (path: string, body: string) => ({ method: 'POST', path, body, headers: ['Content-Type', 'application/json'] });
+
+    const h1 = await scene(t, { GW_PROXY_NON_AI: 'inspect' }, {});
+    const ask = async (host: string, ...requests: readonly ReturnType<typeof post>[]) => {
+      for (const request of requests)
+        t.equal((await h1Request(await through(t, h1.gw, host, ['http/1.1']), host, request)).status, 200, request.path);
+    };
+    await ask('www.example.com', post('/rooms/1/messages', '{"text":"model"}'), post('/v1/chat/completions', '{"model":1}'));
+    t.strictSame(await looksOf(h1), { 'www.example.com': [undefined, undefined] }, 'path or body alone say nothing');
+    await ask('www.example.com', post('/mine/v1/messages?beta=true', anthropic), post('/v1/chat/completions', chatBody));
+    await ask('other.example', post('/run', chatBody));
+    t.strictSame(h1.upstream.requests.at(-1)?.body.toString(), chatBody, 'the body goes on as it came');
+    await ask('chat.deepseek.com', { ...post('/x', '{}'), method: 'GET', body: '' });
+    t.strictSame(await looksOf(h1), {
+      'www.example.com': ['anthropic_messages', 'request'],
+      'other.example': ['openai_chat', 'request'],
+      'chat.deepseek.com': ['deepseek', 'name'],
+    });
+    t.match((await h1.gw.admin('GET', '/metrics')).text, /^gw_lookalike_domains 3$/m);
+    t.match(await listOf(h1.gw, '?lookalike=true&sort=hits&limit=1'), { domains: [{ domain: 'www.example.com' }], total: 3 });
+    t.match(await listOf(h1.gw, '?lookalike=false'), { total: 0 });
+    const shown = await command(['domains', '--lookalike', '--url', h1.gw.url], { env: { GW_ADMIN_TOKEN: ADMIN_TOKEN } });
+    t.match(shown, { code: 0, out: /www\.example\.com.* looks like anthropic_messages, by request/ });
+
+    const h2 = await scene(t, { GW_PROXY_NON_AI: 'inspect' }, { h2: true });
+    t.equal((await h2Request(await h2Through(t, h2.gw), { ...post('/v1/chat/completions', chatBody), headers: [] })).status, 200);
+    t.match(await looksOf(h2), { 'www.example.com': ['openai_chat', 'request'] });
+
+    const passed = await scene(t, { GW_PROXY_NON_AI: 'pass' }, {});
+    const socket = await connectThrough(passed.gw.port, 'chat.deepseek.com:443', passed.upstream.caPem);
+    t.teardown(() => socket.destroy());
+    t.equal((await h1Request(socket, 'chat.deepseek.com', post('/v1/chat/completions', chatBody))).status, 200);
+    t.strictSame(await looksOf(passed), { 'chat.deepseek.com': ['deepseek', 'name'] });
+  },
+);
+
+t.test('a plain HTTP call shows it in inspect, and in no other mode', async (t) => {
+  const plain = await startPlainUpstream();
+  t.teardown(() => plain.close());
+  for (const mode of ['inspect', 'pass']) {
+    const to = `www.example.com:80=127.0.0.1:${plain.port}`;
+    const { gw } = await gatewayFor(t, plain, { GW_UPSTREAM_CA_FILE: '', GW_UPSTREAM_CONNECT_TO: to, GW_PROXY_NON_AI: mode }, ALLOW_ALL);
+    const socket = await connectPlain(gw.port);
+    t.teardown(() => socket.destroy());
+    const request = { method: 'POST', path: 'http://www.example.com/model/x/converse', body: '{"messages":[]}' };
+    t.equal((await h1Request(socket, 'www.example.com', request)).status, 200);
+    const [found] = (await listOf(gw)).domains;
+    t.equal(found?.looks_like, mode === 'inspect' ? 'bedrock_converse' : undefined, mode);
+  }
+});
+
 const PLANTED = 'planted-4f1c';
 const query = `?q=${PLANTED}-query`;
-const withTexts = { headers: ['X-Note', `${PLANTED}-header`, 'Cookie', `${PLANTED}-cookie`], body: `${PLANTED}-body` } as const;
+const content = `{"model":"${PLANTED}-body","${PLANTED}-name":1,"messages":["${PLANTED}-body"]}`;
+const withTexts = { headers: ['X-Note', `${PLANTED}-header`, 'Cookie', `${PLANTED}-cookie`], body: content } as const;
 
 t.test('nothing of a path, a query, a header or a body is kept of hosts that are no AI hosts, through any door', async (t) => {
   const lines: string[] = [];

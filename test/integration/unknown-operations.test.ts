@@ -63,6 +63,23 @@ t.test('a model in the body says nothing where the path names another, or may', 
   t.equal(known.status, 200, 'a deployment that is approved');
 });
 
+t.test('an endpoint of one model runs that, whatever model a call to it names', async (t) => {
+  const governed = await startGoverned(t, {
+    bundle: bundleOf(APPROVED),
+    hosts: ['phi-3.eastus2.models.ai.azure.com', 'x.us-east-1.aws.endpoints.huggingface.cloud'],
+  });
+  for (const [authority, path] of [
+    ['phi-3.eastus2.models.ai.azure.com:443', '/chat/completions'],
+    ['phi-3.eastus2.models.ai.azure.com:443', '/v1/chat/completions'],
+    ['phi-3.eastus2.models.ai.azure.com:443', '/v1/embeddings'],
+    ['phi-3.eastus2.models.ai.azure.com:443', '/v2/chat'],
+    ['x.us-east-1.aws.endpoints.huggingface.cloud:443', '/v1/chat/completions'],
+  ] as const) {
+    t.same(await refusedAs(t, governed, authority, path), NOT_UNDERSTOOD, path);
+    t.same(await refusedAs(t, governed, authority, path, { messages: [] }), NOT_UNDERSTOOD, `${path} without a model`);
+  }
+});
+
 t.test('a path that some servers take for that of another operation is none of both', async (t) => {
   const governed = await startGoverned(t, { bundle: bundleOf(NO_EVIL) });
   for (const [authority, path] of [

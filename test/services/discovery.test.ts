@@ -90,6 +90,8 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
       managed: false,
       pinned: false,
       wants_client_certificate: false,
+      looks_like: 'deepseek',
+      looks_like_by: 'name',
     },
   ]);
   t.same(
@@ -101,6 +103,42 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
     ['bank.example', 'chat.deepseek.com'],
   );
 });
+
+t.test(
+  'what a domain looks like is told by its name, better by a request, of those that no connector covers, and it is kept',
+  async (t) => {
+    const dir = tempDir(t);
+    const store = await openEmbeddedStore({ dir, fsync: 'off', clock: fakeClock(), log: silentLogger });
+    const discovery = await open(store, fakeClock());
+    const { events } = discovery;
+    const looks = (list: Discovery, query: DomainQuery = {}) =>
+      Object.fromEntries(list.list(query).domains.map((shown) => [shown.domain, [shown.looks_like, shown.looks_like_by]]));
+    for (const host of ['res.openai.azure.example', 'inner.example', 'www.example', 'api.openai.com']) events.connected?.(to(host));
+    t.equal(discovery.knowsLook('inner.example'), false);
+    for (const host of ['inner.example', 'res.openai.azure.example', 'api.openai.com']) {
+      events.lookedLike?.({ host, like: 'anthropic_messages' });
+      events.lookedLike?.({ host, like: 'openai_chat' });
+    }
+    events.connected?.(to('vpce-1.bedrock-runtime.us-east-1.vpce.example'));
+    const all = {
+      'res.openai.azure.example': ['anthropic_messages', 'request'],
+      'inner.example': ['anthropic_messages', 'request'],
+      'vpce-1.bedrock-runtime.us-east-1.vpce.example': ['bedrock', 'name'],
+      'www.example': [undefined, undefined],
+      'api.openai.com': [undefined, undefined],
+    };
+    t.strictSame(looks(discovery), all);
+    t.equal(discovery.knowsLook('inner.example'), true);
+    t.equal(discovery.lookalikes, 3);
+    t.same(Object.keys(looks(discovery, { lookalike: false })).sort(), ['api.openai.com', 'www.example']);
+    t.same(Object.keys(looks(discovery, { lookalike: true })).length, 3);
+    t.equal(discovery.list({ sort: 'hits' }).domains[0]?.hits, 1, 'a look is no hit');
+    await discovery.close();
+    await store.close();
+    const again = await open(await openStore(t, dir), fakeClock());
+    t.strictSame(looks(again), all);
+  },
+);
 
 t.test('nothing is written while requests run; a minute later all of it is, in one commit, and only what changed', async (t) => {
   const store = await openStore(t);

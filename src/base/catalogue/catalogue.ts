@@ -12,7 +12,8 @@ import { type ParsedYaml, parseYaml } from '../lib/yaml.ts';
 import { CatalogueError } from './catalogue-error.ts';
 import { type ConnectorTemplate, type ConnectorTemplates, readConnectorTemplates } from './connector-templates.ts';
 import { AiDomains } from './domains.ts';
-import { HostGlobs } from './host-globs.ts';
+import { HostGlobs, isSuffixPattern } from './host-globs.ts';
+import { Lookalikes } from './lookalikes.ts';
 import { HTTP_REQUEST, type OperationTable } from './operations.ts';
 import type { PriceList } from './price-list/price-list.ts';
 import { loadPrices, type PriceTexts } from './prices/load-prices.ts';
@@ -121,6 +122,7 @@ interface Registry {
   readonly operations: ReadonlyMap<string, OperationTable>;
   readonly dialects: ReadonlyMap<string, Dialect>;
   readonly templates: ConnectorTemplates;
+  readonly lookalikes: Lookalikes;
 }
 
 const FILE_MEMBERS = [
@@ -132,6 +134,7 @@ const FILE_MEMBERS = [
   'dialects',
   'operation_sets',
   'custom_connectors',
+  'lookalikes',
   'providers',
 ];
 
@@ -139,7 +142,8 @@ function readRegistry(text: string, problems: RowProblems): Registry {
   const { root, errors } = builtTree(text) ?? parseYaml(text, problems.file);
   for (const error of errors) problems.add(error.path, error.message, { line: error.line ?? 1, column: error.column ?? 1 });
   const file = Row.from(root, 'catalogue', problems, FILE_MEMBERS);
-  if (errors.length > 0 || file === undefined) return { providers: [], operations: new Map(), dialects: new Map(), templates: new Map() };
+  if (errors.length > 0 || file === undefined)
+    return { providers: [], operations: new Map(), dialects: new Map(), templates: new Map(), lookalikes: new Lookalikes() };
   if (file.need('schema') !== SCHEMA) file.problem('schema', `must be ${SCHEMA}`);
   const dialects = readDialects(file.value('dialects'), readPlaceSets(file, problems), problems);
   const context = { version: file.need('version'), dialects, operationSets: file.value('operation_sets') };
@@ -149,6 +153,10 @@ function readRegistry(text: string, problems: RowProblems): Registry {
     operations: new Map(rows.map((row) => [row.provider.id, row.operations])),
     dialects,
     templates: readConnectorTemplates(file, context, problems),
+    lookalikes: Lookalikes.read(file.row('lookalikes', ['hosts', 'calls']), {
+      isProvider: (id) => rows.some(({ provider }) => provider.id === id),
+      isDialect: (id) => dialects.has(id),
+    }),
   };
 }
 
@@ -174,7 +182,7 @@ class Snapshot implements ShippedCatalogue {
         this.#byName.set(name.toLowerCase(), provider);
       for (const host of provider.hosts) this.#byHost.set(host, provider);
       for (const pattern of provider.hostPatterns) {
-        if (pattern.startsWith('*.')) this.#bySuffix.set(pattern.slice(2), provider);
+        if (isSuffixPattern(pattern)) this.#bySuffix.set(pattern.slice(2), provider);
         else this.#byGlob.add(pattern, provider);
       }
     }
@@ -217,6 +225,10 @@ class Snapshot implements ShippedCatalogue {
 
   domain(host: string): AiDomain | undefined {
     return this.#domains.find(host);
+  }
+
+  get lookalikes(): Lookalikes {
+    return this.#registry.lookalikes;
   }
 
   prices(at: number): readonly ListedPrice[] {

@@ -78,6 +78,10 @@ class CustomCatalogue implements Catalogue {
     return this.#shipped.domain(host);
   }
 
+  get lookalikes(): Catalogue['lookalikes'] {
+    return this.#shipped.lookalikes;
+  }
+
   prices(at: number): ReturnType<Catalogue['prices']> {
     return this.#shipped.prices(at);
   }

@@ -42,6 +42,7 @@ export function customProvider({ id, orgId, host, port, tls, path, auth, default
     inProxyRegistry: true,
     hosts: [host],
     hostPatterns: [],
+    customerDomains: [],
     pathsIgnoreCase: false,
     defaultPath: basePath + template.defaultPath,
     defaultPaths: new Map(Array.from(template.defaultPaths, ([type, below]) => [type, basePath + below])),

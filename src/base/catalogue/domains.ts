@@ -1,12 +1,12 @@
 import { canonicalHost } from '../lib/host.ts';
 import { readCsv } from './csv.ts';
-import { HostGlobs } from './host-globs.ts';
+import { HostGlobs, sampleOf } from './host-globs.ts';
 import type { RowProblems } from './row-reader.ts';
 import type { AiDomain } from './types.ts';
 
 const COLUMNS = ['domain', 'vendor', 'category', 'match'];
 
-/** Names of AI services, for discovery and labels (decision 3.8). An entry is one host, a domain with everything below it, or a pattern with one star. */
+/** Names of AI services, for discovery and labels (decision 3.8). An entry is one host, a domain with everything below it, or a pattern with stars. */
 export class AiDomains {
   readonly #exact = new Map<string, AiDomain>();
   readonly #suffixes = new Map<string, AiDomain>();
@@ -17,7 +17,7 @@ export class AiDomains {
     const domains = new AiDomains();
     for (const { line, cells } of readCsv(text, COLUMNS, problems)) {
       const [domain = '', vendor = '', category = '', match = ''] = cells;
-      const sample = match === 'glob' ? domain.replace('*', 'x') : domain;
+      const sample = match === 'glob' ? sampleOf(domain) : domain;
       if (canonicalHost(sample) !== sample || vendor === '' || category === '') {
         problems.add(domain, 'needs a canonical host, a vendor and a category', { line, column: 1 });
       } else domains.#add(Object.freeze({ domain, vendor, category }), match, line, problems);

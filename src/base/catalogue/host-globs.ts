@@ -1,29 +1,61 @@
 interface Glob<T> {
-  /** What the host must end with: the part behind the star, so that most hosts cost one comparison. */
+  /** What the host must end with: the part behind the last star or region. */
   readonly tail: string;
   readonly regex: RegExp;
   readonly value: T;
 }
 
-/** Host patterns with one star, which stands for one label of a host or for a part of it: `bedrock-runtime.*.amazonaws.com`, `*-aiplatform.googleapis.com`. */
-export class HostGlobs<T> {
-  readonly #globs: Glob<T>[] = [];
+const REGION = '{region}';
+const OPEN_PART = /\*|\{region\}/g;
+const ANY = '[a-z0-9-]+';
+/** A region of AWS, as `us-gov-west-1`: no name of a service has this form, while in `name.s3.amazonaws.com` the name is anybody's. */
+const AWS_REGION = '[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}';
 
-  /** @param pattern in canonical form but for its one star */
+/**
+ * Host patterns with open parts. A star stands for one label of a host or for a part of it, `{region}` for the name of a region of AWS: `*-aiplatform.googleapis.com`,
+ * `vpce-*.bedrock-runtime.{region}.vpce.amazonaws.com`. They are found by their last two labels, so that a host of another domain costs one look-up.
+ */
+export class HostGlobs<T> {
+  readonly #byDomain = new Map<string, Glob<T>[]>();
+
+  /** @param pattern in canonical form but for its open parts, of which none is in the last two labels */
   add(pattern: string, value: T): void {
-    const [head = '', tail = ''] = pattern.split('*');
-    this.#globs.push({ tail, regex: new RegExp(`^${escapeDots(head)}[a-z0-9-]+${escapeDots(tail)}$`), value });
+    const tail = pattern.split(OPEN_PART).at(-1) ?? '';
+    const source = pattern.replaceAll('.', '\\.').replaceAll('*', ANY).replaceAll(REGION, AWS_REGION);
+    const glob = { tail, regex: new RegExp(`^${source}$`), value };
+    const domain = domainOf(tail);
+    const globs = this.#byDomain.get(domain);
+    if (globs === undefined) this.#byDomain.set(domain, [glob]);
+    else globs.push(glob);
   }
 
-  /** @param host canonical */
+  /** The value of the first pattern that covers a host. @param host canonical */
   find(host: string): T | undefined {
-    for (const glob of this.#globs) {
+    for (const glob of this.#byDomain.get(domainOf(host)) ?? []) {
       if (host.endsWith(glob.tail) && glob.regex.test(host)) return glob.value;
     }
     return undefined;
   }
 }
 
-function escapeDots(text: string): string {
-  return text.replaceAll('.', '\\.');
+/** Whether a pattern is a star and a domain, which covers every depth below it. */
+export function isSuffixPattern(pattern: string): boolean {
+  return pattern.startsWith('*.') && pattern.lastIndexOf('*') === 0 && !pattern.includes(REGION);
+}
+
+/** A pattern with stars alone, which cover more. */
+export function asStars(pattern: string): string {
+  return pattern.replaceAll(REGION, '*');
+}
+
+/** A host that a pattern stands for; empty for what is no pattern. */
+export function sampleOf(pattern: string): string {
+  const tail = pattern.split(OPEN_PART).at(-1) ?? '';
+  const isPattern = tail !== pattern && /^[^.]*\.[^.]+\..+$/.test(tail);
+  return isPattern ? pattern.replaceAll('*', 'x').replaceAll(REGION, 'xx-x-1') : '';
+}
+
+/** The last two labels. */
+function domainOf(host: string): string {
+  return host.slice(host.lastIndexOf('.', host.lastIndexOf('.') - 1) + 1);
 }

@@ -1,6 +1,7 @@
 import { canonicalHost } from '../lib/host.ts';
 import type { YamlNode } from '../lib/yaml.ts';
 import { isReservedConnectorId } from './connector-id.ts';
+import { isSuffixPattern, sampleOf } from './host-globs.ts';
 import { OPERATION_MEMBERS, OperationTable, readOperation } from './operations.ts';
 import { ERROR_SHAPES, oneOf } from './read-dialects.ts';
 import { Row, type RowProblems } from './row-reader.ts';
@@ -15,6 +16,7 @@ const MEMBERS = [
   'in_proxy_registry',
   'hosts',
   'host_patterns',
+  'customer_host_patterns',
   'paths_ignore_case',
   'model_names',
   'bases',
@@ -32,7 +34,11 @@ const MEMBERS = [
   'use',
 ];
 
-const NAMES_OF_HOSTS: Readonly<Record<string, string>> = { hosts: 'host', host_patterns: 'host pattern with one star' };
+const NAMES_OF_HOSTS: Readonly<Record<string, string>> = {
+  hosts: 'host',
+  host_patterns: 'host pattern with a star or {region} before its last two labels',
+  customer_host_patterns: 'host pattern with a star and a domain',
+};
 
 export interface ProviderRow {
   readonly provider: Provider;
@@ -67,7 +73,8 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(id) || isReservedConnectorId(id))
     row.problem('id', 'must be lower-case letters, digits and _, and no reserved id');
   const hosts = readHosts(row, 'hosts', (host) => host);
-  const hostPatterns = readHosts(row, 'host_patterns', (pattern) => (pattern.split('*').length === 2 ? pattern.replace('*', 'x') : ''));
+  const customers = readHosts(row, 'customer_host_patterns', (pattern) => (isSuffixPattern(pattern) ? sampleOf(pattern) : ''));
+  const hostPatterns = [...readHosts(row, 'host_patterns', sampleOf), ...customers];
   if (hosts.length + hostPatterns.length === 0) row.problem('hosts', 'a provider needs a host or a host pattern');
   const operations = readOperations(row, context, sets);
   const versionHeader = row.row('version_header', ['name', 'fallback']);
@@ -84,6 +91,7 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     inProxyRegistry: row.flag('in_proxy_registry', true) && hosts.length > 0,
     hosts,
     hostPatterns,
+    customerDomains: customers.map((pattern) => pattern.slice(1)),
     pathsIgnoreCase: row.flag('paths_ignore_case', false),
     defaultPath,
     defaultPaths: usual ? pathsByType(operations, usual) : NO_PATHS,

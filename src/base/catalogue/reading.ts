@@ -56,13 +56,15 @@ export function readingOf(
   const names = dialect?.names ?? 'exact';
   // A handshake, and a question about a call, run no model.
   const stored = dialect?.modelStored === true && operation.actionType !== 'http.request' && !operation.websocket;
+  // Whatever else its body names: it has no place for a model of the caller's.
+  const fixed = stored && dialect.model.length === 0;
   const beside = named?.hidden === true;
   if (known && !stored && !beside && !foldsModel && !provider.pathsIgnoreCase && names === 'exact') return PLAIN_READING;
   return {
     names,
     foldsPath: provider.pathsIgnoreCase,
     foldsModel,
-    hidesModel: beside || (!hasModel && (!known || stored)),
+    hidesModel: beside || fixed || (!hasModel && (!known || stored)),
     hidesPrice: beside,
     hidesBody: !known,
   };

@@ -2,6 +2,7 @@ import type { PartRate } from '../model/rate-kinds.ts';
 import type { PartTokens } from '../model/usage.ts';
 import type { Unit, UnitRate } from '../model/usage-units.ts';
 import type { CallPlaces, PictureRule } from './call-places.ts';
+import type { Lookalikes } from './lookalikes.ts';
 import type { NameRule } from './spelling.ts';
 
 /**
@@ -287,8 +288,10 @@ export interface Provider {
   readonly inProxyRegistry: boolean;
   /** Exact upstream hosts; the first is the one the prefix and default routing use. Empty for per-customer hosts. */
   readonly hosts: readonly string[];
-  /** For hosts per customer or region: `*.` and a domain covers everything below it, any other one star is a label or a part of one. */
+  /** For hosts per customer or region: `*.` and a domain covers everything below it, any other star is a label or a part of one, `{region}` the name of a region of AWS. */
   readonly hostPatterns: readonly string[];
+  /** Ends of those hosts, with their first dot, that a customer of the provider runs, and so reads what comes to them (decision 6.9). */
+  readonly customerDomains: readonly string[];
   /** Paths mean the same in any case: policy sees them in lower case. */
   readonly pathsIgnoreCase: boolean;
   /** Of a structured call that names none; may hold `{model}`. Undefined where the path needs more than that. */
@@ -396,6 +399,8 @@ export interface Catalogue {
   readonly domains: readonly (AiDomain & { readonly match: string })[];
   /** Longest match of the AI domain list. */
   domain(host: string): AiDomain | undefined;
+  /** What hosts and calls look like at hosts that no row has. */
+  readonly lookalikes: Lookalikes;
   /**
    * Never undefined: an unlisted model has the default 10.00 / 30.00.
    * @param at epoch milliseconds of the call; without it the newest rates that are listed, in force or not yet

@@ -91,6 +91,12 @@ export interface HostMet {
   readonly trafficClass: TrafficClass;
 }
 
+export interface CallSeen {
+  readonly host: string;
+  /** Id of a dialect. */
+  readonly like: string;
+}
+
 /** What each event says. */
 export interface EventPayloads {
   execution: ExecutionEvent;
@@ -111,6 +117,7 @@ export interface EventPayloads {
   unrecorded: UnrecordedEvent;
   connected: HostMet;
   passed: HostMet;
+  lookedLike: CallSeen;
   tunnelClosed: { readonly bytesUp: number; readonly bytesDown: number };
   handshakeRejected: HandshakeRejectedEvent;
   policyLoad: PolicyLoadEvent;
@@ -180,6 +187,10 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   passed: {
     meaning: 'A request to a host that is no AI host was passed on, seen and not kept.',
     says: 'the host; by which port',
+  },
+  lookedLike: {
+    meaning: 'A request that was passed on looked like an AI call, by its path and the names in its body (`GW_PROXY_NON_AI=inspect`).',
+    says: 'the host, the wire format',
   },
   tunnelClosed: { meaning: 'A tunnel that was passed through unopened has ended.', says: 'the bytes each way' },
   handshakeRejected: {

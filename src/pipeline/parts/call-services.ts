@@ -291,6 +291,14 @@ export interface Pipeline extends CallServices {
   readonly events: Events;
   /** Undefined where no traces are sent. */
   readonly tracing: Tracing | undefined;
+  /** Who is told what passed requests look like; undefined where they are not looked at. */
+  readonly lookers: Lookers | undefined;
+}
+
+/** Those who keep what AI calls a host has had (decision 12.3). */
+export interface Lookers {
+  /** Whether a call of a host has shown already what it looks like: then no further one is looked at. */
+  knowsLook(host: string): boolean;
 }
 
 /** What a line stands on, with the store that its runner alone commits to. */

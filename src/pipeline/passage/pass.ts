@@ -10,14 +10,16 @@ import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, vi
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../../outbound/net/upstream.ts';
 import { sendError } from '../../surfaces/http/router.ts';
 import { denyEgress, runProxied } from '../enter.ts';
-import type { LineGround } from '../parts/call-services.ts';
+import type { LineGround, Lookers } from '../parts/call-services.ts';
 import { refuseLoop } from '../parts/refusal.ts';
 import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
 import { relay } from '../socket/relay.ts';
+import { WatchedBody } from './call-look.ts';
 
 /**
  * A request that policy is not asked about: plain HTTP to a host that is no AI host, or anything inside of an inspected tunnel (decision 3.8; specification,
- * "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count. Egress guard,
+ * "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count; where `GW_PROXY_NON_AI` is `inspect`,
+ * the names in its body too, for what it looks like (decision 12.3). Egress guard,
  * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
  * (decision 3.12).
  */
@@ -25,7 +27,7 @@ export function passOn(arrival: Arrival, pipeline: LineGround): void {
   try {
     const call = callOf(arrival, pipeline);
     pipeline.events.emit('passed', { host: call.authority.host, trafficClass: arrival.head.trafficClass });
-    new Passage(arrival, pipeline).start(call);
+    new Passage(arrival, pipeline).start(pipeline.lookers === undefined ? call : looked(arrival, pipeline, pipeline.lookers, call));
   } catch (error) {
     // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
     if (error instanceof GatewayError && error.code === 'misdirected_request') void runProxied(arrival, pipeline);
@@ -49,6 +51,17 @@ function callOf({ head, body }: Arrival, { settings, catalogues }: LineGround): 
     ...(body.declaredLength === 0 ? { body: undefined } : { body: body.stream(), trailers: () => bodyTrailers(body, adminToken) }),
     ...(body.declaredLength ? { bodyLength: body.declaredLength } : {}),
   };
+}
+
+/** The call with a body that tells what it looks like, where that is not known of its host. */
+function looked({ reply }: Arrival, { catalogues, events }: LineGround, lookers: Lookers, call: UpstreamCall): UpstreamCall {
+  const { host } = call.authority;
+  if (lookers.knowsLook(host)) return call;
+  const look = catalogues.current().lookalikes.look(call.method, call.path, reply.switchProtocols !== undefined);
+  const tell = (like: string): void => events.emit('lookedLike', { host, like });
+  if (typeof look === 'string') tell(look);
+  if (typeof look !== 'object' || call.body === undefined || call.body instanceof Uint8Array) return call;
+  return { ...call, body: new WatchedBody(call.body, look, tell) };
 }
 
 /** Carries the answer as it comes. */

@@ -74,13 +74,18 @@ export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catal
 }
 
 /**
- * Without `target_hosts` a credential is good for every host of its connector, but never for a connection on which anyone between could read it. On another port of the
- * host of a custom connector another service may listen.
+ * Without `target_hosts` a credential is good for every host of its connector but those that a customer of the provider runs (decision 6.9), and never for a connection on
+ * which anyone between could read it. On another port of the host of a custom connector another service may listen.
  */
 function forHost(candidates: readonly Credential[], { host, port, tls, provider }: Connected): readonly Credential[] {
   if (!tls || (provider?.custom !== undefined && provider.custom.port !== port)) return NONE;
-  const fits = (candidate: Credential) => candidate.target_hosts === undefined || candidate.target_hosts.includes(host);
+  const anybodys = provider !== undefined && provider.customerDomains.length > 0 && isCustomers(host, provider);
+  const fits = (candidate: Credential) => candidate.target_hosts?.includes(host) ?? !anybodys;
   return candidates.every(fits) ? candidates : candidates.filter(fits);
+}
+
+function isCustomers(host: string, { customerDomains }: Provider): boolean {
+  return customerDomains.some((domain) => host.endsWith(domain));
 }
 
 /** True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant takes one (decision 6.9). */

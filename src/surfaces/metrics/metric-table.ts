@@ -392,4 +392,10 @@ export const METRICS = {
     help: 'How far behind a destination is: the age of the oldest event that it has not got, 0 when it has all.',
   },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
+  lookalikeDomains: {
+    name: 'gw_lookalike_domains',
+    type: 'gauge',
+    labels: [],
+    help: 'Domains on the discovery list that look like an AI API, by name or by a request, and that no connector covers.',
+  },
 } as const satisfies Record<string, MetricRow>;

@@ -31,6 +31,7 @@ export interface MetricsOptions {
   rootExpiresAt(): number | undefined;
   pendingHashSubmissions(): number;
   discoveredDomains(): number;
+  lookalikeDomains(): number;
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
@@ -116,6 +117,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
   gauge(registry, METRICS.bufferedLimit, () => options.maxBufferedBytes);
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
+  gauge(registry, METRICS.lookalikeDomains, () => options.lookalikeDomains());
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());

@@ -94,6 +94,67 @@ t.test('a host belongs to the row that names it or a pattern above it', async (t
     ['aiplatform.eu.rep.googleapis.com', 'vertex'],
     ['evil.europe-west4-aiplatform.googleapis.com', undefined],
     ['storage.googleapis.com', undefined],
+    // Of another cloud, region or network: the same API.
+    ['kr.api.openai.com', 'openai'],
+    ['gb.api.openai.com', 'openai'],
+    ['generativelanguage-mine.p.googleapis.com', 'gemini'],
+    ['res.openai.azure.us', 'azure_openai'],
+    ['res.openai.azure.cn', 'azure_openai'],
+    ['res.privatelink.openai.azure.us', 'azure_openai'],
+    ['res.cognitiveservices.azure.us', 'azure_openai'],
+    ['res.services.ai.azure.cn', 'azure_openai'],
+    ['eastus.api.cognitive.microsoft.com', 'azure_openai'],
+    ['virginia.api.cognitive.microsoft.us', 'azure_openai'],
+    ['phi-3-mini-abc.eastus2.models.ai.azure.com', 'azure_openai'],
+    ['llama-abc.westus3.inference.ai.azure.com', 'azure_openai'],
+    ['models.inference.ai.azure.com', 'github_models'],
+    ['codestral.mistral.ai', 'mistral'],
+    ['bedrock-runtime.us-gov-west-1.amazonaws.com', 'bedrock'],
+    ['bedrock-runtime.us-east-1.api.aws', 'bedrock'],
+    ['bedrock-runtime-fips.us-gov-east-1.api.aws', 'bedrock'],
+    ['bedrock-runtime.cn-north-1.amazonaws.com.cn', 'bedrock'],
+    ['bedrock-runtime.eusc-de-east-1.amazonaws.eu', 'bedrock'],
+    ['vpce-0abc-12de.bedrock-runtime.us-east-1.vpce.amazonaws.com', 'bedrock'],
+    ['vpce-0abc-12de-us-east-1a.bedrock-runtime-fips.us-east-1.vpce.amazonaws.com', 'bedrock'],
+    ['vpce-0abc-12de.bedrock-mantle.eu-west-1.vpce.amazonaws.com', 'bedrock'],
+    ['vpce-0abc-12de.bedrock-runtime.cn-north-1.vpce.amazonaws.com.cn', 'bedrock'],
+    ['aiplatform-genai1.p.googleapis.com', 'vertex'],
+    ['us-central1-aiplatform.p.googleapis.com', 'vertex'],
+    ['us-central1-aiplatform-restricted.p.googleapis.com', 'vertex'],
+    ['aiplatform.us-central1.p.rep.googleapis.com', 'vertex'],
+    ['eu-west-1.api.x.ai', 'xai'],
+    ['mtls.api.x.ai', undefined],
+    ['eu.openrouter.ai', 'openrouter'],
+    ['audio-prod.us-virginia-1.direct.fireworks.ai', 'fireworks'],
+    ['abc123.us-east-1.aws.endpoints.huggingface.cloud', 'huggingface_endpoints'],
+    ['dashscope-us.aliyuncs.com', 'alibaba'],
+    ['dashscope-finance.aliyuncs.com', 'alibaba'],
+    ['cn-hongkong.dashscope.aliyuncs.com', 'alibaba'],
+    ['coding-intl.dashscope.aliyuncs.com', 'alibaba'],
+    ['vpc-cn-beijing.dashscope.aliyuncs.com', 'alibaba'],
+    ['ws-4ei01.ap-southeast-1.maas.aliyuncs.com', 'alibaba'],
+    ['ep-2zei69.dashscope.cn-beijing.privatelink.aliyuncs.com', 'alibaba'],
+    ['api.tokenfactory.us-central1.nebius.com', 'nebius'],
+    ['api.eu.residency.elevenlabs.io', 'elevenlabs'],
+    ['ark.ap-southeast.bytepluses.com', 'volcengine'],
+    // What anybody can have for a name is none.
+    ['bedrock-runtime.s3.amazonaws.com', undefined],
+    ['bedrock-runtime.s3-us-west-2.amazonaws.com', undefined],
+    ['bedrock-runtime.s3-website-us-east-1.amazonaws.com', undefined],
+    ['vpce-0abc-12de.vpce-svc-0123.us-east-1.vpce.amazonaws.com', undefined],
+    ['bucket.vpce-0abc-12de.s3.us-east-1.vpce.amazonaws.com', undefined],
+    ['x.bedrock-runtime.us-east-1.vpce.amazonaws.com', undefined],
+    ['vpce-1.bedrock-runtime.us-east-1.vpce.amazonaws.com.evil.example', undefined],
+    ['res.openai.azure.us.evil.example', undefined],
+    ['res.openai.azure.evil.example', undefined],
+    ['evilopenai.azure.us', undefined],
+    ['res.openai.azure.com.cn', undefined],
+    ['storage-mine.p.googleapis.com', undefined],
+    ['evil.us-central1-aiplatform.p.googleapis.com', undefined],
+    ['mydashscope.aliyuncs.com', undefined],
+    ['dashscope.oss-cn-beijing.aliyuncs.com', undefined],
+    ['x.dashscope.cn-beijing.privatelink.aliyuncs.com', undefined],
+    ['evil-eu-west-1.api.x.ai.evil.example', undefined],
     ['localhost', undefined],
     ['127.0.0.1', undefined],
   ];
@@ -148,6 +209,13 @@ t.test('provider, method and path give the operation', async (t) => {
     ['cohere', 'POST', '/v1/tokenize', 'http.request', undefined, true],
     ['mistral', 'POST', '/v1/chat/completions', 'ai.infer', 'mistral_chat', true],
     ['mistral', 'POST', '/v1/conversations/conv_1', 'ai.infer', 'mistral_conversations', true],
+    ['azure_openai', 'POST', '/v1/chat/completions', 'ai.infer', 'endpoint_chat', true],
+    ['azure_openai', 'POST', '/chat/completions?api-version=2024-05-01-preview', 'ai.infer', 'endpoint_chat', true],
+    ['azure_openai', 'POST', '/v2/rerank', 'ai.infer', 'endpoint_cohere_rerank', true],
+    ['github_models', 'POST', '/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['github_models', 'POST', '/orgs/acme/inference/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['fireworks', 'POST', '/v1/audio/transcriptions', 'ai.infer', 'openai_audio_form', true],
+    ['jina', 'POST', '/v1/chat/completions', 'ai.infer', 'openai_chat', true],
     ['groq', 'POST', '/openai/v1/chat/completions', 'ai.infer', 'groq_chat', true],
     ['xai', 'POST', '/v1/chat/completions', 'ai.infer', 'xai_chat', true],
     ['deepseek', 'POST', '/chat/completions', 'ai.infer', 'deepseek_chat', true],
@@ -311,6 +379,63 @@ t.test('provider, method and path give the operation', async (t) => {
   t.equal(catalogue.operation(provider('openai'), 'POST', '/v1/audio/transcriptions').multipart, true);
 });
 
+t.test("Anthropic's format is understood below every base that a vendor has for it", async (t) => {
+  for (const path of ['/messages', '/v1/messages', '/anthropic/v1/messages'])
+    t.equal(
+      catalogue.template('openai')?.operations.find('POST', path, false).dialect?.id,
+      'anthropic_messages',
+      `a custom connector: ${path}`,
+    );
+  const bases: readonly [string, readonly string[]][] = [
+    ['api.moonshot.ai', ['/anthropic']],
+    ['dashscope-intl.aliyuncs.com', ['/apps/anthropic', '/api/v2/apps/claude-code-proxy']],
+    ['coding.dashscope.aliyuncs.com', ['/apps/anthropic']],
+    ['ws-1.cn-beijing.maas.aliyuncs.com', ['/apps/anthropic']],
+    ['api.novita.ai', ['/anthropic']],
+    ['api.ppio.com', ['/anthropic']],
+    ['api.siliconflow.com', ['', '/anthropic']],
+    ['api.fireworks.ai', ['/inference']],
+    ['ollama.com', ['']],
+    ['api.deepseek.com', ['/anthropic']],
+    ['api.z.ai', ['/api/anthropic']],
+    ['open.bigmodel.cn', ['/api/anthropic']],
+    ['api.minimax.io', ['/anthropic']],
+    ['openrouter.ai', ['/api']],
+    ['api.x.ai', ['']],
+    ['ai-gateway.vercel.sh', ['']],
+    ['ark.cn-beijing.volces.com', ['/api/coding', '/api/plan', '/api/compatible']],
+    ['ark.ap-southeast.bytepluses.com', ['/api/coding']],
+    ['api-inference.modelscope.cn', ['']],
+    ['qianfan.baidubce.com', ['/anthropic', '/anthropic/coding', '/anthropic/tokenplan/personal']],
+    ['api.lkeap.cloud.tencent.com', ['/coding/anthropic']],
+    ['api.stepfun.com', ['', '/step_plan']],
+    ['api.longcat.chat', ['/anthropic']],
+    ['token-plan-cn.xiaomimimo.com', ['/anthropic']],
+    ['api.groq.com', ['/anthropic', '/openai']],
+    ['api.deepinfra.com', ['/anthropic']],
+    ['router.huggingface.co', ['']],
+    ['integrate.api.nvidia.com', ['']],
+    ['api.together.xyz', ['']],
+    ['res.services.ai.azure.us', ['/anthropic']],
+    ['bedrock-runtime.us-east-1.api.aws', ['', '/anthropic']],
+    ['aws-external-anthropic.us-east-1.api.aws', ['']],
+  ];
+  for (const [host, paths] of bases) {
+    const found = catalogue.providerForHost(host);
+    if (found === undefined) throw new Error(`${host} is no AI host`);
+    t.ok(
+      found.auth.some(({ header }) => header === 'x-api-key'),
+      `${host} takes a key where clients of the format put it`,
+    );
+    for (const path of paths) {
+      const call = catalogue.operation(found, 'POST', `${path}/v1/messages?beta=true`);
+      t.match(call, { actionType: 'ai.infer', known: true, dialect: { errorShape: 'anthropic' } }, `${host}${path}`);
+      const count = catalogue.operation(found, 'POST', `${path}/v1/messages/count_tokens?beta=true`);
+      t.match(count, { actionType: 'http.request', detailType: 'ai.count_tokens' }, `${host}${path}, tokens`);
+    }
+  }
+});
+
 t.test('a WebSocket upgrade of a realtime path is inference, the same GET without upgrade is not', async (t) => {
   const table: readonly [string, string, boolean][] = [
     ['openai', '/v1/realtime?model=gpt-realtime', true],
@@ -391,7 +516,8 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     .replace('neutral_id: provider_b', 'neutral_id: provider_a')
     .replace('kind: mistral', 'kindd: mistral')
     .replace('hosts: [api.x.ai]', 'hosts: [API.x.ai]')
-    .replace('- bedrock-mantle.*.api.aws', '- bedrock-*.*.api.aws')
+    .replace('bedrock-mantle.{region}.api.aws', 'bedrock-mantle.{region}.aws')
+    .replace("['*.endpoints.huggingface.cloud']", "['x.*.huggingface.cloud']")
     .replace('verbs: [converse, converse-stream]', 'verbs: [converse]')
     .replace('query: alt=sse', 'query: alt');
   const problems = details(() =>
@@ -415,7 +541,8 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     /kindd/,
     /kind is missing/,
     /API\.x\.ai/,
-    /bedrock-\*\.\*.* is no host pattern with one star/,
+    /bedrock-mantle\.\{region\}\.aws" is no host pattern with a star or/,
+    /customer_host_patterns "x\.\*\.huggingface\.cloud" is no host pattern/,
     /verbs must be/,
     /query must be name=value/,
     /prices.csv:2: .*rate/,
