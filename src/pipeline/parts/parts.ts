@@ -18,6 +18,7 @@ import type { ShadowTrace } from '../../base/model/execution-record.ts';
 import type { Risk } from '../../base/model/risk-alert.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import type { Workload } from '../../base/model/workload.ts';
+import type { AskedByRule } from '../../decide/policy/asking-rules.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { Estimate } from '../../decide/pricing/estimate.ts';
@@ -226,17 +227,42 @@ export interface Judgement {
   readonly observed: Readonly<Record<string, unknown>>;
 }
 
-/** Whether a person is asked about the call. */
+/** Whether a person has to be asked about the call. */
 export interface Approving {
-  /** The call waits for an approval, unless something else refuses it. */
-  readonly waits: boolean;
-  /** What a person has given for this very request, and nobody has used yet. */
-  readonly given: Approval | undefined;
+  /** The rules that ask, whether or not a person has given it for them; none: nobody is asked. */
+  readonly rules: readonly AskedByRule[];
+  /** What persons have given for such a request and nobody has used yet, the newest first; whether it is this very one is seen when all of it is settled. */
+  readonly given: readonly Approval[];
+  /** The action hash of the request before policy has sent it elsewhere; undefined where nobody is asked. */
+  readonly requestHash: string | undefined;
+  /** What policy would say if all of these rules were content, where it would let the call pass: where it goes then. */
+  readonly then: Verdict | undefined;
+}
+
+/** Where a call goes, as it is bound and shown. */
+export interface BoundPlace {
+  readonly connector_id: string;
+  readonly target_host: string;
+  /** Scheme, host and port, where these are not https and 443. */
+  readonly target_origin?: string;
+  /** Without a key in its query. */
+  readonly target_path: string;
+}
+
+/** What a call is approved as. */
+export interface BoundAction {
+  readonly actionHash: string;
+  readonly requestHash: string;
+  readonly place: BoundPlace;
+  readonly rules: readonly AskedByRule[];
 }
 
 /** A call that may be made: nobody has to be asked, or somebody was. Only the stage that sees to it makes one. */
 export interface Cleared {
-  readonly by: Approval | undefined;
+  /** What is spent on it, the newest first. */
+  readonly by: readonly Approval[];
+  /** Undefined where nobody had to be asked. */
+  readonly bound: BoundAction | undefined;
 }
 
 /** What policy changed of a call that it let through. */
@@ -345,6 +371,8 @@ export interface Parts {
   readonly facts: Facts;
   readonly judgement: Judgement;
   readonly approving: Approving;
+  /** Rules that ask about the final choice, beside those of `approving`. */
+  readonly choiceAsks: readonly AskedByRule[];
   /** With what policy says of it. */
   readonly attribution: Attribution;
   /** With the connector and the credential that policy selected. */
