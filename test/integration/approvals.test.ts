@@ -198,7 +198,7 @@ t.test('time: what nobody decides expires and rejects for a while, and what is a
   t.match(events, /gw_approvals_total\{org_id="default",status="expired"\} 1\n/);
 });
 
-t.test('a provider that cannot be reached gives the approval back; one that answers with an error has used it', async (t) => {
+t.test('a provider that cannot be reached gives the approval back; one that refuses the call has used it', async (t) => {
   let status = 500;
   const { gw, execute } = await startGoverned(t, {
     bundle: BUNDLE,
@@ -217,8 +217,8 @@ t.test('a provider that cannot be reached gives the approval back; one that answ
   t.match(await gw.record(String(broken.body['record_id'])), { approval_id: id });
   const { body } = await gw.admin('GET', `/v1/admin/approvals/${id}`);
   t.notOk((body as Json)['executed_at'], 'given back');
-  status = 500;
-  t.match((await ask()).body, { decision: 'allow', result: { status_code: 500 } });
+  status = 400;
+  t.match((await ask()).body, { decision: 'allow', result: { status_code: 400 } });
   t.equal((await ask()).status, 202, 'spent');
 });
 

@@ -49,6 +49,7 @@ export const checkAgain = defineStage({
     const hasChanged = mutation.changes.length > 0 || isOther(parts, chosen);
     const route = hasChanged ? settleAnew(parts, pipeline) : chosen;
     if (namesUnasked(parts, route)) return new EndedWith(unasked(), { route, choiceAsks: NONE_ASK });
+    if (!isOther(parts, route) && !hidesProvider(route)) return { route, choiceAsks: NONE_ASK };
     const { refused, choiceAsks } = finalLook(parts, route, pipeline.approvals !== undefined);
     if (refused === undefined) return { route, choiceAsks };
     return when(refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits), (refusal) => {
@@ -126,9 +127,13 @@ function unasked(): Refusal {
 }
 
 /** A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be reached. */
+function hidesProvider({ connectorId, provider }: CallRoute): boolean {
+  return connectorId === GENERIC_HTTP && provider !== undefined;
+}
+
 function asItsProvider(parts: Read, route: CallRoute, look: Look): Verdict | undefined {
-  const { connectorId, provider } = route;
-  return connectorId === GENERIC_HTTP && provider !== undefined ? askAgain(parts, route, { ...look, connectorId: provider.id }) : undefined;
+  const { provider } = route;
+  return provider !== undefined && hidesProvider(route) ? askAgain(parts, route, { ...look, connectorId: provider.id }) : undefined;
 }
 
 function isOther({ facts }: Read, { actionType, connectorId, host, credentialId }: CallRoute): boolean {
