@@ -371,8 +371,8 @@ export interface Parts {
   readonly facts: Facts;
   readonly judgement: Judgement;
   readonly approving: Approving;
-  /** Rules that ask about the final choice, beside those of `approving`. */
-  readonly choiceAsks: readonly AskedByRule[];
+  /** Rules that ask about the final choice, beside those of `approving`; undefined: none. */
+  readonly choiceAsks: readonly AskedByRule[] | undefined;
   /** With what policy says of it. */
   readonly attribution: Attribution;
   /** With the connector and the credential that policy selected. */

@@ -16,11 +16,10 @@ const READ = [
   'offer',
   'judgement',
   'approving',
-  'choiceAsks',
   'attribution',
   'route',
 ] as const;
-type Read = Pick<Parts, (typeof READ)[number]> & Partial<Pick<Parts, 'delegated'>>;
+type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated']; readonly choiceAsks?: Parts['choiceAsks'] };
 
 const NOBODY = { cleared: { by: [], bound: undefined } };
 
@@ -32,11 +31,11 @@ const NOBODY = { cleared: { by: [], bound: undefined } };
 export const approval = defineStage({
   name: 'approval',
   reads: READ,
-  sees: ['delegated'],
+  sees: ['delegated', 'choiceAsks'],
   makes: ['cleared'],
   run(parts, pipeline) {
     const { approving, choiceAsks } = parts;
-    return approving.rules.length === 0 && choiceAsks.length === 0 ? NOBODY : seeTo(parts, pipeline);
+    return approving.rules.length === 0 && (choiceAsks === undefined || choiceAsks.length === 0) ? NOBODY : seeTo(parts, pipeline);
   },
 });
 

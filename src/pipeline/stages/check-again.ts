@@ -33,8 +33,6 @@ const READ = [
 ] as const;
 type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated']; readonly intake?: Intake | undefined };
 
-const NONE_ASK: Parts['choiceAsks'] = [];
-
 /**
  * What was selected or mutated is not what policy first saw: connector, operation, price and estimate are settled anew, and where that made it another connector,
  * credential or host, the layers about these are asked once more about the final choice (decision 5.4). A rule that asks a person about that goes on with the others that do.
@@ -48,8 +46,8 @@ export const checkAgain = defineStage({
     const { mutation, chosen } = parts;
     const hasChanged = mutation.changes.length > 0 || isOther(parts, chosen);
     const route = hasChanged ? settleAnew(parts, pipeline) : chosen;
-    if (namesUnasked(parts, route)) return new EndedWith(unasked(), { route, choiceAsks: NONE_ASK });
-    if (!isOther(parts, route) && !hidesProvider(route)) return { route, choiceAsks: NONE_ASK };
+    if (namesUnasked(parts, route)) return new EndedWith(unasked(), { route, choiceAsks: undefined });
+    if (!isOther(parts, route) && !hidesProvider(route)) return { route, choiceAsks: undefined };
     const { refused, choiceAsks } = finalLook(parts, route, pipeline.approvals !== undefined);
     if (refused === undefined) return { route, choiceAsks };
     return when(refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits), (refusal) => {
@@ -71,7 +69,7 @@ function finalLook(parts: Read, route: CallRoute, mayWait: boolean): FinalLook {
   const refused = lookAgain(parts, route, facts.approved, matched);
   const waits = refused?.decision === 'require_approval' && mayWait && isBound(parts, facts);
   const anyway = waits ? lookAgain(parts, route, true, matched) : refused;
-  return { refused: anyway, choiceAsks: matched.length === 0 ? NONE_ASK : askedBy(policy, matched) };
+  return { refused: anyway, choiceAsks: matched.length === 0 ? undefined : askedBy(policy, matched) };
 }
 
 function lookAgain(parts: Read, route: CallRoute, approved: Facts['approved'], matched: MatchedRule[]): Verdict | undefined {

@@ -29,7 +29,8 @@ export const reserve = defineStage({
     const { estimate } = route;
     const isHidden = hidesCost(route);
     if (!target.isCall || (!estimate && !isHidden)) return { hold };
-    return when(budgets.reserve(spenderOf(parts), estimate?.reservePico ?? 0n, monthlyCapOf(judgement)), (answer) => {
+    const monthlyPico = judgement.verdict.effects.monthly_usd_max === undefined ? undefined : monthlyCapOf(judgement);
+    return when(budgets.reserve(spenderOf(parts), estimate?.reservePico ?? 0n, monthlyPico), (answer) => {
       if (isExceeded(answer)) {
         giveTokensBack(parts, pipeline);
         return capRefusal(answer, estimate?.reservePico ?? 0n);
