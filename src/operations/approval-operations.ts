@@ -46,12 +46,18 @@ const APPROVAL = z.object({
   api_key_id: z.string().optional(),
   delegation_id: z.string().optional().meta({ description: 'Under which it is asked for' }),
   principal_id: z.string().optional().meta({ description: 'For whom the delegation was issued' }),
-  credential_id: z.string().optional().meta({ description: 'The stored credential that the call would take; absent where its caller brings a key' }),
+  credential_id: z
+    .string()
+    .optional()
+    .meta({ description: 'The stored credential that the call would take; absent where its caller brings a key' }),
   status: z.enum(APPROVAL_STATUSES),
   reason: z.string().meta({ description: 'Of the rule' }),
   reason_codes: z.array(z.string()),
   rule_ids: z.array(z.string()).meta({ description: 'The rules that ask for it', examples: [['risk/large-models']] }),
-  rule_hashes: z.array(z.string()).optional().meta({ description: 'Hex SHA-256 of the content of each of them: a rule that is changed asks again' }),
+  rule_hashes: z
+    .array(z.string())
+    .optional()
+    .meta({ description: 'Hex SHA-256 of the content of each of them: a rule that is changed asks again' }),
   connection_type: z.enum(CONNECTION_TYPES),
   attribution,
   action: ACTION,
@@ -66,10 +72,13 @@ const APPROVAL = z.object({
   decision_reason: z.string().optional(),
   executed_at: time.optional().meta({ description: 'It is spent' }),
   executed_record_id: z.string().optional(),
-  on_approval: z.string().optional().meta({
-    description: 'What a yes does, while one can be said or used',
-    examples: ['allows one identical request until 2026-11-22T12:00:00.000Z'],
-  }),
+  on_approval: z
+    .string()
+    .optional()
+    .meta({
+      description: 'What a yes does, while one can be said or used',
+      examples: ['allows one identical request until 2026-11-22T12:00:00.000Z'],
+    }),
 });
 const SHOWN = APPROVAL.extend({
   action: ACTION.extend({

@@ -9,7 +9,9 @@ export type BoundRequest = Pick<Approval, 'action_hash' | 'delegation_id' | 'pri
 
 /** Whether two requests are the same. */
 export function isSameRequest(one: BoundRequest, other: BoundRequest): boolean {
-  return one.action_hash === other.action_hash && one.attribution.project_id === other.attribution.project_id && isSameDelegation(one, other);
+  return (
+    one.action_hash === other.action_hash && one.attribution.project_id === other.attribution.project_id && isSameDelegation(one, other)
+  );
 }
 
 /** Whether both are asked for under the same delegation, or under none. */

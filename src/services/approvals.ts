@@ -10,7 +10,8 @@ import type { Principal } from '../base/model/principal.ts';
 import type { AskedByRule } from '../decide/policy/asking-rules.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
 import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
-import { coverOf, isSameRequest } from './approval-fit.ts';
+import { isSameRequest } from './approval-fit.ts';
+import { asOf, keptOf, type Moment, rejects, type StandingApproval, standingOf } from './approval-standing.ts';
 import { onApproval } from './approval-words.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
@@ -26,9 +27,6 @@ const BY_ACTION = 'approval_of';
 const PENDING = 'approval_pending';
 /** What was asked for, sealed, of those that wait. */
 const CONTENT = 'approval_content';
-/** Of one request that are looked at when it comes again: those that stand, and spent ones, which a call under way may give back. */
-const MAX_STANDING = 100;
-const MAX_SPENT = 4;
 /** Requests that may wait; who can vary what he asks for could make any number. */
 const MAX_PENDING = 10_000;
 /** Characters of JSON; what is longer is not kept, and its approver sees names and sizes alone. */
@@ -56,9 +54,7 @@ export type ApprovalRequest = Omit<
 };
 
 /** What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that ask. */
-export type ApprovalAnswer =
-  | { readonly kind: 'opened' | 'waiting' | 'approved' | 'rejected'; readonly approval: Approval }
-  | { readonly kind: 'full' };
+export type ApprovalAnswer = StandingApproval | { readonly kind: 'opened'; readonly approval: Approval } | { readonly kind: 'full' };
 
 export interface Deciding {
   readonly status: 'approved' | 'denied';
@@ -116,7 +112,8 @@ export class ApprovalService {
   /** Those that were given for a request and can be used, the newest first. @param requestHash the hash of the request before policy has sent it elsewhere */
   async usable(orgId: string, requestHash: string): Promise<readonly Approval[]> {
     const { approvals } = await this.#of(orgId, requestHash);
-    const denied = approvals.filter((approval) => approval.status === 'denied' && this.#rejects(approval));
+    const moment = this.#moment();
+    const denied = approvals.filter((approval) => approval.status === 'denied' && rejects(approval, moment));
     return approvals.filter((approval) => this.#isUsable(approval) && !denied.some((other) => isSameRequest(other, approval)));
   }
 
@@ -126,11 +123,11 @@ export class ApprovalService {
     for (;;) {
       const before = await this.#of(request.org_id, requestHashOf(request));
       const same = before.approvals.filter((approval) => isSameRequest(approval, request));
-      const asked = this.#standing(same, request.rules);
+      const asked = standingOf(same, request.rules, this.#moment());
       if ('kind' in asked) return asked;
       if (this.#pending.size >= MAX_PENDING) return { kind: 'full' };
       const approval = this.#make(request, asked);
-      const ids = [approval.approval_id, ...this.#kept(before.approvals)];
+      const ids = [approval.approval_id, ...keptOf(before.approvals, this.#moment())];
       const isOpened = await this.#commit(
         approval,
         'put',
@@ -249,56 +246,27 @@ export class ApprovalService {
   }
 
   /** All of a request that are still there, the newest first. */
-  async #of(orgId: string, requestHash: string): Promise<{ readonly approvals: readonly Approval[]; readonly version: string | undefined }> {
+  async #of(
+    orgId: string,
+    requestHash: string,
+  ): Promise<{ readonly approvals: readonly Approval[]; readonly version: string | undefined }> {
     const { store } = this.#options;
     const pointer = await store.entity(BY_ACTION, keyOf(orgId, requestHash));
     const found = await Promise.all(idsOf(pointer?.value).map((id) => store.get(SPACE, newestFirst(id))));
     return { approvals: found.filter((value) => value !== undefined) as Approval[], version: pointer?.version };
   }
 
-  /** The ids of those that are looked at when the request comes again. */
-  #kept(approvals: readonly Approval[]): readonly string[] {
-    const spent = approvals.filter(({ executed_at: at }) => at !== undefined);
-    const standing = approvals.filter((approval) => approval.executed_at === undefined && this.#stands(this.#shown(approval)));
-    return [...standing.slice(0, MAX_STANDING), ...spent.slice(0, MAX_SPENT)].map(({ approval_id: id }) => id).sort().reverse();
-  }
-
-  #stands(approval: Approval): boolean {
-    return approval.status === 'pending' || approval.status === 'approved' || this.#rejects(approval);
-  }
-
-  /**
-   * What stands of a request: a denial before all, then what was given or waits for the rules that ask, then one that was not decided or used in time.
-   * @param same the newest first
-   * @returns the rules for which nothing stands
-   */
-  #standing(same: readonly Approval[], rules: readonly AskedByRule[]): ApprovalAnswer | readonly AskedByRule[] {
-    const shown = same.filter(({ executed_at: at }) => at === undefined).map((approval) => this.#shown(approval));
-    const denied = shown.find((approval) => approval.status === 'denied' && this.#rejects(approval));
-    if (denied) return { kind: 'rejected', approval: denied };
-    const having = (wanted: Approval['status']) => shown.filter(({ status }) => status === wanted);
-    const { by, open } = coverOf(rules, [...having('approved'), ...having('pending')]);
-    const waiting = by.find(({ status }) => status === 'pending');
-    if (open.length === 0 && waiting) return { kind: 'waiting', approval: waiting };
-    const [given] = by;
-    if (open.length === 0 && given) return { kind: 'approved', approval: given };
-    const expired = shown.find((approval) => approval.status === 'expired' && this.#rejects(approval));
-    return expired ? { kind: 'rejected', approval: expired } : open;
-  }
-
-  #rejects({ status, decided_at: decidedAt, expires_at: expiresAt }: Approval): boolean {
-    const since = Date.parse(status === 'denied' ? (decidedAt ?? expiresAt) : expiresAt);
-    return since + this.#options.rejectForMs > this.#options.clock.now();
+  #moment(): Moment {
+    const { clock, rejectForMs } = this.#options;
+    return { now: clock.now(), rejectForMs };
   }
 
   #isUsable(approval: Approval): boolean {
     return approval.executed_at === undefined && this.#shown(approval).status === 'approved';
   }
 
-  /** As it counts now: the time of one that waits, or was given and not used, may be over. */
   #shown(approval: Approval): Approval {
-    const mayExpire = approval.status === 'pending' || (approval.status === 'approved' && approval.executed_at === undefined);
-    return mayExpire && Date.parse(approval.expires_at) <= this.#options.clock.now() ? { ...approval, status: 'expired' } : approval;
+    return asOf(approval, this.#options.clock.now());
   }
 
   /** The same as it is shown. */
@@ -382,7 +350,10 @@ export class ApprovalService {
   }
 }
 
-function requestHashOf({ action_hash: actionHash, request_hash: requestHash = actionHash }: Pick<Approval, 'action_hash' | 'request_hash'>): string {
+function requestHashOf({
+  action_hash: actionHash,
+  request_hash: requestHash = actionHash,
+}: Pick<Approval, 'action_hash' | 'request_hash'>): string {
   return requestHash;
 }
 

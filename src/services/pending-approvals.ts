@@ -41,7 +41,9 @@ export class PendingApprovals {
     const { store, log } = this.#ground;
     await store.watch(this.#space, (event) => {
       if (event.lost === true)
-        this.#read().catch((error: unknown) => log.error({ err: error }, 'approvals that wait could not be read; their number may be wrong'));
+        this.#read().catch((error: unknown) =>
+          log.error({ err: error }, 'approvals that wait could not be read; their number may be wrong'),
+        );
       else this.learn(event.key, event.value as number | undefined);
     });
     await this.#read();

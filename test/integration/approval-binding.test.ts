@@ -98,29 +98,32 @@ t.test('where only the final choice needs an approval it waits too, and nobody i
   t.same(await list(gw), []);
 });
 
-t.test('headers are bound: those of the structured API all, of other doors the caller’s own words, and no trace of another try', async (t) => {
-  const governed = await startGoverned(t, { bundle: BUNDLE });
-  const { gw, execute, send } = governed;
-  await execute({}, { params: ASK, headers: { 'OpenAI-Organization': 'org-a' } });
-  await approveOnly(gw);
-  t.equal((await execute({}, { params: ASK, headers: { 'OpenAI-Organization': 'org-b' } })).status, 202);
-  t.equal((await execute({}, { params: ASK })).status, 202);
-  t.equal((await execute({}, { params: ASK, headers: { 'openai-organization': 'org-a' } })).status, 200, 'names have no case');
-  const first = ['OpenAI-Project', 'p', 'User-Agent', 'OpenAI/JS 4', 'x-stainless-retry-count', '0', 'X-GW-Label-Team', 'blue'];
-  const retry = [
-    ...['OpenAI-Project', 'p', 'User-Agent', 'OpenAI/JS 5', 'x-stainless-retry-count', '2', 'Date', 'Thu, 26 Nov 2026 08:00:00 GMT'],
-    ...['traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', 'Idempotency-Key', 'k', 'Cookie', 'a=b'],
-    ...['x-request-id', 'r', 'Connection', 'keep-alive, X-Hop', 'X-Hop', '1', 'Accept-Encoding', 'gzip'],
-  ];
-  const ask = { ...ASK, seed: 7 };
-  await send(chat(first, undefined, ask));
-  const before = (await list(gw)).length;
-  const [mine] = await list(gw);
-  await gw.admin('POST', `/v1/admin/approvals/${String(mine?.['approval_id'])}/approve`);
-  t.equal((await send(chat([...first.slice(2), 'OpenAI-Project', 'q'], undefined, ask))).status, 403);
-  t.equal((await list(gw)).length, before, 'another project of the provider is asked about');
-  t.equal((await send(chat(retry, undefined, ask))).status, 200);
-});
+t.test(
+  'headers are bound: those of the structured API all, of other doors the caller’s own words, and no trace of another try',
+  async (t) => {
+    const governed = await startGoverned(t, { bundle: BUNDLE });
+    const { gw, execute, send } = governed;
+    await execute({}, { params: ASK, headers: { 'OpenAI-Organization': 'org-a' } });
+    await approveOnly(gw);
+    t.equal((await execute({}, { params: ASK, headers: { 'OpenAI-Organization': 'org-b' } })).status, 202);
+    t.equal((await execute({}, { params: ASK })).status, 202);
+    t.equal((await execute({}, { params: ASK, headers: { 'openai-organization': 'org-a' } })).status, 200, 'names have no case');
+    const first = ['OpenAI-Project', 'p', 'User-Agent', 'OpenAI/JS 4', 'x-stainless-retry-count', '0', 'X-GW-Label-Team', 'blue'];
+    const retry = [
+      ...['OpenAI-Project', 'p', 'User-Agent', 'OpenAI/JS 5', 'x-stainless-retry-count', '2', 'Date', 'Thu, 26 Nov 2026 08:00:00 GMT'],
+      ...['traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', 'Idempotency-Key', 'k', 'Cookie', 'a=b'],
+      ...['x-request-id', 'r', 'Connection', 'keep-alive, X-Hop', 'X-Hop', '1', 'Accept-Encoding', 'gzip'],
+    ];
+    const ask = { ...ASK, seed: 7 };
+    await send(chat(first, undefined, ask));
+    const before = (await list(gw)).length;
+    const [mine] = await list(gw);
+    await gw.admin('POST', `/v1/admin/approvals/${String(mine?.['approval_id'])}/approve`);
+    t.equal((await send(chat([...first.slice(2), 'OpenAI-Project', 'q'], undefined, ask))).status, 403);
+    t.equal((await list(gw)).length, before, 'another project of the provider is asked about');
+    t.equal((await send(chat(retry, undefined, ask))).status, 200);
+  },
+);
 
 t.test('another project or delegation asks again, and the entry names them', async (t) => {
   const issuer = new Issuer('ci');
@@ -182,60 +185,67 @@ t.test('it is for the rules that asked, by id and content: another rule asks ane
   const ran = await ask();
   t.match([ran.status, upstream.requests.length], [200, 1]);
   for (const id of [first['approval_id'], behind.body['approval_id']])
-    t.match((await gw.admin('GET', `/v1/admin/approvals/${String(id)}`)).body, { executed_record_id: ran.body['record_id'] }, 'both are spent');
+    t.match(
+      (await gw.admin('GET', `/v1/admin/approvals/${String(id)}`)).body,
+      { executed_record_id: ran.body['record_id'] },
+      'both are spent',
+    );
   t.match(await gw.record(String(ran.body['record_id'])), { approval_id: behind.body['approval_id'] });
 });
 
-t.test('nobody is asked about what would be refused anyway: rates, limits, budgets of delegations, projects, egress; and asking takes nothing', async (t) => {
-  const issuer = new Issuer('ci');
-  const clock = fakeClock(Date.UTC(2026, 10, 23, 12));
-  const env = {
-    GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}`,
-    GW_RATELIMIT_MAX_TOKENS: '1',
-    GW_RATELIMIT_REFILL_RATE: '1',
-  };
-  const bundle = bundleOf(`${ALLOW}  risk:
+t.test(
+  'nobody is asked about what would be refused anyway: rates, limits, budgets of delegations, projects, egress; and asking takes nothing',
+  async (t) => {
+    const issuer = new Issuer('ci');
+    const clock = fakeClock(Date.UTC(2026, 10, 23, 12));
+    const env = {
+      GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}`,
+      GW_RATELIMIT_MAX_TOKENS: '1',
+      GW_RATELIMIT_REFILL_RATE: '1',
+    };
+    const bundle = bundleOf(`${ALLOW}  risk:
     - {id: large, when: {field: context.action.params.user, equals: ask}, effect: {decision: require_approval, reason: ask first}}
     - {id: slow, when: {field: context.purpose, equals: slow}, effect: {rate_limit: {requests_per_minute: 1}}}
 `);
-  const governed = await startGoverned(t, { bundle, clock, env });
-  const { gw, execute } = governed;
-  const ask = (extra: object = {}, action: object = {}) => execute(extra, { params: ASK, ...action });
-  for (let times = 0; times < 3; times += 1) t.equal((await ask()).status, 202, 'who waits takes no token');
-  await approveOnly(gw);
-  t.equal((await ask()).status, 200);
-  t.match(await ask(), { status: 429, body: { decision: 'rate_limit' } }, 'an empty bucket');
-  clock.advance(60_000);
-  const { manage } = await managedAs(gw, 'default');
-  await manage('POST', 'projects', { project_id: 'old' });
-  await manage('PUT', 'projects/old', { status: 'archived' });
-  t.match((await ask({ attribution: { project_id: 'old' } })).body, { reason_codes: ['project_archived'] });
-  const poor = issuer.text(
-    fields({
-      org_id: 'default',
-      workload_id: 'default',
-      issued_at: '2026-11-23T12:00:00Z',
-      expires_at: '2026-11-23T13:00:00Z',
-      budget: { usd_max: '0.000000001' },
-    }),
-  );
-  t.match((await ask({ delegation_token: poor })).body, { reason_codes: ['delegation_budget_exceeded'] });
-  t.match((await ask({ credential_hint: undefined }, { type: 'http.request', target_host: '10.0.0.1', target_path: '/x' })).body, {
-    error: { code: 'egress_denied' },
-  });
-  t.equal((await ask()).status, 202);
-  await approveOnly(gw);
-  const limit = await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '0.00000001', actions: ['cap'] });
-  t.equal(limit.status, 201, limit.text);
-  t.match((await ask({}, { params: { ...ASK, seed: 1 } })).body, { reason_codes: ['budget_limit_exceeded'] });
-  const limits = ((await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: Json[] }).limits;
-  t.same(
-    limits.map(({ reserved_usd: reserved }) => reserved ?? '0'),
-    ['0'],
-    'nothing stays set aside',
-  );
-  t.same(await list(gw), []);
-});
+    const governed = await startGoverned(t, { bundle, clock, env });
+    const { gw, execute } = governed;
+    const ask = (extra: object = {}, action: object = {}) => execute(extra, { params: ASK, ...action });
+    for (let times = 0; times < 3; times += 1) t.equal((await ask()).status, 202, 'who waits takes no token');
+    await approveOnly(gw);
+    t.equal((await ask()).status, 200);
+    t.match(await ask(), { status: 429, body: { decision: 'rate_limit' } }, 'an empty bucket');
+    clock.advance(60_000);
+    const { manage } = await managedAs(gw, 'default');
+    await manage('POST', 'projects', { project_id: 'old' });
+    await manage('PUT', 'projects/old', { status: 'archived' });
+    t.match((await ask({ attribution: { project_id: 'old' } })).body, { reason_codes: ['project_archived'] });
+    const poor = issuer.text(
+      fields({
+        org_id: 'default',
+        workload_id: 'default',
+        issued_at: '2026-11-23T12:00:00Z',
+        expires_at: '2026-11-23T13:00:00Z',
+        budget: { usd_max: '0.000000001' },
+      }),
+    );
+    t.match((await ask({ delegation_token: poor })).body, { reason_codes: ['delegation_budget_exceeded'] });
+    t.match((await ask({ credential_hint: undefined }, { type: 'http.request', target_host: '10.0.0.1', target_path: '/x' })).body, {
+      error: { code: 'egress_denied' },
+    });
+    t.equal((await ask()).status, 202);
+    await approveOnly(gw);
+    const limit = await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '0.00000001', actions: ['cap'] });
+    t.equal(limit.status, 201, limit.text);
+    t.match((await ask({}, { params: { ...ASK, seed: 1 } })).body, { reason_codes: ['budget_limit_exceeded'] });
+    const limits = ((await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: Json[] }).limits;
+    t.same(
+      limits.map(({ reserved_usd: reserved }) => reserved ?? '0'),
+      ['0'],
+      'nothing stays set aside',
+    );
+    t.same(await list(gw), []);
+  },
+);
 
 /** Answers with the status that the call asks for, whole or as a stream. */
 const failing: UpstreamHandler = (_request, response, body) =>
@@ -246,36 +256,40 @@ const failing: UpstreamHandler = (_request, response, body) =>
     response.end(status === 200 ? 'data: [DONE]\n\n' : '{"error":{"message":"no"}}');
   });
 
-t.test('an execution that the provider answered with 429, or with 500 and more, gives it back; one that it answered otherwise has used it', async (t) => {
-  const governed = await startGoverned(t, { bundle: BUNDLE, handler: failing });
-  const { gw, execute, send, through } = governed;
-  const doors: Readonly<Record<string, (body: object) => Promise<number>>> = {
-    direct: async (params) => {
-      const answer = await execute({}, { params });
-      return answer.status === 200 ? Number((answer.body['result'] as Json | undefined)?.['status_code'] ?? 200) : answer.status;
-    },
-    redirect: async (body) => (await send(chat([], undefined, body))).status,
-    tunnel: async (body) => (await through('api.openai.com:443', chat([], '/v1/chat/completions', body))).status,
-  };
-  for (const [door, call] of Object.entries(doors)) {
-    for (const stream of [false, true]) {
-      for (const status of ['429', '500', '503', '529', '400', '404']) {
-        const body = { ...ASK, stream, metadata: { status, door } };
-        await call(body);
-        const { approval_id: id } = await approveOnly(gw);
-        t.equal(await call(body), Number(status), `${door} ${stream} ${status}`);
-        const { executed_at: at } = (await gw.admin('GET', `/v1/admin/approvals/${String(id)}`)).body as Json;
-        t.equal(at === undefined, status === '429' || Number(status) >= 500, `${door} ${stream} ${status}`);
+t.test(
+  'an execution that the provider answered with 429, or with 500 and more, gives it back; one that it answered otherwise has used it',
+  async (t) => {
+    const governed = await startGoverned(t, { bundle: BUNDLE, handler: failing });
+    const { gw, execute, send, through } = governed;
+    const doors: Readonly<Record<string, (body: object) => Promise<number>>> = {
+      direct: async (params) => {
+        const answer = await execute({}, { params });
+        return answer.status === 200 ? Number((answer.body['result'] as Json | undefined)?.['status_code'] ?? 200) : answer.status;
+      },
+      redirect: async (body) => (await send(chat([], undefined, body))).status,
+      tunnel: async (body) => (await through('api.openai.com:443', chat([], '/v1/chat/completions', body))).status,
+    };
+    for (const [door, call] of Object.entries(doors)) {
+      for (const stream of [false, true]) {
+        for (const status of ['429', '500', '503', '529', '400', '404']) {
+          const body = { ...ASK, stream, metadata: { status, door } };
+          await call(body);
+          const { approval_id: id } = await approveOnly(gw);
+          t.equal(await call(body), Number(status), `${door} ${stream} ${status}`);
+          const { executed_at: at } = (await gw.admin('GET', `/v1/admin/approvals/${String(id)}`)).body as Json;
+          t.equal(at === undefined, status === '429' || Number(status) >= 500, `${door} ${stream} ${status}`);
+        }
       }
     }
-  }
-});
+  },
+);
 
 t.test('a custom connector that takes over the host of the approved call is another place', async (t) => {
   const host = 'llm.corp.example';
   const governed = await startGoverned(t, { bundle: BUNDLE, hosts: [host] });
   const { gw, execute, upstream } = governed;
-  const call = () => execute({ credential_hint: undefined }, { type: 'http.request', target_host: host, target_path: '/v1/chat/completions', params: ASK });
+  const call = () =>
+    execute({ credential_hint: undefined }, { type: 'http.request', target_host: host, target_path: '/v1/chat/completions', params: ASK });
   t.equal((await call()).status, 202);
   t.match(await approveOnly(gw), { action: { connector_id: 'generic_http', target_host: host } });
   const { manage } = await managedAs(gw, 'default');

@@ -249,6 +249,9 @@ t.test('a call whose body is not read whole cannot wait', async (t) => {
     [403, { decision: 'require_approval', reason_codes: ['approval_required', 'approval_not_possible'] }],
   );
   t.same(await list(gw), []);
+  const lone = chat([], INNER, '{"model":"gpt-4o-mini","messages":[],"user":"\\ud800"}');
+  t.match(JSON.parse((await through(OPENAI, lone)).body.toString()), { reason_codes: ['approval_required', 'approval_not_possible'] });
+  t.same(await list(gw), [], 'nor one that has no canonical form');
   t.equal((await through('www.example.com:443', { method: 'GET', path: '/page', headers: [] })).status, 403);
   t.equal((await list(gw)).length, 1, 'one without a body can');
 });

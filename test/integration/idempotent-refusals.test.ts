@@ -111,7 +111,13 @@ t.test('the key belongs to the place: a hint to another host is no replay, and n
   for (const other of [{ connector_hint: 'mistral' }, { connector_hint: 'generic_http' }])
     t.match(await execute({ idempotency_key: 'k', ...other }), { status: 409, body: { error: { code: 'idempotency_key_reused' } } });
   t.equal((await execute({ idempotency_key: 'k' }, { headers: { 'openai-organization': 'o' } })).status, 409);
-  const same = [{}, { connector_hint: 'openai' }, { credential_hint: 'sk-other' }, { attribution: { project_id: 'p' } }, { request_id: 'r-2' }];
+  const same = [
+    {},
+    { connector_hint: 'openai' },
+    { credential_hint: 'sk-other' },
+    { attribution: { project_id: 'p' } },
+    { request_id: 'r-2' },
+  ];
   for (const extra of same) t.same((await execute({ idempotency_key: 'k', ...extra })).body, first.body);
   t.equal((await execute({}, { target_path: '/v1/chat/completions' })).status, 200, 'none of them has counted in the month');
   t.equal(upstream.requests.length, 2);
@@ -129,7 +135,9 @@ t.test('a keyed answer that was made under a delegation needs it again, and one 
   const narrow = token({ scope: { methods_allow: ['GET'] } });
   t.match((await execute({ idempotency_key: 'k', delegation_token: narrow })).body, { reason_codes: ['delegation_method_not_allowed'] });
   const elsewhere = token({ scope: { resource_patterns_allow: ['/v1/models'] } });
-  t.match((await execute({ idempotency_key: 'k', delegation_token: elsewhere })).body, { reason_codes: ['delegation_resource_not_allowed'] });
+  t.match((await execute({ idempotency_key: 'k', delegation_token: elsewhere })).body, {
+    reason_codes: ['delegation_resource_not_allowed'],
+  });
   t.same((await execute({ idempotency_key: 'k', delegation_token: token() })).body, first.body, 'with it');
   t.equal((await gw.admin('PUT', '/v1/admin/delegations/revoked', { delegation_id: 'root' })).status < 300, true);
   t.match((await execute({ idempotency_key: 'k', delegation_token: token() })).body, { reason_codes: ['delegation_revoked'] });
@@ -138,20 +146,23 @@ t.test('a keyed answer that was made under a delegation needs it again, and one 
   t.equal(upstream.requests.length, 2);
 });
 
-t.test('no kept answer goes to who would not be let in: a suspended org, a caller in quarantine, a workload without its token', async (t) => {
-  const bundle = bundleOf(`${ALLOW}  risk:
+t.test(
+  'no kept answer goes to who would not be let in: a suspended org, a caller in quarantine, a workload without its token',
+  async (t) => {
+    const bundle = bundleOf(`${ALLOW}  risk:
     - {id: hold, when: {field: context.purpose, equals: evil}, effect: {decision: quarantine, reason: held}}
 `);
-  const { gw, execute } = await startGoverned(t, { bundle, env: { GW_ORG_ID: 'default' } });
-  const call = (extra: object = {}) => execute({ idempotency_key: 'k', caller_id: 'eve', ...extra });
-  const first = await call();
-  t.equal(first.status, 200);
-  await execute({ caller_id: 'eve', context: { purpose: 'evil' } });
-  t.match((await call()).body, { decision: 'quarantine' });
-  t.same((await call({ caller_id: 'olga' })).body, first.body, 'another caller of the workload has the same key');
-  await gw.admin('POST', '/v1/admin/workloads/default/token');
-  t.equal((await call({ caller_id: 'olga' })).status, 401);
-  await gw.admin('DELETE', '/v1/admin/workloads/default/token');
-  t.equal((await gw.admin('POST', '/v1/admin/org/suspend', { reason: 'r' })).status, 200);
-  t.equal((await call({ caller_id: 'olga' })).status, 403);
-});
+    const { gw, execute } = await startGoverned(t, { bundle, env: { GW_ORG_ID: 'default' } });
+    const call = (extra: object = {}) => execute({ idempotency_key: 'k', caller_id: 'eve', ...extra });
+    const first = await call();
+    t.equal(first.status, 200);
+    await execute({ caller_id: 'eve', context: { purpose: 'evil' } });
+    t.match((await call()).body, { decision: 'quarantine' });
+    t.same((await call({ caller_id: 'olga' })).body, first.body, 'another caller of the workload has the same key');
+    await gw.admin('POST', '/v1/admin/workloads/default/token');
+    t.equal((await call({ caller_id: 'olga' })).status, 401);
+    await gw.admin('DELETE', '/v1/admin/workloads/default/token');
+    t.equal((await gw.admin('POST', '/v1/admin/org/suspend', { reason: 'r' })).status, 200);
+    t.equal((await call({ caller_id: 'olga' })).status, 403);
+  },
+);

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { EventBus } from '../../src/base/events/bus.ts';
-import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
+import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../src/base/model/approval.ts';
 import type { Principal } from '../../src/base/model/principal.ts';
@@ -123,7 +123,11 @@ t.test('what was given is given back, and can be used again', async (t) => {
   t.equal(await approvals.claim([given], 'r1'), true);
   const anew = await opened(approvals, 'a');
   await store.commit(undefined, approvals.giveBack([given]));
-  t.match(await approvals.usable('acme', 'a'), [{ approval_id: id, executed_at: undefined }], 'also where somebody has asked anew meanwhile');
+  t.match(
+    await approvals.usable('acme', 'a'),
+    [{ approval_id: id, executed_at: undefined }],
+    'also where somebody has asked anew meanwhile',
+  );
   t.match(await approvals.ask(asked('a')), { kind: 'approved', approval: { approval_id: id } });
   await give(approvals, anew.approval_id);
   t.equal((await approvals.usable('acme', 'a')).length, 2, 'and what was asked anew is not lost');

@@ -46,7 +46,11 @@ export const REASON_CODES = {
     meaning: 'A rule put the caller into quarantine and says nothing else; also of its calls from then on.',
   },
   rate_limited: { decision: 'rate_limit', meaning: 'The bucket of the workload, or that of a rule for it, has no token.' },
-  budget_usd_max_exceeded: { decision: 'deny', meaning: 'The estimate of the request is above the cap that a rule sets per request.', circumstance: true },
+  budget_usd_max_exceeded: {
+    decision: 'deny',
+    meaning: 'The estimate of the request is above the cap that a rule sets per request.',
+    circumstance: true,
+  },
   budget_monthly_usd_max_exceeded: {
     decision: 'deny',
     meaning: 'With this request the project would pass the cap that a rule sets for its month.',
@@ -62,13 +66,21 @@ export const REASON_CODES = {
     meaning:
       'Policy let the call through; its stream was ended where it would have passed a cap (`GW_STREAM_STOP_AT_CAP`). The code behind it says which.',
   },
-  monthly_request_limit_exceeded: { decision: 'deny', meaning: 'The org has used up its requests of this month, and overage is off.', circumstance: true },
+  monthly_request_limit_exceeded: {
+    decision: 'deny',
+    meaning: 'The org has used up its requests of this month, and overage is off.',
+    circumstance: true,
+  },
   attribution_required: { decision: 'require_attribution', meaning: 'A rule asks for attribution and names none that is missing.' },
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
   'missing:account_id': { decision: 'require_attribution', meaning: 'A rule requires `account_id` and nobody gave it.' },
   project_archived: { decision: 'deny', meaning: 'The project that the call would be charged to is archived.', circumstance: true },
-  org_mismatch: { decision: 'deny', meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).', circumstance: true },
+  org_mismatch: {
+    decision: 'deny',
+    meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).',
+    circumstance: true,
+  },
   org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.', circumstance: true },
   control_plane_unreachable: {
     decision: 'error',
@@ -113,7 +125,8 @@ export const REASON_CODES = {
   delegation_revoked: { decision: 'deny', meaning: 'The delegation, or one above it, has been revoked.', circumstance: true },
   approval_not_possible: {
     decision: 'require_approval',
-    meaning: 'A rule asks for an approval of a call whose body is not read whole, so that nobody could say what is approved.',
+    meaning:
+      'A rule asks for an approval of a call whose body is not read whole, or has no canonical form, so that nobody could say what is approved.',
   },
   approval_denied: { decision: 'deny', meaning: 'A person has denied this very request (`GW_APPROVAL_REJECT_FOR`).', circumstance: true },
   approval_expired: {
@@ -121,10 +134,14 @@ export const REASON_CODES = {
     meaning: 'Nobody decided about this very request in time, or nobody used what was given (`GW_APPROVAL_REJECT_FOR`).',
     circumstance: true,
   },
-  too_many_approvals: { decision: 'deny', meaning: 'A rule asks for an approval, and 10,000 requests wait for one already.', circumstance: true },
+  too_many_approvals: {
+    decision: 'deny',
+    meaning: 'A rule asks for an approval, and 10,000 requests wait for one already.',
+    circumstance: true,
+  },
   idempotency_key_reused: {
     decision: 'deny',
-    meaning: 'The idempotency key was used for another action within the last 24 hours.',
+    meaning: 'The idempotency key was used for another action, to another place or under another delegation within the last 24 hours.',
   },
   credential_not_found: {
     decision: 'deny',
@@ -136,8 +153,16 @@ export const REASON_CODES = {
     meaning: 'Policy selected a custom connector that the org does not have, or has switched off.',
     circumstance: true,
   },
-  provider_disabled: { decision: 'deny', meaning: 'The org has switched off the routing of its calls to this provider.', circumstance: true },
-  byok_disabled: { decision: 'deny', meaning: "The org does not take its callers' own keys for this provider, and none is stored.", circumstance: true },
+  provider_disabled: {
+    decision: 'deny',
+    meaning: 'The org has switched off the routing of its calls to this provider.',
+    circumstance: true,
+  },
+  byok_disabled: {
+    decision: 'deny',
+    meaning: "The org does not take its callers' own keys for this provider, and none is stored.",
+    circumstance: true,
+  },
   overlay_not_loaded: {
     decision: 'deny',
     meaning: 'What the org has laid over the policy bundle no longer loads: all of its requests are denied until that is put right.',
@@ -169,7 +194,11 @@ export const REASON_CODES = {
   },
   misdirected_request: { decision: 'deny', meaning: 'The Host of a request inside a tunnel is not the authority of its CONNECT.' },
   sni_mismatch: { decision: 'deny', meaning: 'The ClientHello in a passed tunnel names an AI host other than the host of its CONNECT.' },
-  egress_denied: { decision: 'deny', meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.', circumstance: true },
+  egress_denied: {
+    decision: 'deny',
+    meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.',
+    circumstance: true,
+  },
   gateway_restarted: {
     decision: 'error',
     meaning: 'The gateway ended while the call was under way; it is charged at what was set aside for it.',

@@ -191,7 +191,8 @@ function giveFact(facts: Facts, path: string, value: unknown): readonly FactMist
 
 function giveApproved(facts: Facts, path: string, value: unknown): readonly FactMistake[] {
   const rules = texts(value);
-  if (typeof value !== 'boolean' && rules === undefined) return [{ path, message: 'approved is true or false, or a list of rules as layer/id' }];
+  if (typeof value !== 'boolean' && rules === undefined)
+    return [{ path, message: 'approved is true or false, or a list of rules as layer/id' }];
   facts.approved = rules === undefined ? value === true : ({ layer, id }) => rules.includes(`${layer}/${id}`);
   return [];
 }

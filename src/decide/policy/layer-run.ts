@@ -81,7 +81,8 @@ function runStrict(layer: CompiledLayer, context: RunContext): LayerOutcome {
   }
   const stated = hits.filter(({ rule }) => rule.decision !== undefined);
   const speaking = stated.filter((hit) => opinionOf(hit, context) !== undefined);
-  if (disagree(speaking, facts) || effectsConflict(hits)) return { layer, decision: 'deny', decider: undefined, code: 'strict_conflict', hits };
+  if (disagree(speaking, facts) || effectsConflict(hits))
+    return { layer, decision: 'deny', decider: undefined, code: 'strict_conflict', hits };
   let decision: Decision | undefined;
   let decider: Hit | undefined;
   for (const hit of hits) {

@@ -19,7 +19,9 @@ export function boundPlace({ connectorId, host, port, tls, path, provider, meant
   return {
     connector_id: connectorId,
     target_host: host,
-    ...(tls && port === usual ? {} : { target_origin: `${scheme}://${host.includes(':') ? `[${host}]` : host}${port === usual ? '' : `:${port}`}` }),
+    ...(tls && port === usual
+      ? {}
+      : { target_origin: `${scheme}://${host.includes(':') ? `[${host}]` : host}${port === usual ? '' : `:${port}`}` }),
     target_path: withoutAuthQuery(catalogue.provider(meantFor), withoutAuthQuery(provider, path)),
   };
 }
@@ -29,10 +31,16 @@ export function boundPlace({ connectorId, host, port, tls, path, provider, meant
  * for (decisions 6.7, 9.1).
  * @throws CanonicalJsonError for a body that has no canonical form
  */
-export function actionHashOf({ arrival, action, content }: ReceivedCall, place: BoundPlace, { provider }: Pick<CallRoute, 'provider'>): string {
+export function actionHashOf(
+  { arrival, action, content }: ReceivedCall,
+  place: BoundPlace,
+  { provider }: Pick<CallRoute, 'provider'>,
+): string {
   const { org_id, workload_id, action: asked } = action.request;
   const { type, method, params } = asked;
-  return sha256Hex(canonicalJson({ org_id, workload_id, type, method, ...place, params, headers: headersOf(arrival, action, content, provider) }));
+  return sha256Hex(
+    canonicalJson({ org_id, workload_id, type, method, ...place, params, headers: headersOf(arrival, action, content, provider) }),
+  );
 }
 
 /** The same; undefined for a body that has no canonical form. */
@@ -46,7 +54,12 @@ export function actionHashIfAny(call: ReceivedCall, route: CallRoute): string | 
 }
 
 /** On the structured API all that the caller has set there; the head of a CONNECT goes to nobody. */
-function headersOf({ line }: Arrived, action: ReceivedAction, { headers }: Content, provider: CallRoute['provider']): Readonly<Record<string, string>> {
+function headersOf(
+  { line }: Arrived,
+  action: ReceivedAction,
+  { headers }: Content,
+  provider: CallRoute['provider'],
+): Readonly<Record<string, string>> {
   if (line === 'tunnel') return {};
   if (!action.isEnvelope) return ownHeaders(headers, provider);
   return Object.fromEntries(Object.entries(action.request.action.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]));

@@ -11,7 +11,8 @@ import type { BoundAction, Parts } from './parts.ts';
 import { deny, Refusal } from './refusal.ts';
 
 /** What is known of a call when a person is asked about it. */
-export type AskedCallParts = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'judgement' | 'attribution' | 'route'> & Partial<Pick<Parts, 'delegated'>>;
+export type AskedCallParts = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'judgement' | 'attribution' | 'route'> &
+  Partial<Pick<Parts, 'delegated'>>;
 
 const NEEDED = 'approval_required';
 /** Members of the params that are listed; a body may have any number. */

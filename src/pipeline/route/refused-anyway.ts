@@ -4,7 +4,8 @@ import type { Parts } from '../parts/parts.ts';
 import { hiddenCost, type Refusal } from '../parts/refusal.ts';
 import { hidesCost } from './worth.ts';
 
-export type CallBeforeAsking = Pick<Parts, 'arrival' | 'claims' | 'target' | 'judgement' | 'attribution' | 'route'> & Partial<Pick<Parts, 'delegated'>>;
+export type CallBeforeAsking = Pick<Parts, 'arrival' | 'claims' | 'target' | 'judgement' | 'attribution' | 'route'> &
+  Partial<Pick<Parts, 'delegated'>>;
 
 /**
  * What would refuse a call although a person had approved it, of that which the stages behind the approval ask: nobody is asked about such a call (decision 4.6). It is

@@ -97,7 +97,11 @@ interface Look {
   readonly connectorId?: string;
 }
 
-function askAgain({ judgement, facts, approving, ...parts }: Read, route: CallRoute, { approved, matched, connectorId }: Look): Verdict | undefined {
+function askAgain(
+  { judgement, facts, approving, ...parts }: Read,
+  route: CallRoute,
+  { approved, matched, connectorId }: Look,
+): Verdict | undefined {
   const asked = {
     ...parts,
     route,

@@ -56,7 +56,10 @@ interface Decided {
   readonly verdict: Verdict;
 }
 
-function factsOf({ arrival, claims, caller, delegated, action, attributed, offer, asked, risk }: Read, approved: Facts['approved']): CallFacts {
+function factsOf(
+  { arrival, claims, caller, delegated, action, attributed, offer, asked, risk }: Read,
+  approved: Facts['approved'],
+): CallFacts {
   return new CallFacts({
     arrival,
     claims,
@@ -97,7 +100,10 @@ async function thenOf(parts: Read, active: ActivePolicy, pipeline: Pipeline): Pr
 function goingWhere(verdict: Verdict, then: Verdict): Verdict {
   const { usd_max: _request, monthly_usd_max: _month, ...others } = then.effects;
   const { usd_max: usdMax, monthly_usd_max: monthlyUsdMax, rate_limits } = verdict.effects;
-  const own = { ...(usdMax === undefined ? {} : { usd_max: usdMax }), ...(monthlyUsdMax === undefined ? {} : { monthly_usd_max: monthlyUsdMax }) };
+  const own = {
+    ...(usdMax === undefined ? {} : { usd_max: usdMax }),
+    ...(monthlyUsdMax === undefined ? {} : { monthly_usd_max: monthlyUsdMax }),
+  };
   return { ...verdict, effects: { ...others, ...own, rate_limits } };
 }
 
@@ -125,7 +131,7 @@ function observedOf({ policy }: ActivePolicy, facts: Facts, { model }: Verdict):
 }
 
 function notPossible(verdict: Verdict): Verdict {
-  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read`;
+  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read, or it has no canonical form`;
   return { ...verdict, reason, reason_codes: [...verdict.reason_codes, 'approval_not_possible'] };
 }
 
