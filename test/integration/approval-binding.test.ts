@@ -1,7 +1,7 @@
 // What an approval is good for: the call to the place that was shown, with its headers, for its project, under its delegation, for the rules that asked, and once.
 import { createServer } from 'node:net';
 import t from 'tap';
-import { fields, Issuer } from '../decide/delegation/delegation-tokens.ts';
+import { DELEGATED_AT, everydayToken, Issuer } from '../decide/delegation/delegation-tokens.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
@@ -127,21 +127,12 @@ t.test(
 
 t.test('another project or delegation asks again, and the entry names them', async (t) => {
   const issuer = new Issuer('ci');
-  const clock = fakeClock(Date.UTC(2026, 10, 23, 12));
+  const clock = fakeClock(DELEGATED_AT);
   const env = { GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}` };
   const governed = await startGoverned(t, { bundle: BUNDLE, clock, env });
   const { gw, execute } = governed;
   const token = (delegation: string, principal: string) =>
-    issuer.text(
-      fields({
-        org_id: 'default',
-        workload_id: 'default',
-        delegation_id: delegation,
-        principal_id: principal,
-        issued_at: '2026-11-23T12:00:00Z',
-        expires_at: '2026-11-23T13:00:00Z',
-      }),
-    );
+    issuer.text(everydayToken({ delegation_id: delegation, principal_id: principal }));
   const call = (project: string | undefined, delegated?: string) =>
     execute(
       { ...(project === undefined ? {} : { attribution: { project_id: project } }), ...(delegated ? { delegation_token: delegated } : {}) },
@@ -197,7 +188,7 @@ t.test(
   'nobody is asked about what would be refused anyway: rates, limits, budgets of delegations, projects, egress; and asking takes nothing',
   async (t) => {
     const issuer = new Issuer('ci');
-    const clock = fakeClock(Date.UTC(2026, 10, 23, 12));
+    const clock = fakeClock(DELEGATED_AT);
     const env = {
       GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}`,
       GW_RATELIMIT_MAX_TOKENS: '1',
@@ -219,15 +210,7 @@ t.test(
     await manage('POST', 'projects', { project_id: 'old' });
     await manage('PUT', 'projects/old', { status: 'archived' });
     t.match((await ask({ attribution: { project_id: 'old' } })).body, { reason_codes: ['project_archived'] });
-    const poor = issuer.text(
-      fields({
-        org_id: 'default',
-        workload_id: 'default',
-        issued_at: '2026-11-23T12:00:00Z',
-        expires_at: '2026-11-23T13:00:00Z',
-        budget: { usd_max: '0.000000001' },
-      }),
-    );
+    const poor = issuer.text(everydayToken({ budget: { usd_max: '0.000000001' } }));
     t.match((await ask({ delegation_token: poor })).body, { reason_codes: ['delegation_budget_exceeded'] });
     t.match((await ask({ credential_hint: undefined }, { type: 'http.request', target_host: '10.0.0.1', target_path: '/x' })).body, {
       error: { code: 'egress_denied' },

@@ -1,6 +1,6 @@
 // Refusals of keyed calls: told again to the same request alone, and not where what refused it lies outside of the request; and whose the kept answers are.
 import t from 'tap';
-import { fields, Issuer } from '../decide/delegation/delegation-tokens.ts';
+import { DELEGATED_AT, everydayToken, Issuer } from '../decide/delegation/delegation-tokens.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';
 import { managedAs } from '../support/managed.ts';
@@ -11,16 +11,7 @@ const issuer = new Issuer('ci');
 
 type Answer = Awaited<ReturnType<Governed['execute']>>;
 const isReplay = ({ headers }: Answer): boolean => headers.get('idempotent-replayed') === 'true';
-const token = (more: object = {}) =>
-  issuer.text(
-    fields({
-      org_id: 'default',
-      workload_id: 'default',
-      issued_at: '2026-11-23T12:00:00Z',
-      expires_at: '2026-11-23T13:00:00Z',
-      ...more,
-    }),
-  );
+const token = (more: object = {}) => issuer.text(everydayToken({ ...more }));
 
 t.test('a refusal is told again to the identical request, and who has mended his call is judged anew', async (t) => {
   const bundle = bundleOf(`${ALLOW}  risk:
@@ -29,7 +20,7 @@ t.test('a refusal is told again to the identical request, and who has mended his
     - {id: who, when: {field: context.caller_id, equals: eve}, effect: {decision: deny, reason: not you}}
 `);
   const env = { GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}` };
-  const { execute, upstream } = await startGoverned(t, { bundle, env, clock: fakeClock(Date.UTC(2026, 10, 23, 12)) });
+  const { execute, upstream } = await startGoverned(t, { bundle, env, clock: fakeClock(DELEGATED_AT) });
   const good = { attribution: { project_id: 'p' } };
   const mended: readonly (readonly [why: string, wrong: object, right: object])[] = [
     ['attribution', {}, good],
@@ -125,7 +116,7 @@ t.test('the key belongs to the place: a hint to another host is no replay, and n
 
 t.test('a keyed answer that was made under a delegation needs it again, and one without is none for who brings one', async (t) => {
   const env = { GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}` };
-  const { gw, execute, upstream } = await startGoverned(t, { bundle: bundleOf(ALLOW), env, clock: fakeClock(Date.UTC(2026, 10, 23, 12)) });
+  const { gw, execute, upstream } = await startGoverned(t, { bundle: bundleOf(ALLOW), env, clock: fakeClock(DELEGATED_AT) });
   const first = await execute({ idempotency_key: 'k', delegation_token: token() });
   t.equal(first.status, 200);
   const reused = { status: 409, body: { error: { code: 'idempotency_key_reused' } } };

@@ -1,8 +1,9 @@
 import { CanonicalJsonError, canonicalJson } from '../../base/json/jcs.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { withoutAuthQuery } from '../../outbound/connectors/auth.ts';
+import type { BoundPlace } from './approving.ts';
 import { ownHeaders } from './own-headers.ts';
-import type { Arrived, BoundPlace, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
+import type { Arrived, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
 
 /** A request as it was received. */
 export interface ReceivedCall {

@@ -4,10 +4,11 @@ import { recordedPath } from '../../inbound/normalise/path.ts';
 import type { BoundRequest } from '../../services/approval-fit.ts';
 import type { ApprovalRequest } from '../../services/approvals.ts';
 import { actionHashIfAny, boundPlace, isSamePlace } from './action-hash.ts';
+import type { BoundAction } from './approving.ts';
 import { askedUnder } from './asked-under.ts';
 import type { Approvals } from './call-services.ts';
 import type { LineName } from './line-name.ts';
-import type { BoundAction, Parts } from './parts.ts';
+import type { Parts } from './parts.ts';
 import { deny, Refusal } from './refusal.ts';
 
 /** What is known of a call when a person is asked about it. */

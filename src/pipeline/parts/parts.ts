@@ -7,7 +7,6 @@ import type { Catalogue, Operation, Price, Provider } from '../../base/catalogue
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
 import type { ApiKey } from '../../base/model/api-key.ts';
-import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { CallTrace } from '../../base/model/call-trace.ts';
@@ -35,6 +34,7 @@ import type { Delegation } from '../../services/delegations.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
 import type { StreamedBody, StreamedForm } from '../body/passing-body.ts';
 import type { AnswerCopy } from './answer-copy.ts';
+import type { Approving, Cleared } from './approving.ts';
 import type { Delivered } from './delivered.ts';
 import type { Handshake } from './handshake.ts';
 import type { Hold } from './hold.ts';
@@ -225,44 +225,6 @@ export interface Judgement {
   readonly shadow: ShadowTrace | undefined;
   /** What the policy's rules saw of the request, for its record. */
   readonly observed: Readonly<Record<string, unknown>>;
-}
-
-/** Whether a person has to be asked about the call. */
-export interface Approving {
-  /** The rules that ask, whether or not a person has given it for them; none: nobody is asked. */
-  readonly rules: readonly AskedByRule[];
-  /** What persons have given for such a request and nobody has used yet, the newest first; whether it is this very one is seen when all of it is settled. */
-  readonly given: readonly Approval[];
-  /** The action hash of the request before policy has sent it elsewhere; undefined where nobody is asked. */
-  readonly requestHash: string | undefined;
-  /** What policy would say if all of these rules were content, where it would let the call pass: where it goes then. */
-  readonly then: Verdict | undefined;
-}
-
-/** Where a call goes, as it is bound and shown. */
-export interface BoundPlace {
-  readonly connector_id: string;
-  readonly target_host: string;
-  /** Scheme, host and port, where these are not https and 443. */
-  readonly target_origin?: string;
-  /** Without a key in its query. */
-  readonly target_path: string;
-}
-
-/** What a call is approved as. */
-export interface BoundAction {
-  readonly actionHash: string;
-  readonly requestHash: string;
-  readonly place: BoundPlace;
-  readonly rules: readonly AskedByRule[];
-}
-
-/** A call that may be made: nobody has to be asked, or somebody was. Only the stage that sees to it makes one. */
-export interface Cleared {
-  /** What is spent on it, the newest first. */
-  readonly by: readonly Approval[];
-  /** Undefined where nobody had to be asked. */
-  readonly bound: BoundAction | undefined;
 }
 
 /** What policy changed of a call that it let through. */

@@ -1,7 +1,8 @@
 import { coverOf, isSameRequest } from '../../services/approval-fit.ts';
+import type { Cleared } from '../parts/approving.ts';
 import { askForApproval, boundOf, boundRequest, notPossible } from '../parts/ask-for-approval.ts';
 import type { Pipeline } from '../parts/call-services.ts';
-import type { Cleared, Parts } from '../parts/parts.ts';
+import type { Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 import { refusedAnyway } from '../route/refused-anyway.ts';

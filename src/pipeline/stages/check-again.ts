@@ -110,7 +110,7 @@ function askAgain(
     approved,
     ...(connectorId === undefined ? {} : { connectorId }),
   };
-  const choice = { before: facts, verdict: approving.then ?? judgement.verdict };
+  const choice = { before: facts, verdict: approving.onceGiven ?? judgement.verdict };
   return recheck(judgement.active.policy, new CallFacts(asked), choice, matched);
 }
 

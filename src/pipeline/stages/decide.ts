@@ -9,12 +9,13 @@ import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { ActivePolicy } from '../../services/active-policy.ts';
 import { approvedRules, isSameDelegation } from '../../services/approval-fit.ts';
 import { actionHashIfAny } from '../parts/action-hash.ts';
+import type { Approving } from '../parts/approving.ts';
 import { askedUnder } from '../parts/asked-under.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline, RateLimits } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
 import { isBound } from '../parts/is-bound.ts';
-import type { Approving, Claims, Intake, Parts } from '../parts/parts.ts';
+import type { Claims, Intake, Parts } from '../parts/parts.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 
@@ -26,7 +27,7 @@ type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'snapshot' | 'action' 
 type Made = Pick<Parts, 'facts' | 'judgement' | 'approving'>;
 
 const NEEDED = 'approval_required';
-const NOT_ASKED: Approving = { rules: [], given: [], requestHash: undefined, then: undefined };
+const NOT_ASKED: Approving = { rules: [], given: [], requestHash: undefined, onceGiven: undefined };
 
 /**
  * Asks the policy snapshot that this request started with. What an approval could let through goes on, and is ended behind everything else that may refuse it
@@ -85,20 +86,20 @@ async function withApproval(parts: Read, decided: Decided, pipeline: Pipeline, c
   const given = usable.filter((approval) => isSameDelegation(approval, under));
   const facts = given.length === 0 ? decided.facts : factsOf(parts, approvedRules(given));
   const verdict = given.length === 0 ? decided.verdict : await verdictOf(active, facts, claims, pipeline);
-  const then = verdict.decision === 'require_approval' ? await thenOf(parts, active, pipeline) : undefined;
-  const approving = { rules: askedBy(active.policy, verdict.matched), given, requestHash, then };
-  return conclude(parts, { active, facts, verdict: then ? goingWhere(verdict, then) : verdict }, approving, pipeline, control);
+  const onceGiven = verdict.decision === 'require_approval' ? await onceGivenTo(parts, active, pipeline) : undefined;
+  const approving = { rules: askedBy(active.policy, verdict.matched), given, requestHash, onceGiven };
+  return conclude(parts, { active, facts, verdict: onceGiven ? goingWhere(verdict, onceGiven) : verdict }, approving, pipeline, control);
 }
 
 /** What policy would say of a call that waits when all have agreed; undefined where it would refuse it: that is said when it comes again. */
-async function thenOf(parts: Read, active: ActivePolicy, pipeline: Pipeline): Promise<Verdict | undefined> {
+async function onceGivenTo(parts: Read, active: ActivePolicy, pipeline: Pipeline): Promise<Verdict | undefined> {
   const verdict = await verdictOf(active, factsOf(parts, true), parts.claims, pipeline);
   return permits(verdict.decision) ? verdict : undefined;
 }
 
 /** It waits with the route that it will take, so that a person sees that; the limits of layers that were not evaluated do not hold it yet (decision 6.2). */
-function goingWhere(verdict: Verdict, then: Verdict): Verdict {
-  const { usd_max: _request, monthly_usd_max: _month, ...others } = then.effects;
+function goingWhere(verdict: Verdict, onceGiven: Verdict): Verdict {
+  const { usd_max: _request, monthly_usd_max: _month, ...others } = onceGiven.effects;
   const { usd_max: usdMax, monthly_usd_max: monthlyUsdMax, rate_limits } = verdict.effects;
   const own = {
     ...(usdMax === undefined ? {} : { usd_max: usdMax }),
