@@ -1,4 +1,5 @@
 // Approvals through the doors: who waits for a person, what the person sees and decides, what runs then and how often, and what outlives the gateway.
+import { createServer } from 'node:net';
 import t from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -6,6 +7,7 @@ import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '.
 import { REALTIME, scene } from '../support/metered-sockets.ts';
 import { connectThrough, h2Request, h2Session, openTunnel, type RawResponse } from '../support/raw-clients.ts';
 import { gw as runGw } from '../support/run-gw.ts';
+import { listenOnFreePort } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
 
 const ASKS = `  targets:
@@ -143,6 +145,23 @@ t.test('a CONNECT that is not opened waits for a person too', async (t) => {
   t.equal(await connect(), 'open');
   t.match((await gw.admin('GET', `/v1/admin/approvals/${id}`)).body, { status: 'approved', executed_record_id: String });
   t.match(await connect(), { status: 403 }, 'once');
+});
+
+t.test('a CONNECT that was approved and cannot be opened gives the approval back', async (t) => {
+  const bundle = bundleOf('  targets:\n    - {id: ask, effect: {decision: require_approval, reason: new host}}\n');
+  const closed = createServer();
+  const port = await listenOnFreePort(closed);
+  await new Promise((resolve) => closed.close(resolve));
+  const env = { GW_PROXY_MITM_ENABLED: 'false', GW_UPSTREAM_CONNECT_TO: `${OPENAI}=127.0.0.1:${port}` };
+  const gw = await startTestGateway(t, { bundle, env });
+  const connect = () => openTunnel(gw.port, OPENAI).catch((refused: unknown) => refused);
+  t.match(await connect(), { status: 403, body: /new host/ });
+  const id = await only(gw);
+  await decide(gw, id, 'approve');
+  t.match(await connect(), { status: 502 });
+  const entry = async () => (await gw.admin('GET', `/v1/admin/approvals/${id}`)).body as Json;
+  while ((await entry())['executed_at'] !== undefined) await new Promise((resolve) => setImmediate(resolve));
+  t.match(await connect(), { status: 502 }, 'it can be used again');
 });
 
 t.test('a call on a WebSocket waits for a person too', async (t) => {
