@@ -217,13 +217,19 @@ ${table(['Code', 'Status', 'Meaning'], rows)}`;
 }
 
 function reasonCodesPage({ REASON_CODES }) {
-  const rows = Object.entries(REASON_CODES).map(([name, { decision, meaning }]) => [code(name), code(decision), meaning]);
+  const rows = Object.entries(REASON_CODES).map(([name, { decision, meaning, circumstance }]) => [
+    code(name),
+    code(decision),
+    circumstance === true ? 'yes' : '',
+    meaning,
+  ]);
   return `# Reason codes
 
 What \`reason_codes\` of answers and records can hold, beside the codes that rules state themselves in \`effect.reason_codes\`. A rule that requires a
-label which is missing gives \`missing:labels.<key>\`.
+label which is missing gives \`missing:labels.<key>\`. *Outside*: the cause lies outside of the request, so the refusal is not kept for an idempotency
+key ([decision 6.7](../decisions/6-money.md#67-idempotency)).
 
-${table(['Code', 'Decision', 'Meaning'], rows)}`;
+${table(['Code', 'Decision', 'Outside', 'Meaning'], rows)}`;
 }
 
 function metricsPage({ METRICS }) {

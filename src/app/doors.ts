@@ -153,7 +153,9 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
   const refusal = refusalIn(result, 'connect_refused');
   if (refusal) return refuse(refusal);
-  return result.kind === 'recorded' ? { ...passed, headers: headersOf(result.record) } : passed;
+  const { notOpened } = result;
+  const opening: ConnectVerdict = notOpened ? { ...passed, notOpened } : passed;
+  return result.kind === 'recorded' ? { ...opening, headers: headersOf(result.record) } : opening;
 }
 
 /** How a CONNECT is answered that the line refused; undefined when it was let through. */

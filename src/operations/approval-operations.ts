@@ -28,7 +28,9 @@ type Body = z.output<typeof BODY>;
 const ACTION = z.object({
   type: z.string(),
   method: z.string(),
-  target_host: z.string(),
+  connector_id: z.string().optional().meta({ description: 'That takes the call' }),
+  target_host: z.string().meta({ description: 'As it is sent, after hints, custom connectors and policy' }),
+  target_origin: z.string().optional().meta({ description: 'Scheme, host and port, where these are not https and 443' }),
   target_path: z.string().meta({ description: 'With the names of the query alone' }),
   model: z.string().optional(),
   stream: z.boolean(),
@@ -42,14 +44,25 @@ const APPROVAL = z.object({
   caller_id: z.string().optional(),
   caller_ip: z.string().optional(),
   api_key_id: z.string().optional(),
+  delegation_id: z.string().optional().meta({ description: 'Under which it is asked for' }),
+  principal_id: z.string().optional().meta({ description: 'For whom the delegation was issued' }),
+  credential_id: z
+    .string()
+    .optional()
+    .meta({ description: 'The stored credential that the call would take; absent where its caller brings a key' }),
   status: z.enum(APPROVAL_STATUSES),
   reason: z.string().meta({ description: 'Of the rule' }),
   reason_codes: z.array(z.string()),
   rule_ids: z.array(z.string()).meta({ description: 'The rules that ask for it', examples: [['risk/large-models']] }),
+  rule_hashes: z
+    .array(z.string())
+    .optional()
+    .meta({ description: 'Hex SHA-256 of the content of each of them: a rule that is changed asks again' }),
   connection_type: z.enum(CONNECTION_TYPES),
   attribution,
   action: ACTION,
   action_hash: z.string().meta({ description: 'Hex SHA-256; what it is good for' }),
+  request_hash: z.string().optional().meta({ description: 'The same of the request before policy sends it elsewhere, where it does' }),
   estimated_cost_usd: usd.optional(),
   record_id: z.string().meta({ description: 'The request that opened it' }),
   created_at: time,
@@ -59,6 +72,13 @@ const APPROVAL = z.object({
   decision_reason: z.string().optional(),
   executed_at: time.optional().meta({ description: 'It is spent' }),
   executed_record_id: z.string().optional(),
+  on_approval: z
+    .string()
+    .optional()
+    .meta({
+      description: 'What a yes does, while one can be said or used',
+      examples: ['allows one identical request until 2026-11-22T12:00:00.000Z'],
+    }),
 });
 const SHOWN = APPROVAL.extend({
   action: ACTION.extend({

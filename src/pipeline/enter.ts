@@ -28,9 +28,15 @@ export function runDirect(arrival: Arrival, pipeline: LineGround): Promise<RunRe
   return runCall(begin(arrival, { line: 'direct', connectionType: 'direct_api' }, pipeline), pipeline);
 }
 
-/** A CONNECT that is decided by its host alone; its record is stored before this resolves (decision 7.3). */
-export function runTunnel(head: ArrivalHead, pipeline: LineGround): Promise<RunResult> {
-  return runCall(begin({ head }, { line: 'tunnel', connectionType: 'connect_proxy' }, pipeline), pipeline);
+/**
+ * A CONNECT that is decided by its host alone; its record is stored before this resolves (decision 7.3).
+ * @returns `notOpened`: to be told when the tunnel that was let through could not be opened, where an approval was spent on it (decision 9.1)
+ */
+export async function runTunnel(head: ArrivalHead, pipeline: LineGround): Promise<RunResult & { readonly notOpened?: () => void }> {
+  const call = begin({ head }, { line: 'tunnel', connectionType: 'connect_proxy' }, pipeline);
+  const result = await runCall(call, pipeline);
+  const spent = call.parts.cleared?.by ?? [];
+  return spent.length === 0 || call.refusal ? result : { ...result, notOpened: () => pipeline.approvals?.restore(spent) };
 }
 
 /**

@@ -7,16 +7,21 @@ import type { Sealed, SecretBox } from '../base/lib/secret-box.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { Approval } from '../base/model/approval.ts';
 import type { Principal } from '../base/model/principal.ts';
+import type { AskedByRule } from '../decide/policy/asking-rules.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
 import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
+import { isSameRequest } from './approval-fit.ts';
+import { asOf, keptOf, type Moment, rejects, type StandingApproval, standingOf } from './approval-standing.ts';
+import { onApproval } from './approval-words.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
 import type { Outbox } from './outbox.ts';
+import { PendingApprovals } from './pending-approvals.ts';
 import { unlessConflict } from './unless-conflict.ts';
 
 /** All of them, under the keys of `newestFirst`. */
 const SPACE = 'approval';
-/** The newest of each org and action hash, by its id. */
+/** The ids of those of each org and request, the newest first; of stores from before there were several, one id. */
 const BY_ACTION = 'approval_of';
 /** When those that wait expire, by their ids: what a start reads. */
 const PENDING = 'approval_pending';
@@ -26,8 +31,6 @@ const CONTENT = 'approval_content';
 const MAX_PENDING = 10_000;
 /** Characters of JSON; what is longer is not kept, and its approver sees names and sizes alone. */
 const MAX_CONTENT = 256 * 1024;
-/** A timer longer than that would wrap around. */
-const LONGEST_TIMER_MS = 86_400_000;
 
 /** What is known of a request before somebody is asked about it. */
 export type ApprovalRequest = Omit<
@@ -41,15 +44,17 @@ export type ApprovalRequest = Omit<
   | 'decision_reason'
   | 'executed_at'
   | 'executed_record_id'
+  | 'rule_ids'
+  | 'rule_hashes'
 > & {
+  /** That ask for it. */
+  readonly rules: readonly AskedByRule[];
   /** The params, as JSON text; kept where content is. */
   readonly content: () => string;
 };
 
-/** What becomes of a request that needs an approval. `approved`: since it was looked up. */
-export type ApprovalAnswer =
-  | { readonly kind: 'opened' | 'waiting' | 'approved' | 'rejected'; readonly approval: Approval }
-  | { readonly kind: 'full' };
+/** What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that ask. */
+export type ApprovalAnswer = StandingApproval | { readonly kind: 'opened'; readonly approval: Approval } | { readonly kind: 'full' };
 
 export interface Deciding {
   readonly status: 'approved' | 'denied';
@@ -62,6 +67,8 @@ export interface Deciding {
 export interface ShownApproval extends Approval {
   /** JSON, where it was kept and the approval waits. */
   readonly params?: unknown;
+  /** What a yes does, in words, while one can be said or used. */
+  readonly on_approval?: string;
 }
 
 export interface ApprovalOptions {
@@ -79,32 +86,21 @@ export interface ApprovalOptions {
 }
 
 /**
- * Requests that wait for a person (specification, "Approval"; decision 9.1). One action of one org has one that counts, the newest; every change of one expects the version
- * that was read, so that of two who do the same at once, here or at another writer of the store, one has done it.
+ * Requests that wait for a person (specification, "Approval"; decision 9.1). One request of one org may have several, for rules that came to ask one after the other; every
+ * change of one expects the version that was read, so that of two who do the same at once, here or at another writer of the store, one has done it.
  */
 export class ApprovalService {
   readonly #options: ApprovalOptions;
-  /** When each of them expires, epoch milliseconds. */
-  readonly #pending = new Map<string, number>();
-  #cancelTimer: () => void = () => undefined;
-  /** Epoch milliseconds. */
-  #wakesAt = Number.POSITIVE_INFINITY;
-  #closed = false;
+  readonly #pending: PendingApprovals;
 
   private constructor(options: ApprovalOptions) {
     this.#options = options;
+    this.#pending = new PendingApprovals(options, PENDING, (id) => this.#expire(id));
   }
 
   static async open(options: ApprovalOptions): Promise<ApprovalService> {
     const service = new ApprovalService(options);
-    await options.store.watch(PENDING, (event) => {
-      if (event.lost === true)
-        service
-          .#readPending()
-          .catch((error: unknown) => options.log.error({ err: error }, 'approvals that wait could not be read; their number may be wrong'));
-      else service.#learn(event.key, event.value as number | undefined);
-    });
-    await service.#readPending();
+    await service.#pending.open();
     return service;
   }
 
@@ -113,62 +109,65 @@ export class ApprovalService {
     return this.#pending.size;
   }
 
-  /** One that was given for this very request and can be used; undefined when there is none. */
-  async find(orgId: string, actionHash: string): Promise<Approval | undefined> {
-    const found = await this.#newest(orgId, actionHash);
-    return found && this.#isUsable(found.approval) ? found.approval : undefined;
+  /** Those that were given for a request and can be used, the newest first. @param requestHash the hash of the request before policy has sent it elsewhere */
+  async usable(orgId: string, requestHash: string): Promise<readonly Approval[]> {
+    const { approvals } = await this.#of(orgId, requestHash);
+    const moment = this.#moment();
+    const denied = approvals.filter((approval) => approval.status === 'denied' && rejects(approval, moment));
+    return approvals.filter((approval) => this.#isUsable(approval) && !denied.some((other) => isSameRequest(other, approval)));
   }
 
   /** What becomes of a request that needs one: it waits with the one that is there, is rejected by it, or opens another. @throws GatewayError `record_store_unavailable` */
   async ask(request: ApprovalRequest): Promise<ApprovalAnswer> {
+    const key = keyOf(request.org_id, requestHashOf(request));
     for (;;) {
-      const { org_id: orgId, action_hash: hash } = request;
-      const before = await this.#newest(orgId, hash);
-      const answer = before && this.#answerOf(before.approval);
-      if (answer) return answer;
+      const before = await this.#of(request.org_id, requestHashOf(request));
+      const same = before.approvals.filter((approval) => isSameRequest(approval, request));
+      const asked = standingOf(same, request.rules, this.#moment());
+      if ('kind' in asked) return asked;
       if (this.#pending.size >= MAX_PENDING) return { kind: 'full' };
-      const approval = this.#make(request);
+      const approval = this.#make(request, asked);
+      const ids = [approval.approval_id, ...keptOf(before.approvals, this.#moment())];
       const isOpened = await this.#commit(
         approval,
         'put',
-        [{ op: 'put', space: BY_ACTION, key: keyOf(orgId, hash), value: approval.approval_id }, ...this.#contentOf(approval, request)],
-        [{ space: BY_ACTION, key: keyOf(orgId, hash), version: before?.version }],
+        [{ op: 'put', space: BY_ACTION, key, value: ids }, ...this.#contentOf(approval, request)],
+        [{ space: BY_ACTION, key, version: before.version }],
       );
       if (isOpened) return { kind: 'opened', approval };
     }
   }
 
-  /** Spends one on the call of this record, before it is forwarded. @returns false when it was used, or its time is over, meanwhile */
-  async claim(approval: Approval, recordId: string): Promise<boolean> {
+  /** Spends them on the call of this record, before it is forwarded: all or none. @returns false when one was used, or its time is over, meanwhile */
+  async claim(approvals: readonly Approval[], recordId: string): Promise<boolean> {
     const { store, clock } = this.#options;
-    const key = newestFirst(approval.approval_id);
-    const found = await store.entity(SPACE, key);
-    const current = found?.value as Approval | undefined;
-    if (found === undefined || current === undefined || !this.#isUsable(current)) return false;
-    const spent: Approval = { ...current, executed_at: timestamp(clock.now()), executed_record_id: recordId };
-    return unlessConflict(
-      store.commit(undefined, [{ op: 'put', space: SPACE, key, value: spent }], [{ space: SPACE, key, version: found.version }]),
-    );
+    const at = timestamp(clock.now());
+    const effects: Effect[] = [];
+    const expect: Expectation[] = [];
+    for (const { approval_id: id } of approvals) {
+      const key = newestFirst(id);
+      const found = await store.entity(SPACE, key);
+      const current = found?.value as Approval | undefined;
+      if (found === undefined || current === undefined || !this.#isUsable(current)) return false;
+      effects.push({ op: 'put', space: SPACE, key, value: { ...current, executed_at: at, executed_record_id: recordId } });
+      expect.push({ space: SPACE, key, version: found.version });
+    }
+    return unlessConflict(store.commit(undefined, effects, expect));
   }
 
-  /**
-   * To be committed with the record of a call that was never made: its approval can be used again, also where somebody has asked anew meanwhile. Nobody else changes one
-   * that is spent.
-   */
-  giveBack(approval: Approval): readonly Effect[] {
-    const { executed_at: _at, executed_record_id: _record, ...unspent } = approval;
-    const { approval_id: id, org_id: orgId, action_hash: hash } = approval;
-    return [
-      { op: 'put', space: SPACE, key: newestFirst(id), value: unspent },
-      { op: 'put', space: BY_ACTION, key: keyOf(orgId, hash), value: id },
-    ];
+  /** To be committed with the record of a call that was not executed: its approvals can be used again. Nobody else changes one that is spent. */
+  giveBack(approvals: readonly Approval[]): readonly Effect[] {
+    return approvals.map(({ executed_at: _at, executed_record_id: _record, ...unspent }) => {
+      return { op: 'put', space: SPACE, key: newestFirst(unspent.approval_id), value: unspent };
+    });
   }
 
-  /** The call that has spent it leaves no record: it can be used again. */
-  restore(approval: Approval): void {
+  /** The call that has spent them leaves no record, or none that says so: they can be used again. */
+  restore(approvals: readonly Approval[]): void {
     const { store, log } = this.#options;
-    store.commit(undefined, this.giveBack(approval)).catch((error: unknown) => {
-      log.warn({ err: error, approval_id: approval.approval_id }, 'an approval whose call was not made could not be given back');
+    store.commit(undefined, this.giveBack(approvals)).catch((error: unknown) => {
+      const ids = approvals.map(({ approval_id: id }) => id);
+      log.warn({ err: error, approval_ids: ids }, 'approvals whose call was not made could not be given back');
     });
   }
 
@@ -178,15 +177,15 @@ export class ApprovalService {
     const approval = (await store.get(SPACE, newestFirst(id))) as Approval | undefined;
     if (approval === undefined || (orgId !== undefined && approval.org_id !== orgId)) return undefined;
     const sealed = (await store.get(CONTENT, id)) as Sealed | undefined;
-    const shown = this.#shown(approval);
+    const shown = this.#told(approval);
     if (sealed === undefined || shown.status !== 'pending') return shown;
     return { ...shown, params: JSON.parse(box.open(sealed, contextOf(id)).toString()) as unknown };
   }
 
   /** A page of all of them, the newest first. */
-  async page(filter: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<Approval>> {
-    const take = (value: unknown): Approval | undefined => {
-      const approval = this.#shown(value as Approval);
+  async page(filter: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<ShownApproval>> {
+    const take = (value: unknown): ShownApproval | undefined => {
+      const approval = this.#told(value as Approval);
       return fitsApproval(approval, filter) ? approval : undefined;
     };
     const { store } = this.#options;
@@ -202,7 +201,7 @@ export class ApprovalService {
    * @returns undefined when there is none of this id
    * @throws GatewayError `conflict` for one that does not wait any more, `own_request` for who asks for it himself
    */
-  async decide(id: string, { status, by, reason, principal }: Deciding, commit?: Commit): Promise<Approval | undefined> {
+  async decide(id: string, { status, by, reason, principal }: Deciding, commit?: Commit): Promise<ShownApproval | undefined> {
     const { store, clock, ttlMs } = this.#options;
     const found = await store.entity(SPACE, newestFirst(id));
     const approval = found && this.#shown(found.value as Approval);
@@ -221,7 +220,7 @@ export class ApprovalService {
       ...(status === 'approved' ? { expires_at: timestamp(now + ttlMs) } : {}),
     };
     const expect = [{ space: SPACE, key: newestFirst(id), version: found.version }];
-    if (await this.#commit(decided, 'delete', [], expect, commit)) return decided;
+    if (await this.#commit(decided, 'delete', [], expect, commit)) return this.#told(decided);
     const after = (await store.get(SPACE, newestFirst(id))) as Approval;
     throw alreadyDecided(this.#shown(after));
   }
@@ -235,50 +234,55 @@ export class ApprovalService {
       return status !== 'pending' && (decidedAt ?? expiresAt) < before;
     };
     return removeEntities(store, SPACE, epochMs, isGone, async (value) => {
-      const { approval_id: id, org_id: orgId, action_hash: hash } = value as Approval;
-      const key = keyOf(orgId, hash);
-      return (await store.get(BY_ACTION, key)) === id ? [{ op: 'delete', space: BY_ACTION, key }] : [];
+      const approval = value as Approval;
+      const key = keyOf(approval.org_id, requestHashOf(approval));
+      const [newest] = idsOf(await store.get(BY_ACTION, key));
+      return newest === approval.approval_id ? [{ op: 'delete', space: BY_ACTION, key }] : [];
     });
   }
 
   close(): void {
-    this.#closed = true;
-    this.#cancelTimer();
+    this.#pending.close();
   }
 
-  async #newest(orgId: string, actionHash: string): Promise<{ readonly approval: Approval; readonly version: string } | undefined> {
+  /** All of a request that are still there, the newest first. */
+  async #of(
+    orgId: string,
+    requestHash: string,
+  ): Promise<{ readonly approvals: readonly Approval[]; readonly version: string | undefined }> {
     const { store } = this.#options;
-    const pointer = await store.entity(BY_ACTION, keyOf(orgId, actionHash));
-    if (pointer === undefined) return undefined;
-    const approval = (await store.get(SPACE, newestFirst(pointer.value as string))) as Approval | undefined;
-    return { approval: approval ?? GONE, version: pointer.version };
+    const pointer = await store.entity(BY_ACTION, keyOf(orgId, requestHash));
+    const found = await Promise.all(idsOf(pointer?.value).map((id) => store.get(SPACE, newestFirst(id))));
+    return { approvals: found.filter((value) => value !== undefined) as Approval[], version: pointer?.version };
   }
 
-  #answerOf(approval: Approval): ApprovalAnswer | undefined {
-    if (approval === GONE || approval.executed_at !== undefined) return undefined;
-    const now = this.#options.clock.now();
-    const { status, decided_at: decidedAt, expires_at: expiresAt } = this.#shown(approval);
-    if (status === 'pending') return { kind: 'waiting', approval };
-    if (status === 'approved') return { kind: 'approved', approval };
-    const since = Date.parse(status === 'denied' ? (decidedAt ?? expiresAt) : expiresAt);
-    return since + this.#options.rejectForMs > now ? { kind: 'rejected', approval: this.#shown(approval) } : undefined;
+  #moment(): Moment {
+    const { clock, rejectForMs } = this.#options;
+    return { now: clock.now(), rejectForMs };
   }
 
   #isUsable(approval: Approval): boolean {
-    return approval !== GONE && approval.executed_at === undefined && this.#shown(approval).status === 'approved';
+    return approval.executed_at === undefined && this.#shown(approval).status === 'approved';
   }
 
-  /** As it counts now: the time of one that waits, or was given and not used, may be over. */
   #shown(approval: Approval): Approval {
-    const mayExpire = approval.status === 'pending' || (approval.status === 'approved' && approval.executed_at === undefined);
-    return mayExpire && Date.parse(approval.expires_at) <= this.#options.clock.now() ? { ...approval, status: 'expired' } : approval;
+    return asOf(approval, this.#options.clock.now());
   }
 
-  #make({ content: _content, ...request }: ApprovalRequest): Approval {
+  /** The same as it is shown. */
+  #told(approval: Approval): ShownApproval {
+    const shown = this.#shown(approval);
+    const yes = onApproval(shown, this.#options.clock.now());
+    return yes === undefined ? shown : { ...shown, on_approval: yes };
+  }
+
+  #make({ content: _content, rules: _all, ...request }: ApprovalRequest, rules: readonly AskedByRule[]): Approval {
     const { clock, ttlMs } = this.#options;
     const now = clock.now();
     return {
       ...request,
+      rule_ids: rules.map(({ id }) => id),
+      rule_hashes: rules.map(({ hash }) => hash),
       approval_id: uuidv7(now),
       status: 'pending',
       created_at: timestamp(now),
@@ -331,69 +335,35 @@ export class ApprovalService {
       return false;
     }
     posted.stored();
-    this.#learn(id, wait === 'put' ? due : undefined);
+    this.#pending.learn(id, wait === 'put' ? due : undefined);
     events.emit('approval', approval);
     return true;
   }
 
-  #learn(id: string, due: number | undefined): void {
-    if (due === undefined) {
-      this.#pending.delete(id);
-      return;
-    }
-    this.#pending.set(id, due);
-    this.#wakeAt(due);
-  }
-
-  async #readPending(): Promise<void> {
-    const rows = await this.#options.store.list(PENDING);
-    const stored = new Set(rows.map(({ key }) => key));
-    for (const id of [...this.#pending.keys()]) if (!stored.has(id)) this.#pending.delete(id);
-    for (const { key, value } of rows) this.#learn(key, value as number);
-  }
-
-  /** Sets the timer, unless it is set to an earlier time. */
-  #wakeAt(due: number): void {
-    if (this.#closed || due >= this.#wakesAt) return;
-    const { clock } = this.#options;
-    this.#cancelTimer();
-    this.#wakesAt = due;
-    const wait = Math.max(0, Math.min(due - clock.now(), LONGEST_TIMER_MS));
-    this.#cancelTimer = clock.after(wait, () => {
-      this.#wakesAt = Number.POSITIVE_INFINITY;
-      void this.#expireDue();
-    });
-  }
-
-  async #expireDue(): Promise<void> {
-    const { clock, store, log } = this.#options;
-    try {
-      for (const [id, due] of [...this.#pending]) {
-        if (due > clock.now()) continue;
-        const found = await store.entity(SPACE, newestFirst(id));
-        const approval = found?.value as Approval | undefined;
-        // Decided meanwhile, here or elsewhere.
-        this.#pending.delete(id);
-        if (found === undefined || approval?.status !== 'pending') continue;
-        await this.#commit(
-          { ...approval, status: 'expired' },
-          'delete',
-          [],
-          [{ space: SPACE, key: newestFirst(id), version: found.version }],
-        );
-      }
-    } catch (error) {
-      log.error({ err: error }, 'approvals could not be expired; they count as expired all the same');
-    }
-    for (const due of this.#pending.values()) this.#wakeAt(due);
+  async #expire(id: string): Promise<void> {
+    const found = await this.#options.store.entity(SPACE, newestFirst(id));
+    const approval = found?.value as Approval | undefined;
+    // Else it was decided meanwhile, here or elsewhere.
+    if (found === undefined || approval?.status !== 'pending') return;
+    const expect = [{ space: SPACE, key: newestFirst(id), version: found.version }];
+    await this.#commit({ ...approval, status: 'expired' }, 'delete', [], expect);
   }
 }
 
-/** Stands for one that was removed, as old ones are. */
-const GONE = Object.freeze({}) as Approval;
+function requestHashOf({
+  action_hash: actionHash,
+  request_hash: requestHash = actionHash,
+}: Pick<Approval, 'action_hash' | 'request_hash'>): string {
+  return requestHash;
+}
 
-function keyOf(orgId: string, actionHash: string): string {
-  return `${encodeURIComponent(orgId)}|${actionHash}`;
+function idsOf(pointer: unknown): readonly string[] {
+  if (pointer === undefined) return [];
+  return typeof pointer === 'string' ? [pointer] : (pointer as string[]);
+}
+
+function keyOf(orgId: string, requestHash: string): string {
+  return `${encodeURIComponent(orgId)}|${requestHash}`;
 }
 
 function contextOf(id: string): string {

@@ -167,6 +167,17 @@ export class BudgetService {
       : loading.then(() => this.reserve(spender, pico, monthlyCapPico));
   }
 
+  /**
+   * What {@link reserve} would refuse a call with. Sets nothing aside.
+   * @returns `capped`: a cap holds the call, and it would not pass it; undefined: none does
+   */
+  look(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<CapExceeded | 'capped' | undefined> {
+    const loading = this.#loadDelegations(spender);
+    if (loading !== undefined) return loading.then(() => this.look(spender, pico, monthlyCapPico));
+    const reservation = this.#reservation(spender, monthlyCapPico);
+    return reservation.capped ? (capPassed(reservation, pico, this.#today()) ?? 'capped') : undefined;
+  }
+
   #loadDelegations({ orgId, delegations }: Spender): Promise<unknown> | undefined {
     return delegations === undefined ? undefined : this.#delegations.load(orgId, delegations);
   }

@@ -20,8 +20,10 @@ const TIME_DIGITS = 15;
 /** What a caller was answered, apart from the record. */
 export interface KeptCall {
   readonly record_id: string;
-  /** SHA-256 of the action as it was received: the key belongs to it alone. */
+  /** SHA-256 of the action as it was received, and of the place where it goes: what was executed belongs to it alone. */
   readonly action_hash: string;
+  /** Of a refusal: SHA-256 of all of the request, which alone is told it again. Absent in refusals from before it was kept, which are told nobody. */
+  readonly whole_hash?: string;
   /** Of the answer to the caller. */
   readonly status: number;
   /** Milliseconds since the epoch. */
@@ -43,6 +45,12 @@ export interface KeptResult {
   readonly whole: boolean;
 }
 
+interface Recent {
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+  readonly isExecuted: boolean;
+}
+
 /** Answers of calls with an idempotency key, kept for 24 h; the provider's text only encrypted, and apart from the record (decision 6.7). */
 export class IdempotencyService {
   readonly #store: Store;
@@ -50,7 +58,7 @@ export class IdempotencyService {
   readonly #log: Logger;
   readonly #box: SecretBox;
   readonly #mayExpire: () => boolean;
-  readonly #recent = new Lru<string, number>({ max: RECENT_KEYS });
+  readonly #recent = new Lru<string, Recent>({ max: RECENT_KEYS });
   #cancelSweep: () => void = () => undefined;
 
   /** @param options.mayExpire false while the clock is in doubt: then nothing is removed for its age */
@@ -83,14 +91,17 @@ export class IdempotencyService {
     }
   }
 
-  /** What is committed with the record of a call. Of calls that ran at the same time with one key the first one counts. */
+  /**
+   * What is committed with the record of a call. Of calls that ran at the same time with one key the first one that was executed counts; of refusals, which have executed
+   * nothing, the last.
+   */
   keep(orgId: string, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[] {
     const at = entityKey(orgId, key);
     const now = this.#clock.now();
     const first = this.#recent.get(at);
-    if (first !== undefined && first > now) return [];
+    if (first?.isExecuted === true && first.expiresAt > now) return [];
     const expiresAt = now + KEEP_MS;
-    this.#recent.set(at, expiresAt);
+    this.#recent.set(at, { expiresAt, isExecuted: call.result !== undefined });
     const effects: Effect[] = [
       { op: 'put', space: CALLS, key: at, value: { ...call, expires_at: expiresAt } },
       { op: 'put', space: EXPIRY, key: `${String(expiresAt).padStart(TIME_DIGITS, '0')}|${at}`, value: true },

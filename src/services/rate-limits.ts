@@ -158,6 +158,14 @@ export class RateLimitService {
       : undefined;
   }
 
+  /** What {@link take} would say. Takes none. */
+  look(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+    const now = this.#clock.monotonic();
+    const shape = this.#shapeFor(orgId);
+    const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
+    return this.#refusal({ orgId, workloadId }, rules, waitForOne(own, shape), now);
+  }
+
   /**
    * Takes one token from the workload's bucket and from that of each rule, when all of them have one; otherwise takes none (policy.md, "Merging effects").
    * @returns what stands in the way longest, or undefined

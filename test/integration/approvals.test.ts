@@ -1,4 +1,5 @@
 // Approvals through the doors: who waits for a person, what the person sees and decides, what runs then and how often, and what outlives the gateway.
+import { createServer } from 'node:net';
 import t from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -6,6 +7,7 @@ import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '.
 import { REALTIME, scene } from '../support/metered-sockets.ts';
 import { connectThrough, h2Request, h2Session, openTunnel, type RawResponse } from '../support/raw-clients.ts';
 import { gw as runGw } from '../support/run-gw.ts';
+import { listenOnFreePort } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
 
 const ASKS = `  targets:
@@ -145,6 +147,23 @@ t.test('a CONNECT that is not opened waits for a person too', async (t) => {
   t.match(await connect(), { status: 403 }, 'once');
 });
 
+t.test('a CONNECT that was approved and cannot be opened gives the approval back', async (t) => {
+  const bundle = bundleOf('  targets:\n    - {id: ask, effect: {decision: require_approval, reason: new host}}\n');
+  const closed = createServer();
+  const port = await listenOnFreePort(closed);
+  await new Promise((resolve) => closed.close(resolve));
+  const env = { GW_PROXY_MITM_ENABLED: 'false', GW_UPSTREAM_CONNECT_TO: `${OPENAI}=127.0.0.1:${port}` };
+  const gw = await startTestGateway(t, { bundle, env });
+  const connect = () => openTunnel(gw.port, OPENAI).catch((refused: unknown) => refused);
+  t.match(await connect(), { status: 403, body: /new host/ });
+  const id = await only(gw);
+  await decide(gw, id, 'approve');
+  t.match(await connect(), { status: 502 });
+  const entry = async () => (await gw.admin('GET', `/v1/admin/approvals/${id}`)).body as Json;
+  while ((await entry())['executed_at'] !== undefined) await new Promise((resolve) => setImmediate(resolve));
+  t.match(await connect(), { status: 502 }, 'it can be used again');
+});
+
 t.test('a call on a WebSocket waits for a person too', async (t) => {
   const bundle = bundleOf(`  targets:
     - {id: all, effect: {decision: allow}}
@@ -198,7 +217,7 @@ t.test('time: what nobody decides expires and rejects for a while, and what is a
   t.match(events, /gw_approvals_total\{org_id="default",status="expired"\} 1\n/);
 });
 
-t.test('a provider that cannot be reached gives the approval back; one that answers with an error has used it', async (t) => {
+t.test('a provider that cannot be reached gives the approval back; one that refuses the call has used it', async (t) => {
   let status = 500;
   const { gw, execute } = await startGoverned(t, {
     bundle: BUNDLE,
@@ -217,8 +236,8 @@ t.test('a provider that cannot be reached gives the approval back; one that answ
   t.match(await gw.record(String(broken.body['record_id'])), { approval_id: id });
   const { body } = await gw.admin('GET', `/v1/admin/approvals/${id}`);
   t.notOk((body as Json)['executed_at'], 'given back');
-  status = 500;
-  t.match((await ask()).body, { decision: 'allow', result: { status_code: 500 } });
+  status = 400;
+  t.match((await ask()).body, { decision: 'allow', result: { status_code: 400 } });
   t.equal((await ask()).status, 202, 'spent');
 });
 
@@ -249,6 +268,9 @@ t.test('a call whose body is not read whole cannot wait', async (t) => {
     [403, { decision: 'require_approval', reason_codes: ['approval_required', 'approval_not_possible'] }],
   );
   t.same(await list(gw), []);
+  const lone = chat([], INNER, '{"model":"gpt-4o-mini","messages":[],"user":"\\ud800"}');
+  t.match(JSON.parse((await through(OPENAI, lone)).body.toString()), { reason_codes: ['approval_required', 'approval_not_possible'] });
+  t.same(await list(gw), [], 'nor one that has no canonical form');
   t.equal((await through('www.example.com:443', { method: 'GET', path: '/page', headers: [] })).status, 403);
   t.equal((await list(gw)).length, 1, 'one without a body can');
 });

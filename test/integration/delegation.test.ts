@@ -1,27 +1,18 @@
 // Delegation tokens on the structured API: what they let through, what they refuse and why, whom they charge, how much they may spend, and how they end.
 import t from 'tap';
-import { fields, Issuer, type Token } from '../decide/delegation/delegation-tokens.ts';
+import { DELEGATED_AT, everydayToken, Issuer, type Token } from '../decide/delegation/delegation-tokens.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 
-const START = Date.UTC(2026, 10, 23, 12);
 const issuer = new Issuer('ci');
 const KEYS = { GW_DELEGATION_VERIFY_KEY: `ci=${issuer.publicKey}` };
 
-/** A token for the workload that everybody has, good for an hour. */
-const token = (more: Token = {}): Token =>
-  fields({
-    org_id: 'default',
-    workload_id: 'default',
-    issued_at: '2026-11-23T12:00:00Z',
-    expires_at: '2026-11-23T13:00:00Z',
-    ...more,
-  });
+const token = everydayToken;
 const child = (parent: Token, more: Token = {}): Token => token({ delegation_id: 'child', parent: issuer.signed(parent), ...more });
 
 async function open(t: HasTeardown, options: { bundle?: string; env?: Record<string, string>; keys?: Record<string, string> } = {}) {
-  const clock = fakeClock(START);
+  const clock = fakeClock(DELEGATED_AT);
   const { bundle = ALLOW_ALL, env = {}, keys = KEYS } = options;
   return { clock, ...(await startGoverned(t, { bundle, clock, env: { ...keys, ...env } })) };
 }
@@ -243,7 +234,7 @@ t.test('what a token has left is known after a restart, and X-GW-Delegation-ID o
 
 t.test('a stream under a token is ended where it would pass the budget', async (t) => {
   const word = 'data: {"choices":[{"delta":{"content":"word "}}]}\n\n';
-  const clock = fakeClock(START);
+  const clock = fakeClock(DELEGATED_AT);
   const governed = await startGoverned(t, {
     bundle: ALLOW_ALL,
     clock,

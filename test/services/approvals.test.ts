@@ -4,9 +4,11 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
+import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../src/base/model/approval.ts';
 import type { Principal } from '../../src/base/model/principal.ts';
+import { coverOf } from '../../src/services/approval-fit.ts';
 import { type ApprovalRequest, ApprovalService } from '../../src/services/approvals.ts';
 import { Outbox } from '../../src/services/outbox.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -14,6 +16,8 @@ import { fakeClock } from '../support/fake-clock.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 const HOUR_MS = 3_600_000;
+const RULE = { id: 'risk/ask', hash: 'h1', reason: undefined };
+const OTHER_RULE = { id: 'risk/other', hash: 'h2', reason: undefined };
 const ADMIN: Principal = { kind: 'admin', id: 'admin', scopes: ['admin'] };
 
 async function open(t: HasTeardown, keepContent = false) {
@@ -46,7 +50,7 @@ function asked(hash: string, more: Partial<ApprovalRequest> = {}): ApprovalReque
     workload_id: 'ci',
     reason: 'ask first',
     reason_codes: [],
-    rule_ids: [],
+    rules: [RULE],
     connection_type: 'direct_api',
     attribution: {},
     action: { type: 'ai.infer', method: 'POST', target_host: 'h', target_path: '/', stream: false, param_sizes: {} },
@@ -87,8 +91,8 @@ t.test('two writers that ask for the same at once share one, and of two deciders
   const second = await opened(approvals, 'b');
   const given = await give(other, second.approval_id);
   if (given === undefined) throw new Error('it is not there');
-  t.same((await Promise.all([approvals.claim(given, 'r1'), other.claim(given, 'r2')])).sort(), [false, true]);
-  t.equal(await approvals.find('acme', 'b'), undefined, 'spent');
+  t.same((await Promise.all([approvals.claim([given], 'r1'), other.claim([given], 'r2')])).sort(), [false, true]);
+  t.same(await approvals.usable('acme', 'b'), [], 'spent');
 });
 
 t.test('one is good for its org and its action alone', async (t) => {
@@ -96,10 +100,10 @@ t.test('one is good for its org and its action alone', async (t) => {
   const { approval_id: id } = await opened(approvals, 'a');
   t.equal(await give(approvals, id, { ...ADMIN, orgId: 'other' }), undefined);
   t.equal(await approvals.show(id, 'other'), undefined);
-  t.equal(await approvals.find('acme', 'a'), undefined, 'it waits');
+  t.same(await approvals.usable('acme', 'a'), [], 'it waits');
   await give(approvals, id);
-  t.match(await approvals.find('acme', 'a'), { approval_id: id, decided_by: 'olga' });
-  t.same([await approvals.find('other', 'a'), await approvals.find('acme', 'b')], [undefined, undefined]);
+  t.match(await approvals.usable('acme', 'a'), [{ approval_id: id, decided_by: 'olga' }]);
+  t.same([await approvals.usable('other', 'a'), await approvals.usable('acme', 'b')], [[], []]);
   t.match(await approvals.ask(asked('a')), { kind: 'approved' }, 'given since it was looked up');
 });
 
@@ -116,10 +120,70 @@ t.test('what was given is given back, and can be used again', async (t) => {
   const { approval_id: id } = await opened(approvals, 'a');
   const given = await give(approvals, id);
   if (given === undefined) throw new Error('it is not there');
-  t.equal(await approvals.claim(given, 'r1'), true);
-  await opened(approvals, 'a');
-  await store.commit(undefined, approvals.giveBack(given));
-  t.match(await approvals.find('acme', 'a'), { approval_id: id, executed_at: undefined }, 'also where somebody has asked anew meanwhile');
+  t.equal(await approvals.claim([given], 'r1'), true);
+  const anew = await opened(approvals, 'a');
+  await store.commit(undefined, approvals.giveBack([given]));
+  t.match(
+    await approvals.usable('acme', 'a'),
+    [{ approval_id: id, executed_at: undefined }],
+    'also where somebody has asked anew meanwhile',
+  );
+  t.match(await approvals.ask(asked('a')), { kind: 'approved', approval: { approval_id: id } });
+  await give(approvals, anew.approval_id);
+  t.equal((await approvals.usable('acme', 'a')).length, 2, 'and what was asked anew is not lost');
+});
+
+t.test('one is for the rules that ask for it, by id and content; for others it waits beside', async (t) => {
+  const { approvals } = await open(t);
+  const first = await opened(approvals, 'a');
+  t.match(await approvals.ask(asked('a')), { kind: 'waiting', approval: { approval_id: first.approval_id } });
+  const second = await opened(approvals, 'a', { rules: [RULE, OTHER_RULE] });
+  t.same([second.rule_ids, second.rule_hashes], [['risk/other'], ['h2']], 'what waits for one rule is not asked about twice');
+  t.match(await approvals.ask(asked('a', { rules: [OTHER_RULE, RULE] })), { kind: 'waiting' });
+  const changed = await opened(approvals, 'a', { rules: [{ ...RULE, hash: 'h3' }] });
+  t.same([changed.rule_ids, changed.rule_hashes], [['risk/ask'], ['h3']]);
+  await give(approvals, first.approval_id);
+  await give(approvals, second.approval_id);
+  const both = await approvals.usable('acme', 'a');
+  t.same(
+    both.map(({ approval_id: id }) => id),
+    [second.approval_id, first.approval_id],
+  );
+  t.equal(await approvals.claim(both, 'r1'), true);
+  t.equal(await approvals.claim([first], 'r2'), false, 'one call spends all that it needs');
+});
+
+t.test('another project, delegation or place is another request; a denial stands before what was given', async (t) => {
+  const { approvals } = await open(t);
+  const first = await opened(approvals, 'a');
+  const others: readonly Partial<ApprovalRequest>[] = [
+    { attribution: { project_id: 'p' } },
+    { delegation_id: 'd' },
+    { delegation_id: 'd', principal_id: 'olga' },
+    { action_hash: 'elsewhere', request_hash: 'a' },
+  ];
+  for (const other of others) t.not((await opened(approvals, 'a', other)).approval_id, first.approval_id);
+  t.match(await approvals.ask(asked('a', others[3])), { kind: 'waiting', approval: { action_hash: 'elsewhere' } });
+  await give(approvals, first.approval_id);
+  t.equal((await approvals.usable('acme', 'a')).length, 1);
+  const beside = await opened(approvals, 'a', { rules: [OTHER_RULE] });
+  await approvals.decide(beside.approval_id, { status: 'denied', by: 'otto', reason: undefined, principal: ADMIN });
+  t.same(await approvals.usable('acme', 'a'), []);
+  t.match(await approvals.ask(asked('a')), { kind: 'rejected', approval: { decided_by: 'otto' } });
+});
+
+t.test('entries from before rules and places were bound load, are shown and decided, and let nothing pass', async (t) => {
+  const { approvals, store } = await open(t);
+  const { rule_hashes: _, ...old } = await opened(approvals, 'a');
+  const { approval_id: id } = old;
+  await store.commit(undefined, [
+    { op: 'put', space: 'approval', key: newestFirst(id), value: { ...old, status: 'approved' } },
+    { op: 'put', space: 'approval_of', key: 'acme|a', value: id },
+  ]);
+  t.match(await approvals.show(id, 'acme'), { approval_id: id, on_approval: /^allows one identical request until / });
+  t.match(await approvals.usable('acme', 'a'), [{ approval_id: id }]);
+  t.same(coverOf([RULE], await approvals.usable('acme', 'a')), { by: [], open: [RULE] });
+  t.match(await approvals.ask(asked('a')), { kind: 'opened' });
 });
 
 t.test('content is sealed at rest, and goes with the decision or the time', async (t) => {
@@ -150,7 +214,7 @@ t.test('each change waits for its destinations; what is old and decided is remov
   t.match(await approvals.show(second.approval_id, undefined), { status: 'pending' });
   t.same(
     (await store.list('approval_of')).map(({ value }) => value),
-    [second.approval_id],
+    [[second.approval_id]],
     'nothing is left of it',
   );
   t.match(await approvals.ask(asked('a')), { kind: 'opened' }, 'anew');

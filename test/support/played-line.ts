@@ -102,6 +102,7 @@ function playedUpstream({ status = 200, headers = JSON_HEAD, body }: PlayedAnswe
     upgrade: never,
     connect: never,
     dial: never,
+    admits: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
 }

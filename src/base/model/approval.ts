@@ -8,7 +8,12 @@ export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
 export interface AskedAction {
   readonly type: string;
   readonly method: string;
+  /** That takes the call; absent in entries from before it was bound. */
+  readonly connector_id?: string;
+  /** As it is sent: what a hint, a custom connector or policy has made of it. */
   readonly target_host: string;
+  /** Scheme, host and port, where these are not https and 443. */
+  readonly target_origin?: string;
   /** With the names of the query's parameters only. */
   readonly target_path: string;
   readonly model?: string;
@@ -26,16 +31,26 @@ export interface Approval {
   readonly caller_id?: string;
   readonly caller_ip?: string;
   readonly api_key_id?: string;
+  /** Under which it is asked for: the last link of a token that was verified, else what the caller names. */
+  readonly delegation_id?: string;
+  /** For whom that was issued. */
+  readonly principal_id?: string;
+  /** The stored credential that the call would take; absent where its caller brings a key, or nobody does. */
+  readonly credential_id?: string;
   readonly status: ApprovalStatus;
   /** Of the rule. */
   readonly reason: string;
   readonly reason_codes: readonly string[];
   /** `layer/id` of the rules that ask for it. */
   readonly rule_ids: readonly string[];
+  /** SHA-256 of the content of each of them, in the same order; absent in entries from before it was bound, which are good for nothing any more. */
+  readonly rule_hashes?: readonly string[];
   readonly connection_type: ConnectionType;
   readonly attribution: Attribution;
   readonly action: AskedAction;
   readonly action_hash: string;
+  /** The hash of the request before policy had sent it elsewhere; absent where that is the action hash. */
+  readonly request_hash?: string;
   /** US dollars, decimal text; absent where nobody can say. */
   readonly estimated_cost_usd?: string;
   /** The request that opened it. */

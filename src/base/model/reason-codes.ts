@@ -1,3 +1,10 @@
+interface ReasonCodeRow {
+  readonly decision: string;
+  readonly meaning: string;
+  /** The cause lies outside of the request: the same one may be let through later, with nothing changed by its caller (decision 6.7). */
+  readonly circumstance?: true;
+}
+
 /**
  * Every reason code that this gateway itself puts into a decision, a record and `gw_policy_deny_total`, the decision that it explains, and what it means.
  * Rules may add codes of their own (`effect.reason_codes`). `missing:<name>` stands for any attribution that a rule requires, labels as
@@ -27,8 +34,9 @@ export const REASON_CODES = {
     decision: 'deny',
     meaning:
       'A rule, cap or budget limit needs the model, a param, the stream switch or the cost of a call whose operation (path, method or event) the gateway does not know.',
+    circumstance: true,
   },
-  no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.' },
+  no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.', circumstance: true },
   approval_required: {
     decision: 'require_approval',
     meaning: 'A rule asks for an approval: the request waits for one, or is refused where there are none (`GW_APPROVAL_ENABLED=false`).',
@@ -38,34 +46,48 @@ export const REASON_CODES = {
     meaning: 'A rule put the caller into quarantine and says nothing else; also of its calls from then on.',
   },
   rate_limited: { decision: 'rate_limit', meaning: 'The bucket of the workload, or that of a rule for it, has no token.' },
-  budget_usd_max_exceeded: { decision: 'deny', meaning: 'The estimate of the request is above the cap that a rule sets per request.' },
+  budget_usd_max_exceeded: {
+    decision: 'deny',
+    meaning: 'The estimate of the request is above the cap that a rule sets per request.',
+    circumstance: true,
+  },
   budget_monthly_usd_max_exceeded: {
     decision: 'deny',
     meaning: 'With this request the project would pass the cap that a rule sets for its month.',
+    circumstance: true,
   },
   budget_limit_exceeded: {
     decision: 'deny',
     meaning: 'With this request a budget limit of its org, project, workload or provider would be passed.',
+    circumstance: true,
   },
   stream_stopped_at_cap: {
     decision: 'allow',
     meaning:
       'Policy let the call through; its stream was ended where it would have passed a cap (`GW_STREAM_STOP_AT_CAP`). The code behind it says which.',
   },
-  monthly_request_limit_exceeded: { decision: 'deny', meaning: 'The org has used up its requests of this month, and overage is off.' },
+  monthly_request_limit_exceeded: {
+    decision: 'deny',
+    meaning: 'The org has used up its requests of this month, and overage is off.',
+    circumstance: true,
+  },
   attribution_required: { decision: 'require_attribution', meaning: 'A rule asks for attribution and names none that is missing.' },
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
   'missing:account_id': { decision: 'require_attribution', meaning: 'A rule requires `account_id` and nobody gave it.' },
-  project_archived: { decision: 'deny', meaning: 'The project that the call would be charged to is archived.' },
-  org_mismatch: { decision: 'deny', meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).' },
-  org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.' },
+  project_archived: { decision: 'deny', meaning: 'The project that the call would be charged to is archived.', circumstance: true },
+  org_mismatch: {
+    decision: 'deny',
+    meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).',
+    circumstance: true,
+  },
+  org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.', circumstance: true },
   control_plane_unreachable: {
     decision: 'error',
     meaning: 'The control plane was not reached for longer than `grace_seconds`, and the org says `strict` for that.',
   },
-  workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.' },
-  connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.' },
+  workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.', circumstance: true },
+  connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.', circumstance: true },
   workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },
   workload_token_required: { decision: 'deny', meaning: 'The workload has a token and the request inside the tunnel did not present it.' },
   delegation_malformed: {
@@ -95,47 +117,67 @@ export const REASON_CODES = {
   delegation_budget_exceeded: {
     decision: 'deny',
     meaning: 'With this request more than `usd_max` of its delegation, or of one above it, would be spent.',
+    circumstance: true,
   },
   delegation_depth_exceeded: { decision: 'deny', meaning: 'The chain of delegations has more than three links.' },
   delegation_bundle_mismatch: { decision: 'deny', meaning: 'The delegation token holds for another policy bundle than the active one.' },
   delegation_not_attenuated: { decision: 'deny', meaning: 'A delegation of the chain is wider than the one above it.' },
-  delegation_revoked: { decision: 'deny', meaning: 'The delegation, or one above it, has been revoked.' },
+  delegation_revoked: { decision: 'deny', meaning: 'The delegation, or one above it, has been revoked.', circumstance: true },
   approval_not_possible: {
     decision: 'require_approval',
-    meaning: 'A rule asks for an approval of a call whose body is not read whole, so that nobody could say what is approved.',
+    meaning:
+      'A rule asks for an approval of a call whose body is not read whole, or has no canonical form, so that nobody could say what is approved.',
   },
-  approval_denied: { decision: 'deny', meaning: 'A person has denied this very request (`GW_APPROVAL_REJECT_FOR`).' },
+  approval_denied: { decision: 'deny', meaning: 'A person has denied this very request (`GW_APPROVAL_REJECT_FOR`).', circumstance: true },
   approval_expired: {
     decision: 'deny',
     meaning: 'Nobody decided about this very request in time, or nobody used what was given (`GW_APPROVAL_REJECT_FOR`).',
+    circumstance: true,
   },
-  too_many_approvals: { decision: 'deny', meaning: 'A rule asks for an approval, and 10,000 requests wait for one already.' },
+  too_many_approvals: {
+    decision: 'deny',
+    meaning: 'A rule asks for an approval, and 10,000 requests wait for one already.',
+    circumstance: true,
+  },
   idempotency_key_reused: {
     decision: 'deny',
-    meaning: 'The idempotency key was used for another action within the last 24 hours.',
+    meaning: 'The idempotency key was used for another action, to another place or under another delegation within the last 24 hours.',
   },
   credential_not_found: {
     decision: 'deny',
     meaning: 'The credential hint is the id of a stored credential, and there is none of that id.',
+    circumstance: true,
   },
   connector_not_available: {
     decision: 'deny',
     meaning: 'Policy selected a custom connector that the org does not have, or has switched off.',
+    circumstance: true,
   },
-  provider_disabled: { decision: 'deny', meaning: 'The org has switched off the routing of its calls to this provider.' },
-  byok_disabled: { decision: 'deny', meaning: "The org does not take its callers' own keys for this provider, and none is stored." },
+  provider_disabled: {
+    decision: 'deny',
+    meaning: 'The org has switched off the routing of its calls to this provider.',
+    circumstance: true,
+  },
+  byok_disabled: {
+    decision: 'deny',
+    meaning: "The org does not take its callers' own keys for this provider, and none is stored.",
+    circumstance: true,
+  },
   overlay_not_loaded: {
     decision: 'deny',
     meaning: 'What the org has laid over the policy bundle no longer loads: all of its requests are denied until that is put right.',
+    circumstance: true,
   },
   no_bundle: {
     decision: 'deny',
     meaning:
       'Policy comes from the control plane, and this gateway never had a bundle of it (or none that it may use): everything is denied.',
+    circumstance: true,
   },
   connector_without_host: {
     decision: 'deny',
     meaning: 'Policy selected a connector with a host per customer, and the call names none of its hosts.',
+    circumstance: true,
   },
   signature_would_break: {
     decision: 'deny',
@@ -152,7 +194,11 @@ export const REASON_CODES = {
   },
   misdirected_request: { decision: 'deny', meaning: 'The Host of a request inside a tunnel is not the authority of its CONNECT.' },
   sni_mismatch: { decision: 'deny', meaning: 'The ClientHello in a passed tunnel names an AI host other than the host of its CONNECT.' },
-  egress_denied: { decision: 'deny', meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.' },
+  egress_denied: {
+    decision: 'deny',
+    meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.',
+    circumstance: true,
+  },
   gateway_restarted: {
     decision: 'error',
     meaning: 'The gateway ended while the call was under way; it is charged at what was set aside for it.',
@@ -194,6 +240,11 @@ export const REASON_CODES = {
     decision: 'error',
     meaning: 'Policy let the call through; a fault of the gateway, or of a rule that does not fit it, ended it.',
   },
-} as const satisfies Record<string, { decision: string; meaning: string }>;
+} as const satisfies Record<string, ReasonCodeRow>;
 
 export type ReasonCode = keyof typeof REASON_CODES;
+
+/** Codes of refusals whose cause lies outside of the request. */
+export const CODES_OF_CIRCUMSTANCES: ReadonlySet<string> = new Set(
+  Object.entries<ReasonCodeRow>(REASON_CODES).flatMap(([code, { circumstance }]) => (circumstance === true ? [code] : [])),
+);

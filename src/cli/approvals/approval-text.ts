@@ -11,7 +11,7 @@ export function approvalLine({
   reason,
   ...asked
 }: Approval): string {
-  const what = `${action.method} ${action.target_host}${action.model === undefined ? '' : ` ${action.model}`}`;
+  const what = `${action.method} ${action.target_origin ?? action.target_host}${action.model === undefined ? '' : ` ${action.model}`}`;
   return `${id}  ${at}  ${status}  ${asked.workload_id}${whoOf(asked)}  ${what}${cost === undefined ? '' : `  ${cost} USD`}  ${reason}\n`;
 }
 
@@ -24,9 +24,15 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
     ['asked by', `${approval.org_id}/${approval.workload_id}${whoOf(approval)}`],
     ['address', approval.caller_ip],
     ['api key', approval.api_key_id],
+    ['project', approval.attribution.project_id],
+    ['delegation', approval.delegation_id],
+    ['principal', approval.principal_id],
     ['asked at', approval.created_at],
     [approval.status === 'approved' ? 'usable until' : 'waits until', approval.expires_at],
-    ['for', `${action.method} ${action.target_host}${action.target_path}`],
+    ['if approved', approval.on_approval],
+    ['for', `${action.method} ${action.target_origin ?? action.target_host}${action.target_path}`],
+    ['connector', action.connector_id],
+    ['credential', approval.credential_id],
     ['action', `${action.type}${action.stream ? ', streaming' : ''}`],
     ['model', action.model],
     ['may cost', approval.estimated_cost_usd === undefined ? undefined : `${approval.estimated_cost_usd} USD`],
@@ -34,6 +40,7 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
     ['reason', approval.reason],
     ['params', sizesOf(action.param_sizes)],
     ['record', approval.record_id],
+    ['action hash', approval.action_hash],
     [
       'decided',
       by === null ? undefined : `by ${by} at ${String(at)}${approval.decision_reason === undefined ? '' : `: ${approval.decision_reason}`}`,

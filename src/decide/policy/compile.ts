@@ -20,6 +20,7 @@ import { compareLayers, GATE_CODES, isCustomLayer, type PlanTier, tierAllows } f
 import { compileMissingMark, compilePredicate } from './predicate.ts';
 import { Problems } from './problems.ts';
 import { type Rule, readRule } from './rule.ts';
+import { contentHashOf } from './rule-content.ts';
 import { indexRules } from './rule-index.ts';
 import type { Level } from './verdict.ts';
 
@@ -234,6 +235,7 @@ function assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<stri
     strategy: header.merge_strategy ?? 'first_match',
     stopOn: new Set(header.stop_on ?? DEFAULT_STOP_ON),
     layers: compiled,
+    askingRules: new Map(rules.flatMap((rule) => (rule.contentHash === undefined ? [] : [[`${rule.layer}/${rule.id}`, rule]]))),
     defaultRules: rules.filter((rule) => givesDefaults(rule)),
     fields,
     fieldsRead: fields.map((field) => `context.${field.name}`).sort(),
@@ -269,6 +271,7 @@ function compileRule(rule: Rule): CompiledRule {
     id,
     priority,
     decision: effects.decision,
+    contentHash: effects.decision === 'require_approval' ? contentHashOf(rule.node) : undefined,
     matches: compilePredicate(condition, refuses),
     missingMark: refuses ? compileMissingMark(condition) : undefined,
     require: effects.require ?? [],

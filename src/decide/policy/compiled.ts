@@ -14,6 +14,8 @@ export interface CompiledRule {
   readonly id: string;
   readonly priority: number;
   readonly decision: Decision | undefined;
+  /** SHA-256 of what a rule that asks for an approval says, its description left out: what is approved is approved for that (decision 9.1). Undefined of others. */
+  readonly contentHash: string | undefined;
   readonly matches: Predicate;
   /** Undefined when no negative test of the rule can take the restrictive side. */
   readonly missingMark: Predicate | undefined;
@@ -48,6 +50,8 @@ export interface CompiledPolicy {
   readonly strategy: MergeStrategy;
   readonly stopOn: ReadonlySet<Decision>;
   readonly layers: readonly CompiledLayer[];
+  /** Rules that decide `require_approval`, by `layer/id`. */
+  readonly askingRules: ReadonlyMap<string, CompiledRule>;
   /** Rules with `default_attribution`, in policy order (decision 6.11). */
   readonly defaultRules: readonly CompiledRule[];
   /** The fields that rules read, once each. */

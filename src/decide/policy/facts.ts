@@ -40,8 +40,19 @@ export interface Facts {
   credential_id: string | undefined;
   candidates: { connectors: readonly string[]; credentials: readonly string[] };
   delegation: DelegationFacts | undefined;
-  /** A person has approved this very request, and nobody has used that yet (decision 9.1): a rule that decides `require_approval` counts as `allow`. */
-  approved: boolean;
+  /** The rules for which a person has approved this very request, and nobody has used that yet (decision 9.1): one that decides `require_approval` counts as `allow` then. */
+  approved: Approved;
+}
+
+/** All such rules, none of them, or those of which it is true. */
+export type Approved = boolean | ((rule: AskingRule) => boolean);
+
+/** A rule that decides `require_approval`. */
+export interface AskingRule {
+  readonly layer: string;
+  readonly id: string;
+  /** SHA-256 of what it says; undefined of rules that decide something else. */
+  readonly contentHash: string | undefined;
 }
 
 /** A model that a call names beside its own. */

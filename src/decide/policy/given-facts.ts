@@ -169,7 +169,7 @@ export interface FactMistake {
 /**
  * Sets the named fields, with or without the leading `context.`; a map stands for the names below it, so `action: {method: GET}` is `action.method: GET`.
  * `action.params`, `labels` and `attribution.labels` are replaced when they are given as a whole. Null takes a field away; in the body it is a null.
- * `org_attribution` is the org's last resort, by flat names (decision 6.11); `approved` says that a person has approved this very request (decision 9.1).
+ * `org_attribution` is the org's last resort, by flat names (decision 6.11); `approved` says that a person has approved this very request, or for which rules (decision 9.1).
  */
 export function giveFacts(facts: Facts, given: Readonly<Record<string, unknown>>, prefix = ''): readonly FactMistake[] {
   return Object.entries(given).flatMap(([name, value]) => giveFact(facts, prefix === '' ? name : `${prefix}.${name}`, value));
@@ -190,8 +190,10 @@ function giveFact(facts: Facts, path: string, value: unknown): readonly FactMist
 }
 
 function giveApproved(facts: Facts, path: string, value: unknown): readonly FactMistake[] {
-  if (typeof value !== 'boolean') return [{ path, message: 'approved is true or false' }];
-  facts.approved = value;
+  const rules = texts(value);
+  if (typeof value !== 'boolean' && rules === undefined)
+    return [{ path, message: 'approved is true or false, or a list of rules as layer/id' }];
+  facts.approved = rules === undefined ? value === true : ({ layer, id }) => rules.includes(`${layer}/${id}`);
   return [];
 }
 

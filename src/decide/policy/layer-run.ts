@@ -81,8 +81,8 @@ function runStrict(layer: CompiledLayer, context: RunContext): LayerOutcome {
   }
   const stated = hits.filter(({ rule }) => rule.decision !== undefined);
   const speaking = stated.filter((hit) => opinionOf(hit, context) !== undefined);
-  const decisions = new Set(speaking.map(({ rule }) => decisionOf(rule, facts)));
-  if (decisions.size > 1 || effectsConflict(hits)) return { layer, decision: 'deny', decider: undefined, code: 'strict_conflict', hits };
+  if (disagree(speaking, facts) || effectsConflict(hits))
+    return { layer, decision: 'deny', decider: undefined, code: 'strict_conflict', hits };
   let decision: Decision | undefined;
   let decider: Hit | undefined;
   for (const hit of hits) {
@@ -118,8 +118,21 @@ function opinionOf({ rule, lacking }: Hit, { facts, rateLimited }: RunContext): 
 }
 
 /** What a rule decides of a request: what it waits for may have been given. */
-export function decisionOf({ decision }: CompiledRule, { approved }: Facts): Decision | undefined {
-  return decision === 'require_approval' && approved ? 'allow' : decision;
+export function decisionOf(rule: CompiledRule, { approved }: Facts): Decision | undefined {
+  return rule.decision === 'require_approval' && isApproved(rule, approved) ? 'allow' : rule.decision;
+}
+
+function isApproved(rule: CompiledRule, approved: Facts['approved']): boolean {
+  return typeof approved === 'boolean' ? approved : approved(rule);
+}
+
+/** Of rules that all ask for an approval some may have been given: they do not disagree. */
+function disagree(stated: readonly Hit[], facts: Facts): boolean {
+  const [first] = stated;
+  if (first === undefined) return false;
+  const counted = decisionOf(first.rule, facts);
+  if (stated.every(({ rule }) => decisionOf(rule, facts) === counted)) return false;
+  return !stated.every(({ rule }) => rule.decision === first.rule.decision);
 }
 
 function lackingOf(rule: CompiledRule, { facts, supplied }: RunContext): readonly string[] {

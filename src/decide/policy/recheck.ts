@@ -4,7 +4,7 @@ import { asFarAsKnown, contextOf, decideLayers } from './evaluate.ts';
 import { factsOfEveryModel } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { hidesSomething } from './hidden.ts';
-import type { Verdict } from './verdict.ts';
+import type { MatchedRule, Verdict } from './verdict.ts';
 
 const RECHECKED: ReadonlySet<string> = new Set(['connectors', 'credentials', 'targets']);
 const TARGET_HOST = 'action.target_host';
@@ -36,13 +36,17 @@ export function isAnotherChoice(
 /**
  * Asks the connectors, credentials and targets layers once more about the final choice, after a selection, a hint or a mutation changed what policy first saw
  * (decision 5.4). Its effects are not applied again. The rule that made the change counts as its layer's allow: what else the layer refuses stands.
+ * @param matched takes the rules that it comes to
  * @returns the refusal that stands, or undefined
  */
-export function recheck(policy: CompiledPolicy, facts: Facts, choice?: Choice): Verdict | undefined {
+export function recheck(policy: CompiledPolicy, facts: Facts, choice?: Choice, matched?: MatchedRule[]): Verdict | undefined {
   let worst: Verdict | undefined;
   for (const one of facts.further === undefined ? [facts] : factsOfEveryModel(facts)) {
-    const refused = recheckOne(policy, one, choice);
-    if (refused !== undefined && (worst === undefined || severityOf(refused.decision) > severityOf(worst.decision))) worst = refused;
+    const verdict = recheckOne(policy, one, choice);
+    if (verdict === undefined) continue;
+    matched?.push(...verdict.matched);
+    if (permits(verdict.decision)) continue;
+    if (worst === undefined || severityOf(verdict.decision) > severityOf(worst.decision)) worst = verdict;
   }
   return worst;
 }
@@ -54,8 +58,7 @@ function recheckOne(policy: CompiledPolicy, facts: Facts, choice: Choice | undef
     .map((layer): CompiledLayer => (allowed.has(layer.name) ? { ...layer, gateCode: undefined } : layer));
   const context = contextOf(policy, facts, undefined);
   const found = decideLayers(policy, layers, context);
-  const verdict = hidesSomething(facts) ? asFarAsKnown(policy, layers, context, found) : found;
-  return verdict === undefined || permits(verdict.decision) ? undefined : verdict;
+  return hidesSomething(facts) ? asFarAsKnown(policy, layers, context, found) : found;
 }
 
 const NONE: ReadonlySet<string> = new Set();

@@ -26,8 +26,11 @@ import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 export type ConnectVerdict =
   /** `dialFirst`: the origin's connection comes before the client's handshake (decision 3.11). */
   | { readonly kind: 'intercept'; readonly tunnel: Tunnel; readonly dialFirst?: boolean }
-  /** `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat name, value list. */
-  | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName; readonly headers?: readonly string[] }
+  /**
+   * `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat name, value list. `notOpened` is told when the
+   * client is never told that the tunnel is open.
+   */
+  | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName; readonly headers?: readonly string[]; readonly notOpened?: () => void }
   /** `headers` is a flat name, value list. */
   | { readonly kind: 'refuse'; readonly error: GatewayError; readonly headers?: readonly string[] };
 
@@ -105,8 +108,10 @@ export class ConnectDoor {
   async #settle(request: IncomingMessage, link: Link, left: AbortSignal): Promise<void> {
     const connect = this.#screen(request, link);
     const verdict = await this.#options.decide(connect);
+    const isOver = left.aborted || this.#options.links.draining;
+    if (isOver && verdict.kind === 'tunnel') verdict.notOpened?.();
     if (left.aborted) return;
-    if (this.#options.links.draining) throw stopping();
+    if (isOver) throw stopping();
     if (verdict.kind === 'refuse') this.#refuse(request, link, verdict.error, verdict.headers);
     else if (verdict.kind === 'tunnel') await this.#tunnel(connect, verdict, link, left);
     else await this.#intercept(connect, verdict, link, left);
@@ -132,27 +137,36 @@ export class ConnectDoor {
 
   async #tunnel(
     connect: ConnectRequest,
-    { judge, headers }: Extract<ConnectVerdict, { kind: 'tunnel' }>,
+    { judge, headers, notOpened }: Extract<ConnectVerdict, { kind: 'tunnel' }>,
     link: Link,
     left: AbortSignal,
   ): Promise<void> {
-    const { dial, own, links, clock, limits, onTunnelClosed } = this.#options;
+    const { links, clock, limits, onTunnelClosed } = this.#options;
     const { authority } = connect;
-    const upstream = await dial(authority, left, connect);
+    const upstream = await this.#dial(connect, left).catch((error: unknown) => {
+      notOpened?.();
+      throw error;
+    });
     if (left.aborted) {
+      notOpened?.();
       upstream.destroy();
       return;
-    }
-    // A name that leads here is seen only now.
-    const { remoteAddress: host = '', remotePort: port = 0 } = upstream;
-    if (own.owns({ host, port })) {
-      upstream.destroy();
-      throw new GatewayError('connect_refused', `${authority.host} is this gateway itself.`);
     }
     link.socket.write(established(headers));
     const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed: onTunnelClosed });
     link.activity = tunnel;
     if (links.draining) tunnel.drain();
+  }
+
+  /** @throws GatewayError `connect_refused` for a name that leads here, which is seen only now, and whatever dialling throws */
+  async #dial(connect: ConnectRequest, left: AbortSignal): Promise<Socket> {
+    const { dial, own } = this.#options;
+    const { authority } = connect;
+    const upstream = await dial(authority, left, connect);
+    const { remoteAddress: host = '', remotePort: port = 0 } = upstream;
+    if (!own.owns({ host, port })) return upstream;
+    upstream.destroy();
+    throw new GatewayError('connect_refused', `${authority.host} is this gateway itself.`);
   }
 
   /** Answers, gives the client a moment to read it, and closes. */

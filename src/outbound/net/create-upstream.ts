@@ -168,6 +168,10 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
     return this.#connectRaw(authority, how.tls === true, how.operatorOwn === true);
   }
 
+  admits(authority: Authority): Promise<void> {
+    return this.#dialer.admits(authority);
+  }
+
   addresses(authority: Authority, operatorOwn: boolean): Promise<readonly string[]> {
     return this.#dialer.addresses(authority, operatorOwn);
   }

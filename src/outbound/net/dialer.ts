@@ -1,5 +1,6 @@
 import { connect, isIP, type Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { EgressGuard } from './egress-guard.ts';
@@ -76,16 +77,34 @@ export class Dialer {
     return parent === undefined ? this.#dialDirect(authority, operatorOwn) : this.#dialParent(parent, authority, operatorOwn);
   }
 
+  /** Looks at what the guard would say of a connection, and makes none. A name that cannot be looked up is left to the call. @throws GatewayError `egress_denied` */
+  async admits(authority: Authority): Promise<void> {
+    if (this.parentOf(authority) !== undefined) {
+      this.#admitToParent(authority, false);
+      return;
+    }
+    const redirected = this.#connectTo.get(formatAuthority(authority));
+    try {
+      await this.addresses(redirected ?? authority, redirected !== undefined);
+    } catch (error) {
+      if (error instanceof GatewayError && error.code === 'egress_denied') throw error;
+    }
+  }
+
   async #dialDirect(authority: Authority, operatorOwn: boolean): Promise<Socket> {
     const redirected = this.#connectTo.get(formatAuthority(authority));
     return this.#dialTarget(authority, redirected ?? authority, operatorOwn || redirected !== undefined);
   }
 
   /** A target's literal address is judged here; names are the parent's to resolve, so what they stand for is the parent's to judge. */
-  async #dialParent(parent: ParentProxy, authority: Authority, operatorOwn: boolean): Promise<Socket> {
+  #admitToParent(authority: Authority, operatorOwn: boolean): void {
     const { host } = authority;
     if (isIP(host) !== 0) this.#guard.admit(authority, [host], operatorOwn);
     else if (LOCAL_NAME.test(host)) this.#guard.admit(authority, ['127.0.0.1'], operatorOwn);
+  }
+
+  async #dialParent(parent: ParentProxy, authority: Authority, operatorOwn: boolean): Promise<Socket> {
+    this.#admitToParent(authority, operatorOwn);
     try {
       return await this.#dialTarget(parent, parent, true);
     } catch (error) {

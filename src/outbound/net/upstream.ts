@@ -64,6 +64,8 @@ export interface Upstream {
    * with the reason.
    */
   dial(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
+  /** Whether a call could be dialled for all that the egress guard says; what only a connection could show is not asked. @throws GatewayError `egress_denied` */
+  admits(authority: Authority): Promise<void>;
   /** Nothing more goes out: what is under way, but for WebSockets and raw sockets, fails with `shutting_down`. Idempotent. */
   close(): Promise<void>;
 }

@@ -63,6 +63,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   headLatencyMs: number | undefined;
   failure: GatewayError | undefined;
   clientGone = false;
+  bodyWaits: boolean | undefined;
   stopped: CapReached | undefined;
 
   constructor(call: ForwardedCall, pipeline: Pipeline, reply: ReplySink) {

@@ -89,7 +89,7 @@ export function recordOf(
     risk_signals: parts.risk?.signals,
     delegation_chain: delegated?.recorded,
     delegation_id: delegated?.chain.leaf.delegationId ?? claims?.delegationId,
-    approval_id: refusal?.approvalId ?? cleared?.by?.approval_id,
+    approval_id: refusal?.approvalId ?? cleared?.by[0]?.approval_id,
     error: errorOf(refusal, delivery),
   };
 }

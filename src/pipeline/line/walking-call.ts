@@ -30,6 +30,7 @@ const NOTHING: { readonly [Name in PartName]: undefined } = {
   facts: undefined,
   judgement: undefined,
   approving: undefined,
+  choiceAsks: undefined,
   attribution: undefined,
   chosen: undefined,
   mutation: undefined,

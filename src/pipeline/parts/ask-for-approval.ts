@@ -1,31 +1,66 @@
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { Approval, AskedAction } from '../../base/model/approval.ts';
 import { recordedPath } from '../../inbound/normalise/path.ts';
+import type { BoundRequest } from '../../services/approval-fit.ts';
 import type { ApprovalRequest } from '../../services/approvals.ts';
-import { actionHashOf } from './action-hash.ts';
+import { actionHashIfAny, boundPlace, isSamePlace } from './action-hash.ts';
+import type { BoundAction } from './approving.ts';
+import { askedUnder } from './asked-under.ts';
 import type { Approvals } from './call-services.ts';
 import type { LineName } from './line-name.ts';
-import type { Judgement, Parts } from './parts.ts';
+import type { Parts } from './parts.ts';
 import { deny, Refusal } from './refusal.ts';
 
 /** What is known of a call when a person is asked about it. */
-export type AskedCallParts = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'judgement' | 'attribution' | 'route'>;
+export type AskedCallParts = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'judgement' | 'attribution' | 'route'> &
+  Partial<Pick<Parts, 'delegated'>>;
 
 const NEEDED = 'approval_required';
 /** Members of the params that are listed; a body may have any number. */
 const MAX_SIZES = 200;
 
+/** What a call is approved as, now that all of it is settled; undefined for a body that has no canonical form. */
+export function boundOf(
+  parts: Pick<Parts, 'arrival' | 'claims' | 'action' | 'content' | 'offer' | 'approving' | 'route'> & {
+    readonly choiceAsks?: Parts['choiceAsks'];
+  },
+): BoundAction | undefined {
+  const { claims, offer, approving, choiceAsks = [], route } = parts;
+  const requestHash = approving.requestHash ?? actionHashIfAny(parts, offer);
+  const actionHash = isSamePlace(offer, route) ? requestHash : actionHashIfAny(parts, route);
+  if (requestHash === undefined || actionHash === undefined) return undefined;
+  const rules = new Map([...approving.rules, ...choiceAsks].map((rule) => [rule.id, rule]));
+  return { requestHash, actionHash, place: boundPlace(route, claims), rules: [...rules.values()] };
+}
+
+/** What makes it the same request as another one. */
+export function boundRequest(
+  parts: Pick<Parts, 'claims' | 'attribution'> & Partial<Pick<Parts, 'delegated'>>,
+  { actionHash }: BoundAction,
+): BoundRequest {
+  return { action_hash: actionHash, attribution: parts.attribution, ...askedUnder(parts) };
+}
+
+/** A call of which nobody could say what is approved. */
+export function notPossible(): Refusal {
+  const reason = `${NEEDED}; this call cannot wait for an approval, because its body has no form that could be bound`;
+  return new Refusal({ decision: 'require_approval', status: 403, reason, reasonCodes: [NEEDED, 'approval_not_possible'] });
+}
+
 /**
  * Has a call wait for a person: with the request that waits already, or as a new one (specification, "Approval").
+ * @param bound with the rules for which nothing was given
  * @param approvals undefined where there are none: then the call is refused
  */
-export async function askForApproval(parts: AskedCallParts, approvals: Approvals | undefined): Promise<Refusal> {
+export async function askForApproval(parts: AskedCallParts, bound: BoundAction, approvals: Approvals | undefined): Promise<Refusal> {
   const { line } = parts.arrival;
   const { verdict } = parts.judgement;
-  const reason = verdict.reason ?? verdict.reason_codes[0] ?? NEEDED;
-  const codes = verdict.reason_codes;
+  // Where policy has let it pass, by what was given for something else, or for one call that was faster.
+  const isVerdict = verdict.decision === 'require_approval';
+  const reason = (isVerdict ? (verdict.reason ?? verdict.reason_codes[0]) : bound.rules[0]?.reason) ?? NEEDED;
+  const codes = isVerdict ? verdict.reason_codes : [NEEDED];
   if (approvals === undefined) return new Refusal({ decision: 'require_approval', status: 403, reason, reasonCodes: codes });
-  const answer = await approvals.ask(requestOf(parts, reason));
+  const answer = await approvals.ask(requestOf(parts, bound, { reason, codes }));
   if (answer.kind === 'full') return deny('too_many_approvals', 'More requests wait for an approval than are kept; try again later.');
   const { approval } = answer;
   if (answer.kind === 'rejected') return rejectedBy(approval);
@@ -54,14 +89,19 @@ function rejectedBy({ approval_id: approvalId, status, decided_by: by, decision_
   return new Refusal({ decision: 'deny', status: 403, reason, reasonCodes: [code], approvalId });
 }
 
-function requestOf({ arrival, claims, proof, action, judgement, attribution, route }: AskedCallParts, reason: string): ApprovalRequest {
-  const { type, method, target_host: host, target_path: path = '', params } = action.request.action;
+function requestOf(
+  parts: AskedCallParts,
+  { actionHash, requestHash, place, rules }: BoundAction,
+  { reason, codes }: { readonly reason: string; readonly codes: readonly string[] },
+): ApprovalRequest {
+  const { arrival, claims, proof, action, attribution, route } = parts;
+  const { type, method, params } = action.request.action;
   const { callerId, orgId, workloadId } = claims;
   const asked: AskedAction = {
     type,
     method,
-    target_host: host,
-    target_path: recordedPath(path),
+    ...place,
+    target_path: recordedPath(place.target_path),
     ...(route.model === undefined ? {} : { model: route.model }),
     stream: route.stream,
     param_sizes: sizesOf(params),
@@ -73,27 +113,20 @@ function requestOf({ arrival, claims, proof, action, judgement, attribution, rou
     ...(callerId === undefined ? {} : { caller_id: callerId }),
     caller_ip: arrival.callerIp,
     ...(proof.apiKey === undefined ? {} : { api_key_id: proof.apiKey.id }),
+    ...askedUnder(parts),
+    ...(route.credentialId === undefined ? {} : { credential_id: route.credentialId }),
     reason,
-    reason_codes: judgement.verdict.reason_codes,
-    rule_ids: rulesThatAsk(judgement),
+    reason_codes: codes,
+    rules,
     connection_type: arrival.connectionType,
     attribution,
     action: asked,
-    action_hash: actionHashOf(action.request),
+    action_hash: actionHash,
+    ...(requestHash === actionHash ? {} : { request_hash: requestHash }),
     ...(cost === undefined ? {} : { estimated_cost_usd: usdFromPico(cost) }),
     record_id: arrival.recordId,
     content: () => JSON.stringify(params),
   };
-}
-
-/** As `layer/id`. */
-function rulesThatAsk({ active, verdict }: Judgement): readonly string[] {
-  const asking = new Set(
-    active.policy.layers.flatMap(({ name, rules }) =>
-      rules.filter(({ decision }) => decision === 'require_approval').map(({ id }) => `${name}/${id}`),
-    ),
-  );
-  return verdict.matched.map(({ layer, rule_id: id }) => `${layer}/${id}`).filter((name) => asking.has(name));
 }
 
 /** Names of members may be a caller's own, so they are cut as other texts of a record are. */

@@ -24,7 +24,7 @@ export interface AskedCall {
   readonly risk?: Facts['risk'];
   /** Another than the one that takes the call, to ask about that. */
   readonly connectorId?: string;
-  readonly approved?: boolean;
+  readonly approved?: Facts['approved'];
 }
 
 /**
@@ -58,7 +58,7 @@ export class CallFacts implements Facts {
   readonly credential_id: string | undefined;
   readonly candidates: Facts['candidates'];
   readonly delegation: Facts['delegation'];
-  readonly approved: boolean;
+  readonly approved: Facts['approved'];
   readonly #headers: readonly string[];
   #headerNames: ReadonlySet<string> | undefined;
 

@@ -124,6 +124,8 @@ export interface RateLimits {
   exhausted(orgId: string, workloadId: string, rule: RuleLimit): Maybe<boolean>;
   /** Until all of these rules have a token again; undefined when all of them have one. */
   refusalBy(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
+  /** What `take` would say. Takes none. */
+  look(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
   /** Takes one token from each bucket, or none. @returns what stands in the way longest, or undefined */
   take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
   /** Gives back what `take` took for a call that was refused all the same. */
@@ -149,6 +151,8 @@ export interface Credentials {
 export interface Budgets {
   /** Sets `pico` aside for a call, unless a cap would be passed. */
   reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<Reservation | CapExceeded>;
+  /** What `reserve` would refuse a call with. Sets nothing aside. `capped`: a cap holds the call, and it would not pass it. */
+  look(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<CapExceeded | 'capped' | undefined>;
   /** A running call has cost `pico` so far. @returns the cap that it has passed; then nothing is changed */
   grow(reservation: Reservation, pico: bigint): CapExceeded | undefined;
   release(reservation: Reservation): void;
@@ -215,16 +219,16 @@ export interface Quarantines {
 
 /** Requests that wait for a person, and what persons have given. */
 export interface Approvals {
-  /** One that can be used for this very request. */
-  find(orgId: string, actionHash: string): Promise<Approval | undefined>;
+  /** Those that can be used for a request, the newest first. */
+  usable(orgId: string, requestHash: string): Promise<readonly Approval[]>;
   /** What becomes of a request that needs one. @throws GatewayError `record_store_unavailable` */
   ask(request: ApprovalRequest): Promise<ApprovalAnswer>;
-  /** Spends one. @returns false when another was first */
-  claim(approval: Approval, recordId: string): Promise<boolean>;
-  /** To be committed with the record of a call that was never made. */
-  giveBack(approval: Approval): readonly Effect[];
+  /** Spends all of them, or none. @returns false when another was first */
+  claim(approvals: readonly Approval[], recordId: string): Promise<boolean>;
+  /** To be committed with the record of a call that was not executed. */
+  giveBack(approvals: readonly Approval[]): readonly Effect[];
   /** The same of a call that leaves no record. */
-  restore(approval: Approval): void;
+  restore(approvals: readonly Approval[]): void;
 }
 
 /** How unusual requests are for their callers. */

@@ -22,6 +22,8 @@ export interface Delivered {
   readonly streamOutcome: ExecutionRecord['stream_outcome'];
   readonly failure: GatewayError | undefined;
   readonly clientGone: boolean;
+  /** The body of the call has not left yet, all of it; undefined where that is not known. */
+  readonly bodyWaits?: boolean | undefined;
   /** The client has the head: from then on only a reset can tell it of a failure. */
   readonly started: boolean;
   readonly meter:

@@ -7,7 +7,6 @@ import type { Catalogue, Operation, Price, Provider } from '../../base/catalogue
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest } from '../../base/model/action-request.ts';
 import type { ApiKey } from '../../base/model/api-key.ts';
-import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { CallTrace } from '../../base/model/call-trace.ts';
@@ -18,6 +17,7 @@ import type { ShadowTrace } from '../../base/model/execution-record.ts';
 import type { Risk } from '../../base/model/risk-alert.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import type { Workload } from '../../base/model/workload.ts';
+import type { AskedByRule } from '../../decide/policy/asking-rules.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { Estimate } from '../../decide/pricing/estimate.ts';
@@ -34,6 +34,7 @@ import type { Delegation } from '../../services/delegations.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
 import type { StreamedBody, StreamedForm } from '../body/passing-body.ts';
 import type { AnswerCopy } from './answer-copy.ts';
+import type { Approving, Cleared } from './approving.ts';
 import type { Delivered } from './delivered.ts';
 import type { Handshake } from './handshake.ts';
 import type { Hold } from './hold.ts';
@@ -226,19 +227,6 @@ export interface Judgement {
   readonly observed: Readonly<Record<string, unknown>>;
 }
 
-/** Whether a person is asked about the call. */
-export interface Approving {
-  /** The call waits for an approval, unless something else refuses it. */
-  readonly waits: boolean;
-  /** What a person has given for this very request, and nobody has used yet. */
-  readonly given: Approval | undefined;
-}
-
-/** A call that may be made: nobody has to be asked, or somebody was. Only the stage that sees to it makes one. */
-export interface Cleared {
-  readonly by: Approval | undefined;
-}
-
 /** What policy changed of a call that it let through. */
 export interface CallMutation extends ReplacedModel {
   readonly decision: Extract<Decision, 'allow' | 'downgrade'>;
@@ -345,6 +333,8 @@ export interface Parts {
   readonly facts: Facts;
   readonly judgement: Judgement;
   readonly approving: Approving;
+  /** Rules that ask about the final choice, beside those of `approving`; undefined: none. */
+  readonly choiceAsks: readonly AskedByRule[] | undefined;
   /** With what policy says of it. */
   readonly attribution: Attribution;
   /** With the connector and the credential that policy selected. */

@@ -1,12 +1,15 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import { allNamed, type NamedModels } from '../../base/catalogue/named-models.ts';
 import { when } from '../../base/lib/maybe.ts';
+import { askedBy } from '../../decide/policy/asking-rules.ts';
+import type { Facts } from '../../decide/policy/facts.ts';
 import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
-import type { Verdict } from '../../decide/policy/verdict.ts';
+import type { MatchedRule, Verdict } from '../../decide/policy/verdict.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
-import type { CallRoute, Parts } from '../parts/parts.ts';
+import { isBound } from '../parts/is-bound.ts';
+import type { CallRoute, Intake, Parts } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
@@ -19,6 +22,7 @@ const READ = [
   'target',
   'action',
   'offer',
+  'asked',
   'facts',
   'judgement',
   'approving',
@@ -27,30 +31,51 @@ const READ = [
   'mutation',
   'mutated',
 ] as const;
-type Read = Pick<Parts, (typeof READ)[number]> & Partial<Pick<Parts, 'delegated'>>;
+type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated']; readonly intake?: Intake | undefined };
 
 /**
  * What was selected or mutated is not what policy first saw: connector, operation, price and estimate are settled anew, and where that made it another connector,
- * credential or host, the layers about these are asked once more about the final choice (decision 5.4).
+ * credential or host, the layers about these are asked once more about the final choice (decision 5.4). A rule that asks a person about that goes on with the others that do.
  */
 export const checkAgain = defineStage({
   name: 'check again',
   reads: READ,
-  sees: ['delegated'],
-  makes: ['route'],
+  sees: ['delegated', 'intake'],
+  makes: ['route', 'choiceAsks'],
   run(parts, pipeline, control) {
     const { mutation, chosen } = parts;
     const hasChanged = mutation.changes.length > 0 || isOther(parts, chosen);
     const route = hasChanged ? settleAnew(parts, pipeline) : chosen;
-    if (namesUnasked(parts, route)) return new EndedWith(unasked(), { route });
-    const refused = (isOther(parts, route) ? askAgain(parts, route) : undefined) ?? asItsProvider(parts, route);
-    if (refused === undefined) return { route };
+    if (namesUnasked(parts, route)) return new EndedWith(unasked(), { route, choiceAsks: undefined });
+    if (!isOther(parts, route) && !hidesProvider(route)) return { route, choiceAsks: undefined };
+    const { refused, choiceAsks } = finalLook(parts, route, pipeline.approvals !== undefined);
+    if (refused === undefined) return { route, choiceAsks };
     return when(refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits), (refusal) => {
       holdCaller(refusal, parts, pipeline, control);
-      return new EndedWith(refusal, { route });
+      return new EndedWith(refusal, { route, choiceAsks });
     });
   },
 });
+
+interface FinalLook extends Pick<Parts, 'choiceAsks'> {
+  readonly refused: Verdict | undefined;
+}
+
+/** What a person may let pass is refused all the same where something else would refuse it then. */
+function finalLook(parts: Read, route: CallRoute, mayWait: boolean): FinalLook {
+  const { facts, judgement } = parts;
+  const { policy } = judgement.active;
+  const matched: MatchedRule[] = [];
+  const refused = lookAgain(parts, route, facts.approved, matched);
+  const waits = refused?.decision === 'require_approval' && mayWait && isBound(parts, facts);
+  const anyway = waits ? lookAgain(parts, route, true, matched) : refused;
+  return { refused: anyway, choiceAsks: matched.length === 0 ? undefined : askedBy(policy, matched) };
+}
+
+function lookAgain(parts: Read, route: CallRoute, approved: Facts['approved'], matched: MatchedRule[]): Verdict | undefined {
+  const look = { approved, matched };
+  return (isOther(parts, route) ? askAgain(parts, route, look) : undefined) ?? asItsProvider(parts, route, look);
+}
 
 /** By the host alone, where that is another one by now. */
 function settleAnew(parts: Read, pipeline: Pipeline): CallRoute {
@@ -64,19 +89,29 @@ function settleAnew(parts: Read, pipeline: Pipeline): CallRoute {
   return settleRoute({ ...parts, call, content: mutated, select, active: judgement.active }, pipeline);
 }
 
-function askAgain({ judgement, facts, approving, ...parts }: Read, route: CallRoute, connectorId?: string): Verdict | undefined {
-  const { active, verdict } = judgement;
+interface Look {
+  readonly approved: Facts['approved'];
+  /** Takes the rules that it comes to. */
+  readonly matched: MatchedRule[];
+  /** Another than the one that takes the call, to ask about that. */
+  readonly connectorId?: string;
+}
+
+function askAgain(
+  { judgement, facts, approving, ...parts }: Read,
+  route: CallRoute,
+  { approved, matched, connectorId }: Look,
+): Verdict | undefined {
   const asked = {
     ...parts,
     route,
     content: parts.mutated,
     risk: facts.risk,
-    approved: facts.approved,
+    approved,
     ...(connectorId === undefined ? {} : { connectorId }),
   };
-  const refused = recheck(active.policy, new CallFacts(asked), { before: facts, verdict });
-  // A call that waits already is asked about once.
-  return approving.waits && refused?.decision === 'require_approval' ? undefined : refused;
+  const choice = { before: facts, verdict: approving.onceGiven ?? judgement.verdict };
+  return recheck(judgement.active.policy, new CallFacts(asked), choice, matched);
 }
 
 /** Whether the call names a model only since it goes elsewhere than policy was asked about: no rule knows of it. */
@@ -94,9 +129,13 @@ function unasked(): Refusal {
 }
 
 /** A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be reached. */
-function asItsProvider(parts: Read, route: CallRoute): Verdict | undefined {
-  const { connectorId, provider } = route;
-  return connectorId === GENERIC_HTTP && provider !== undefined ? askAgain(parts, route, provider.id) : undefined;
+function hidesProvider({ connectorId, provider }: CallRoute): boolean {
+  return connectorId === GENERIC_HTTP && provider !== undefined;
+}
+
+function asItsProvider(parts: Read, route: CallRoute, look: Look): Verdict | undefined {
+  const { provider } = route;
+  return provider !== undefined && hidesProvider(route) ? askAgain(parts, route, { ...look, connectorId: provider.id }) : undefined;
 }
 
 function isOther({ facts }: Read, { actionType, connectorId, host, credentialId }: CallRoute): boolean {

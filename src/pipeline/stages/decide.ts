@@ -1,21 +1,25 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { permits } from '../../base/model/decision.ts';
+import { askedBy } from '../../decide/policy/asking-rules.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
-import { hidesSomething } from '../../decide/policy/hidden.ts';
 import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { ActivePolicy } from '../../services/active-policy.ts';
-import { actionHashOf } from '../parts/action-hash.ts';
+import { approvedRules, isSameDelegation } from '../../services/approval-fit.ts';
+import { actionHashIfAny } from '../parts/action-hash.ts';
+import type { Approving } from '../parts/approving.ts';
+import { askedUnder } from '../parts/asked-under.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline, RateLimits } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
-import type { Approving, Claims, Intake, Parts } from '../parts/parts.ts';
+import { isBound } from '../parts/is-bound.ts';
+import type { Claims, Intake, Parts } from '../parts/parts.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
 
-type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'snapshot' | 'action' | 'attributed' | 'offer' | 'asked'> & {
+type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'snapshot' | 'action' | 'content' | 'attributed' | 'offer' | 'asked'> & {
   readonly intake?: Intake | undefined;
   readonly delegated?: Parts['delegated'];
   readonly risk?: Parts['risk'];
@@ -23,16 +27,15 @@ type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'snapshot' | 'action' 
 type Made = Pick<Parts, 'facts' | 'judgement' | 'approving'>;
 
 const NEEDED = 'approval_required';
-const NOT_ASKED: Approving = { waits: false, given: undefined };
-const WAITS: Approving = { waits: true, given: undefined };
+const NOT_ASKED: Approving = { rules: [], given: [], requestHash: undefined, onceGiven: undefined };
 
 /**
  * Asks the policy snapshot that this request started with. What an approval could let through goes on, and is ended behind everything else that may refuse it
- * (await-approval.ts); where one was given already, policy is asked once more with that.
+ * (await-approval.ts); where one was given already for rules that ask, policy is asked once more with that.
  */
 export const decidePolicy = defineStage({
   name: 'decide',
-  reads: ['arrival', 'claims', 'caller', 'snapshot', 'action', 'attributed', 'offer', 'asked'],
+  reads: ['arrival', 'claims', 'caller', 'snapshot', 'action', 'content', 'attributed', 'offer', 'asked'],
   sees: ['intake', 'delegated', 'risk'],
   makes: ['facts', 'judgement', 'approving'],
   run(parts, pipeline, control) {
@@ -54,7 +57,10 @@ interface Decided {
   readonly verdict: Verdict;
 }
 
-function factsOf({ arrival, claims, caller, delegated, action, attributed, offer, asked, risk }: Read, approved: boolean): CallFacts {
+function factsOf(
+  { arrival, claims, caller, delegated, action, attributed, offer, asked, risk }: Read,
+  approved: Facts['approved'],
+): CallFacts {
   return new CallFacts({
     arrival,
     claims,
@@ -70,14 +76,36 @@ function factsOf({ arrival, claims, caller, delegated, action, attributed, offer
 }
 
 async function withApproval(parts: Read, decided: Decided, pipeline: Pipeline, control: Control): Promise<Made | EndedWith<keyof Made>> {
-  const { claims, action } = parts;
-  const { active, verdict } = decided;
-  if (!isBound(parts, decided.facts)) return conclude(parts, { ...decided, verdict: notPossible(verdict) }, NOT_ASKED, pipeline, control);
-  const given = await pipeline.approvals?.find(claims.orgId, actionHashOf(action.request));
-  if (given === undefined) return conclude(parts, decided, WAITS, pipeline, control);
-  const facts = factsOf(parts, true);
-  const approved = await verdictOf(active, facts, claims, pipeline);
-  return conclude(parts, { active, facts, verdict: approved }, { waits: false, given }, pipeline, control);
+  const { claims, offer } = parts;
+  const { active } = decided;
+  const requestHash = isBound(parts, decided.facts) ? actionHashIfAny(parts, offer) : undefined;
+  if (requestHash === undefined)
+    return conclude(parts, { ...decided, verdict: notPossible(decided.verdict) }, NOT_ASKED, pipeline, control);
+  const under = askedUnder(parts);
+  const usable = (await pipeline.approvals?.usable(claims.orgId, requestHash)) ?? [];
+  const given = usable.filter((approval) => isSameDelegation(approval, under));
+  const facts = given.length === 0 ? decided.facts : factsOf(parts, approvedRules(given));
+  const verdict = given.length === 0 ? decided.verdict : await verdictOf(active, facts, claims, pipeline);
+  const onceGiven = verdict.decision === 'require_approval' ? await onceGivenTo(parts, active, pipeline) : undefined;
+  const approving = { rules: askedBy(active.policy, verdict.matched), given, requestHash, onceGiven };
+  return conclude(parts, { active, facts, verdict: onceGiven ? goingWhere(verdict, onceGiven) : verdict }, approving, pipeline, control);
+}
+
+/** What policy would say of a call that waits when all have agreed; undefined where it would refuse it: that is said when it comes again. */
+async function onceGivenTo(parts: Read, active: ActivePolicy, pipeline: Pipeline): Promise<Verdict | undefined> {
+  const verdict = await verdictOf(active, factsOf(parts, true), parts.claims, pipeline);
+  return permits(verdict.decision) ? verdict : undefined;
+}
+
+/** It waits with the route that it will take, so that a person sees that; the limits of layers that were not evaluated do not hold it yet (decision 6.2). */
+function goingWhere(verdict: Verdict, onceGiven: Verdict): Verdict {
+  const { usd_max: _request, monthly_usd_max: _month, ...others } = onceGiven.effects;
+  const { usd_max: usdMax, monthly_usd_max: monthlyUsdMax, rate_limits } = verdict.effects;
+  const own = {
+    ...(usdMax === undefined ? {} : { usd_max: usdMax }),
+    ...(monthlyUsdMax === undefined ? {} : { monthly_usd_max: monthlyUsdMax }),
+  };
+  return { ...verdict, effects: { ...others, ...own, rate_limits } };
 }
 
 function conclude(
@@ -89,7 +117,8 @@ function conclude(
 ): Maybe<Made | EndedWith<keyof Made>> {
   const { shadow, rateLimits } = pipeline;
   const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observedOf(active, facts, verdict) };
-  if (approving.waits || permits(verdict.decision)) return { facts, judgement, approving };
+  const waits = approving.rules.length > 0 && verdict.decision === 'require_approval';
+  if (waits || permits(verdict.decision)) return { facts, judgement, approving };
   return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => {
     holdCaller(refusal, { arrival, claims }, pipeline, control);
     return new EndedWith(refusal, { facts, judgement, approving });
@@ -102,15 +131,8 @@ function observedOf({ policy }: ActivePolicy, facts: Facts, { model }: Verdict):
   return model === undefined ? observed : { ...observed, decided_model: model };
 }
 
-/** Whether everything of the request that could matter is in its action hash: then what is approved is what runs. */
-function isBound({ action, asked, intake }: Read, facts: Facts): boolean {
-  if (action.isEnvelope) return true;
-  if (intake?.streamed !== undefined || hidesSomething(facts)) return false;
-  return asked.body === undefined ? (intake?.requestBytes ?? 0) === 0 : asked.body.kind !== 'form';
-}
-
 function notPossible(verdict: Verdict): Verdict {
-  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read`;
+  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read, or it has no canonical form`;
   return { ...verdict, reason, reason_codes: [...verdict.reason_codes, 'approval_not_possible'] };
 }
 

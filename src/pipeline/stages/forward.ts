@@ -55,7 +55,7 @@ export const forward = defineStage({
       );
       return { answer: { call, delivery, over, handshake } };
     }
-    const upstreamCall = callOf(parts, pipeline.settings);
+    const upstreamCall = callOf(parts, pipeline.settings, delivery);
     letGoOfBody(parts, control);
     delivery.attach(pipeline.upstream.call(upstreamCall, delivery));
     return { answer: { call, delivery, over, handshake: undefined } };
@@ -80,9 +80,10 @@ function forwarded(parts: Read, control: Control): ForwardedCall {
   };
 }
 
-function callOf(parts: Read, settings: PipelineSettings): UpstreamCall {
+function callOf(parts: Read, settings: PipelineSettings, delivery: Delivery): UpstreamCall {
   const { arrival, intake, route, dressed, outgoing, signed } = parts;
   const { streamed, held } = intake;
+  if (!streamed && held && outgoing.bytes) delivery.bodyWaits = true;
   const { host, port, tls, method } = route;
   const { body } = arrival;
   const authority = { host, port };
@@ -94,7 +95,14 @@ function callOf(parts: Read, settings: PipelineSettings): UpstreamCall {
     path: sentPath(dressed.path, dressed.query),
     headers: outboundHeaders({ arrival, route, headers: outgoing.headers, signed: signed.headers }, settings),
     body: streamed ?? outgoing.bytes,
-    ...(streamed || !held ? {} : { onBodyGone: () => held.keep(0) }),
+    ...(streamed || !held
+      ? {}
+      : {
+          onBodyGone: () => {
+            delivery.bodyWaits = false;
+            held.keep(0);
+          },
+        }),
     ...(streamed && body ? { trailers: () => bodyTrailers(body, settings.adminToken) } : {}),
     ...(streamed?.length === undefined ? {} : { bodyLength: streamed.length }),
   };

@@ -1,7 +1,5 @@
 import { when } from '../../base/lib/maybe.ts';
-import type { RateRefusal } from '../../services/rate-limits.ts';
-import type { LineName } from '../parts/line-name.ts';
-import { Refusal, statusOf } from '../parts/refusal.ts';
+import { rateRefusal } from '../parts/limits-of-call.ts';
 import { defineStage } from '../parts/stage.ts';
 
 /** Takes a token from the workload's bucket and from those of the rules that limit this request (decision 6.1). A refused request takes none:
@@ -15,14 +13,3 @@ export const rate = defineStage({
     return when(taken, (refused) => refused && rateRefusal(refused, workloadId, arrival.line));
   },
 });
-
-function rateRefusal({ rule, retryAfterSeconds }: RateRefusal, workloadId: string, line: LineName): Refusal {
-  const limit = rule ? `${rule.requests_per_minute} requests per minute (rule "${rule.rule_id}")` : 'its rate limit';
-  return new Refusal({
-    decision: 'rate_limit',
-    status: statusOf('rate_limit', line),
-    reason: `The workload ${workloadId} is above ${limit}; try again in ${retryAfterSeconds} s.`,
-    reasonCodes: ['rate_limited'],
-    retryAfterSeconds,
-  });
-}

@@ -1,9 +1,12 @@
+import { canonicalJson } from '../../base/json/jcs.ts';
 import { timestamp } from '../../base/lib/clock.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { CODES_OF_CIRCUMSTANCES } from '../../base/model/reason-codes.ts';
 import type { KeptResult } from '../../services/idempotency.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { sendReplay } from '../answer/send.ts';
-import { actionHashOf } from '../parts/action-hash.ts';
+import { actionHashOf, boundPlace } from '../parts/action-hash.ts';
 import { AnswerCopy } from '../parts/answer-copy.ts';
 import type { Idempotency, Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
@@ -16,7 +19,7 @@ import { ANSWERED, type Control, defineStage } from '../parts/stage.ts';
 const REPLAYED: ReadonlySet<string> = new Set(['allow', 'downgrade', 'deny', 'require_attribution']);
 const NOT_REPEATABLE = { repeatable: undefined };
 
-type Asked = Pick<Parts, 'arrival' | 'claims' | 'action' | 'intake' | 'delegated'>;
+type Asked = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'content' | 'offer' | 'intake' | 'delegated'>;
 
 /**
  * A call with an idempotency key that was answered before gets the same answer, and nothing is executed (specification, "Idempotency"). While the first one is
@@ -24,52 +27,74 @@ type Asked = Pick<Parts, 'arrival' | 'claims' | 'action' | 'intake' | 'delegated
  */
 export const replay = defineStage({
   name: 'replay',
-  reads: ['arrival', 'claims', 'action'],
+  reads: ['arrival', 'claims', 'proof', 'action', 'content', 'offer'],
   sees: ['intake', 'delegated'],
   makes: ['repeatable'],
-  run({ arrival, claims, action, intake, delegated }, pipeline, control) {
-    const key = action.request.idempotency_key;
+  run({ intake, delegated, ...parts }, pipeline, control) {
+    const key = parts.action.request.idempotency_key;
     if (key === undefined || intake === undefined) return NOT_REPEATABLE;
-    return replayOrKeep({ arrival, claims, action, intake, delegated }, key, pipeline, control);
+    return replayOrKeep({ ...parts, intake, delegated }, key, pipeline, control);
   },
 });
 
 async function replayOrKeep(
-  { arrival, claims, action, intake, delegated }: Asked,
+  asked: Asked,
   key: string,
   pipeline: Pipeline,
   control: Control,
 ): Promise<Pick<Parts, 'repeatable'> | Refusal | typeof ANSWERED> {
   const { idempotency, store, events } = pipeline;
+  const { arrival, claims, offer, intake } = asked;
   const { orgId } = claims;
-  const actionHash = actionHashOf(action.request);
+  const actionHash = actionHashOf(asked, boundPlace(offer, claims), offer);
+  const wholeHash = wholeHashOf(asked, actionHash);
   intake.held?.takeMade();
   const kept = await idempotency.find(orgId, key);
-  if (kept && kept.action_hash !== actionHash) return reused('for another action');
-  const stored = kept && (await store.recordById(kept.record_id));
-  if (stored) {
+  const isExecuted = kept?.result !== undefined;
+  if (isExecuted && kept.action_hash !== actionHash) return reused('for another action');
+  // A refusal has executed nothing: whoever asks for anything else is judged anew.
+  const stored = kept && (isExecuted || kept.whole_hash === wholeHash) ? await store.recordById(kept.record_id) : undefined;
+  if (kept && stored) {
     const record = JSON.parse(stored.text) as ExecutionRecord;
-    // What one delegation was given another may not be allowed to see.
-    if (delegated !== undefined && record.delegation_id !== delegated.chain.leaf.delegationId) return reused('under another delegation');
+    const foreign = isExecuted ? foreignDelegation(record, asked) : undefined;
+    if (foreign !== undefined) return reused(foreign);
     const bytes = kept.result?.whole === true ? await idempotency.result(orgId, key) : undefined;
     sendReplay(arrival.reply, record, kept, bytes);
     events.emit('replayed', orgId);
     return ANSWERED;
   }
   const copy = new AnswerCopy();
-  control.settle(new KeptAnswer(idempotency, { orgId, key, actionHash, askedAt: arrival.createdAt }, copy));
+  control.settle(new KeptAnswer(idempotency, { orgId, key, actionHash, wholeHash, askedAt: arrival.createdAt }, copy));
   return { repeatable: { copy } };
+}
+
+/** SHA-256 of all of a request but its ids: a refusal is told again to this one alone. */
+function wholeHashOf({ proof, action }: Asked, actionHash: string): string {
+  const { caller_id, context, attribution, credential_hint, connector_hint, delegation_id, delegation_token } = action.request;
+  const said = { caller_id, context, attribution, credential_hint, connector_hint, delegation_id, delegation_token };
+  const shown = { workload: proof.workload, api_key_id: proof.apiKey?.id };
+  return sha256Hex(canonicalJson({ action_hash: actionHash, ...said, ...shown }));
+}
+
+/** What was answered under one delegation is for nobody who does not bring it again, and what was answered without one not for who brings one. */
+function foreignDelegation({ delegation_chain: chain }: ExecutionRecord, { delegated }: Asked): string | undefined {
+  const made = chain?.at(-1)?.delegation_id;
+  const brought = delegated?.chain.leaf.delegationId;
+  if (made === brought) return undefined;
+  if (made === undefined) return 'without a delegation';
+  return brought === undefined ? 'under a delegation, which this request does not bring' : 'under another delegation';
 }
 
 function reused(how: string): Refusal {
   const code = 'idempotency_key_reused';
-  return deny(code, `This idempotency key was used ${how} within the last 24 hours.`, { status: 409, errorCode: code });
+  return deny(code, `This idempotency key was used ${how}, within the last 24 hours.`, { status: 409, errorCode: code });
 }
 
 interface Place {
   readonly orgId: string;
   readonly key: string;
   readonly actionHash: string;
+  readonly wholeHash: string;
   /** Epoch milliseconds. */
   readonly askedAt: number;
 }
@@ -89,16 +114,16 @@ class KeptAnswer implements Settlement {
 
   /** What is kept of an answer that may be given again; nothing of one that was not complete. */
   effects(record: ExecutionRecord, { refusal, delivered, replaced }: Closing): readonly Effect[] {
-    if (!REPLAYED.has(record.decision)) return [];
+    if (!REPLAYED.has(record.decision) || (refusal && liesOutside(refusal))) return [];
     if (delivered && (isIncomplete(delivered) || isForNow(delivered.status))) return [];
     const answer = refusal ? undefined : resultOf(delivered, this.#copy);
-    const { orgId, key, actionHash, askedAt } = this.#place;
+    const { orgId, key, actionHash, wholeHash, askedAt } = this.#place;
     const call = {
       record_id: record.record_id,
       action_hash: actionHash,
       status: refusal?.status ?? 200,
       trace: { ...traceOf(askedAt, replaced), ...refusal?.traceAttributes },
-      ...(answer ? { result: answer.result } : {}),
+      ...(answer ? { result: answer.result } : { whole_hash: wholeHash }),
       ...(refusal?.detail ? { detail: refusal.detail } : {}),
     };
     const effects = this.#idempotency.keep(orgId, key, call, answer?.bytes);
@@ -115,8 +140,16 @@ function isIncomplete({ clientGone, failure, stopped, streamOutcome }: Delivered
   return clientGone || failure !== undefined || stopped !== undefined || streamOutcome === 'aborted';
 }
 
-/** Statuses of an upstream that did nothing and asks for another try (RFC 9110 §15.5.9, §15.5.10, RFC 8470 §5.2, RFC 6585 §4); SDKs make one of their own accord. */
-const TRY_AGAIN: ReadonlySet<number> = new Set([408, 409, 425, 429]);
+/** Why it was refused may be otherwise when the same request comes again, such as money that is there by then. */
+function liesOutside({ reasonCodes }: Refusal): boolean {
+  return reasonCodes.some((code) => CODES_OF_CIRCUMSTANCES.has(code));
+}
+
+/**
+ * Statuses of an upstream that did nothing: it asks for another try (RFC 9110 §15.5.9, §15.5.10, RFC 8470 §5.2, RFC 6585 §4), which SDKs make of their own accord, or
+ * does not take the key, its payment or its rights (RFC 9110 §15.5.2 to §15.5.4, §15.5.8), which are others tomorrow.
+ */
+const TRY_AGAIN: ReadonlySet<number> = new Set([401, 402, 403, 407, 408, 409, 425, 429]);
 
 /** An answer that a later call need not get (decision 6.7). */
 function isForNow(status = 500): boolean {

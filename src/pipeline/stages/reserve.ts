@@ -1,14 +1,11 @@
 import { when } from '../../base/lib/maybe.ts';
-import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
-import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
-import { type CapExceeded, isExceeded } from '../../services/reservation.ts';
-import type { Spender } from '../../services/spend-book.ts';
+import { isExceeded } from '../../services/reservation.ts';
 import { writeIntent } from '../answer/intent.ts';
 import type { Pipeline } from '../parts/call-services.ts';
-import { capAttributes, capCode, overBudget } from '../parts/cap-reached.ts';
 import { Hold } from '../parts/hold.ts';
+import { capRefusal, monthlyCapOf, spenderOf } from '../parts/limits-of-call.ts';
 import type { Parts } from '../parts/parts.ts';
-import { deny, hiddenCost, type Refusal } from '../parts/refusal.ts';
+import { hiddenCost } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 import { hidesCost } from '../route/worth.ts';
 
@@ -32,12 +29,11 @@ export const reserve = defineStage({
     const { estimate } = route;
     const isHidden = hidesCost(route);
     if (!target.isCall || (!estimate && !isHidden)) return { hold };
-    const monthly = judgement.verdict.effects.monthly_usd_max;
-    const monthlyPico = monthly === undefined ? undefined : parseUsd(monthly);
+    const monthlyPico = judgement.verdict.effects.monthly_usd_max === undefined ? undefined : monthlyCapOf(judgement);
     return when(budgets.reserve(spenderOf(parts), estimate?.reservePico ?? 0n, monthlyPico), (answer) => {
       if (isExceeded(answer)) {
         giveTokensBack(parts, pipeline);
-        return exceeded(answer, estimate?.reservePico ?? 0n);
+        return capRefusal(answer, estimate?.reservePico ?? 0n);
       }
       if (answer.capped && isHidden) {
         budgets.release(answer);
@@ -61,21 +57,4 @@ export const reserve = defineStage({
 /** A refused call takes none (decision 6.1); the rate was asked before. */
 function giveTokensBack({ claims: { orgId, workloadId }, judgement }: Read, { rateLimits }: Pipeline): void {
   rateLimits.giveBack(orgId, workloadId, judgement.verdict.effects.rate_limits);
-}
-
-function spenderOf({ claims, attribution, route, delegated }: Read): Spender {
-  return {
-    orgId: claims.orgId,
-    workloadId: claims.workloadId,
-    projectId: attribution.project_id ?? '',
-    connectorId: route.connectorId,
-    providerId: route.provider?.id,
-    delegations: delegated?.caps,
-  };
-}
-
-/** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
-function exceeded(cap: CapExceeded, reservePico: bigint): Refusal {
-  const traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
-  return deny(capCode(cap), BUDGET_EXCEEDED, { detail: overBudget(reservePico, cap), traceAttributes });
 }

@@ -2,16 +2,19 @@ import type { Approval } from '../../base/model/approval.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { writeIntent } from '../answer/intent.ts';
+import type { BoundAction } from '../parts/approving.ts';
 import { askForApproval } from '../parts/ask-for-approval.ts';
 import type { Approvals, Pipeline } from '../parts/call-services.ts';
+import type { Delivered } from '../parts/delivered.ts';
 import { Hold } from '../parts/hold.ts';
 import type { Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
-import type { Closing, Settlement } from '../parts/settlement.ts';
+import type { Closing, Ending, Settlement } from '../parts/settlement.ts';
+import { SWITCHED } from '../parts/socket-answer.ts';
 import { type Control, defineStage } from '../parts/stage.ts';
 
 const READ = ['arrival', 'claims', 'proof', 'action', 'judgement', 'attribution', 'route', 'cleared'] as const;
-type Read = Pick<Parts, (typeof READ)[number]> & { readonly hold?: Hold | undefined };
+type Read = Pick<Parts, (typeof READ)[number]> & { readonly hold?: Hold | undefined; readonly delegated?: Parts['delegated'] };
 
 /**
  * Spends the approval of a call that has one, before anything is forwarded, and behind an intent, so that what is spent has its record however the process ends (decision
@@ -20,16 +23,17 @@ type Read = Pick<Parts, (typeof READ)[number]> & { readonly hold?: Hold | undefi
 export const spend = defineStage({
   name: 'spend',
   reads: READ,
-  sees: ['hold'],
+  sees: ['hold', 'delegated'],
   run(parts, pipeline, control) {
-    const { by } = parts.cleared;
-    return by === undefined ? undefined : spendOn(parts, by, pipeline, control);
+    const { bound } = parts.cleared;
+    return bound === undefined ? undefined : spendOn(parts, bound, pipeline, control);
   },
 });
 
-async function spendOn(parts: Read, given: Approval, pipeline: Pipeline, control: Control): Promise<Refusal | undefined> {
+async function spendOn(parts: Read, bound: BoundAction, pipeline: Pipeline, control: Control): Promise<Refusal | undefined> {
   const { approvals } = pipeline;
   const { arrival, route } = parts;
+  const given = parts.cleared.by;
   const hold = parts.hold ?? holdOf(parts, pipeline, control);
   if (!hold.hasIntent) await writeIntent({ hold, route, draft: () => control.draft() }, pipeline.settings);
   if (approvals !== undefined && (await approvals.claim(given, arrival.recordId))) {
@@ -37,7 +41,7 @@ async function spendOn(parts: Read, given: Approval, pipeline: Pipeline, control
     return undefined;
   }
   giveTokensBack(parts, pipeline);
-  return askForApproval(parts, approvals);
+  return askForApproval(parts, bound, approvals);
 }
 
 /** A tunnel that is let through costs nothing, so nothing was set aside for it. */
@@ -54,23 +58,41 @@ function giveTokensBack({ claims: { orgId, workloadId }, judgement }: Read, { ra
 
 /** Statuses of a call that its provider has not answered. */
 const NOT_ANSWERED: ReadonlySet<number | undefined> = new Set([502, 504]);
+const TOO_MANY_REQUESTS = 429;
+const FAULT = 500;
 
-/** What was given stays spent, unless the call was not made: a 502 or 504 gives it back, and an end before anything was forwarded (decision 4.6). */
+/** What was given stays spent, unless the call was not executed: then its record gives it back (decisions 4.6, 9.1). */
 class Spent implements Settlement {
-  readonly #given: Approval;
+  readonly #given: readonly Approval[];
   readonly #approvals: Approvals;
+  #isGivenBack = false;
 
-  constructor(given: Approval, approvals: Approvals) {
+  constructor(given: readonly Approval[], approvals: Approvals) {
     this.#given = given;
     this.#approvals = approvals;
   }
 
   effects(record: ExecutionRecord, { delivered }: Closing): readonly Effect[] {
-    const isMade = record.decision !== 'error' || (delivered !== undefined && !NOT_ANSWERED.has(record.status_code));
-    return isMade ? [] : this.#approvals.giveBack(this.#given);
+    this.#isGivenBack = !isExecuted(record, delivered);
+    return this.#isGivenBack ? this.#approvals.giveBack(this.#given) : [];
   }
 
-  abandoned(): void {
-    this.#approvals.restore(this.#given);
+  failed(): void {
+    if (this.#isGivenBack) this.#approvals.restore(this.#given);
   }
+
+  abandoned({ answered }: Ending): void {
+    if (!answered) this.#approvals.restore(this.#given);
+  }
+}
+
+function isExecuted(record: ExecutionRecord, delivered: Delivered | undefined): boolean {
+  if (delivered === undefined) return record.decision !== 'error';
+  const { status, bodyWaits } = delivered;
+  // It ended, with its client or its caller, before all of it was sent.
+  if (status === undefined && bodyWaits === true) return false;
+  if (status !== undefined && (status === TOO_MANY_REQUESTS || status >= FAULT)) return false;
+  // A call on a WebSocket has no status of its own: its provider has said that it failed, and nothing came of it.
+  if (status === SWITCHED && record.stream_outcome === 'error' && (record.metering?.tokens_out ?? 0) === 0) return false;
+  return record.decision !== 'error' || !NOT_ANSWERED.has(record.status_code);
 }

@@ -7,6 +7,7 @@ import type { BudgetAlert, BudgetLevel } from '../../base/model/budget-limit.ts'
 import type { QuarantineEntry } from '../../base/model/quarantine-entry.ts';
 import type { RiskAlert } from '../../base/model/risk-alert.ts';
 import type { AlertCard, AlertFact } from '../../outbound/destinations/alert-card.ts';
+import { onApproval } from '../approval-words.ts';
 
 /** Of what strangers chose. */
 const SHOWN = 300;
@@ -81,17 +82,23 @@ function budget({ limit, level, periodStart, spentUsd }: BudgetAlert): Said {
 function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
   const { action, approval_id: id } = waiting;
   return {
-    title: `Approval needed: ${action.type} to ${action.target_host}`,
+    title: `Approval needed: ${action.type} to ${action.target_origin ?? action.target_host}`,
     tone: 'warning',
     text: `A request of the workload ${waiting.workload_id} waits until ${waiting.expires_at} for somebody to approve or deny it: ${waiting.reason}`,
     facts: facts(
       ['workload_id', waiting.workload_id],
       ['caller_id', waiting.caller_id],
       ['caller_ip', waiting.caller_ip],
+      ['project_id', waiting.attribution.project_id],
+      ['delegation_id', waiting.delegation_id],
+      ['principal_id', waiting.principal_id],
       ['action', action.type],
-      ['target', `${action.method} ${action.target_host}${action.target_path}`],
+      ['connector_id', action.connector_id],
+      ['target', `${action.method} ${action.target_origin ?? action.target_host}${action.target_path}`],
       ['model', action.model],
+      ['credential_id', waiting.credential_id],
       ['estimated_cost_usd', waiting.estimated_cost_usd],
+      ['on_approval', onApproval(waiting, Date.parse(waiting.created_at))],
       ['reason', waiting.reason],
       ['rules', waiting.rule_ids.join(', ')],
       ['expires_at', waiting.expires_at],

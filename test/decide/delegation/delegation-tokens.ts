@@ -45,3 +45,17 @@ export const lasting = (more: Token = {}): Token =>
   fields({ org_id: 'default', workload_id: 'default', issued_at: '2020-01-01T00:00:00Z', expires_at: '2099-01-01T00:00:00Z', ...more });
 
 export const ISSUED = Date.UTC(2026, 0, 1);
+
+/** A token for the workload that every gateway has, good for an hour from {@link DELEGATED_AT}. */
+export function everydayToken(more: Token = {}): Token {
+  return fields({
+    org_id: 'default',
+    workload_id: 'default',
+    issued_at: '2026-11-23T12:00:00Z',
+    expires_at: '2026-11-23T13:00:00Z',
+    ...more,
+  });
+}
+
+/** Epoch milliseconds. */
+export const DELEGATED_AT = Date.UTC(2026, 10, 23, 12);

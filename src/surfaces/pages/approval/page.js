@@ -109,12 +109,17 @@ function present(approval) {
     ['Caller', approval.caller_id],
     ['Address', approval.caller_ip],
     ['API key', approval.api_key_id],
+    ['Delegation', approval.delegation_id],
+    ['Delegated to', approval.principal_id],
     ['What', action.type],
-    ['Host', action.target_host],
+    ['Connector', action.connector_id],
+    ['Host', action.target_origin ?? action.target_host],
     ['Method and path', `${action.method} ${action.target_path}`],
     ['Model', action.model],
     ['Streamed', action.stream ? 'yes' : 'no'],
     ['Estimated cost', approval.estimated_cost_usd === undefined ? 'not known' : `$${approval.estimated_cost_usd}`],
+    ['Credential', approval.credential_id ?? "the caller's own key, or none"],
+    ['A yes', approval.on_approval],
     ['Rules', approval.rule_ids.join(', ')],
     ...chargedTo(approval.attribution),
     ['Sizes of params', sizesOf(action.param_sizes)],
@@ -122,6 +127,7 @@ function present(approval) {
     ['Expires at', when(approval.expires_at)],
     ['Org', approval.org_id],
     ['Record', approval.record_id],
+    ['Action hash', approval.action_hash],
   ]);
   const isKept = action.params !== undefined;
   part('params').value = isKept ? seen(JSON.stringify(action.params, null, 2)) : '';

@@ -1,0 +1,47 @@
+import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
+import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
+import type { RateRefusal } from '../../services/rate-limits.ts';
+import type { CapExceeded } from '../../services/reservation.ts';
+import type { Spender } from '../../services/spend-book.ts';
+import { capAttributes, capCode, overBudget } from './cap-reached.ts';
+import type { LineName } from './line-name.ts';
+import type { Parts } from './parts.ts';
+import { deny, Refusal, statusOf } from './refusal.ts';
+
+type Spending = Pick<Parts, 'claims' | 'attribution' | 'route'> & Partial<Pick<Parts, 'delegated'>>;
+
+/** Whom a call's cost is counted for. */
+export function spenderOf({ claims, attribution, route, delegated }: Spending): Spender {
+  return {
+    orgId: claims.orgId,
+    workloadId: claims.workloadId,
+    projectId: attribution.project_id ?? '',
+    connectorId: route.connectorId,
+    providerId: route.provider?.id,
+    delegations: delegated?.caps,
+  };
+}
+
+/** The cap that policy sets for the project's month, pico-dollars. */
+export function monthlyCapOf({ verdict }: Parts['judgement']): bigint | undefined {
+  const monthly = verdict.effects.monthly_usd_max;
+  return monthly === undefined ? undefined : parseUsd(monthly);
+}
+
+/** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
+export function capRefusal(cap: CapExceeded, reservePico: bigint): Refusal {
+  const traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
+  return deny(capCode(cap), BUDGET_EXCEEDED, { detail: overBudget(reservePico, cap), traceAttributes });
+}
+
+/** A bucket is empty (decision 6.1). */
+export function rateRefusal({ rule, retryAfterSeconds }: RateRefusal, workloadId: string, line: LineName): Refusal {
+  const limit = rule ? `${rule.requests_per_minute} requests per minute (rule "${rule.rule_id}")` : 'its rate limit';
+  return new Refusal({
+    decision: 'rate_limit',
+    status: statusOf('rate_limit', line),
+    reason: `The workload ${workloadId} is above ${limit}; try again in ${retryAfterSeconds} s.`,
+    reasonCodes: ['rate_limited'],
+    retryAfterSeconds,
+  });
+}
