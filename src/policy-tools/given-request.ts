@@ -1,5 +1,6 @@
 import { GENERIC_HTTP } from '../base/catalogue/connector-id.ts';
 import { namedModels } from '../base/catalogue/named-models.ts';
+import { planPrice } from '../base/catalogue/prices/plan-price.ts';
 import { modelInPath, PLAIN_READING, readingOf } from '../base/catalogue/reading.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { usualPath } from '../base/catalogue/usual-path.ts';
@@ -135,7 +136,10 @@ function estimateOf(facts: Facts, stated: StatedEstimate, catalogue: Catalogue, 
   if (facts.reading.hidesBody) return NOTHING;
   const model = facts.params['model'];
   try {
-    const priceOf = (name: string | undefined) => catalogue.price(provider.id, name, facts.time);
+    const priceOf = (name: string | undefined) => {
+      const listed = catalogue.price(provider.id, name, facts.time);
+      return operation.plan === true ? planPrice(listed) : listed;
+    };
     const { tokensIn, tokensOutMax, costPico, reservePico } = estimateCall({
       params: facts.params,
       dialect: operation.dialect,

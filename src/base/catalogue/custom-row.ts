@@ -42,6 +42,8 @@ export function customProvider({ id, orgId, host, port, tls, path, auth, default
     inProxyRegistry: true,
     hosts: [host],
     hostPatterns: [],
+    shared: false,
+    planPaths: [],
     pathsIgnoreCase: false,
     defaultPath: basePath + template.defaultPath,
     defaultPaths: new Map(Array.from(template.defaultPaths, ([type, below]) => [type, basePath + below])),

@@ -15,6 +15,8 @@ const MEMBERS = [
   'in_proxy_registry',
   'hosts',
   'host_patterns',
+  'shared',
+  'plan_paths',
   'paths_ignore_case',
   'model_names',
   'bases',
@@ -84,6 +86,8 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     inProxyRegistry: row.flag('in_proxy_registry', true) && hosts.length > 0,
     hosts,
     hostPatterns,
+    shared: row.flag('shared', false),
+    planPaths: row.texts('plan_paths'),
     pathsIgnoreCase: row.flag('paths_ignore_case', false),
     defaultPath,
     defaultPaths: usual ? pathsByType(operations, usual) : NO_PATHS,
@@ -155,6 +159,14 @@ export function readOperations(row: Row, context: ProviderContext, sets: Row | u
   return new OperationTable(rows, bases, {
     ignoreCase: row.flag('paths_ignore_case', false),
     modelNames: oneOf(row, 'model_names', MODEL_NAMES) ?? 'exact',
+    shared: row.flag('shared', false),
+    planPaths: readPlanPaths(row),
     unknownAnswer: context.dialects.get(UNKNOWN),
   });
+}
+
+function readPlanPaths(row: Row): readonly string[] {
+  const paths = row.texts('plan_paths');
+  if (!paths.every((path) => /^(?:\/[^*]*)?\/\*\*$/.test(path))) row.problem('plan_paths', 'must be paths that end with /**');
+  return paths;
 }

@@ -266,6 +266,8 @@ export interface Operation {
    */
   readonly known: boolean;
   readonly modelNames: ModelNames;
+  /** A plan that its caller has with the provider pays for it, not each call (decision 6.3). */
+  readonly plan?: true | undefined;
   /** How the answer of a POST that no row names is read for its usage, where it is no stream. The request, its policy and its caps know nothing of it. */
   readonly answerDialect?: Dialect | undefined;
 }
@@ -289,6 +291,10 @@ export interface Provider {
   readonly hosts: readonly string[];
   /** For hosts per customer or region: `*.` and a domain covers everything below it, any other one star is a label or a part of one. */
   readonly hostPatterns: readonly string[];
+  /** Its hosts carry much that is no call of a model: what is none passes uninspected (decision 3.8). */
+  readonly shared: boolean;
+  /** Paths of calls that a plan pays for, as operations write them. */
+  readonly planPaths: readonly string[];
   /** Paths mean the same in any case: policy sees them in lower case. */
   readonly pathsIgnoreCase: boolean;
   /** Of a structured call that names none; may hold `{model}`. Undefined where the path needs more than that. */
@@ -362,6 +368,10 @@ export interface Price extends Rates {
   readonly longPrompts?: readonly LongPromptRates[];
   readonly units?: Readonly<Partial<Record<Unit, UnitRate>>>;
   readonly terms?: readonly PriceTerm[];
+  /** Of the operator's file, in a row that names a provider. */
+  readonly ofProvider?: true;
+  /** A plan pays: the call costs nothing, whatever it uses. */
+  readonly plan?: true;
 }
 
 /** A row of the rates: those of a model, or of all that fit a pattern with one `*`; the provider `*` is any. */
@@ -391,6 +401,12 @@ export interface Catalogue {
    * GET of a realtime path is the `http.request` that it is.
    */
   operation(provider: Provider, method: string, path: string, upgrade?: boolean): Operation;
+  /**
+   * Whether a request to a host of the provider is a call, or may be taken for one by a server that reads paths otherwise. True of everything but the rest of a shared host
+   * (decision 3.8).
+   * @param path as it was sent, with or without its query
+   */
+  isCall(provider: Provider, method: string, path: string): boolean;
   dialect(id: string): Dialect | undefined;
   /** The whole AI domain list; `match` says whether an entry covers one host, everything below it, or a pattern. */
   readonly domains: readonly (AiDomain & { readonly match: string })[];

@@ -31,7 +31,8 @@ export const reserve = defineStage({
     control.settle(hold);
     const { estimate } = route;
     const isHidden = hidesCost(route);
-    if (!target.isCall || (!estimate && !isHidden)) return { hold };
+    // What a plan pays for takes nothing from a budget, and is refused by none.
+    if (!target.isCall || route.price?.plan === true || (!estimate && !isHidden)) return { hold };
     const monthly = judgement.verdict.effects.monthly_usd_max;
     const monthlyPico = monthly === undefined ? undefined : parseUsd(monthly);
     return when(budgets.reserve(spenderOf(parts), estimate?.reservePico ?? 0n, monthlyPico), (answer) => {
