@@ -19,7 +19,7 @@ import { passOn } from '../pipeline/passage/pass.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
 import { answerSelfTest, isSelfTest } from './self-test.ts';
-import { restOfHost, type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
+import { restPasses, type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
   readonly pipeline: LineGround;
@@ -106,7 +106,7 @@ function isGoverned(head: ArrivalHead, options: DoorOptions): boolean {
   const host = absoluteHost(head);
   if (host === undefined) return true;
   const treatment = treatmentOf(host, options.rules);
-  return !UNDECIDED.has(treatment) && !(treatment === 'govern' && restOfHost(host, options.rules) === 'pass' && isRest(head, host, options));
+  return !UNDECIDED.has(treatment) && !(treatment === 'govern' && restPasses(host, options.rules) && isRest(head, host, options));
 }
 
 /** Whether a request goes to a shared host and is no call, however its path is read (decision 3.8). */
@@ -142,7 +142,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
     const provider = pipeline.catalogues.current().providerForHost(host);
-    if (provider?.shared === true) return openShared(request, tunnel, options);
+    if (provider?.shared === true && restPasses(host, rules)) return { kind: 'intercept', tunnel: { ...tunnel, shared: true } };
     const dialFirst = provider === undefined;
     return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
   }
@@ -152,15 +152,6 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const refusal = refusalIn(result, 'connect_refused');
   if (refusal) return refuse(refusal);
   return result.kind === 'recorded' ? { ...passed, headers: headersOf(result.record) } : passed;
-}
-
-/** A tunnel of calls and much else. Where the rest of a known AI domain is decided by its host, that is done now, before it passes (decision 3.8). */
-async function openShared(request: ConnectRequest, tunnel: Tunnel, { pipeline, rules }: DoorOptions): Promise<ConnectVerdict> {
-  const rest = restOfHost(request.authority.host, rules);
-  if (rest === 'govern') return { kind: 'intercept', tunnel };
-  const result = rest === 'by-host' ? await runTunnel(connectHead(request, tunnel, pipeline), pipeline) : undefined;
-  const refusal = result && refusalIn(result, 'connect_refused');
-  return refusal ? { kind: 'refuse', error: refusal } : { kind: 'intercept', tunnel: { ...tunnel, shared: true } };
 }
 
 /** How a CONNECT is answered that the line refused; undefined when it was let through. */

@@ -13,13 +13,13 @@ export interface TreatmentRules extends Pick<Config, 'proxyBypass' | 'proxyNonAi
   readonly intercept: boolean;
 }
 
-/** What is done with what is no call on a host that carries calls and much else: left to pass, once the CONNECT was decided or without that, or decided as everything. */
-export type RestOfHost = 'pass' | 'by-host' | 'govern';
-
-/** Decision 3.8: `GW_PROXY_NON_AI` says whether the rest of a shared host is decided too. @param host canonical, of a shared row */
-export function restOfHost(host: string, { catalogues, proxyNonAi }: TreatmentRules): RestOfHost {
-  if (proxyNonAi === 'govern') return 'govern';
-  return proxyNonAi === 'govern-ai' && catalogues.current().domain(host) !== undefined ? 'by-host' : 'pass';
+/**
+ * Whether what is no call on a shared host passes undecided, as traffic that is not AI. Where `GW_PROXY_NON_AI` puts such traffic under policy, the rest of a known AI domain
+ * is decided request by request, since its tunnel is open (decision 3.8).
+ * @param host canonical, of a shared row
+ */
+export function restPasses(host: string, { catalogues, proxyNonAi }: TreatmentRules): boolean {
+  return proxyNonAi !== 'govern' && (proxyNonAi !== 'govern-ai' || catalogues.current().domain(host) === undefined);
 }
 
 /** Decision 3.8: an AI host is governed, `GW_PROXY_NON_AI` decides about every other one, `GW_PROXY_BYPASS` comes first. @param host canonical */

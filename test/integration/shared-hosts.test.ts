@@ -271,31 +271,30 @@ t.test('by base URL everything is decided; what is no call is no inference, and 
   const call = await send(post(`/proxy/chatgpt${RESPONSES}`));
   t.match(await recordOf(call), { provider: 'chatgpt', connection_type: 'sdk_redirect', metering: { billing: 'plan', tokens_in: 1000 } });
   t.match(upstream.requests.at(-1), { url: RESPONSES, headers: { authorization: 'Bearer sk-client' } });
-  for (const path of ['/backend-api/conversation', '/backend-api/codex/analytics-events/events', '/cdn/x//y']) {
+  for (const [path, connector] of [
+    ['/backend-api/conversation', 'generic_http'],
+    ['/backend-api/codex/analytics-events/events', 'chatgpt'],
+    ['/cdn/x//y', 'generic_http'],
+  ] as const) {
     const rest = await send({ ...post(path), headers: ['X-GW-Target-Host', CHATGPT, 'Content-Type', 'application/json'] });
     t.equal(rest.status, 200, path);
-    t.match(await recordOf(rest), { action_type: 'http.request', target_host: CHATGPT, target_path: path }, path);
+    t.match(await recordOf(rest), { action_type: 'http.request', connector_id: connector, target_host: CHATGPT, target_path: path }, path);
   }
 });
 
-t.test('govern decides the rest too; govern-ai decides the CONNECT to a known AI domain by its host', async (t) => {
-  const deny = bundleOf(
-    `  targets:\n    - {id: app, when: {field: context.action.target_host, equals: ${CHATGPT}}, effect: {decision: deny, reason: not here}}\n    - {id: all, effect: {decision: allow}}\n`,
-  );
-  const governed = await scene(t, { env: { GW_PROXY_NON_AI: 'govern' } });
-  const page = await governed.through(`${CHATGPT}:443`, get('/backend-api/me'));
-  t.match(await governed.recordOf(page), { action_type: 'http.request', target_path: '/backend-api/me', provider: 'chatgpt' });
-
-  const refused = await scene(t, { bundle: deny, env: { GW_PROXY_NON_AI: 'govern-ai' } });
-  await t.rejects(refused.through(`${CHATGPT}:443`, get('/')), /403/);
-  t.match(await refused.gw.record(refused.recorded()[0] ?? ''), { decision: 'deny', record_tier: 'connection', target_host: CHATGPT });
-
-  const allowed = await scene(t, { env: { GW_PROXY_NON_AI: 'govern-ai' } });
-  t.equal((await allowed.through(`${CHATGPT}:443`, get('/'))).status, 200);
-  t.equal(allowed.recorded().length, 1, 'the connection is on record, the page is not');
-  t.match(await allowed.gw.record(allowed.recorded()[0] ?? ''), { decision: 'allow', record_tier: 'connection' });
-  const plain = await allowed.send({ ...get(`https://${CHATGPT}/backend-api/me`), host: CHATGPT });
-  t.match(await allowed.recordOf(plain), { action_type: 'http.request' }, 'without a CONNECT the request is');
+t.test('govern decides the rest too, as what goes to any other host, and so does govern-ai on a known AI domain', async (t) => {
+  const connectors = `  connectors:\n    - {id: known, when: {field: context.connector.id, in: [chatgpt, kimi_code]}, effect: {decision: allow}}\n`;
+  for (const mode of ['govern', 'govern-ai']) {
+    const { through, recordOf, send, recorded } = await scene(t, { bundle: bundleOf(connectors), env: { GW_PROXY_NON_AI: mode } });
+    const page = await through(`${CHATGPT}:443`, post('/backend-api/conversation', {}));
+    const want = { decision: 'deny', action_type: 'http.request', connector_id: 'generic_http', provider: undefined, record_tier: 'action' };
+    t.match(await recordOf(page), { ...want, target_path: '/backend-api/conversation' }, mode);
+    t.match(await recordOf(await send({ ...get(`https://${CHATGPT}/backend-api/me`), host: CHATGPT })), want, mode);
+    const models = await through(`${CHATGPT}:443`, get('/backend-api/codex/models'));
+    t.match(await recordOf(models), { decision: 'allow', action_type: 'http.request', connector_id: 'chatgpt' }, 'a row names it');
+    t.match(await recordOf(await through(`${CHATGPT}:443`, post(RESPONSES))), { decision: 'allow', metering: { billing: 'plan' } }, mode);
+    t.equal(recorded().length, 4);
+  }
 });
 
 t.test('only limits of requests hold what a plan pays for', async (t) => {

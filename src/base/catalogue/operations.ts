@@ -90,6 +90,7 @@ export class OperationTable {
   readonly #planPaths: readonly RegExp[];
   /** What no row names: without a body, with one, and a POST, which fails towards inspection. */
   readonly #plainRequest: Operation;
+  readonly #rest: Operation;
   readonly #unknownRequest: Operation;
   readonly #unknownPost: Operation;
   readonly #unknownPlanPost: Operation;
@@ -101,6 +102,7 @@ export class OperationTable {
     this.#planPaths = planPaths.map((path) => compilePath(path, ignoreCase));
     const own = { modelNames };
     this.#plainRequest = Object.freeze({ ...HTTP_REQUEST, ...own });
+    this.#rest = Object.freeze({ ...this.#plainRequest, rest: true });
     this.#unknownRequest = Object.freeze({ ...this.#plainRequest, known: false });
     this.#unknownPost = Object.freeze({ ...this.#unknownRequest, actionType: 'ai.infer', answerDialect: unknownAnswer });
     this.#unknownPlanPost = Object.freeze({ ...this.#unknownPost, plan: true });
@@ -125,7 +127,7 @@ export class OperationTable {
     const found = this.#described(upper, plain);
     const isDoubtful = this.#meansAnother(upper, plain, found);
     if (found !== undefined && !isDoubtful) return found;
-    if (this.#callPaths !== undefined && !this.isCall(upper, path)) return this.#plainRequest;
+    if (this.#callPaths !== undefined && !this.isCall(upper, path)) return this.#rest;
     if (upper === 'POST') return this.#isPlanned(plain) ? this.#unknownPlanPost : this.#unknownPost;
     return BODILESS.has(upper) && !isDoubtful ? this.#plainRequest : this.#unknownRequest;
   }

@@ -266,6 +266,8 @@ export interface Operation {
    */
   readonly known: boolean;
   readonly modelNames: ModelNames;
+  /** No row names it, on a shared host: it is nothing of the provider's that policy knows as such. */
+  readonly rest?: true | undefined;
   /** A plan that its caller has with the provider pays for it, not each call (decision 6.3). */
   readonly plan?: true | undefined;
   /** How the answer of a POST that no row names is read for its usage, where it is no stream. The request, its policy and its caps know nothing of it. */

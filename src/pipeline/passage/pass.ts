@@ -16,8 +16,8 @@ import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
 import { relay } from '../socket/relay.ts';
 
 /**
- * A request that policy is not asked about: plain HTTP to a host that is no AI host, or anything inside of an inspected tunnel (decision 3.8; specification,
- * "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count. Egress guard,
+ * A request that policy is not asked about: plain HTTP to a host that is no AI host, anything inside of an inspected tunnel, or what is no call on a shared host (decision 3.8;
+ * specification, "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count. Egress guard,
  * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
  * (decision 3.12).
  */

@@ -29,7 +29,8 @@ export interface ConnectorQuestion {
  */
 export function connect({ arrival, claims, action, call, by, meantFor }: ConnectorQuestion, settings: PipelineSettings): Connected {
   const { catalogue } = claims;
-  const chosen = chooseConnector(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
+  const found = chooseConnector(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
+  const chosen = call.operation?.rest === true && found.chosenBy === 'target_host' ? asOtherHost(found) : found;
   const moves = chosen.targetHost !== call.host;
   const { provider } = chosen;
   const origin = moves || takesPort({ action, call }, chosen) ? usualOrigin(provider) : call;
@@ -58,6 +59,11 @@ export function connect({ arrival, claims, action, call, by, meantFor }: Connect
       meantFor ??
       (moves && chosen.chosenBy === 'action_type' ? chooseConnector(catalogue, { targetHost: call.host }).connectorId : chosen.connectorId),
   };
+}
+
+/** The rest of a shared host goes as what is sent to any host that no connector has (decision 3.8). */
+function asOtherHost(chosen: ChosenConnector): ChosenConnector {
+  return { ...chosen, connectorId: GENERIC_HTTP, provider: undefined, chosenBy: 'fallback' };
 }
 
 /** A structured call names a host; which port that has is what a custom connector says. */
