@@ -460,7 +460,10 @@ function providersPage({ loadCatalogue }) {
     row.inProxyRegistry ? code(`/proxy/${row.id}/`) : '',
     row.defaultPath === undefined ? '' : code(row.defaultPath),
     row.idempotencyHeader === undefined ? '' : code(row.idempotencyHeader),
-    [...(row.shared ? ['shared'] : []), ...(row.planPaths.length === 0 ? [] : [`a plan pays below ${row.planPaths.map(code).join(', ')}`])].join('; '),
+    [
+      ...(row.shared ? ['shared'] : []),
+      ...(row.planPaths.length === 0 ? [] : [`a plan pays below ${row.planPaths.map(code).join(', ')}`]),
+    ].join('; '),
   ]);
   return `# Providers
 

@@ -151,7 +151,13 @@ function estimateOf(facts: Facts, stated: StatedEstimate, catalogue: Catalogue, 
       priceOf,
       cachedRates,
     });
-    return { tokens_in: tokensIn, tokens_out_max: tokensOutMax, cost_pico: costPico, reserve_pico: reservePico, planned: price.plan === true };
+    return {
+      tokens_in: tokensIn,
+      tokens_out_max: tokensOutMax,
+      cost_pico: costPico,
+      reserve_pico: reservePico,
+      planned: price.plan === true,
+    };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     return NOTHING;

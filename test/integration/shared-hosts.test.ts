@@ -6,10 +6,10 @@ import { createLogger } from '../../src/base/lib/log.ts';
 import { exactly } from '../support/exactly.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { talk } from '../support/metered-sockets.ts';
 import { domains } from '../support/non-ai.ts';
 import { openAiSocket } from '../support/openai-sockets.ts';
 import { connectThrough, h2Request, h2Session, type RequestOptions } from '../support/raw-clients.ts';
-import { talk } from '../support/metered-sockets.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 import { towards } from '../support/upstreams.ts';
@@ -80,7 +80,11 @@ async function scene(
 }
 
 const post = (path: string, body: unknown = ASKED): RequestOptions => chat([], path, body);
-const get = (path: string): RequestOptions => ({ method: 'GET', path, headers: ['Authorization', 'Bearer eyJ.plan.token', 'Cookie', 'session=1'] });
+const get = (path: string): RequestOptions => ({
+  method: 'GET',
+  path,
+  headers: ['Authorization', 'Bearer eyJ.plan.token', 'Cookie', 'session=1'],
+});
 
 /** What is no call, by host. */
 const REST: readonly (readonly [string, RequestOptions])[] = [
@@ -132,10 +136,18 @@ const CALLS: readonly (readonly [string, RequestOptions, object])[] = [
     },
   ],
   [CHATGPT, post(`${RESPONSES}/compact`), { provider: 'chatgpt', action_type: 'ai.infer', metering: { billing: 'plan' } }],
-  [CHATGPT, post('/backend-api/codex/brand/new'), { provider: 'chatgpt', action_type: 'ai.infer', metering: { billing: 'plan', cost_usd: exactly('0') } }],
+  [
+    CHATGPT,
+    post('/backend-api/codex/brand/new'),
+    { provider: 'chatgpt', action_type: 'ai.infer', metering: { billing: 'plan', cost_usd: exactly('0') } },
+  ],
   [
     CODE_ASSIST,
-    post('/v1internal:streamGenerateContent?alt=sse', { model: 'gemini-2.5-pro', project: 'p', request: { contents: [{ parts: [{ text: 'hello' }] }] } }),
+    post('/v1internal:streamGenerateContent?alt=sse', {
+      model: 'gemini-2.5-pro',
+      project: 'p',
+      request: { contents: [{ parts: [{ text: 'hello' }] }] },
+    }),
     {
       provider: 'gemini_code_assist',
       model: 'gemini-2.5-pro',
@@ -169,9 +181,21 @@ const CALLS: readonly (readonly [string, RequestOptions, object])[] = [
     post('/chat/completions', { model: 'claude-haiku-4.5', messages: [] }),
     { provider: 'github_copilot', metering: { billing: undefined, cost_usd: exactly('0.00002'), tokens_in: 5 } },
   ],
-  [OPENCODE, post('/zen/go/v1/chat/completions', { model: 'glm-5', messages: [] }), { metering: { billing: 'plan', cost_usd: exactly('0') } }],
-  [OPENCODE, post('/zen/v1/chat/completions', { model: 'gpt-4o-mini', messages: [] }), { metering: { billing: undefined, cost_usd: exactly('0.00000255') } }],
-  [ZAI, post('/api/coding/paas/v4/chat/completions', { model: 'glm-5', messages: [] }), { provider: 'zai', metering: { billing: 'plan', cost_usd: exactly('0') } }],
+  [
+    OPENCODE,
+    post('/zen/go/v1/chat/completions', { model: 'glm-5', messages: [] }),
+    { metering: { billing: 'plan', cost_usd: exactly('0') } },
+  ],
+  [
+    OPENCODE,
+    post('/zen/v1/chat/completions', { model: 'gpt-4o-mini', messages: [] }),
+    { metering: { billing: undefined, cost_usd: exactly('0.00000255') } },
+  ],
+  [
+    ZAI,
+    post('/api/coding/paas/v4/chat/completions', { model: 'glm-5', messages: [] }),
+    { provider: 'zai', metering: { billing: 'plan', cost_usd: exactly('0') } },
+  ],
 ];
 
 t.test('calls are decided and counted, and cost nothing where a plan pays', async (t) => {
@@ -253,7 +277,12 @@ t.test('h2 inside of the tunnel, and plain requests to the proxy', async (t) => 
   t.teardown(() => session.destroy());
   t.equal((await h2Request(session, { path: '/backend-api/me' })).status, 200);
   t.same(recorded(), []);
-  const call = await h2Request(session, { method: 'POST', path: RESPONSES, headers: ['content-type', 'application/json'], body: JSON.stringify(ASKED) });
+  const call = await h2Request(session, {
+    method: 'POST',
+    path: RESPONSES,
+    headers: ['content-type', 'application/json'],
+    body: JSON.stringify(ASKED),
+  });
   t.equal(call.status, 200);
   t.equal(recorded().length, 1);
 });
@@ -287,7 +316,13 @@ t.test('govern decides the rest too, as what goes to any other host, and so does
   for (const mode of ['govern', 'govern-ai']) {
     const { through, recordOf, send, recorded } = await scene(t, { bundle: bundleOf(connectors), env: { GW_PROXY_NON_AI: mode } });
     const page = await through(`${CHATGPT}:443`, post('/backend-api/conversation', {}));
-    const want = { decision: 'deny', action_type: 'http.request', connector_id: 'generic_http', provider: undefined, record_tier: 'action' };
+    const want = {
+      decision: 'deny',
+      action_type: 'http.request',
+      connector_id: 'generic_http',
+      provider: undefined,
+      record_tier: 'action',
+    };
     t.match(await recordOf(page), { ...want, target_path: '/backend-api/conversation' }, mode);
     t.match(await recordOf(await send({ ...get(`https://${CHATGPT}/backend-api/me`), host: CHATGPT })), want, mode);
     const models = await through(`${CHATGPT}:443`, get('/backend-api/codex/models'));

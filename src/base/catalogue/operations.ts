@@ -173,9 +173,7 @@ export class OperationTable {
   }
 
   #add({ method, operation: given }: OperationRow, path: string): void {
-    const isCall = given.actionType !== NO_CALL;
-    const operation: Operation = isCall && this.#isPlanned(path) ? Object.freeze({ ...given, plan: true }) : given;
-    if (isCall) this.#callPaths?.push(compilePath(path, true));
+    const operation = this.#asCall(given, path);
     const literal = !/[{*]/.test(path) && method !== '*';
     const known = this.#ignoreCase ? path.toLowerCase() : path;
     const pattern = { method: operation.websocket ? '*' : method, regex: compilePath(path, this.#ignoreCase), operation };
@@ -188,6 +186,13 @@ export class OperationTable {
       this.#literals.set(method, paths);
       if (!paths.has(known)) paths.set(known, operation);
     }
+  }
+
+  /** What the row's lists of paths make of an operation that is a call. */
+  #asCall(operation: Operation, path: string): Operation {
+    if (operation.actionType === NO_CALL) return operation;
+    this.#callPaths?.push(compilePath(path, true));
+    return this.#isPlanned(path) ? Object.freeze({ ...operation, plan: true }) : operation;
   }
 
   #plain(path: string): string {

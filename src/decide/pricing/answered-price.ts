@@ -35,10 +35,7 @@ export function priceOfAnswer(asked: AskedModel, answered: string | undefined): 
     return price;
   const name = operation === undefined ? answered : modelAsSeen(answered, operation.modelNames);
   const isOwn = !isAlternative && isSnapshotOf(answered, model);
-  const isPlanned = operation?.plan === true || price.plan === true;
-  const found =
-    (isOwn ? inVariant(asked, name) : undefined) ??
-    (isPlanned ? priceAt(asked, name) : asked.catalogue.price(asked.providerId, name, asked.at));
+  const found = (isOwn ? inVariant(asked, name) : undefined) ?? priceAt(asked, name);
   if (found.source !== 'default' || isAlternative) return found;
   return isOwn ? price : dearestOf(price, asked);
 }

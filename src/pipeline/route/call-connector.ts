@@ -34,10 +34,7 @@ export function connect({ arrival, claims, action, call, by, meantFor }: Connect
   const moves = chosen.targetHost !== call.host;
   const { provider } = chosen;
   const origin = moves || takesPort({ action, call }, chosen) ? usualOrigin(provider) : call;
-  const path =
-    action.isEnvelope && call.path === ''
-      ? directPath(action.request.action, chosen.connectorId === GENERIC_HTTP ? undefined : provider)
-      : call.path;
+  const path = action.isEnvelope ? envelopePath(action, call, chosen) : call.path;
   const isSame = call.provider === provider && call.operation !== undefined;
   const operation = isSame ? call.operation : provider ? catalogue.operation(provider, call.method, pathOnly(path)) : HTTP_REQUEST;
   // Member by member, as everywhere on the path of a call: to spread an object of this size costs microseconds.
@@ -59,6 +56,11 @@ export function connect({ arrival, claims, action, call, by, meantFor }: Connect
       meantFor ??
       (moves && chosen.chosenBy === 'action_type' ? chooseConnector(catalogue, { targetHost: call.host }).connectorId : chosen.connectorId),
   };
+}
+
+/** Of a structured call that names no path it is the usual one of its connector. */
+function envelopePath({ request }: ReceivedAction, { path }: WireCall, { connectorId, provider }: ChosenConnector): string {
+  return path === '' ? directPath(request.action, connectorId === GENERIC_HTTP ? undefined : provider) : path;
 }
 
 /** The rest of a shared host goes as what is sent to any host that no connector has (decision 3.8). */
