@@ -311,6 +311,21 @@ t.test('by base URL everything is decided; what is no call is no inference, and 
   }
 });
 
+t.test('a structured call goes to the path of calls, and is paid for by the plan', async (t) => {
+  const { execute, gw, upstream } = await scene(t);
+  const called = await execute({}, { target_host: CHATGPT, params: { model: 'gpt-5.2-codex', input: 'hello' } });
+  t.equal(called.status, 200, called.text);
+  t.match(upstream.requests.at(-1), { url: RESPONSES, headers: { authorization: 'Bearer sk-caller' } });
+  t.match(await gw.record(called.headers.get('x-gw-record-id') ?? ''), {
+    provider: 'chatgpt',
+    metering: { billing: 'plan', cost_usd: exactly('0') },
+  });
+  const page = { type: 'http.request', method: 'GET', target_host: CHATGPT, target_path: '/backend-api/me', params: {} };
+  const rest = await execute({}, page);
+  t.equal(rest.status, 200, rest.text);
+  t.match(await gw.record(rest.headers.get('x-gw-record-id') ?? ''), { action_type: 'http.request', target_host: CHATGPT });
+});
+
 t.test('govern decides the rest too, as what goes to any other host, and so does govern-ai on a known AI domain', async (t) => {
   const connectors = `  connectors:\n    - {id: known, when: {field: context.connector.id, in: [chatgpt, kimi_code]}, effect: {decision: allow}}\n`;
   for (const mode of ['govern', 'govern-ai']) {
