@@ -466,15 +466,20 @@ function providersPage({ loadCatalogue }) {
     row.inProxyRegistry ? code(`/proxy/${row.id}/`) : '',
     row.defaultPath === undefined ? '' : code(row.defaultPath),
     row.idempotencyHeader === undefined ? '' : code(row.idempotencyHeader),
+    [
+      ...(row.shared ? ['shared'] : []),
+      ...(row.planPaths.length === 0 ? [] : [`a plan pays below ${row.planPaths.map(code).join(', ')}`]),
+    ].join('; '),
   ]);
   return `# Providers
 
 The connectors that the gateway has, beside ${code('generic_http')} for any other host. An id, an alias and any case of both name the same connector everywhere. A host pattern that begins with
 ${code('*.')} covers everything below it; any other star stands for one label of a host or a part of it, ${code('{region}')} for a region of AWS. The first key header is the one that a stored credential is put into; the others are for
-some wire formats, and what callers may use. The usual path is that of a structured call that names none. What each kind of call means and costs is in the
+some wire formats, and what callers may use. The usual path is that of a structured call that names none. On a shared host only calls are decided, and the rest of it
+passes uninspected; what a plan pays for costs nothing. What each kind of call means and costs is in the
 [guide](../guides/providers.md).
 
-${table(['Connector', 'Also named', 'Hosts', 'Keys', 'Base URL', 'Usual path', 'Idempotency key'], rows)}`;
+${table(['Connector', 'Also named', 'Hosts', 'Keys', 'Base URL', 'Usual path', 'Idempotency key', 'Host and plan'], rows)}`;
 }
 
 function order(a, b) {

@@ -9,6 +9,7 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
+import { pathSent } from '../inbound/normalise/target.ts';
 import { governedHeaders } from '../inbound/reply/governed-headers.ts';
 import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
@@ -19,7 +20,7 @@ import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-r
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
 import { answerSelfTest, isSelfTest } from './self-test.ts';
-import { type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
+import { restPasses, type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
   readonly pipeline: LineGround;
@@ -92,8 +93,8 @@ function admitProxied(arrival: Arrival, options: DoorOptions): void {
   const { head } = arrival;
   if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   else if (head.tunnel !== undefined && isSelfTest(head.tunnel.authority)) answerSelfTest(arrival, pipeline.settings.nodeId);
-  else if (head.door === 'absolute' && !isGoverned(absoluteHost(head), options)) void passAbsolute(arrival, options);
-  else if (head.tunnel?.undecided) passOn(arrival, pipeline);
+  else if (head.door === 'absolute' && !isGoverned(head, options)) void passAbsolute(arrival, options);
+  else if (head.tunnel?.undecided || (head.tunnel?.shared && isRest(head, head.tunnel.authority.host, options))) passOn(arrival, pipeline);
   else void runProxied(arrival, pipeline);
 }
 
@@ -116,9 +117,20 @@ function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {
 
 const UNDECIDED: ReadonlySet<Treatment> = new Set(['inspect', 'pass']);
 
-/** True for a request that policy decides. What cannot be read as a host is left to the line, which says so. */
-function isGoverned(host: string | undefined, { rules }: DoorOptions): boolean {
-  return host === undefined || !UNDECIDED.has(treatmentOf(host, rules));
+/** True for a request with a whole URL that policy decides. What cannot be read as a host is left to the line, which says so. */
+function isGoverned(head: ArrivalHead, options: DoorOptions): boolean {
+  const host = absoluteHost(head);
+  if (host === undefined) return true;
+  const treatment = treatmentOf(host, options.rules);
+  return !UNDECIDED.has(treatment) && !(treatment === 'govern' && restPasses(host, options.rules) && isRest(head, host, options));
+}
+
+/** Whether a request goes to a shared host and is no call, however its path is read (decision 3.8). */
+function isRest(head: ArrivalHead, host: string, { rules }: DoorOptions): boolean {
+  const catalogue = rules.catalogues.current();
+  const provider = catalogue.providerForHost(host);
+  const path = provider?.shared === true ? pathSent(head) : undefined;
+  return provider !== undefined && path !== undefined && !catalogue.isCall(provider, head.method, path);
 }
 
 async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions): Promise<void> {
@@ -145,7 +157,9 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
   const treatment = treatmentOf(host, rules);
   if (treatment === 'govern' || treatment === 'inspect') {
-    const dialFirst = pipeline.catalogues.current().providerForHost(host) === undefined;
+    const provider = pipeline.catalogues.current().providerForHost(host);
+    if (provider?.shared === true && restPasses(host, rules)) return { kind: 'intercept', tunnel: { ...tunnel, shared: true } };
+    const dialFirst = provider === undefined;
     return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
   }
   const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };

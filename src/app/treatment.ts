@@ -13,6 +13,15 @@ export interface TreatmentRules extends Pick<Config, 'proxyBypass' | 'proxyNonAi
   readonly intercept: boolean;
 }
 
+/**
+ * Whether what is no call on a shared host passes undecided, as traffic that is not AI. Where `GW_PROXY_NON_AI` puts such traffic under policy, the rest of a known AI domain
+ * is decided request by request, since its tunnel is open (decision 3.8).
+ * @param host canonical, of a shared row
+ */
+export function restPasses(host: string, { catalogues, proxyNonAi }: TreatmentRules): boolean {
+  return proxyNonAi !== 'govern' && (proxyNonAi !== 'govern-ai' || catalogues.current().domain(host) === undefined);
+}
+
 /** Decision 3.8: an AI host is governed, `GW_PROXY_NON_AI` decides about every other one, `GW_PROXY_BYPASS` comes first. @param host canonical */
 export function treatmentOf(host: string, { catalogues, intercept, proxyBypass, proxyNonAi }: TreatmentRules): Treatment {
   if (proxyBypass.has(host)) return 'pass';

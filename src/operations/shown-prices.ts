@@ -71,9 +71,9 @@ export type ShownPrice = Shown<z.output<typeof PRICE>>;
 
 export const EXPLANATION = z.object({
   price: PRICE,
-  from: z.enum(['override', 'correction', 'list', 'own', 'free', 'default']).meta({
+  from: z.enum(['override', 'correction', 'list', 'own', 'free', 'default', 'plan']).meta({
     description:
-      '`override`: GW_PRICING_FILE; `correction`: a row above the price list; `list`: the price list; `own`: a row beside it; `free`: the provider says so in the name; `default`: nobody knows the model',
+      '`override`: GW_PRICING_FILE; `correction`: a row above the price list; `list`: the price list; `own`: a row beside it; `free`: the provider says so in the name; `default`: nobody knows the model; `plan`: a plan pays for every call to the provider',
   }),
   name: z.string().meta({ description: 'The name under which it was found' }),
   steps: z.array(z.object({ rule: z.string(), name: z.string() })).meta({ description: 'What was taken off the name, and what was left' }),

@@ -1,5 +1,6 @@
 import { GENERIC_HTTP } from '../base/catalogue/connector-id.ts';
 import { namedModels } from '../base/catalogue/named-models.ts';
+import { planPrice } from '../base/catalogue/prices/plan-price.ts';
 import { modelInPath, PLAIN_READING, readingOf } from '../base/catalogue/reading.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import { usualPath } from '../base/catalogue/usual-path.ts';
@@ -132,20 +133,31 @@ function estimateOf(facts: Facts, stated: StatedEstimate, catalogue: Catalogue, 
   if (provider === undefined || facts.action_type === 'http.request') return NOTHING;
   const [path = ''] = facts.target_path.split('?', 1);
   const operation = catalogue.operation(provider, facts.action_method, path);
-  if (facts.reading.hidesBody) return NOTHING;
+  const planned = operation.plan === true;
+  if (facts.reading.hidesBody) return { ...NOTHING, planned };
   const model = facts.params['model'];
   try {
-    const priceOf = (name: string | undefined) => catalogue.price(provider.id, name, facts.time);
+    const priceOf = (name: string | undefined) => {
+      const listed = catalogue.price(provider.id, name, facts.time);
+      return planned ? planPrice(listed) : listed;
+    };
+    const price = priceOf(typeof model === 'string' ? model : undefined);
     const { tokensIn, tokensOutMax, costPico, reservePico } = estimateCall({
       params: facts.params,
       dialect: operation.dialect,
       overrides: stated,
-      price: priceOf(typeof model === 'string' ? model : undefined),
+      price,
       named: namedModels(operation, facts.params),
       priceOf,
       cachedRates,
     });
-    return { tokens_in: tokensIn, tokens_out_max: tokensOutMax, cost_pico: costPico, reserve_pico: reservePico };
+    return {
+      tokens_in: tokensIn,
+      tokens_out_max: tokensOutMax,
+      cost_pico: costPico,
+      reserve_pico: reservePico,
+      planned: price.plan === true,
+    };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     return NOTHING;

@@ -112,6 +112,7 @@ function meteringInOrder(metering: UnhashedRecord['metering']): UnhashedRecord['
     metering && {
       audio_tokens_in: metering.audio_tokens_in,
       audio_tokens_out: metering.audio_tokens_out,
+      billing: metering.billing,
       cache_write_1h_tokens_in: metering.cache_write_1h_tokens_in,
       cache_write_tokens_in: metering.cache_write_tokens_in,
       cached_audio_tokens_in: metering.cached_audio_tokens_in,

@@ -24,6 +24,7 @@ export function meteringFrom({ usage, price, model, passPrices }: Charged, { rep
     tokens_in: usage?.tokens_in ?? 0,
     tokens_out: usage?.tokens_out ?? 0,
     cost_usd: usdFromPico(metered.costPico),
+    billing: price.plan === true ? 'plan' : undefined,
     cached_tokens_in: usage?.cached_tokens_in,
     cache_write_tokens_in: usage?.cache_write_tokens_in,
     cache_write_1h_tokens_in: usage?.cache_write_1h_tokens_in,

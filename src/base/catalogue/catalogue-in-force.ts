@@ -2,6 +2,7 @@ import type { ShippedCatalogue } from './catalogue.ts';
 import { withCustomRows } from './custom-catalogue.ts';
 import { addressOf, type CustomRow } from './custom-row.ts';
 import type { PriceList } from './price-list/price-list.ts';
+import { planPrice } from './prices/plan-price.ts';
 import type { PriceExplanation } from './prices/price-explanation.ts';
 import type { Catalogue } from './types.ts';
 
@@ -40,7 +41,9 @@ export class CatalogueInForce implements CurrentCatalogue {
   explainPrice(providerId: string, model: string, at: number): PriceExplanation {
     const provider = this.#current.provider(providerId);
     if (provider?.custom !== undefined) return this.#shipped.explainPriceAtAddress(addressOf(provider), model, at);
-    return this.#shipped.explainPrice(provider?.id ?? providerId, model, at);
+    const explained = this.#shipped.explainPrice(provider?.id ?? providerId, model, at);
+    const price = provider?.planPaths.includes('/**') ? planPrice(explained.price) : explained.price;
+    return price.plan === true ? { price, from: 'plan', name: explained.name, steps: [] } : explained;
   }
 
   /** Puts another price list in the place of the one before; everything else stays as it is (decision 6.16). */

@@ -215,6 +215,10 @@ class Snapshot implements ShippedCatalogue {
     return this.#registry.operations.get(provider.id)?.find(method, path, upgrade) ?? HTTP_REQUEST;
   }
 
+  isCall(provider: Provider, method: string, path: string): boolean {
+    return !provider.shared || this.#registry.operations.get(provider.id)?.isCall(method, path) !== false;
+  }
+
   dialect(id: string): Dialect | undefined {
     return this.#registry.dialects.get(id);
   }

@@ -66,6 +66,10 @@ class CustomCatalogue implements Catalogue {
     return customOperation(provider, this.#byId.get(provider.id)?.template, method, path, upgrade);
   }
 
+  isCall(provider: Provider, method: string, path: string): boolean {
+    return this.#shipped.isCall(provider, method, path);
+  }
+
   dialect(id: string): ReturnType<Catalogue['dialect']> {
     return this.#shipped.dialect(id);
   }

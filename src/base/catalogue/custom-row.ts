@@ -43,6 +43,8 @@ export function customProvider({ id, orgId, host, port, tls, path, auth, default
     hosts: [host],
     hostPatterns: [],
     customerDomains: [],
+    shared: false,
+    planPaths: [],
     pathsIgnoreCase: false,
     defaultPath: basePath + template.defaultPath,
     defaultPaths: new Map(Array.from(template.defaultPaths, ([type, below]) => [type, basePath + below])),

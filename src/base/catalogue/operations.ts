@@ -1,4 +1,4 @@
-import { otherReading } from './other-reading.ts';
+import { looseReading, otherReading } from './other-reading.ts';
 import { modelInPath } from './reading.ts';
 import type { Row } from './row-reader.ts';
 import type { Dialect, ErrorShape, ModelNames, Operation } from './types.ts';
@@ -65,9 +65,14 @@ export function readOperation(row: Row, dialects: ReadonlyMap<string, Dialect>):
 interface TableOptions {
   readonly ignoreCase: boolean;
   readonly modelNames: ModelNames;
+  readonly shared: boolean;
+  /** Each ends with `/**`. */
+  readonly planPaths: readonly string[];
   /** Reads the answer of a POST that no row names. */
   readonly unknownAnswer: Dialect | undefined;
 }
+
+const NO_CALL = HTTP_REQUEST.actionType;
 
 /**
  * Answers what a method and a path mean for one provider. Literal paths are one look-up, patterns a short list of precompiled expressions; the first row
@@ -80,17 +85,27 @@ export class OperationTable {
   readonly #patterns: Pattern[] = [];
   readonly #socketPatterns: Pattern[] = [];
   readonly #ignoreCase: boolean;
+  /** Of a shared host: the paths of its calls, in any case; undefined: the host is not shared. */
+  readonly #callPaths: RegExp[] | undefined;
+  readonly #planPaths: readonly RegExp[];
   /** What no row names: without a body, with one, and a POST, which fails towards inspection. */
   readonly #plainRequest: Operation;
+  readonly #rest: Operation;
   readonly #unknownRequest: Operation;
   readonly #unknownPost: Operation;
+  readonly #unknownPlanPost: Operation;
 
-  constructor(given: readonly OperationRow[], bases: readonly string[], { ignoreCase, modelNames, unknownAnswer }: TableOptions) {
+  constructor(given: readonly OperationRow[], bases: readonly string[], options: TableOptions) {
+    const { ignoreCase, modelNames, shared, planPaths, unknownAnswer } = options;
     this.#ignoreCase = ignoreCase;
+    this.#callPaths = shared ? [] : undefined;
+    this.#planPaths = planPaths.map((path) => compilePath(path, ignoreCase));
     const own = { modelNames };
     this.#plainRequest = Object.freeze({ ...HTTP_REQUEST, ...own });
+    this.#rest = Object.freeze({ ...this.#plainRequest, rest: true });
     this.#unknownRequest = Object.freeze({ ...this.#plainRequest, known: false });
     this.#unknownPost = Object.freeze({ ...this.#unknownRequest, actionType: 'ai.infer', answerDialect: unknownAnswer });
+    this.#unknownPlanPost = Object.freeze({ ...this.#unknownPost, plan: true });
     const rows = modelNames === 'exact' ? given : given.map((row) => ({ ...row, operation: Object.freeze({ ...row.operation, ...own }) }));
     for (const row of rows) {
       const paths = row.path.startsWith('{base}') ? bases.map((base) => base + row.path.slice('{base}'.length)) : [row.path];
@@ -100,7 +115,7 @@ export class OperationTable {
 
   /**
    * @param path canonical; a query and a trailing slash are ignored, `%3A` counts as the colon that it stands for. One that some servers take for the path of
-   * another row (`/v1/threads/x%2Fruns`) is what nobody understands.
+   * another row (`/v1/threads/x%2Fruns`) is what nobody understands. The rest of a shared host is no call.
    */
   find(method: string, path: string, upgrade: boolean): Operation {
     const upper = method.toUpperCase();
@@ -112,8 +127,28 @@ export class OperationTable {
     const found = this.#described(upper, plain);
     const isDoubtful = this.#meansAnother(upper, plain, found);
     if (found !== undefined && !isDoubtful) return found;
-    if (upper === 'POST') return this.#unknownPost;
+    if (this.#callPaths !== undefined && !this.isCall(upper, path)) return this.#rest;
+    if (upper === 'POST') return this.#isPlanned(plain) ? this.#unknownPlanPost : this.#unknownPost;
     return BODILESS.has(upper) && !isDoubtful ? this.#plainRequest : this.#unknownRequest;
+  }
+
+  /**
+   * Whether a request is a call, whatever its method, or may be one for a server that reads paths loosely. A row of a shared host that says `http.request` names what is none
+   * among paths that are.
+   */
+  isCall(method: string, path: string): boolean {
+    if (this.#callPaths === undefined) return true;
+    const plain = this.#plain(path);
+    const loose = looseReading(plain);
+    if (loose === plain) {
+      const found = this.#described(method.toUpperCase(), plain);
+      if (found !== undefined) return found.actionType !== NO_CALL;
+    }
+    return this.#callPaths.some((pattern) => pattern.test(loose) || pattern.test(plain));
+  }
+
+  #isPlanned(plain: string): boolean {
+    return this.#planPaths.some((pattern) => pattern.test(plain));
   }
 
   /** Whether the other way to read the path is that of a row, and no row that says the same. */
@@ -137,7 +172,8 @@ export class OperationTable {
     return undefined;
   }
 
-  #add({ method, operation }: OperationRow, path: string): void {
+  #add({ method, operation: given }: OperationRow, path: string): void {
+    const operation = this.#asCall(given, path);
     const literal = !/[{*]/.test(path) && method !== '*';
     const known = this.#ignoreCase ? path.toLowerCase() : path;
     const pattern = { method: operation.websocket ? '*' : method, regex: compilePath(path, this.#ignoreCase), operation };
@@ -150,6 +186,13 @@ export class OperationTable {
       this.#literals.set(method, paths);
       if (!paths.has(known)) paths.set(known, operation);
     }
+  }
+
+  /** What the row's lists of paths make of an operation that is a call. */
+  #asCall(operation: Operation, path: string): Operation {
+    if (operation.actionType === NO_CALL) return operation;
+    this.#callPaths?.push(compilePath(path, true));
+    return this.#isPlanned(path) ? Object.freeze({ ...operation, plan: true }) : operation;
   }
 
   #plain(path: string): string {

@@ -1,21 +1,11 @@
 import { messageOf } from '../lib/thrown.ts';
 import type { YamlNode } from '../lib/yaml.ts';
+import type { DeferredRule, DeltaRule, StreamErrorRule, UsageAskRule } from './dialect-rules.ts';
 import { CALL_PLACE_MEMBERS, type PlaceSets, readCallPlaces, readPicture } from './read-call-places.ts';
 import { readUsageRule } from './read-usage-rule.ts';
 import { Row, type RowProblems } from './row-reader.ts';
 import type { NameRule } from './spelling.ts';
-import type {
-  DeferredRule,
-  DeltaRule,
-  Dialect,
-  ErrorShape,
-  FieldPlace,
-  SocketRule,
-  StreamErrorRule,
-  StreamRule,
-  StreamVerbs,
-  UsageAskRule,
-} from './types.ts';
+import type { Dialect, ErrorShape, FieldPlace, SocketRule, StreamRule, StreamVerbs } from './types.ts';
 
 const MEMBERS = [
   'extends',

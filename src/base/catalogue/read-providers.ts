@@ -17,6 +17,8 @@ const MEMBERS = [
   'hosts',
   'host_patterns',
   'customer_host_patterns',
+  'shared',
+  'plan_paths',
   'paths_ignore_case',
   'model_names',
   'bases',
@@ -92,6 +94,8 @@ function readProvider(row: Row, context: ProviderContext, sets: Row | undefined)
     hosts,
     hostPatterns,
     customerDomains: customers.map((pattern) => pattern.slice(1)),
+    shared: row.flag('shared', false),
+    planPaths: row.texts('plan_paths'),
     pathsIgnoreCase: row.flag('paths_ignore_case', false),
     defaultPath,
     defaultPaths: usual ? pathsByType(operations, usual) : NO_PATHS,
@@ -163,6 +167,14 @@ export function readOperations(row: Row, context: ProviderContext, sets: Row | u
   return new OperationTable(rows, bases, {
     ignoreCase: row.flag('paths_ignore_case', false),
     modelNames: oneOf(row, 'model_names', MODEL_NAMES) ?? 'exact',
+    shared: row.flag('shared', false),
+    planPaths: readPlanPaths(row),
     unknownAnswer: context.dialects.get(UNKNOWN),
   });
+}
+
+function readPlanPaths(row: Row): readonly string[] {
+  const paths = row.texts('plan_paths');
+  if (!paths.every((path) => /^(?:\/[^*]*)?\/\*\*$/.test(path))) row.problem('plan_paths', 'must be paths that end with /**');
+  return paths;
 }

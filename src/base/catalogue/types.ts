@@ -2,6 +2,7 @@ import type { PartRate } from '../model/rate-kinds.ts';
 import type { PartTokens } from '../model/usage.ts';
 import type { Unit, UnitRate } from '../model/usage-units.ts';
 import type { CallPlaces, PictureRule } from './call-places.ts';
+import type { DeferredRule, DeltaRule, StreamErrorRule, UsageAskRule } from './dialect-rules.ts';
 import type { Lookalikes } from './lookalikes.ts';
 import type { NameRule } from './spelling.ts';
 
@@ -128,37 +129,6 @@ export interface StreamRule {
   readonly modelPaths: readonly string[];
 }
 
-/** Where the events of a stream hold what the model says, as it says it. */
-export interface DeltaRule {
-  /** Dotted paths in event data; `*` stands for each element of a list. Texts, or values made of texts. */
-  readonly paths: readonly string[];
-  /** Names of events whose data is no text, though it stands at such a path. */
-  readonly except: readonly string[];
-}
-
-/** How a call of this format asks for a response that is made after its answer, and how the provider tells of such a response. */
-export interface DeferredRule {
-  /** Member of the body that asks for it. */
-  readonly switch: string;
-  /** Dotted paths in a response object of its id and its status. */
-  readonly id: string;
-  readonly status: string;
-  /** Values of the status while the response is being made; with any other it has ended. */
-  readonly open: readonly string[];
-  /** Member of a stream's events that holds the response object. */
-  readonly inEvent: string;
-}
-
-/** How a stream of this format tells an error in place of its end. */
-export interface StreamErrorRule {
-  /** Name of the event; undefined: it has none. */
-  readonly event: string | undefined;
-  /** Members beside those of the format's error body; a text `{message}` or `{code}` stands for the error's own. */
-  readonly data: Readonly<Record<string, unknown>>;
-  /** Server-sent events: the error is said once more as a bare JSON text, which is all that the provider's own SDK takes for one. */
-  readonly alsoBare: boolean;
-}
-
 /** How calls travel on a WebSocket: JSON events both ways, each named by its member `type`; what an event says of a call stands in its member `response`. */
 export interface SocketRule {
   /** The wire format of one call; undefined: the one that the rule belongs to. */
@@ -181,14 +151,6 @@ export interface SocketRule {
   /** Server events that report the usage of another model beside the calls, and where the settings name that model. */
   readonly sideEvents: readonly string[];
   readonly sideModels: readonly string[];
-}
-
-/** Which calls may ask for the usage of their stream: others would be refused for an option that is unknown to their provider. */
-export interface UsageAskRule {
-  /** Query parameter that names the version of the interface, and the first version that knows the option, compared as text; undefined: all versions know it. */
-  readonly version: { readonly query: string; readonly since: string } | undefined;
-  /** Members of the body beside which the option is not known, or with which the caller asks in another way. */
-  readonly without: readonly string[];
 }
 
 /** One wire format of requests, answers and streams. */
@@ -267,6 +229,10 @@ export interface Operation {
    */
   readonly known: boolean;
   readonly modelNames: ModelNames;
+  /** No row names it, on a shared host: it is nothing of the provider's that policy knows as such. */
+  readonly rest?: true | undefined;
+  /** A plan that its caller has with the provider pays for it, not each call (decision 6.3). */
+  readonly plan?: true | undefined;
   /** How the answer of a POST that no row names is read for its usage, where it is no stream. The request, its policy and its caps know nothing of it. */
   readonly answerDialect?: Dialect | undefined;
 }
@@ -292,6 +258,10 @@ export interface Provider {
   readonly hostPatterns: readonly string[];
   /** Ends of those hosts, with their first dot, that a customer of the provider runs, and so reads what comes to them (decision 6.9). */
   readonly customerDomains: readonly string[];
+  /** Its hosts carry much that is no call of a model: what is none passes uninspected (decision 3.8). */
+  readonly shared: boolean;
+  /** Paths of calls that a plan pays for, as operations write them. */
+  readonly planPaths: readonly string[];
   /** Paths mean the same in any case: policy sees them in lower case. */
   readonly pathsIgnoreCase: boolean;
   /** Of a structured call that names none; may hold `{model}`. Undefined where the path needs more than that. */
@@ -365,6 +335,10 @@ export interface Price extends Rates {
   readonly longPrompts?: readonly LongPromptRates[];
   readonly units?: Readonly<Partial<Record<Unit, UnitRate>>>;
   readonly terms?: readonly PriceTerm[];
+  /** Of the operator's file, in a row that names a provider. */
+  readonly ofProvider?: true;
+  /** A plan pays: the call costs nothing, whatever it uses. */
+  readonly plan?: true;
 }
 
 /** A row of the rates: those of a model, or of all that fit a pattern with one `*`; the provider `*` is any. */
@@ -394,6 +368,8 @@ export interface Catalogue {
    * GET of a realtime path is the `http.request` that it is.
    */
   operation(provider: Provider, method: string, path: string, upgrade?: boolean): Operation;
+  /** Whether a request to a provider is a call, or may be taken for one: true of all but the rest of a shared host (decision 3.8). @param path as it was sent */
+  isCall(provider: Provider, method: string, path: string): boolean;
   dialect(id: string): Dialect | undefined;
   /** The whole AI domain list; `match` says whether an entry covers one host, everything below it, or a pattern. */
   readonly domains: readonly (AiDomain & { readonly match: string })[];

@@ -34,6 +34,8 @@ export interface Tunnel {
   readonly fixedOrg?: string;
   /** Requests inside are passed on undecided and unrecorded (`GW_PROXY_NON_AI=inspect`). */
   readonly undecided?: true;
+  /** Leads to a host that carries much beside its calls: what is no call is passed on undecided and unrecorded (decision 3.8). */
+  readonly shared?: true;
   /** Absent where upstream connections are shared, and where plain HTTP is spoken inside. */
   readonly dialled?: Dialled;
 }

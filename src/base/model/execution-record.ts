@@ -13,6 +13,8 @@ export interface Metering {
   readonly tokens_out: number;
   /** Exact decimal text in USD. */
   readonly cost_usd: string;
+  /** `plan`: a plan of the caller's pays for the call, which costs nothing by itself (decision 6.3). */
+  readonly billing?: 'plan';
   readonly cached_tokens_in?: number;
   readonly cache_write_tokens_in?: number;
   readonly cache_write_1h_tokens_in?: number;

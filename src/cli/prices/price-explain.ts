@@ -17,6 +17,7 @@ const FROM: Readonly<Record<ExplainedPrice['from'], string>> = {
   own: 'a row that stands beside the price list',
   free: 'its name: the provider serves it for nothing',
   default: 'nowhere: no list and no row knows this model',
+  plan: 'a plan that the caller has with the provider: each call costs nothing',
 };
 const TOKENS = '1M tokens';
 

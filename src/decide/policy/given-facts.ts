@@ -90,7 +90,7 @@ export interface CallMeaning {
   /** @param pathGiven whether the description names the path, so that its operation is meant */
   readingOf(facts: Facts, pathGiven: boolean): ReadCall;
   /** @param stated counts of tokens go before the gateway's own */
-  estimateFor(facts: Facts, stated: StatedEstimate): Facts['estimates'] & { readonly reserve_pico: bigint };
+  estimateFor(facts: Facts, stated: StatedEstimate): Facts['estimates'] & { readonly reserve_pico: bigint; readonly planned?: boolean };
 }
 
 /**
@@ -131,8 +131,8 @@ export function costOfCall(
   if (given !== undefined || meaning === undefined) return { estimatePico: given ?? 0n, reservePico: given ?? 0n };
   const sent = { ...facts };
   for (const { key, value } of mutations) if (!key.startsWith('action.headers.')) giveFacts(sent, { [key]: value });
-  const { cost_pico: estimatePico, reserve_pico: reservePico } = meaning.estimateFor(sent, stated);
-  return { estimatePico, reservePico, hidden: sent.reading.hidesBody || sent.reading.hidesPrice };
+  const { cost_pico: estimatePico, reserve_pico: reservePico, planned = false } = meaning.estimateFor(sent, stated);
+  return { estimatePico, reservePico, planned, hidden: sent.reading.hidesBody || sent.reading.hidesPrice };
 }
 
 /** Puts the described call into the form in which the gateway would see it. */

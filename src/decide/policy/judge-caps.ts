@@ -14,6 +14,8 @@ export interface CallCost {
   readonly reservePico: bigint;
   /** Nobody can say what it may cost, because its operation is not understood. */
   readonly hidden?: boolean;
+  /** A plan pays for it: no cap of dollars holds it. */
+  readonly planned?: boolean;
 }
 
 /** Why a call is refused that a cap holds and whose cost is hidden. */
@@ -47,20 +49,20 @@ const CODES: Readonly<Record<JudgedCap['effect'], ReasonCode>> = {
  */
 export function judgeCaps(
   verdict: Verdict,
-  { estimatePico, reservePico, hidden }: CallCost,
+  { estimatePico, reservePico, hidden, planned }: CallCost,
   spentPico: bigint,
 ): { readonly verdict: Verdict; readonly caps: readonly JudgedCap[] } {
   const { decision, effects } = verdict;
   const { usd_max: ofRequest, monthly_usd_max: ofMonth } = effects;
   if (!permits(decision) || (ofRequest === undefined && ofMonth === undefined)) return { verdict, caps: [] };
-  if (hidden) return { verdict: { ...verdict, decision: 'deny', reason: HIDDEN_COST, reason_codes: [HIDDEN_CODE] }, caps: [] };
+  if (hidden && !planned) return { verdict: { ...verdict, decision: 'deny', reason: HIDDEN_COST, reason_codes: [HIDDEN_CODE] }, caps: [] };
   const caps: JudgedCap[] = [];
   if (ofRequest !== undefined) {
     const exceeded = isAboveCap(effects, estimatePico);
     caps.push({ effect: 'usd_max', cap_usd: ofRequest, cost_estimate_usd: usdFromPico(estimatePico), exceeded });
   }
   if (ofMonth !== undefined) {
-    const exceeded = spentPico + reservePico > (parseUsd(ofMonth) ?? 0n);
+    const exceeded = !planned && spentPico + reservePico > (parseUsd(ofMonth) ?? 0n);
     const amounts = { cap_usd: ofMonth, cost_estimate_usd: usdFromPico(reservePico), spent_usd: usdFromPico(spentPico) };
     caps.push({ effect: 'monthly_usd_max', ...amounts, exceeded });
   }

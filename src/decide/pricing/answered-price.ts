@@ -1,5 +1,6 @@
 import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import type { NamedModels } from '../../base/catalogue/named-models.ts';
+import { planPrice } from '../../base/catalogue/prices/plan-price.ts';
 import type { Catalogue, Operation, Price } from '../../base/catalogue/types.ts';
 import { picoFromUsd } from '../../base/lib/money.ts';
 import type { Pass, Usage } from '../../base/model/usage.ts';
@@ -34,14 +35,20 @@ export function priceOfAnswer(asked: AskedModel, answered: string | undefined): 
     return price;
   const name = operation === undefined ? answered : modelAsSeen(answered, operation.modelNames);
   const isOwn = !isAlternative && isSnapshotOf(answered, model);
-  const found = (isOwn ? inVariant(asked, name) : undefined) ?? asked.catalogue.price(asked.providerId, name, asked.at);
+  const found = (isOwn ? inVariant(asked, name) : undefined) ?? priceAt(asked, name);
   if (found.source !== 'default' || isAlternative) return found;
   return isOwn ? price : dearestOf(price, asked);
 }
 
+/** What a model costs in this call. */
+function priceAt({ catalogue, providerId, operation, price, at }: AskedModel, model: string): Price {
+  const listed = catalogue.price(providerId, model, at);
+  return operation?.plan === true || price.plan === true ? planPrice(listed) : listed;
+}
+
 /** Of a name that nobody knows it may be any of the models that may answer: the dearest of them holds. */
-function dearestOf(own: Price, { named, catalogue, providerId, at }: AskedModel): Price {
-  const prices = (named?.alternatives ?? []).map(({ model }) => catalogue.price(providerId, model, at));
+function dearestOf(own: Price, asked: AskedModel): Price {
+  const prices = (asked.named?.alternatives ?? []).map(({ model }) => priceAt(asked, model));
   return prices.reduce((dearest, one) => (weight(one) > weight(dearest) ? one : dearest), own);
 }
 
@@ -75,7 +82,7 @@ export function chargedFor(
 function pricesOfPasses(asked: AskedModel, price: Price, answered: string | undefined, passes: readonly Pass[]): readonly Price[] {
   return passes.map(({ model }) => {
     if (model === undefined || model === answered) return price;
-    return model === asked.model ? asked.price : asked.catalogue.price(asked.providerId, model, asked.at);
+    return model === asked.model ? asked.price : priceAt(asked, model);
   });
 }
 
@@ -116,9 +123,10 @@ function bareName(model: string): string {
 }
 
 /** What was asked for in a variant is charged in it, also where the answer leaves the variant out. */
-function inVariant({ catalogue, providerId, model, at }: AskedModel, answered: string): Price | undefined {
+function inVariant(asked: AskedModel, answered: string): Price | undefined {
+  const { model } = asked;
   const variant = model === undefined ? undefined : VARIANT.exec(model)?.[1];
   if (variant === undefined || answered.includes(':')) return undefined;
-  const price = catalogue.price(providerId, answered + variant, at);
+  const price = priceAt(asked, answered + variant);
   return price.source === 'default' ? undefined : price;
 }

@@ -189,9 +189,9 @@ function unitsOf({ units }: Usage, { units: rates }: Price): readonly UnitCost[]
   return costs.length === 0 ? undefined : costs;
 }
 
-/** Units that an answer counts and the price has no rate for, neither for them nor for what they are counted as, too; undefined for none. */
-export function unitsWithoutRate({ units }: Usage, { units: rates = {} }: Price): readonly Unit[] | undefined {
-  if (units === undefined) return undefined;
+/** Units that an answer counts and the price has no rate for, neither for them nor for what they are counted as, too; undefined for none. A plan pays for all. */
+export function unitsWithoutRate({ units }: Usage, { units: rates = {}, plan }: Price): readonly Unit[] | undefined {
+  if (units === undefined || plan === true) return undefined;
   const missing = UNITS.filter((unit) => {
     const wider = UNIT_WITHIN[unit];
     return (units[unit] ?? 0) > 0 && rates[unit] === undefined && (wider === undefined || rates[wider] === undefined);

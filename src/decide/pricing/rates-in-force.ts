@@ -46,7 +46,7 @@ const known = new WeakMap<Rates, Map<string, RatesInForce>>();
  */
 export function ratesInForce(price: Price, tokensIn: number, terms: readonly string[] | undefined): RatesInForce {
   const own = price.longPrompts === undefined ? price : atLength(price, price.longPrompts, tokensIn);
-  if (terms === undefined || terms.length === 0) return { rates: own, unpriced: undefined };
+  if (terms === undefined || terms.length === 0 || price.plan === true) return { rates: own, unpriced: undefined };
   const key = terms.join('\n');
   const byTerms = mapOf(own);
   let found = byTerms.get(key);

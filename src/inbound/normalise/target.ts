@@ -46,6 +46,13 @@ export function resolveTarget(head: ArrivalHead, catalogue: Catalogue): ProxiedT
   }
 }
 
+/** The path of a request to a proxy, as it was sent; undefined for a target that has none. */
+export function pathSent({ rawTarget }: ArrivalHead): string | undefined {
+  if (rawTarget.charCodeAt(0) === SLASH) return rawTarget;
+  const url = ABSOLUTE_FORM.exec(rawTarget);
+  return url === null ? undefined : url[3] || '/';
+}
+
 /** True for an origin-form target that begins with the prefix of redirect mode. */
 export function hasProxyPrefix(rawTarget: string): boolean {
   return rawTarget.startsWith(PREFIX);
@@ -107,8 +114,10 @@ interface Found {
 function targetOf(head: ArrivalHead, { connectionType, authority, tls, rawPath }: Found, catalogue: Catalogue): ProxiedTarget {
   const { host, port } = authority;
   const provider = catalogue.providerForHost(host);
-  const asterisk = rawPath === '*' && head.method === 'OPTIONS' && provider === undefined;
-  const path = asterisk ? rawPath : canonicalPath(rawPath, provider !== undefined);
+  // The rest of a shared host is as any other host's: its paths are its own affair.
+  const holdsCalls = provider !== undefined && (!provider.shared || catalogue.isCall(provider, head.method, rawPath));
+  const asterisk = rawPath === '*' && head.method === 'OPTIONS' && !holdsCalls;
+  const path = asterisk ? rawPath : canonicalPath(rawPath, holdsCalls);
   return { connectionType, host, port, tls, path, provider };
 }
 

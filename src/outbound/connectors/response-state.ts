@@ -1,4 +1,4 @@
-import type { DeferredRule } from '../../base/catalogue/types.ts';
+import type { DeferredRule } from '../../base/catalogue/dialect-rules.ts';
 import { compilePath, type Path, valueAt } from './answer-paths.ts';
 
 const MAX_ID = 256;

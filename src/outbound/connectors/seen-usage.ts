@@ -1,4 +1,4 @@
-import type { DeltaRule } from '../../base/catalogue/types.ts';
+import type { DeltaRule } from '../../base/catalogue/dialect-rules.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { countTokens } from '../../decide/pricing/count-tokens.ts';
 import { textTokens } from '../../decide/pricing/text-tokens.ts';

@@ -1,4 +1,4 @@
-import type { DeltaRule } from '../../base/catalogue/types.ts';
+import type { DeltaRule } from '../../base/catalogue/dialect-rules.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { type AskedModel, type Charged, chargedFor } from '../../decide/pricing/answered-price.ts';
 import { meter } from '../../decide/pricing/cost.ts';

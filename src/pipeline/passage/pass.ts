@@ -17,9 +17,9 @@ import { relay } from '../socket/relay.ts';
 import { WatchedBody } from './call-look.ts';
 
 /**
- * A request that policy is not asked about: plain HTTP to a host that is no AI host, or anything inside of an inspected tunnel (decision 3.8; specification,
- * "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count; where `GW_PROXY_NON_AI` is `inspect`,
- * the names in its body too, for what it looks like (decision 12.3). Egress guard,
+ * A request that policy is not asked about: plain HTTP to a host that is no AI host, anything inside of an inspected tunnel, or what is no call on a shared host (decision 3.8;
+ * specification, "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count; where `GW_PROXY_NON_AI` is
+ * `inspect`, the names in its body too, for what it looks like (decision 12.3). Egress guard,
  * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
  * (decision 3.12).
  */

@@ -29,14 +29,12 @@ export interface ConnectorQuestion {
  */
 export function connect({ arrival, claims, action, call, by, meantFor }: ConnectorQuestion, settings: PipelineSettings): Connected {
   const { catalogue } = claims;
-  const chosen = chooseConnector(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
+  const found = chooseConnector(catalogue, { ...by, targetHost: call.host }, settings.actionTypes);
+  const chosen = call.operation?.rest === true && found.chosenBy === 'target_host' ? asOtherHost(found) : found;
   const moves = chosen.targetHost !== call.host;
   const { provider } = chosen;
   const origin = moves || takesPort({ action, call }, chosen) ? usualOrigin(provider) : call;
-  const path =
-    action.isEnvelope && call.path === ''
-      ? directPath(action.request.action, chosen.connectorId === GENERIC_HTTP ? undefined : provider)
-      : call.path;
+  const path = action.isEnvelope ? envelopePath(action, call, chosen) : call.path;
   const isSame = call.provider === provider && call.operation !== undefined;
   const operation = isSame ? call.operation : provider ? catalogue.operation(provider, call.method, pathOnly(path)) : HTTP_REQUEST;
   // Member by member, as everywhere on the path of a call: to spread an object of this size costs microseconds.
@@ -58,6 +56,16 @@ export function connect({ arrival, claims, action, call, by, meantFor }: Connect
       meantFor ??
       (moves && chosen.chosenBy === 'action_type' ? chooseConnector(catalogue, { targetHost: call.host }).connectorId : chosen.connectorId),
   };
+}
+
+/** Of a structured call that names no path it is the usual one of its connector. */
+function envelopePath({ request }: ReceivedAction, { path }: WireCall, { connectorId, provider }: ChosenConnector): string {
+  return path === '' ? directPath(request.action, connectorId === GENERIC_HTTP ? undefined : provider) : path;
+}
+
+/** The rest of a shared host goes as what is sent to any host that no connector has (decision 3.8). */
+function asOtherHost(chosen: ChosenConnector): ChosenConnector {
+  return { ...chosen, connectorId: GENERIC_HTTP, provider: undefined, chosenBy: 'fallback' };
 }
 
 /** A structured call names a host; which port that has is what a custom connector says. */

@@ -2,7 +2,7 @@ import type { Pipeline } from '../parts/call-services.ts';
 import { capRefusal, monthlyCapOf, rateRefusal, spenderOf } from '../parts/limits-of-call.ts';
 import type { Parts } from '../parts/parts.ts';
 import { hiddenCost, type Refusal } from '../parts/refusal.ts';
-import { hidesCost } from './worth.ts';
+import { hidesCost, mayCost } from './worth.ts';
 
 export type CallBeforeAsking = Pick<Parts, 'arrival' | 'claims' | 'target' | 'judgement' | 'attribution' | 'route'> &
   Partial<Pick<Parts, 'delegated'>>;
@@ -18,9 +18,9 @@ export async function refusedAnyway(parts: CallBeforeAsking, { rateLimits, budge
   if (target.isCall) {
     const rate = await rateLimits.look(orgId, workloadId, judgement.verdict.effects.rate_limits);
     if (rate) return rateRefusal(rate, workloadId, arrival.line);
-    const { estimate } = route;
-    const isHidden = hidesCost(route);
-    if (estimate || isHidden) {
+    if (mayCost(route)) {
+      const { estimate } = route;
+      const isHidden = hidesCost(route);
       const pico = estimate?.reservePico ?? 0n;
       const cap = await budgets.look(spenderOf(parts), pico, monthlyCapOf(judgement));
       if (cap !== undefined && cap !== 'capped') return capRefusal(cap, pico);

@@ -1,4 +1,5 @@
 import { namedModels } from '../../base/catalogue/named-models.ts';
+import { planPrice } from '../../base/catalogue/prices/plan-price.ts';
 import type { AskedModel } from '../../decide/pricing/answered-price.ts';
 import { estimate } from '../../decide/pricing/estimate.ts';
 import { estimateCall } from '../../decide/pricing/whole-estimate.ts';
@@ -28,7 +29,8 @@ export function worthOf(
   const isAi = provider !== undefined && operation !== undefined && operation.actionType !== 'http.request';
   if (!isAi) return { price: undefined, estimate: undefined, named: undefined };
   const named = namedModels(operation, params, headers);
-  const price = claims.catalogue.price(provider.id, model, arrival.createdAt);
+  const listed = claims.catalogue.price(provider.id, model, arrival.createdAt);
+  const price = operation.plan === true ? planPrice(listed) : listed;
   if (opensSocket) return { price, estimate: undefined, named };
   const { pricingCached: cachedRates } = settings;
   const { dialect } = operation;
@@ -36,13 +38,19 @@ export function worthOf(
   // Nearly every call: there is nothing but the tokens of its own model.
   if (named === undefined && price.units === undefined)
     return { price, estimate: estimate(params, dialect, overrides, price, cachedRates), named };
-  const priceOf = (name: string) => claims.catalogue.price(provider.id, name, arrival.createdAt);
+  const priceOf = (name: string) => {
+    const ofModel = claims.catalogue.price(provider.id, name, arrival.createdAt);
+    return operation.plan === true ? planPrice(ofModel) : ofModel;
+  };
   return { price, estimate: estimateCall({ params, dialect, overrides, price, named, priceOf, cachedRates }), named };
 }
 
-/** Whether nobody can say what the call may cost, because its operation is not understood, or another model may run that nobody outside of the provider knows. */
-export function hidesCost({ provider, operation, named }: Pick<CallRoute, 'provider' | 'operation' | 'named'>): boolean {
-  if (provider === undefined || operation === undefined) return false;
+/**
+ * Whether nobody can say what the call may cost, because its operation is not understood, or another model may run that nobody outside of the provider knows. What a plan
+ * pays for costs nothing, understood or not.
+ */
+export function hidesCost({ provider, operation, price, named }: Pick<CallRoute, 'provider' | 'operation' | 'price' | 'named'>): boolean {
+  if (provider === undefined || operation === undefined || price?.plan === true) return false;
   return !operation.known || named?.hidden === true;
 }
 
@@ -59,4 +67,9 @@ export function askedModel({
   const { provider, operation, model, price, named } = route;
   if (provider === undefined || price === undefined) return undefined;
   return { catalogue: claims.catalogue, providerId: provider.id, operation, model, price, at: arrival.createdAt, named };
+}
+
+/** Whether budgets are asked about a call. What a plan pays for takes nothing from them, and none of them refuses it (decision 6.3). */
+export function mayCost(route: Pick<CallRoute, 'provider' | 'operation' | 'price' | 'named' | 'estimate'>): boolean {
+  return route.price?.plan !== true && (route.estimate !== undefined || hidesCost(route));
 }

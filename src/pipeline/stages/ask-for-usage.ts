@@ -1,4 +1,4 @@
-import type { UsageAskRule } from '../../base/catalogue/types.ts';
+import type { UsageAskRule } from '../../base/catalogue/dialect-rules.ts';
 import { setJsonMember } from '../../base/json/json-edit.ts';
 import { queryOf } from '../../inbound/normalise/path.ts';
 import { isWatched } from '../answer/used.ts';

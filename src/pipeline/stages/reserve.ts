@@ -7,7 +7,7 @@ import { capRefusal, monthlyCapOf, spenderOf } from '../parts/limits-of-call.ts'
 import type { Parts } from '../parts/parts.ts';
 import { hiddenCost } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
-import { hidesCost } from '../route/worth.ts';
+import { hidesCost, mayCost } from '../route/worth.ts';
 
 const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'cleared'] as const;
 type Read = Pick<Parts, (typeof READ)[number]> & Partial<Pick<Parts, 'delegated'>>;
@@ -28,7 +28,7 @@ export const reserve = defineStage({
     control.settle(hold);
     const { estimate } = route;
     const isHidden = hidesCost(route);
-    if (!target.isCall || (!estimate && !isHidden)) return { hold };
+    if (!target.isCall || !mayCost(route)) return { hold };
     const monthlyPico = judgement.verdict.effects.monthly_usd_max === undefined ? undefined : monthlyCapOf(judgement);
     return when(budgets.reserve(spenderOf(parts), estimate?.reservePico ?? 0n, monthlyPico), (answer) => {
       if (isExceeded(answer)) {

@@ -519,6 +519,7 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     .replace('bedrock-mantle.{region}.api.aws', 'bedrock-mantle.{region}.aws')
     .replace("['*.endpoints.huggingface.cloud']", "['x.*.huggingface.cloud']")
     .replace('verbs: [converse, converse-stream]', 'verbs: [converse]')
+    .replace("plan_paths: ['/zen/go/**']", 'plan_paths: [/zen/go]')
     .replace('query: alt=sse', 'query: alt');
   const problems = details(() =>
     loadCatalogue({
@@ -545,6 +546,7 @@ t.test('every mistake of a table is named with its place, all at once', async (t
     /customer_host_patterns "x\.\*\.huggingface\.cloud" is no host pattern/,
     /verbs must be/,
     /query must be name=value/,
+    /plan_paths must be paths that end with/,
     /prices.csv:2: .*rate/,
     /prices.csv:3: .*nobody/,
     /prices.csv:4: .*in lower case/,
@@ -579,6 +581,34 @@ t.test('the tree that the build makes of the registry says what its YAML says, a
   t.same(loadCatalogue().providers, loadCatalogue({ sources: { providers: `${text}\n# another text\n` } }).providers);
 });
 
+t.test('a path of a shared host is a call when a row, or a server that reads it loosely, says so', (t) => {
+  const chatgpt = provider('chatgpt');
+  for (const [method, path, isCall] of [
+    ['POST', '/backend-api/codex/responses', true],
+    ['post', '/backend-api/codex/responses/', true],
+    ['DELETE', '/backend-api/codex/responses?x', true],
+    ['POST', '/backend-api/codex/brand/new', true],
+    ['POST', '/%2562ackend-api/codex/x', true],
+    ['POST', '/BACKEND-API/codex/x', true],
+    ['POST', '/a/..;x/backend-api;y/codex/x', true],
+    ['POST', '/backend-api/codex/models/x/../../responses', true],
+    ['POST', '/backend-api/codex/models', false],
+    ['POST', '/backend-api/codex', true],
+    ['POST', '/backend-api/codexes/responses', false],
+    ['POST', '/x/backend-api/codex/responses', false],
+    ['POST', '/backend-api/conversation?next=/backend-api/codex/responses', false],
+    ['GET', '/', false],
+    ['GET', '', false],
+  ] as const)
+    t.equal(catalogue.isCall(chatgpt, method, path), isCall, `${method} ${path}`);
+  t.equal(catalogue.isCall(provider('openai'), 'GET', '/'), true, 'of a host that is not shared everything is decided');
+  t.equal(catalogue.operation(chatgpt, 'POST', '/backend-api/conversation').rest, true);
+  t.equal(catalogue.operation(chatgpt, 'POST', '/backend-api/codex/models').rest, undefined);
+  t.equal(catalogue.operation(provider('zai'), 'POST', '/api/coding/paas/v4/brand/new').plan, true);
+  t.equal(catalogue.operation(provider('zai'), 'POST', '/api/paas/v4/chat/completions').plan, undefined);
+  t.end();
+});
+
 t.test('no host, method or path makes a look-up throw', async (t) => {
   const ids = catalogue.providers.map((row) => row.id);
   t.doesNotThrow(() =>
@@ -590,7 +620,9 @@ t.test('no host, method or path makes a look-up throw', async (t) => {
         catalogue.price(text, text);
         return (
           typeof operation.actionType === 'string' &&
-          (operation.known || operation.actionType === 'ai.infer' || operation.actionType === 'http.request')
+          (operation.known || operation.actionType === 'ai.infer' || operation.actionType === 'http.request') &&
+          // What passes unseen is no inference by any row.
+          (catalogue.isCall(provider(id), method, path + text) || operation.actionType === 'http.request')
         );
       }),
       { numRuns: 300 },

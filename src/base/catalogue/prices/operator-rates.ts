@@ -43,7 +43,8 @@ function addRow(list: RateList, row: Row, canonicalProvider: (name: string) => s
   const texts = rateTexts(row, ['max_output', 'valid_from']);
   const more = { ...longPrompts(row), ...units(row), ...terms(row) };
   if (provider === undefined || model === '' || stars > 1 || texts === undefined) return;
-  const price: Price = Object.freeze({ ...priceOf(texts, 'override'), ...more });
+  const own = provider === ANY_PROVIDER ? {} : ({ ofProvider: true } as const);
+  const price: Price = Object.freeze({ ...priceOf(texts, 'override'), ...more, ...own });
   if (!list.add({ provider, model, price }, dayStart(texts))) row.problem('model', `"${model}" stands twice`);
 }
 
