@@ -25,8 +25,16 @@ import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
 export type ConnectVerdict =
   /** `dialFirst`: the origin's connection comes before the client's handshake (decision 3.11). */
   | { readonly kind: 'intercept'; readonly tunnel: Tunnel; readonly dialFirst?: boolean }
-  /** `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat name, value list. */
-  | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName; readonly headers?: readonly string[] }
+  /**
+   * `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat name, value list. `watch` may end the tunnel at any
+   * time from its beginning on, until what it returns is called.
+   */
+  | {
+      readonly kind: 'tunnel';
+      readonly judge?: JudgeServerName;
+      readonly headers?: readonly string[];
+      readonly watch?: (end: () => void) => () => void;
+    }
   /** `headers` is a flat name, value list. */
   | { readonly kind: 'refuse'; readonly error: GatewayError; readonly headers?: readonly string[] };
 
@@ -130,7 +138,7 @@ export class ConnectDoor {
 
   async #tunnel(
     connect: ConnectRequest,
-    { judge, headers }: Extract<ConnectVerdict, { kind: 'tunnel' }>,
+    { judge, headers, watch }: Extract<ConnectVerdict, { kind: 'tunnel' }>,
     link: Link,
     left: AbortSignal,
   ): Promise<void> {
@@ -148,8 +156,14 @@ export class ConnectDoor {
       throw new GatewayError('connect_refused', `${authority.host} is this gateway itself.`);
     }
     link.socket.write(established(headers));
-    const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed: onTunnelClosed });
+    let unwatch: (() => void) | undefined;
+    const onClosed = (summary: TunnelSummary): void => {
+      unwatch?.();
+      onTunnelClosed(summary);
+    };
+    const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed });
     link.activity = tunnel;
+    unwatch = watch?.(() => tunnel.breakOff());
     if (links.draining) tunnel.drain();
   }
 
