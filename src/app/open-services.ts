@@ -12,7 +12,8 @@ import { Intents } from '../services/intents.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { Outbox } from '../services/outbox.ts';
 import { QuarantineService } from '../services/quarantines.ts';
-import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import type { RateLimitConfig } from '../services/rate-limit-configs.ts';
+import { RateLimitService } from '../services/rate-limits.ts';
 import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
@@ -55,7 +56,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const counters = await RecordCounters.open(store, clock);
   await countAgain(store, counters, log);
   const registers = await openRegisters(config, ground);
-  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg: config.orgId ?? 'default' });
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
