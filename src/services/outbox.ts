@@ -31,7 +31,7 @@ export interface OutboxOptions {
 interface Entry {
   readonly key: string;
   readonly name: DurableName;
-  readonly orgId: string | undefined;
+  readonly orgId: string;
   readonly at: number;
   stored: boolean;
 }
@@ -113,7 +113,7 @@ export class Outbox {
     return this.#dropped;
   }
 
-  /** Whether some destination wants events of this kind, of this org; without one, of any org. Asked by calls, so it is looked up once. */
+  /** Whether some destination wants events of this kind, of this org or of none (`NO_ORG`); left out: of whichever org. Asked by calls, so it is looked up once. */
   wants(name: DurableName, orgId?: string): boolean {
     if (this.#places.size === 0) return false;
     const key = orgId === undefined ? name : `${name} ${orgId}`;
