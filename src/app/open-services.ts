@@ -12,6 +12,7 @@ import { Intents } from '../services/intents.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { Outbox } from '../services/outbox.ts';
 import { QuarantineService } from '../services/quarantines.ts';
+import { KnownOrgs } from '../services/known-orgs.ts';
 import type { RateLimitConfig } from '../services/rate-limit-configs.ts';
 import { RateLimitService } from '../services/rate-limits.ts';
 import { RecordCounters } from '../services/record-counters.ts';
@@ -32,6 +33,7 @@ export interface Services extends Registers {
   readonly monthlyRequests: MonthlyRequestService;
   readonly budgets: BudgetService;
   readonly counters: RecordCounters;
+  readonly knownOrgs: KnownOrgs;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
   readonly exports: ExportService;
@@ -53,10 +55,15 @@ export interface Services extends Registers {
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
   const { clock, log, events, store, catalogues, box, clockWatch } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
-  const counters = await RecordCounters.open(store, clock);
-  await countAgain(store, counters, log);
   const registers = await openRegisters(config, ground);
-  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg: config.orgId ?? 'default' });
+  const ownOrg = config.orgId ?? 'default';
+  const knownOrgs = await KnownOrgs.open(store, ownOrg);
+  const counters = await RecordCounters.open(store, clock, {
+    org: (id) => knownOrgs.has(id),
+    workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined,
+  });
+  await countAgain(store, counters, log);
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg });
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -98,6 +105,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     counters,
+    knownOrgs,
     outbox,
     alerts,
     exports,

@@ -5,7 +5,7 @@ import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const STATUS = 'org_status';
+export const ORG_STATUS = 'org_status';
 
 /** Something that goes on by itself, with no further request that could be refused. */
 interface Underway {
@@ -37,7 +37,7 @@ export class OrgService {
     const underway = new Roster<Underway>();
     // Also what another writer of the store has said ends here what it bars.
     const changed = (): void => endBarred(underway);
-    const barred = await WatchedSpace.open(store, STATUS, { read: (value) => value as OrgStatus, changed });
+    const barred = await WatchedSpace.open(store, ORG_STATUS, { read: (value) => value as OrgStatus, changed });
     return new OrgService(store, managedRemotely, barred, underway);
   }
 
@@ -89,7 +89,7 @@ export class OrgService {
       const now = this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
       if (now.status === to.status && now.suspended_reason === to.suspended_reason) return;
       const effect = status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
-      await this.#store.commit(undefined, [{ space: STATUS, key: orgId, ...effect }]);
+      await this.#store.commit(undefined, [{ space: ORG_STATUS, key: orgId, ...effect }]);
       await this.#barred.refresh(orgId);
     };
     const done = this.#last.then(store, store);
@@ -107,7 +107,7 @@ export class OrgService {
         throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);
       }
       const effect = to.status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
-      await commit(orgId, [{ space: STATUS, key: orgId, ...effect }]);
+      await commit(orgId, [{ space: ORG_STATUS, key: orgId, ...effect }]);
       await this.#barred.refresh(orgId);
       return to;
     };

@@ -126,6 +126,13 @@ export class Outbox {
     return wanted;
   }
 
+  /** Whether some destination wants events of one of these kinds, of whichever org. */
+  wantsAny(names: readonly DurableName[]): boolean {
+    if (this.#places.size === 0) return false;
+    for (const name of names) if (this.wants(name)) return true;
+    return false;
+  }
+
   /** A destination that gets what happens from its `since` on, or what it has not taken yet when it was there before; none where one of its id is there. */
   add(destination: Destination): void {
     const { id } = destination;

@@ -22,7 +22,7 @@ interface Limit {
 const SPACE = 'rate_limit';
 const CONFIG = 'config';
 /** What orgs other than the gateway's own have laid down, by org. */
-const OF_ORG = 'rate_limit_org';
+export const RATE_LIMITS_OF_ORGS = 'rate_limit_org';
 
 export interface RateLimitConfigOptions {
   readonly store: Store;
@@ -55,7 +55,7 @@ export class RateLimitConfigs {
     const configs = new RateLimitConfigs(options);
     const watched = { read: (value: unknown) => value as RateLimitConfig, changed: () => configs.#settle() };
     const own = await WatchedSpace.open(options.store, SPACE, watched);
-    configs.#stored = { own, orgs: await WatchedSpace.open(options.store, OF_ORG, watched) };
+    configs.#stored = { own, orgs: await WatchedSpace.open(options.store, RATE_LIMITS_OF_ORGS, watched) };
     configs.#settle();
     return configs;
   }
@@ -80,7 +80,7 @@ export class RateLimitConfigs {
     if (isOwn) await commit(orgId, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
     else {
       refuseLooser(config, this.#gateway.config);
-      await commit(orgId, [{ op: 'put', space: OF_ORG, key: orgId, value: config }]);
+      await commit(orgId, [{ op: 'put', space: RATE_LIMITS_OF_ORGS, key: orgId, value: config }]);
     }
     if (isOwn) await this.#stored?.own.refresh(CONFIG);
     else await this.#stored?.orgs.refresh(orgId);
@@ -104,12 +104,12 @@ export class RateLimitConfigs {
  * are there the tighter holds.
  */
 async function mergeOwn({ store, ownOrg }: RateLimitConfigOptions): Promise<void> {
-  const ofOrg = (await store.get(OF_ORG, ownOrg)) as RateLimitConfig | undefined;
+  const ofOrg = (await store.get(RATE_LIMITS_OF_ORGS, ownOrg)) as RateLimitConfig | undefined;
   if (ofOrg === undefined) return;
   const stored = (await store.get(SPACE, CONFIG)) as RateLimitConfig | undefined;
   await store.commit(undefined, [
     { op: 'put', space: SPACE, key: CONFIG, value: stored === undefined ? ofOrg : tighter(ofOrg, stored) },
-    { op: 'delete', space: OF_ORG, key: ownOrg },
+    { op: 'delete', space: RATE_LIMITS_OF_ORGS, key: ownOrg },
   ]);
 }
 

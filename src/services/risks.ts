@@ -1,4 +1,5 @@
 import type { Events } from '../base/events/bus.ts';
+import type { DurableName } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { type Maybe, when } from '../base/lib/maybe.ts';
 import { picoFromMicros, usdFromPico } from '../base/lib/money.ts';
@@ -15,12 +16,13 @@ import { type KnownCaller, RiskProfiles, type RiskProfilesOptions } from './risk
 
 /** Requests, or dollars, of five minutes as those of one. */
 const MINUTES = RECENT_MS / 60_000;
+const EVENTS: readonly DurableName[] = ['riskAlert', 'riskNotice'];
 const NONE: readonly Posted[] = [];
 const NOTHING: readonly Effect[] = [];
 
 export interface RiskOptions extends RiskProfilesOptions {
   readonly events: Events;
-  readonly outbox: Pick<Outbox, 'wants' | 'post'>;
+  readonly outbox: Pick<Outbox, 'wantsAny' | 'post'>;
   readonly settings: RiskSettings;
   /** Score from which an alert is raised (`GW_RISK_ALERT_THRESHOLD`). */
   readonly alertAt: number;
@@ -53,7 +55,7 @@ export class RiskService {
   /** Whether requests are scored: always, never, or where the policy asks for it. */
   get scores(): boolean | 'where asked' {
     const { enabled, outbox } = this.#options;
-    if (enabled === 'auto') return outbox.wants('riskAlert') || outbox.wants('riskNotice') || 'where asked';
+    if (enabled === 'auto') return outbox.wantsAny(EVENTS) || 'where asked';
     return enabled === 'true';
   }
 

@@ -127,8 +127,11 @@ function readWorkload(
  * count only from a trusted peer and only when they hold an IP address. Inside a tunnel the address is that of its CONNECT: what stands on a request in there
  * was written by the client alone, whoever the peer is. IPv4-mapped IPv6 is given as IPv4.
  */
-export function callerIp({ headers, remoteAddress, tunnel }: ArrivalHead, trustedProxies: IpSet): string {
-  return tunnel === undefined ? sentFrom(headers, remoteAddress, trustedProxies) : (tunnel.callerIp ?? peerText(remoteAddress));
+export function callerIp({ headers, remoteAddress: peer, tunnel }: ArrivalHead, trustedProxies: IpSet): string {
+  if (tunnel !== undefined) return tunnel.callerIp ?? peerText(peer);
+  const isForwarded = headers['x-forwarded-for'] !== undefined || headers['x-real-ip'] !== undefined;
+  // A plain IPv4 peer is canonical already.
+  return isForwarded || peer.includes(':') ? sentFrom(headers, peer, trustedProxies) : peer;
 }
 
 /** The address of whoever sent this head, which stands in no tunnel; see {@link callerIp}. */
