@@ -26,6 +26,8 @@ const CONTENT = 'approval_content';
 const MAX_PENDING = 10_000;
 /** Characters of JSON; what is longer is not kept, and its approver sees names and sizes alone. */
 const MAX_CONTENT = 256 * 1024;
+/** A store that fails is left alone for so long. */
+const EXPIRE_AGAIN_MS = 10_000;
 /** A timer longer than that would wrap around. */
 const LONGEST_TIMER_MS = 86_400_000;
 
@@ -367,6 +369,7 @@ export class ApprovalService {
 
   async #expireDue(): Promise<void> {
     const { clock, store, log } = this.#options;
+    let earliest = 0;
     try {
       for (const [id, due] of [...this.#pending]) {
         if (due > clock.now()) continue;
@@ -384,8 +387,9 @@ export class ApprovalService {
       }
     } catch (error) {
       log.error({ err: error }, 'approvals could not be expired; they count as expired all the same');
+      earliest = clock.now() + EXPIRE_AGAIN_MS;
     }
-    for (const due of this.#pending.values()) this.#wakeAt(due);
+    for (const due of this.#pending.values()) this.#wakeAt(Math.max(due, earliest));
   }
 }
 

@@ -87,7 +87,9 @@ export class RecordCounters implements CountedNames {
     let [counted, names]: [ExecutionRecord, CountedNames] = [record, this];
     if (!wasLetThrough(record)) {
       const org = this.#orgOf(record, month, effects);
-      if (org === UNKNOWN_ORG || !this.#registered.workload(org, workload))
+      // A call that has come as far as a connector was of a workload that was registered then.
+      const isKnown = record.connector_id !== undefined || this.#registered.workload(org, workload);
+      if (org === UNKNOWN_ORG || !isKnown)
         [counted, names] = [{ ...record, org_id: org, workload_id: UNREGISTERED }, this.#knownNames];
     }
     const isNamed = model !== undefined && model !== '' && names.part(counted.org_id, month, MODELS, model, effects) !== '';
