@@ -192,7 +192,8 @@ async function dialTunnel(request: ConnectRequest, { pipeline }: DoorOptions): P
 /** Decision 3.9: a passed tunnel may lead to no AI host but the one that its CONNECT was decided for. */
 function judgeServerName(serverName: string, head: ArrivalHead, pipeline: LineGround): Promise<unknown> | undefined {
   const named = canonicalHost(serverName);
-  if (named === undefined || named === head.tunnel?.authority.host || !pipeline.catalogues.current().providerForHost(named)) return undefined;
+  if (named === undefined || named === head.tunnel?.authority.host || !pipeline.catalogues.current().providerForHost(named))
+    return undefined;
   return denyServerName({ ...head, startedAt: pipeline.clock.monotonic() }, named, pipeline);
 }
 

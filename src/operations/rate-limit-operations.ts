@@ -44,7 +44,8 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/v1/admin/ratelimit/config',
     scope: 'admin',
-    summary: "Replaces the configuration of the rate limiter, at once and for later starts; for other orgs than the gateway's own it is the bound.",
+    summary:
+      "Replaces the configuration of the rate limiter, at once and for later starts; for other orgs than the gateway's own it is the bound.",
     annotations: REPLACES,
     input: { body: { schema: () => CONFIG_BODY, what: 'The configuration' } },
     output: { status: 200, schema: CONFIG },
@@ -80,7 +81,8 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/mgmt/v1/ratelimit/config',
     scope: 'write',
-    summary: "Gives the org a configuration that is tighter than the gateway's, at once and for later starts; that of the gateway's own org is the gateway's.",
+    summary:
+      "Gives the org a configuration that is tighter than the gateway's, at once and for later starts; that of the gateway's own org is the gateway's.",
     annotations: REPLACES,
     versioned: true,
     tools: [{ name: 'update_ratelimit_config', title: 'Update rate limiter configuration' }],

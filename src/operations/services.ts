@@ -1,6 +1,6 @@
 import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
-import type { NotReady } from '../base/model/not-ready.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
 import type { AddonService } from '../services/addons.ts';

@@ -129,8 +129,7 @@ function refuseLooser(config: RateLimitConfig, bound: RateLimitConfig): void {
   if (isFaster(config, bound))
     details.push({ path: 'refill_rate', message: `must come to at most ${bound.refill_rate} per ${bound.window_duration}, ${why}` });
   if (config.max_tokens > bound.max_tokens) details.push({ path: 'max_tokens', message: `must be at most ${bound.max_tokens}, ${why}` });
-  if (details.length > 0)
-    throw new GatewayError('invalid_request', `The configuration has ${details.length} bad member(s).`, { details });
+  if (details.length > 0) throw new GatewayError('invalid_request', `The configuration has ${details.length} bad member(s).`, { details });
 }
 
 function limitOf(config: RateLimitConfig): Limit {

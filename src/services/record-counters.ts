@@ -89,8 +89,7 @@ export class RecordCounters implements CountedNames {
       const org = this.#orgOf(record, month, effects);
       // A call that has come as far as a connector was of a workload that was registered then.
       const isKnown = record.connector_id !== undefined || this.#registered.workload(org, workload);
-      if (org === UNKNOWN_ORG || !isKnown)
-        [counted, names] = [{ ...record, org_id: org, workload_id: UNREGISTERED }, this.#knownNames];
+      if (org === UNKNOWN_ORG || !isKnown) [counted, names] = [{ ...record, org_id: org, workload_id: UNREGISTERED }, this.#knownNames];
     }
     const isNamed = model !== undefined && model !== '' && names.part(counted.org_id, month, MODELS, model, effects) !== '';
     effects.push(...rollUp(counted, isNamed ? model : ''), ...attributionRollUp(counted, names));

@@ -173,7 +173,11 @@ t.test('of a tunnel the addresses on its CONNECT count, and those that stand ins
       t.match(await recordOf(answer), { caller_ip: expected }, 'h2');
       const other = await connectThrough(port, 'www.example.com:443', gw.caPem, { headers });
       t.teardown(() => other.destroy());
-      t.match(await recordOf(await h1Request(other, 'www.example.com', { headers: written })), { caller_ip: expected }, 'a host without a connector');
+      t.match(
+        await recordOf(await h1Request(other, 'www.example.com', { headers: written })),
+        { caller_ip: expected },
+        'a host without a connector',
+      );
     }
   }
   t.equal(upstream.requests[0]?.headers['x-forwarded-for'], '203.0.113.9', 'what the client wrote goes on as it is');
@@ -188,9 +192,17 @@ t.test('whom quarantine and policy know by his address is known in a tunnel by t
   const { gw, through, recordOf } = await startGoverned(t, { bundle: bundleOf(rules) });
   const call = async (address: string, headers: readonly string[] = []) =>
     await recordOf(await through('api.openai.com:443', chat(headers, '/v1/chat/completions'), { 'X-Forwarded-For': address }));
-  t.match(await call('198.51.100.6', ['X-Forwarded-For', '198.51.100.7']), { decision: 'allow' }, 'nobody is put aside in the name of another');
+  t.match(
+    await call('198.51.100.6', ['X-Forwarded-For', '198.51.100.7']),
+    { decision: 'allow' },
+    'nobody is put aside in the name of another',
+  );
   t.match(await call('198.51.100.7'), { decision: 'quarantine', caller_ip: '198.51.100.7' });
-  t.match(await call('198.51.100.7', ['X-Forwarded-For', '203.0.113.5']), { decision: 'quarantine' }, 'and nobody gets out of it by a name');
+  t.match(
+    await call('198.51.100.7', ['X-Forwarded-For', '203.0.113.5']),
+    { decision: 'quarantine' },
+    'and nobody gets out of it by a name',
+  );
   t.match((await gw.admin('GET', '/v1/admin/quarantine')).body, { items: [{ caller_ip: '198.51.100.7' }] });
 });
 

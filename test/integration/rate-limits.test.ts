@@ -187,7 +187,10 @@ t.test('another org can tighten the configuration and never loosen it; the tight
     [[60, 10, '59s'], ['refill_rate']],
     [[60, 11, '1m'], ['max_tokens']],
     [[1, 10, '500ms'], ['refill_rate']],
-    [[3601, 11, '1h'], ['refill_rate', 'max_tokens']],
+    [
+      [3601, 11, '1h'],
+      ['refill_rate', 'max_tokens'],
+    ],
   ];
   for (const [config, paths] of looser) {
     const { status, body } = await put(...config);

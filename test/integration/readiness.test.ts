@@ -59,7 +59,10 @@ t.test('it is 503 with the reason while every call is refused, and 200 as soon a
     ['  targets:\n    - {id: no, effect: {decision: deny}}\n', false],
     ['  targets:\n    - {id: no, priority: 9, effect: {decision: deny}}\n    - {id: all, effect: {decision: allow}}\n', false],
     ['  targets:\n    - {id: cap, priority: 9, effect: {budget: {usd_max: "1"}}}\n    - {id: all, effect: {decision: allow}}\n', true],
-    ['  targets:\n    - {id: no, priority: 9, when: {field: action.target_host, equals: a.example}, effect: {decision: deny}}\n    - {id: all, effect: {decision: allow}}\n', true],
+    [
+      '  targets:\n    - {id: no, priority: 9, when: {field: action.target_host, equals: a.example}, effect: {decision: deny}}\n    - {id: all, effect: {decision: allow}}\n',
+      true,
+    ],
     ['  targets:\n    - {id: ask, effect: {decision: require_approval}}\n', true],
   ];
   for (const [text, isReady] of rules) {
@@ -78,7 +81,8 @@ t.test('it is 503 with the reason while every call is refused, and 200 as soon a
 
 t.test('so is a gateway whose org is terminated, whose control plane is missed too long, and that never had a bundle', (t) => {
   const policy = { layers: [] } as unknown as ReturnType<PolicyService['current']>['policy'];
-  const current = (bundle_id: string) => () => ({ policy, bundle_id, source: 'control_plane' }) as unknown as ReturnType<PolicyService['current']>;
+  const current = (bundle_id: string) => () =>
+    ({ policy, bundle_id, source: 'control_plane' }) as unknown as ReturnType<PolicyService['current']>;
   const orgs = { status: (org_id: string) => ({ org_id, status: 'terminated' }) as const };
   const judged = (orgId: string | undefined, bundleId: string, barsAll: boolean) =>
     refusedAnyway({ orgId }, { policies: { current: current(bundleId) }, orgs, link: { barsAll } });

@@ -67,27 +67,30 @@ for (const mode of MODES) {
   });
 }
 
-t.test('tunnels that are open when the org is suspended: one that passes is ended, in one that is inspected each request is refused', async (t) => {
-  const passing = await scene(t, { GW_ORG_ID: 'acme' });
-  const open = await connectThrough(passing.gw.port, `${HOST}:443`, passing.upstream.caPem);
-  open.on('error', () => undefined);
-  t.equal((await h1Request(open, HOST)).status, 200);
-  const ended = new Promise<void>((resolve) => void open.once('close', () => resolve()));
-  await suspend(passing.gw);
-  await ended;
-  await reactivate(passing.gw);
-  const later = await connectThrough(passing.gw.port, `${HOST}:443`, passing.upstream.caPem);
-  t.teardown(() => later.destroy());
-  t.equal((await h1Request(later, HOST)).status, 200);
+t.test(
+  'tunnels that are open when the org is suspended: one that passes is ended, in one that is inspected each request is refused',
+  async (t) => {
+    const passing = await scene(t, { GW_ORG_ID: 'acme' });
+    const open = await connectThrough(passing.gw.port, `${HOST}:443`, passing.upstream.caPem);
+    open.on('error', () => undefined);
+    t.equal((await h1Request(open, HOST)).status, 200);
+    const ended = new Promise<void>((resolve) => void open.once('close', () => resolve()));
+    await suspend(passing.gw);
+    await ended;
+    await reactivate(passing.gw);
+    const later = await connectThrough(passing.gw.port, `${HOST}:443`, passing.upstream.caPem);
+    t.teardown(() => later.destroy());
+    t.equal((await h1Request(later, HOST)).status, 200);
 
-  const inspected = await scene(t, { GW_ORG_ID: 'acme', GW_PROXY_NON_AI: 'inspect' });
-  const inside = await connectThrough(inspected.gw.port, `${HOST}:443`, inspected.gw.caPem);
-  t.teardown(() => inside.destroy());
-  t.equal((await h1Request(inside, HOST)).status, 200);
-  await suspend(inspected.gw);
-  t.equal((await h1Request(inside, HOST)).status, 403);
-  t.equal(inspected.upstream.requests.length, 1);
-});
+    const inspected = await scene(t, { GW_ORG_ID: 'acme', GW_PROXY_NON_AI: 'inspect' });
+    const inside = await connectThrough(inspected.gw.port, `${HOST}:443`, inspected.gw.caPem);
+    t.teardown(() => inside.destroy());
+    t.equal((await h1Request(inside, HOST)).status, 200);
+    await suspend(inspected.gw);
+    t.equal((await h1Request(inside, HOST)).status, 403);
+    t.equal(inspected.upstream.requests.length, 1);
+  },
+);
 
 t.test('a host that is bypassed is refused like any other', async (t) => {
   const { gw, upstream } = await scene(t, { GW_ORG_ID: 'acme', GW_PROXY_BYPASS: 'api.openai.com' });

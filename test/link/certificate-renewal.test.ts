@@ -151,7 +151,10 @@ t.test('a clock that is ahead has no certificate renewed more often than once an
     one.clock.advance(SECOND_MS);
   }
   await one.nth(4);
-  t.match(one.lines.filter((line) => line.startsWith('warn')), Array(3).fill(/is the clock of this machine ahead/));
+  t.match(
+    one.lines.filter((line) => line.startsWith('warn')),
+    Array(3).fill(/is the clock of this machine ahead/),
+  );
 });
 
 t.test('a short one is renewed from the middle of its life on, and a clock that is set is noticed within six hours', async (t) => {

@@ -5,8 +5,8 @@ import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import type { RiskAlert, RiskSignal } from '../../src/base/model/risk-alert.ts';
-import { noticeOf, type RiskNotice } from '../../src/decide/risk/risk-score.ts';
 import type { RiskRequest } from '../../src/decide/risk/risk-profile.ts';
+import { noticeOf, type RiskNotice } from '../../src/decide/risk/risk-score.ts';
 import { Outbox } from '../../src/services/outbox.ts';
 import type { QuarantineCaller } from '../../src/services/quarantines.ts';
 import { type RiskOptions, RiskService, type ScoredCall } from '../../src/services/risks.ts';
@@ -97,34 +97,37 @@ t.test('what one caller does is nothing to another, and a name is not an address
   t.equal(opened.risks.callers, 1 + others.length);
 });
 
-t.test('an alert is raised for every call before anything is decided, a notice for people once in five minutes, both with the record', async (t) => {
-  const opened = await open(t);
-  const { risks, clock, alerts, notices, delivered, outbox } = opened;
-  outbox.start();
-  await known(opened, ALICE);
-  const scored = await risks.score(ALICE, 'r-1', asked(clock.now(), 'b'));
-  t.match(alerts, [
-    { risk_score: scored.risk.score, signals: ['new_target'], org_id: 'o', workload_id: 'w', caller_id: 'alice', record_id: 'r-1' },
-  ]);
-  t.match(alerts[0], { request_rate: /^\d+\.\d\d$/, cost_rate: /^0\.0\d+$/ });
-  await opened.store.commit(undefined, scored.effects(ALLOWED));
-  scored.stored();
-  while (delivered.length < 2) await new Promise((resolve) => setImmediate(resolve));
-  t.same(delivered, ['riskAlert', 'riskNotice']);
-  await call(opened, ALICE, 'c');
-  t.same([alerts.length, notices.length], [2, 1], 'an event for every call, and people know that something goes on');
-  await call(opened, ALICE, 'a');
-  t.equal(alerts.length, 2, 'none below the threshold');
-  clock.advance(5 * MINUTE);
-  await call(opened, ALICE, 'd');
-  t.same([alerts.length, notices.length], [3, 2]);
-  clock.advance(5 * MINUTE);
-  const lost = await risks.score(ALICE, 'r-2', asked(clock.now(), 'e'));
-  lost.effects(ALLOWED);
-  lost.failed();
-  await call(opened, ALICE, 'f');
-  t.same([alerts.length, notices.length], [5, 4], 'one whose record could not be stored is given again');
-});
+t.test(
+  'an alert is raised for every call before anything is decided, a notice for people once in five minutes, both with the record',
+  async (t) => {
+    const opened = await open(t);
+    const { risks, clock, alerts, notices, delivered, outbox } = opened;
+    outbox.start();
+    await known(opened, ALICE);
+    const scored = await risks.score(ALICE, 'r-1', asked(clock.now(), 'b'));
+    t.match(alerts, [
+      { risk_score: scored.risk.score, signals: ['new_target'], org_id: 'o', workload_id: 'w', caller_id: 'alice', record_id: 'r-1' },
+    ]);
+    t.match(alerts[0], { request_rate: /^\d+\.\d\d$/, cost_rate: /^0\.0\d+$/ });
+    await opened.store.commit(undefined, scored.effects(ALLOWED));
+    scored.stored();
+    while (delivered.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    t.same(delivered, ['riskAlert', 'riskNotice']);
+    await call(opened, ALICE, 'c');
+    t.same([alerts.length, notices.length], [2, 1], 'an event for every call, and people know that something goes on');
+    await call(opened, ALICE, 'a');
+    t.equal(alerts.length, 2, 'none below the threshold');
+    clock.advance(5 * MINUTE);
+    await call(opened, ALICE, 'd');
+    t.same([alerts.length, notices.length], [3, 2]);
+    clock.advance(5 * MINUTE);
+    const lost = await risks.score(ALICE, 'r-2', asked(clock.now(), 'e'));
+    lost.effects(ALLOWED);
+    lost.failed();
+    await call(opened, ALICE, 'f');
+    t.same([alerts.length, notices.length], [5, 4], 'one whose record could not be stored is given again');
+  },
+);
 
 t.test('people are told at once when a score is higher by 0.1 than what they know, or another signal joins', (t) => {
   const steps: readonly (readonly [what: string, at: number, score: number, signals: readonly RiskSignal[], told: boolean])[] = [

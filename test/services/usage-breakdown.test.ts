@@ -301,57 +301,71 @@ t.test('beyond a thousand names of a month they are counted together, and a rest
   t.equal([...(await reports.label('acme', 'k0', now - HOUR, now)).keys()].filter((value) => value === OTHER).length, 1);
 });
 
-t.test('what strangers name makes no rows: a refused call counts for all workloads that are not registered, under names that are there', async (t) => {
-  const store = await openStore(t);
-  const now = Date.UTC(2026, 10, 20, 12);
-  const registered = { org: (id: string) => id === 'acme', workload: (_org: string, id: string) => id === 'ci' };
-  const counters = await RecordCounters.open(store, fakeClock(now), registered);
-  const refused = (n: number, more: object): ExecutionRecord =>
-    recordAt(5 * (42 * n + 1), now, {
-      org_id: 'acme',
-      record_tier: 'action',
-      decision: 'deny',
-      connector_id: undefined,
-      reason_codes: ['workload_not_registered'],
-      project_id: 'p',
-      labels: undefined,
-      ...more,
-    });
-  const allowed = recordAt(1, now, { org_id: 'acme', workload_id: 'ci', record_tier: 'action', project_id: 'p', customer_id: undefined });
-  const stranger = (n: number, more: object = {}) =>
-    refused(n, { workload_id: `made-up-${n}`, project_id: `p${n}`, caller_id: `c${n}`, labels: { [`k${n}`]: 'v' }, model: `m${n}`, ...more });
-  const strangers = Array.from({ length: 300 }, (_, n) => stranger(n));
-  const elsewhere = Array.from({ length: 300 }, (_, n) => stranger(n + 400, { org_id: `org-${n}`, workload_id: 'ci', reason_codes: ['org_mismatch'] }));
-  const rows = async (): Promise<number> => {
-    const spaces = ['usage_day', 'usage_month', 'usage_hour', 'usage_quarter', 'attributed_day', 'attributed_quarter'];
-    const all = await Promise.all(spaces.map((space) => store.counters(space, { limit: 10_000 })));
-    return all.flat().length + (await store.list('attributed_name')).length;
-  };
-  await commit(store, [allowed, ...strangers.slice(0, 1), ...elsewhere.slice(0, 1)], (record) => counters.effects(record));
-  const few = await rows();
-  await commit(store, [...strangers.slice(1), ...elsewhere.slice(1), refused(300, { workload_id: 'made-up' })], (record) => counters.effects(record));
-  t.equal(await rows(), few, 'six hundred more of them add nothing');
+t.test(
+  'what strangers name makes no rows: a refused call counts for all workloads that are not registered, under names that are there',
+  async (t) => {
+    const store = await openStore(t);
+    const now = Date.UTC(2026, 10, 20, 12);
+    const registered = { org: (id: string) => id === 'acme', workload: (_org: string, id: string) => id === 'ci' };
+    const counters = await RecordCounters.open(store, fakeClock(now), registered);
+    const refused = (n: number, more: object): ExecutionRecord =>
+      recordAt(5 * (42 * n + 1), now, {
+        org_id: 'acme',
+        record_tier: 'action',
+        decision: 'deny',
+        connector_id: undefined,
+        reason_codes: ['workload_not_registered'],
+        project_id: 'p',
+        labels: undefined,
+        ...more,
+      });
+    const allowed = recordAt(1, now, { org_id: 'acme', workload_id: 'ci', record_tier: 'action', project_id: 'p', customer_id: undefined });
+    const stranger = (n: number, more: object = {}) =>
+      refused(n, {
+        workload_id: `made-up-${n}`,
+        project_id: `p${n}`,
+        caller_id: `c${n}`,
+        labels: { [`k${n}`]: 'v' },
+        model: `m${n}`,
+        ...more,
+      });
+    const strangers = Array.from({ length: 300 }, (_, n) => stranger(n));
+    const elsewhere = Array.from({ length: 300 }, (_, n) =>
+      stranger(n + 400, { org_id: `org-${n}`, workload_id: 'ci', reason_codes: ['org_mismatch'] }),
+    );
+    const rows = async (): Promise<number> => {
+      const spaces = ['usage_day', 'usage_month', 'usage_hour', 'usage_quarter', 'attributed_day', 'attributed_quarter'];
+      const all = await Promise.all(spaces.map((space) => store.counters(space, { limit: 10_000 })));
+      return all.flat().length + (await store.list('attributed_name')).length;
+    };
+    await commit(store, [allowed, ...strangers.slice(0, 1), ...elsewhere.slice(0, 1)], (record) => counters.effects(record));
+    const few = await rows();
+    await commit(store, [...strangers.slice(1), ...elsewhere.slice(1), refused(300, { workload_id: 'made-up' })], (record) =>
+      counters.effects(record),
+    );
+    t.equal(await rows(), few, 'six hundred more of them add nothing');
 
-  const days = { first: '2026-11-20', last: '2026-11-20', zone: utc() };
-  const usage = await usageOnDays(store, 'acme', days);
-  t.strictSame(
-    [...usage.byWorkload].map(([name, { requests }]) => [name, requests]),
-    [
-      ['ci', 1n],
-      [UNREGISTERED, 301n],
-    ],
-  );
-  t.strictSame((await usageOnDays(store, UNKNOWN_ORG, days)).total.requests, 300n);
-  const { by } = await new AttributionReports(store).summary('acme', now - HOUR, now);
-  t.strictSame(
-    [...by.project].map(([name, { requests }]) => [name, requests]),
-    [
-      [OTHER, 300n],
-      ['p', 2n],
-    ],
-    'a project that somebody has charged is known to them as well',
-  );
-});
+    const days = { first: '2026-11-20', last: '2026-11-20', zone: utc() };
+    const usage = await usageOnDays(store, 'acme', days);
+    t.strictSame(
+      [...usage.byWorkload].map(([name, { requests }]) => [name, requests]),
+      [
+        ['ci', 1n],
+        [UNREGISTERED, 301n],
+      ],
+    );
+    t.strictSame((await usageOnDays(store, UNKNOWN_ORG, days)).total.requests, 300n);
+    const { by } = await new AttributionReports(store).summary('acme', now - HOUR, now);
+    t.strictSame(
+      [...by.project].map(([name, { requests }]) => [name, requests]),
+      [
+        [OTHER, 300n],
+        ['p', 2n],
+      ],
+      'a project that somebody has charged is known to them as well',
+    );
+  },
+);
 
 t.test('a call that no upstream has accepted counts under the model that it names, of which there is an end', async (t) => {
   const store = await openStore(t);
@@ -361,7 +375,12 @@ t.test('a call that no upstream has accepted counts under the model that it name
   const open = () => RecordCounters.open(store, fakeClock(now), ALL_REGISTERED);
   const first = await open();
   const denied = [named(0, { model: 'gpt-4o' }), named(1, { model: 'gpt-4o' }), named(2, {}), named(3, { model: '' })];
-  const failed = named(4, { model: 'gpt-4o', decision: 'allow', upstream_status: 404, metering: { cost_usd: '0', tokens_in: 0, tokens_out: 0 } });
+  const failed = named(4, {
+    model: 'gpt-4o',
+    decision: 'allow',
+    upstream_status: 404,
+    metering: { cost_usd: '0', tokens_in: 0, tokens_out: 0 },
+  });
   await commit(store, [...denied, failed], (record) => first.effects(record));
   const second = await open();
   const many = Array.from({ length: 1_200 }, (_, n) => named(n + 10, { model: `made-up-${n}` }));
@@ -415,7 +434,9 @@ t.test('a folder of an older version is counted again once, also by a start that
         ++commits === 2 ? Promise.reject(new GatewayError('record_store_unavailable', 'full')) : target.commit(...args);
     },
   });
-  await t.rejects(countAgain(failing, await RecordCounters.open(store, clock, ALL_REGISTERED), silentLogger), { code: 'record_store_unavailable' });
+  await t.rejects(countAgain(failing, await RecordCounters.open(store, clock, ALL_REGISTERED), silentLogger), {
+    code: 'record_store_unavailable',
+  });
   for (const start of ['goes on', 'is done']) {
     await countAgain(store, await RecordCounters.open(store, clock, ALL_REGISTERED), silentLogger);
     const zone = TimeZone.of('Asia/Kathmandu');

@@ -171,7 +171,8 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
     says: 'the score, the signals, requests and dollars a minute, the caller, the id of the record to come',
   },
   riskNotice: {
-    meaning: 'The same, when people are to be told: of a caller once in five minutes, and at once when the score is higher by 0.1 or another signal joins.',
+    meaning:
+      'The same, when people are to be told: of a caller once in five minutes, and at once when the score is higher by 0.1 or another signal joins.',
     says: 'the same',
   },
   callerHeld: {

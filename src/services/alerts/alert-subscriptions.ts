@@ -50,7 +50,10 @@ export class AlertSubscriptions {
 
   /** @param changed told when one is there, gone or another, whoever has changed it */
   static async open(store: Store, clock: Clock, changed: () => void): Promise<AlertSubscriptions> {
-    const space = await WatchedSpace.open<StoredSubscription>(store, SUBSCRIPTIONS, { read: (value) => value as StoredSubscription, changed });
+    const space = await WatchedSpace.open<StoredSubscription>(store, SUBSCRIPTIONS, {
+      read: (value) => value as StoredSubscription,
+      changed,
+    });
     const alerted = await WatchedSpace.open<LastAlert>(store, ALERTED, { read: (value) => value as LastAlert });
     return new AlertSubscriptions(store, clock, space, alerted);
   }
