@@ -58,11 +58,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const registers = await openRegisters(config, ground);
   const ownOrg = config.orgId ?? 'default';
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
-  const counters = await RecordCounters.open(store, clock, {
-    org: (id) => knownOrgs.has(id),
-    workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined,
-  });
-  await countAgain(store, counters, log);
+  const counters = await openCounters(ground, registers, knownOrgs);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg });
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
@@ -120,6 +116,18 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     discovery,
     telemetry,
   };
+}
+
+/** What records add to, with what an older version has not counted. */
+async function openCounters(
+  { store, clock, log }: Ground,
+  { workloads }: Pick<Registers, 'workloads'>,
+  orgs: KnownOrgs,
+): Promise<RecordCounters> {
+  const workload = (orgId: string, id: string): boolean => workloads.get(orgId, id) !== undefined;
+  const counters = await RecordCounters.open(store, clock, { org: (id) => orgs.has(id), workload });
+  await countAgain(store, counters, log);
+  return counters;
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {
