@@ -25,7 +25,7 @@ export function controlLog(log: Logger): Listeners {
         { approval_id, org_id, workload_id, caller_id, status, reason, record_id, ...(decided_by === null ? {} : { decided_by }) },
         status === 'pending' ? 'a request waits for an approval' : `an approval ${status === 'expired' ? 'has' : 'was'} ${status}`,
       ),
-    riskAlert: (alert) => log.warn({ ...alert }, 'the risk score of a caller has reached the threshold'),
+    riskNotice: (alert) => log.warn({ ...alert }, 'the risk score of a caller has reached the threshold'),
     quarantine: ({ quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, released_by }) =>
       log.warn(
         { quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, ...(released_by === null ? {} : { released_by }) },

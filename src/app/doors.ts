@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
-import { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError, type GatewayErrorOptions } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
 import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
@@ -9,12 +9,14 @@ import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
+import { sentFrom } from '../inbound/normalise/identity.ts';
 import { pathSent } from '../inbound/normalise/target.ts';
 import { governedHeaders } from '../inbound/reply/governed-headers.ts';
-import { denyEgress, denyServerName, runProxied, runTunnel } from '../pipeline/enter.ts';
+import { denyEgress, denyServerName, denySuspended, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { refuseLoop } from '../pipeline/parts/refusal.ts';
+import { barredOrg } from '../pipeline/passage/barred-org.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
 import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
@@ -139,7 +141,7 @@ async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions)
   const shown = { user: credentials?.user, password: credentials?.password, apiKey: head.headers['x-gw-api-key'] || undefined };
   const who = await letIn(shown, () => head, pipeline);
   if (who instanceof GatewayError) router.refuse(arrival, who);
-  else passOn(arrival, pipeline);
+  else passOn(arrival, pipeline, who.fixedOrg);
 }
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */
@@ -150,21 +152,31 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
   if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
-  const who = await letIn(shown, () => connectHead(request, { authority: request.authority }, pipeline), pipeline);
+  const opened = tunnelOf(request, pipeline);
+  const who = await letIn(shown, () => connectHead(request, opened, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);
-  const tunnel: Tunnel = { ...tunnelOf(request), ...who };
+  const tunnel: Tunnel = { ...opened, ...who };
+  const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
   pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
   const treatment = treatmentOf(host, rules);
+  pipeline.controlPlane?.awaken();
+  const barred = barredOrg(head, pipeline);
   if (treatment === 'govern' || treatment === 'inspect') {
     const provider = pipeline.catalogues.current().providerForHost(host);
     if (provider?.shared === true && restPasses(host, rules)) return { kind: 'intercept', tunnel: { ...tunnel, shared: true } };
-    const dialFirst = provider === undefined;
+    // Nothing goes to an origin for whom every request inside is refused.
+    const dialFirst = barred === undefined && provider === undefined;
     return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
   }
-  const passed: ConnectVerdict = { kind: 'tunnel', judge: (serverName) => judgeServerName(serverName, request, tunnel, pipeline) };
-  if (treatment === 'pass') return passed;
-  const result = await runTunnel(connectHead(request, tunnel, pipeline), pipeline);
+  const passed: ConnectVerdict = {
+    kind: 'tunnel',
+    judge: (serverName) => judgeServerName(serverName, head, pipeline),
+    watch: (end) => pipeline.orgs.watch(() => barredOrg(head, pipeline) !== undefined, end),
+  };
+  if (treatment === 'pass' && barred === undefined) return passed;
+  const judged: ReturnType<typeof runTunnel> = barred === undefined ? runTunnel(head, pipeline) : denySuspended({ head }, barred, pipeline);
+  const result = await judged;
   const refusal = refusalIn(result, 'connect_refused');
   if (refusal) return refuse(refusal);
   const { notOpened } = result;
@@ -175,9 +187,10 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
 /** How a CONNECT is answered that the line refused; undefined when it was let through. */
 function refusalIn(result: RunResult, code: ErrorCode): GatewayError | undefined {
   if (result.kind === 'failed')
-    return new ToldRefusal(result.error.code, result.error.message, [REQUEST_ID_HEADER, result.requestId], result.error);
+    return new ToldRefusal(result.error.code, result.error.message, [REQUEST_ID_HEADER, result.requestId], { cause: result.error });
   if (result.kind === 'replayed' || !result.refusal) return undefined;
-  return new ToldRefusal(code, `${result.refusal.reason} (record ${result.record.record_id})`, headersOf(result.record));
+  const { reason, body } = result.refusal;
+  return new ToldRefusal(code, `${reason} (record ${result.record.record_id})`, headersOf(result.record), { body });
 }
 
 function headersOf({ request_id: requestId, record_id: recordId, decision, record_hash: recordHash }: ExecutionRecord): readonly string[] {
@@ -188,8 +201,8 @@ function headersOf({ request_id: requestId, record_id: recordId, decision, recor
 class ToldRefusal extends GatewayError {
   readonly #own: readonly string[];
 
-  constructor(code: ErrorCode, message: string, own: readonly string[], cause?: GatewayError) {
-    super(code, message, { cause, reported: true });
+  constructor(code: ErrorCode, message: string, own: readonly string[], more: Pick<GatewayErrorOptions, 'cause' | 'body'>) {
+    super(code, message, { ...more, reported: true });
     this.#own = own;
   }
 
@@ -204,23 +217,26 @@ async function dialTunnel(request: ConnectRequest, { pipeline }: DoorOptions): P
     return await pipeline.upstream.connect(request.authority);
   } catch (error) {
     if (!(error instanceof GatewayError) || error.code !== 'egress_denied') throw error;
-    const head = connectHead(request, tunnelOf(request), pipeline);
+    const head = connectHead(request, tunnelOf(request, pipeline), pipeline);
     throw refusalIn(await denyEgress({ head }, error, pipeline), error.code) ?? error;
   }
 }
 
 /** Decision 3.9: a passed tunnel may lead to no AI host but the one that its CONNECT was decided for. */
-function judgeServerName(serverName: string, request: ConnectRequest, tunnel: Tunnel, pipeline: LineGround): Promise<unknown> | undefined {
+function judgeServerName(serverName: string, head: ArrivalHead, pipeline: LineGround): Promise<unknown> | undefined {
   const named = canonicalHost(serverName);
-  if (named === undefined || named === request.authority.host || !pipeline.catalogues.current().providerForHost(named)) return undefined;
-  return denyServerName(connectHead(request, tunnel, pipeline), named, pipeline);
+  if (named === undefined || named === head.tunnel?.authority.host || !pipeline.catalogues.current().providerForHost(named))
+    return undefined;
+  return denyServerName({ ...head, startedAt: pipeline.clock.monotonic() }, named, pipeline);
 }
 
-function tunnelOf(request: ConnectRequest): Tunnel {
-  const { authority, proxyUser, proxyPassword } = request;
+/** What its CONNECT alone says of a tunnel. */
+function tunnelOf(request: ConnectRequest, { settings }: LineGround): Tunnel {
+  const { authority, proxyUser, proxyPassword, remoteAddress } = request;
   const apiKey = apiKeyOf(request);
   return {
     authority,
+    callerIp: sentFrom(joined(request), remoteAddress, settings.trustedProxies),
     ...(proxyUser ? { proxyUser } : {}),
     ...(proxyPassword ? { proxyPassword } : {}),
     ...(apiKey === undefined ? {} : { apiKey }),
@@ -235,21 +251,26 @@ function apiKeyOf({ headers }: ConnectRequest): string | undefined {
 /** A CONNECT as the head of an exchange of its own. */
 function connectHead(request: ConnectRequest, tunnel: Tunnel, { clock }: LineGround): ArrivalHead {
   const { host, port } = request.authority;
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(request.headers)) {
-    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value;
-  }
   return {
     door: 'connect',
     trafficClass: request.trafficClass,
     method: 'CONNECT',
     rawTarget: `${host}:${port}`,
     rawHeaders: request.rawHeaders,
-    headers,
+    headers: joined(request),
     httpVersion: '1.1',
     secure: true,
     remoteAddress: request.remoteAddress,
     startedAt: clock.monotonic(),
     tunnel,
   };
+}
+
+/** Header fields by their names in lower case. */
+function joined({ headers }: ConnectRequest): ArrivalHead['headers'] {
+  const fields: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) fields[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
+  return fields;
 }

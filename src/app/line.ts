@@ -171,7 +171,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
   const {
     ca,
     catalogues,
-    workloads,
+    knownOrgs,
     deferred,
     discovery,
     clockWatch,
@@ -186,7 +186,7 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
   } = resources;
   return createMetrics({
     orgId: config.orgId ?? 'default',
-    knownOrg: (id) => id === 'default' || id === config.orgId || workloads.knowsOrg(id),
+    knownOrg: (id) => knownOrgs.has(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
     knownProvider: (id) => catalogues.current().provider(id) !== undefined,
     openTunnels,

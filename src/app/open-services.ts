@@ -9,10 +9,12 @@ import { Discovery } from '../services/discovery.ts';
 import { ExportService, inheritanceOf } from '../services/exports/export-service.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
+import { KnownOrgs } from '../services/known-orgs.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
 import { Outbox } from '../services/outbox.ts';
 import { QuarantineService } from '../services/quarantines.ts';
-import { type RateLimitConfig, RateLimitService } from '../services/rate-limits.ts';
+import type { RateLimitConfig } from '../services/rate-limit-configs.ts';
+import { RateLimitService } from '../services/rate-limits.ts';
 import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
@@ -31,6 +33,7 @@ export interface Services extends Registers {
   readonly monthlyRequests: MonthlyRequestService;
   readonly budgets: BudgetService;
   readonly counters: RecordCounters;
+  readonly knownOrgs: KnownOrgs;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
   readonly exports: ExportService;
@@ -52,10 +55,11 @@ export interface Services extends Registers {
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
   const { clock, log, events, store, catalogues, box, clockWatch } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
-  const counters = await RecordCounters.open(store, clock);
-  await countAgain(store, counters, log);
   const registers = await openRegisters(config, ground);
-  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
+  const ownOrg = config.orgId ?? 'default';
+  const knownOrgs = await KnownOrgs.open(store, ownOrg);
+  const counters = await openCounters(ground, registers, knownOrgs);
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg });
   const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -97,6 +101,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     counters,
+    knownOrgs,
     outbox,
     alerts,
     exports,
@@ -111,6 +116,18 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     discovery,
     telemetry,
   };
+}
+
+/** What records add to, with what an older version has not counted. */
+async function openCounters(
+  { store, clock, log }: Ground,
+  { workloads }: Pick<Registers, 'workloads'>,
+  orgs: KnownOrgs,
+): Promise<RecordCounters> {
+  const workload = (orgId: string, id: string): boolean => workloads.get(orgId, id) !== undefined;
+  const counters = await RecordCounters.open(store, clock, { org: (id) => orgs.has(id), workload });
+  await countAgain(store, counters, log);
+  return counters;
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

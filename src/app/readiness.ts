@@ -1,4 +1,5 @@
 import type { Clock } from '../base/lib/clock.ts';
+import type { NotReady } from '../base/model/not-ready.ts';
 
 /** Something an operator should know of a gateway that runs, told in its health. */
 export interface HealthWarning {
@@ -22,6 +23,7 @@ export class Readiness {
   readonly #startedAt: number;
   readonly #lasting: HealthWarning[] = [];
   readonly #sources: { warnings(): readonly HealthWarning[] }[] = [];
+  #refusedAnyway: () => readonly NotReady[] = () => [];
   #draining = false;
 
   constructor(options: ReadinessOptions) {
@@ -49,11 +51,17 @@ export class Readiness {
     this.#sources.push(source);
   }
 
+  /** Whoever knows whether all calls are refused at the moment, and why; asked whenever somebody wants to know. */
+  judgeBy(refusedAnyway: () => readonly NotReady[]): void {
+    this.#refusedAnyway = refusedAnyway;
+  }
+
   /** Why nothing should be sent here; empty: it is ready. The gravest first. */
-  reasons(): readonly ('draining' | 'record_store_unavailable' | 'starting')[] {
+  reasons(): readonly NotReady[] {
     return [
       ...(this.#draining ? (['draining'] as const) : []),
       ...(this.#options.store.writable ? [] : (['record_store_unavailable'] as const)),
+      ...this.#refusedAnyway(),
       ...(this.starting ? (['starting'] as const) : []),
     ];
   }

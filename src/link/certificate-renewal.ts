@@ -23,12 +23,17 @@ export interface CertificateRenewalOptions {
   readonly log: Logger;
 }
 
+/** Between the end of a try, whatever came of it, and the next one: a clock that is ahead makes every certificate look as if it ended soon. */
+const LEAST_BETWEEN_MS = HOUR_MS;
+
 /** Has a new key signed from 14 days before the certificate ends, at a moment of that day left to chance, then every hour until it succeeds (decision 13.7). */
 export class CertificateRenewal {
   readonly #options: CertificateRenewalOptions;
   #identity: NodeIdentity;
   /** Milliseconds since the epoch. */
   #dueAt: number;
+  /** Monotonic milliseconds: none is asked for earlier, whatever the time of day is. */
+  #notBefore = Number.NEGATIVE_INFINITY;
   #fault: string | undefined;
   #renewing: Promise<void> | undefined;
   #cancel: () => void = () => undefined;
@@ -63,11 +68,15 @@ export class CertificateRenewal {
   #later(): void {
     if (this.#closed) return;
     const { clock } = this.#options;
-    this.#cancel = clock.after(Math.min(STEP_MS, Math.max(0, this.#dueAt - clock.now())), () => {
-      if (clock.now() < this.#dueAt) this.#later();
+    const wait = Math.max(0, this.#dueAt - clock.now(), this.#notBefore - clock.monotonic());
+    this.#cancel = clock.after(Math.min(STEP_MS, wait), () => {
+      if (clock.now() < this.#dueAt || clock.monotonic() < this.#notBefore) this.#later();
       else {
         this.#renewing = this.#renew();
-        void this.#renewing.then(() => this.#later());
+        void this.#renewing.then(() => {
+          this.#notBefore = clock.monotonic() + LEAST_BETWEEN_MS;
+          this.#later();
+        });
       }
     });
   }
@@ -86,7 +95,10 @@ export class CertificateRenewal {
       this.#identity = next;
       this.#dueAt = dueAt(next);
       this.#fault = undefined;
-      log.info({ expires_at: timestamp(next.notAfter) }, 'the certificate of this node was renewed');
+      const facts = { expires_at: timestamp(next.notAfter) };
+      log.info(facts, 'the certificate of this node was renewed');
+      if (this.#dueAt <= clock.now())
+        log.warn(facts, 'the certificate that has just been issued is to be renewed already: is the clock of this machine ahead?');
     } catch (error) {
       this.#fault = messageOf(error);
       this.#dueAt = clock.now() + HOUR_MS;

@@ -21,7 +21,7 @@ const hash = z.string().nullable();
 export const AUDIT_ENTRY = z.object({
   audit_id: z.string(),
   at: time,
-  org_id: z.string().optional().meta({ description: 'Of what was changed, where that belongs to one org' }),
+  org_id: z.string().optional().meta({ description: "Of what was changed, else of who has changed it; absent: it is the gateway's" }),
   principal: z.object({ kind: z.string(), id: z.string() }).meta({ description: 'Who has changed it' }),
   operation: z.string().meta({ description: 'The id of the operation', examples: ['workloads.put'] }),
   object: z.string().optional().meta({ description: 'Which one; absent where there is only one' }),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
+import { NOT_READY } from '../base/model/not-ready.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import type { ControlPlaneHealth } from './services.ts';
 
@@ -20,8 +21,8 @@ const HEALTH = z.object({
 });
 
 const READINESS = z.object({
-  status: z.enum(['ready', 'draining', 'record_store_unavailable', 'starting']),
-  reasons: z.array(z.enum(['draining', 'record_store_unavailable', 'starting'])).optional(),
+  status: z.enum(['ready', ...NOT_READY]),
+  reasons: z.array(z.enum(NOT_READY)).optional(),
 });
 
 /** What health says of the control plane (specification, "Health response"; decision 13.8). */
@@ -74,7 +75,7 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'none',
     ambient: true,
     summary:
-      'Readiness: 200 when calls should be sent here; 503 with `reasons` while starting, while draining, and while nothing can be stored.',
+      'Readiness: 200 when calls should be sent here; 503 with `reasons` while starting, while draining, while nothing can be stored, and while every call would be refused.',
     annotations: READS,
     output: { status: 200, otherStatuses: [503], schema: READINESS },
     handle: (_call, { health }) => {

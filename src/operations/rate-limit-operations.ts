@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseDuration } from '../base/lib/durations.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
-import { members, positive } from './members.ts';
+import { id, members, positive } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 
 /** Longest window; a bucket that needs longer to fill is no rate limit. */
@@ -33,22 +33,24 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/v1/admin/ratelimit/config',
     scope: 'admin',
-    summary: 'The configuration of the rate limiter.',
+    summary: "The configuration of the rate limiter, which is that of the gateway's own org; `org_id` shows what holds for another.",
     annotations: READS,
+    input: { query: { schema: () => z.strictObject({ org_id: id.optional() }) } },
     output: { status: 200, schema: CONFIG },
-    handle: (_call, { rateLimits }) => ({ json: rateLimits.config }),
+    handle: ({ query }, { rateLimits }) => ({ json: rateLimits.configs.of(query.org_id) }),
   }),
   operation({
     id: 'ratelimit.configure',
     method: 'PUT',
     path: '/v1/admin/ratelimit/config',
     scope: 'admin',
-    summary: 'Replaces the configuration of the rate limiter, at once and for later starts.',
+    summary:
+      "Replaces the configuration of the rate limiter, at once and for later starts; for other orgs than the gateway's own it is the bound.",
     annotations: REPLACES,
     input: { body: { schema: () => CONFIG_BODY, what: 'The configuration' } },
     output: { status: 200, schema: CONFIG },
     handle: async ({ body, commit }, { rateLimits }) => {
-      await rateLimits.configure(body, commit);
+      await rateLimits.configs.put(undefined, body, commit);
       return { json: body };
     },
   }),
@@ -67,19 +69,20 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/ratelimit/config',
     scope: 'read',
-    summary: 'The configuration of the rate limiter for the org: its own, else that of the gateway.',
+    summary: 'The configuration of the rate limiter that holds for the org: that of the gateway, or its own where that is tighter.',
     annotations: READS,
     versioned: true,
     tools: [{ name: 'get_ratelimit_config', title: 'Get rate limiter configuration' }],
     output: { status: 200, schema: CONFIG },
-    handle: ({ principal }, { rateLimits }) => ({ json: rateLimits.configOf(orgOf(principal)) }),
+    handle: ({ principal }, { rateLimits }) => ({ json: rateLimits.configs.of(orgOf(principal)) }),
   }),
   operation({
     id: 'mgmt.ratelimit.configure',
     method: 'PUT',
     path: '/mgmt/v1/ratelimit/config',
     scope: 'write',
-    summary: 'Gives the org a configuration of its own, at once and for later starts.',
+    summary:
+      "Gives the org a configuration that is tighter than the gateway's, at once and for later starts; that of the gateway's own org is the gateway's.",
     annotations: REPLACES,
     versioned: true,
     tools: [{ name: 'update_ratelimit_config', title: 'Update rate limiter configuration' }],
@@ -87,9 +90,9 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: CONFIG },
     handle: async ({ principal, body, commit, expectShown }, { rateLimits }) => {
       const orgId = orgOf(principal);
-      expectShown(rateLimits.configOf(orgId));
-      await rateLimits.configureOrg(orgId, body, commit);
-      return { json: body };
+      expectShown(rateLimits.configs.of(orgId));
+      await rateLimits.configs.put(orgId, body, commit);
+      return { json: rateLimits.configs.of(orgId) };
     },
   }),
   operation({

@@ -1,5 +1,6 @@
 import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
 import type { AddonService } from '../services/addons.ts';
@@ -53,7 +54,7 @@ export interface ReadinessFacts {
   /** The start-up grace is not over (`GW_HEALTHZ_STARTUP_GRACE`). */
   readonly starting: boolean;
   /** Empty: it is ready. */
-  reasons(): readonly ('draining' | 'record_store_unavailable' | 'starting')[];
+  reasons(): readonly NotReady[];
   /** What an operator should know. */
   warnings(): readonly { readonly code: string; readonly message: string }[];
 }

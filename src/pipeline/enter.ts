@@ -1,11 +1,12 @@
 import type { GatewayError } from '../base/lib/gateway-error.ts';
-import type { Arrival, ArrivalHead } from '../base/model/arrival.ts';
+import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import { readIdentity } from '../inbound/normalise/identity.ts';
 import { begin } from './line/begin.ts';
 import { type RunResult, runCall } from './line/run-call.ts';
 import type { WalkingCall } from './line/walking-call.ts';
 import type { LineGround } from './parts/call-services.ts';
 import { deny } from './parts/refusal.ts';
+import { suspended } from './parts/suspended.ts';
 import { serveSocket } from './socket/serve.ts';
 
 /** A request of transparent mode, of the plain forward proxy, or from inside an intercepted tunnel. */
@@ -65,6 +66,21 @@ export function denyEgress(
   return runCall(begin({ head: legible(head), ...from }, { line, connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
 }
 
+/**
+ * Refuses what would pass undecided, a request or the CONNECT of a tunnel, because nobody of its org is served (decision 4.6). It is on record; a request is answered.
+ * @param orgId the org that is not active
+ */
+export function denySuspended(
+  { head, ...from }: { head: ArrivalHead } & Partial<Arrival>,
+  orgId: string,
+  pipeline: LineGround,
+): Promise<RunResult> {
+  pipeline.controlPlane?.checkInSoon();
+  const imposed = suspended({ surface: 'proxy', head, orgId }, pipeline.authenticator);
+  const line = from.reply ? 'proxied' : 'tunnel';
+  return runCall(begin({ head: legible(head), ...from }, { line, connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
+}
+
 /** A CONNECT that passes is not asked who sent it, so its identity may be malformed. It must be left out then, or the denial had no record. */
 function legible(head: ArrivalHead): ArrivalHead {
   try {
@@ -72,6 +88,10 @@ function legible(head: ArrivalHead): ArrivalHead {
     return head;
   } catch {
     const headers = Object.fromEntries(Object.entries(head.headers).filter(([name]) => !name.startsWith('x-gw-')));
-    return { ...head, headers, ...(head.tunnel ? { tunnel: { authority: head.tunnel.authority } } : {}) };
+    return { ...head, headers, ...(head.tunnel ? { tunnel: bare(head.tunnel) } : {}) };
   }
+}
+
+function bare({ authority, callerIp }: Tunnel): Tunnel {
+  return { authority, ...(callerIp === undefined ? {} : { callerIp }) };
 }

@@ -21,15 +21,21 @@ import type { Effect } from '../storage/contract/store.ts';
 
 const NONE: readonly Effect[] = [];
 
+/** The model of a call that an upstream has accepted; empty for others, whose model is merely what their caller has named. */
+function acceptedModel({ upstream_status: status, metering }: ExecutionRecord): string {
+  return status !== undefined && status < 400 ? (metering?.model ?? '') : '';
+}
+
 /**
  * The counters that one record adds to, committed in the same write as the record itself, so that totals and records can never disagree. A record counts in
  * the period in which it was completed. `connection` records count in no total (decision 7.3).
+ * @param model under which it counts; empty: under none. Default: the one that an upstream has accepted
  */
-export function rollUp(record: ExecutionRecord): readonly Effect[] {
+export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): readonly Effect[] {
   if (record.record_tier === 'connection') return [];
   const { completed_at: time, org_id: org } = record;
   const amounts = amountsOf(record);
-  const usage = usageOf(record, amounts);
+  const usage = usageOf(record, amounts, model);
   if (!('cost_pico' in amounts) || amounts.cost_pico === 0n) return usage;
   const { project_id: project, provider, connector_id: connector } = record;
   const spent = (space: string, of: string): Effect => {
@@ -100,11 +106,10 @@ const MAX_KEYS = 1_024;
 const MAX_KEPT_LENGTH = 512;
 
 /**
- * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows; by quarter of an hour for days that begin at another time than in UTC. The model is kept only for calls that an upstream
- * accepted: what callers merely name is theirs to invent, and would let anyone grow the number of counters.
+ * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows; by quarter of an hour for days that begin at another time than in UTC.
  */
-function usageOf(record: ExecutionRecord, amounts: Amounts): readonly Effect[] {
-  const { day, hour, month, quarter } = usageKeys(record);
+function usageOf(record: ExecutionRecord, amounts: Amounts, model: string): readonly Effect[] {
+  const { day, hour, month, quarter } = usageKeys(record, model);
   const minute = MINUTES[Math.floor(Number(record.completed_at.slice(14, 16)) / 5)] ?? minuteName(0);
   return [
     // One behind the other, so that what they share is looked at once.
@@ -115,10 +120,8 @@ function usageOf(record: ExecutionRecord, amounts: Amounts): readonly Effect[] {
   ];
 }
 
-function usageKeys(record: ExecutionRecord): UsageKeys {
+function usageKeys(record: ExecutionRecord, model: string): UsageKeys {
   const { completed_at: time, org_id: org, workload_id: workload, connector_id: connector = '', decision } = record;
-  const accepted = record.upstream_status !== undefined && record.upstream_status < 400;
-  const model = accepted ? (record.metering?.model ?? '') : '';
   const hour = time.slice(0, 13);
   // Ids hold no line end, and what may hold one stands last.
   const asked = `${hour}\n${decision}\n${org}\n${workload}\n${connector}\n${model}`;

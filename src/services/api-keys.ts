@@ -8,7 +8,7 @@ import type { Commit } from './commit.ts';
 import { HashedKeys, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
 import { LookedUpKeys, type LookedUpKeysOptions } from './looked-up-keys.ts';
 
-const SPACE = 'api_key';
+export const API_KEYS = 'api_key';
 const SHOWN_CHARS = 12;
 
 export type ApiKeyVerdict = HashedKeyVerdict<ApiKey>;
@@ -34,7 +34,7 @@ export class ApiKeyService {
 
   static async open({ events, remote, ...options }: ApiKeyOptions): Promise<ApiKeyService> {
     const lookedUp = (how: KeyLookup) => events.emit('apiKeyLookup', how);
-    const keys = await HashedKeys.open<ApiKey>({ ...options, space: SPACE, shownChars: SHOWN_CHARS, lookedUp });
+    const keys = await HashedKeys.open<ApiKey>({ ...options, space: API_KEYS, shownChars: SHOWN_CHARS, lookedUp });
     return new ApiKeyService(keys, remote && (await LookedUpKeys.open({ ...options, ...remote, lookedUp })));
   }
 

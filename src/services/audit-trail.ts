@@ -7,6 +7,7 @@ import type { Principal } from '../base/model/principal.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { changesOf } from './audit-changes.ts';
 import type { Commit } from './commit.ts';
+import { orgOfEntity, orgOfWhole } from './entity-org.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
 import type { Outbox } from './outbox.ts';
 
@@ -17,7 +18,7 @@ const MAX_CHANGES = 200;
 
 /** Who asks for a change, by what, and from where. */
 export interface Asking {
-  readonly principal: Pick<Principal, 'kind' | 'id'>;
+  readonly principal: Pick<Principal, 'kind' | 'id' | 'orgId'>;
   /** The id of the operation. */
   readonly operation: string;
   /** Address, without port. */
@@ -95,8 +96,11 @@ export class AuditTrail {
       const before = await store.get(effect.space, effect.key);
       const after = effect.op === 'put' ? effect.value : undefined;
       changes.push(...changesOf(effect.space, before, after));
-      orgId ??= orgOf(after) ?? orgOf(before);
+      const { space, key } = effect;
+      orgId ??= orgOfEntity(space, key, after ?? before) ?? orgOfEntity(space, key, before) ?? (await orgOfWhole(store, space, key));
     }
+    // What is of no org is the gateway's, unless somebody of an org has changed it.
+    orgId ??= principal.orgId;
     const now = clock.now();
     const more = changes.length - MAX_CHANGES;
     return {
@@ -120,11 +124,4 @@ function fits(entry: AuditEntry, { orgId, principal, operation, object, since, u
   if (object !== undefined && entry.object !== object) return false;
   const at = since === undefined && until === undefined ? 0 : Date.parse(entry.at);
   return (since === undefined || at >= since) && (until === undefined || at < until);
-}
-
-/** Some things stand in the store beside what only the gateway needs to know of them. */
-function orgOf(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { org_id: own, credential } = value as { org_id?: unknown; credential?: unknown };
-  return typeof own === 'string' ? own : credential === undefined ? undefined : orgOf(credential);
 }

@@ -14,7 +14,7 @@ import { type CustomUrl, readBaseUrl } from './custom-place.ts';
 import { unlessConflict } from './unless-conflict.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const SPACE = 'custom_connector';
+export const CUSTOM_CONNECTORS = 'custom_connector';
 /** By org and host, so that of two who make one for the same host at once one succeeds, whichever node they ask. */
 const HOSTS = 'custom_connector_host';
 /** All of an org's are looked through when one changes. */
@@ -52,7 +52,7 @@ export class CustomConnectorService {
 
   static async open(options: CustomConnectorOptions): Promise<CustomConnectorService> {
     const service = new CustomConnectorService(options);
-    service.#all = await WatchedSpace.open(options.store, SPACE, {
+    service.#all = await WatchedSpace.open(options.store, CUSTOM_CONNECTORS, {
       read: (value) => value as CustomConnector,
       changed: () => service.#putInForce(),
     });
@@ -120,13 +120,13 @@ export class CustomConnectorService {
     expect: Precondition,
     commit: Commit = commitAlone(this.#options.store),
   ): Promise<CustomConnector | undefined> {
-    const entity = this.get(orgId, id) && (await this.#options.store.entity(SPACE, bareId(id)));
+    const entity = this.get(orgId, id) && (await this.#options.store.entity(CUSTOM_CONNECTORS, bareId(id)));
     if (entity === undefined) return undefined;
     const before = entity.value as CustomConnector;
     expect(before);
     const { url, connector } = this.#checked({ ...changed(before, given), updated_at: this.#now() });
     const host = this.#urlOf(before)?.host ?? '';
-    const expected: Expectation[] = [{ space: SPACE, key: before.id, version: entity.version }];
+    const expected: Expectation[] = [{ space: CUSTOM_CONNECTORS, key: before.id, version: entity.version }];
     if (host === url.host) return this.#store(connector, [], expected, commit);
     this.#refuseTaken(orgId, url.host, before.id);
     // What was stored for one host must not go to another because of a word in a body.
@@ -145,15 +145,15 @@ export class CustomConnectorService {
 
   /** From the next call on its host has no connector. False when this org has none of this id. */
   async remove(orgId: string, id: string, expect: Precondition, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
-    const entity = this.get(orgId, id) && (await this.#options.store.entity(SPACE, bareId(id)));
+    const entity = this.get(orgId, id) && (await this.#options.store.entity(CUSTOM_CONNECTORS, bareId(id)));
     if (entity === undefined) return false;
     const before = entity.value as CustomConnector;
     expect(before);
     const effects: Effect[] = [
-      { op: 'delete', space: SPACE, key: before.id },
+      { op: 'delete', space: CUSTOM_CONNECTORS, key: before.id },
       { op: 'delete', space: HOSTS, key: hostKey(orgId, this.#urlOf(before)?.host ?? '') },
     ];
-    const done = await unlessConflict(commit(before.id, effects, [{ space: SPACE, key: before.id, version: entity.version }]));
+    const done = await unlessConflict(commit(before.id, effects, [{ space: CUSTOM_CONNECTORS, key: before.id, version: entity.version }]));
     if (!done) throw changedMeanwhile();
     await this.#all?.refresh(before.id);
     return true;
@@ -203,7 +203,7 @@ export class CustomConnectorService {
     expected: readonly Expectation[],
     commit: Commit,
   ): Promise<CustomConnector> {
-    const all: Effect[] = [{ op: 'put', space: SPACE, key: connector.id, value: connector }, ...effects];
+    const all: Effect[] = [{ op: 'put', space: CUSTOM_CONNECTORS, key: connector.id, value: connector }, ...effects];
     if (!(await unlessConflict(commit(connector.id, all, expected)))) throw changedMeanwhile();
     await this.#all?.refresh(connector.id);
     return connector;

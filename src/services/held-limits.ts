@@ -7,7 +7,7 @@ import type { Commit } from './commit.ts';
 import type { Budget, ScopeLimits } from './scope-limits.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const LIMITS = 'budget_limit';
+export const LIMITS = 'budget_limit';
 /** By the id of their limit. */
 const OVERRIDES = 'budget_override';
 

@@ -4,7 +4,7 @@ import type { KeyScope, ManagementKey, ManagementKeyKind } from '../base/model/m
 import type { Commit } from './commit.ts';
 import { HashedKeys, type HashedKeysOptions, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
 
-const SPACE = 'management_key';
+export const MANAGEMENT_KEYS = 'management_key';
 const SHOWN_CHARS = 16;
 const PREFIXES: Readonly<Record<ManagementKeyKind, string>> = { management: MANAGEMENT_KEY_PREFIX, mcp: MCP_KEY_PREFIX };
 
@@ -24,7 +24,7 @@ export class ManagementKeyService {
   }
 
   static async open(options: Pick<HashedKeysOptions, 'store' | 'clock'>): Promise<ManagementKeyService> {
-    return new ManagementKeyService(await HashedKeys.open<ManagementKey>({ ...options, space: SPACE, shownChars: SHOWN_CHARS }));
+    return new ManagementKeyService(await HashedKeys.open<ManagementKey>({ ...options, space: MANAGEMENT_KEYS, shownChars: SHOWN_CHARS }));
   }
 
   /** Judges a key of this kind; one of the other kind is as unknown. At once when it is one in use. */

@@ -8,10 +8,10 @@ import { chargeable } from './projects.ts';
 import { unlessConflict } from './unless-conflict.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const DEFAULTS = 'org_defaults';
+export const ORG_DEFAULTS = 'org_defaults';
 const WORKLOADS = 'workload';
 /** Stands for what those do not say that have defaults of their own, and for all other orgs. */
-const ANY_ORG = '*';
+export const ANY_ORG = '*';
 
 /** What is stored of an org; what it does not say is not there. */
 interface StoredDefaults {
@@ -59,12 +59,12 @@ export class OrgDefaultsService {
   }
 
   static async open(store: Store): Promise<OrgDefaultsService> {
-    return new OrgDefaultsService(store, await WatchedSpace.open(store, DEFAULTS, { read: known }));
+    return new OrgDefaultsService(store, await WatchedSpace.open(store, ORG_DEFAULTS, { read: known }));
   }
 
   /** What a fresh store says for every org. */
   static ofAll(defaults: StoredDefaults): Effect {
-    return { op: 'put', space: DEFAULTS, key: ANY_ORG, value: defaults };
+    return { op: 'put', space: ORG_DEFAULTS, key: ANY_ORG, value: defaults };
   }
 
   /** Of proxied traffic that names none; undefined when nothing is said. */
@@ -101,10 +101,10 @@ export class OrgDefaultsService {
     { clock, expectShown, commit = commitAlone(this.#store) }: DefaultsChanging,
   ): Promise<OrgDefaults> {
     for (;;) {
-      const found = await this.#store.entity(DEFAULTS, orgId);
+      const found = await this.#store.entity(ORG_DEFAULTS, orgId);
       const before = found === undefined ? {} : stored(found.value);
       expectShown?.(this.#shown(orgId, found === undefined ? undefined : known(found.value)));
-      const expect: Expectation[] = [{ space: DEFAULTS, key: orgId, version: found?.version }];
+      const expect: Expectation[] = [{ space: ORG_DEFAULTS, key: orgId, version: found?.version }];
       if (typeof workloadId === 'string') expect.push(await this.#usable(orgId, workloadId));
       if (typeof projectId === 'string') expect.push(await chargeable(this.#store, orgId, projectId));
       const value = {
@@ -113,7 +113,7 @@ export class OrgDefaultsService {
         ...said('project_id', projectId === undefined ? before.project_id : projectId),
         updated_at: timestamp(clock.now()),
       };
-      if (!(await unlessConflict(commit(orgId, [{ op: 'put', space: DEFAULTS, key: orgId, value }], expect)))) continue;
+      if (!(await unlessConflict(commit(orgId, [{ op: 'put', space: ORG_DEFAULTS, key: orgId, value }], expect)))) continue;
       await this.#defaults.refresh(orgId);
       return this.get(orgId);
     }
@@ -121,9 +121,9 @@ export class OrgDefaultsService {
 
   /** What must stay as it is for a project not to be the default of its org; undefined when it is. */
   async isNotDefault(orgId: string, projectId: string): Promise<Expectation | undefined> {
-    const found = await this.#store.entity(DEFAULTS, orgId);
+    const found = await this.#store.entity(ORG_DEFAULTS, orgId);
     const isDefault = found !== undefined && stored(found.value).project_id === projectId;
-    return isDefault ? undefined : { space: DEFAULTS, key: orgId, version: found?.version };
+    return isDefault ? undefined : { space: ORG_DEFAULTS, key: orgId, version: found?.version };
   }
 
   async #usable(orgId: string, workloadId: string): Promise<Expectation> {

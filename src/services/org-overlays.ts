@@ -9,7 +9,7 @@ import type { PolicyPresets } from './policy-presets.ts';
 import { switchesOf, switchRules } from './switch-rules.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const OVERLAYS = 'policy_overlay';
+export const OVERLAYS = 'policy_overlay';
 /** By org. */
 export const ADDONS = 'org_addons';
 /** By org: connectors that are allowed because there are credentials for them. */

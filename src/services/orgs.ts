@@ -1,10 +1,18 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { Roster, type Seat } from '../base/lib/roster.ts';
 import type { OrgStanding, OrgStatus } from '../base/model/org-status.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const STATUS = 'org_status';
+export const ORG_STATUS = 'org_status';
+
+/** Something that goes on by itself, with no further request that could be refused. */
+interface Underway {
+  /** True when nobody is served for whom it goes on. */
+  readonly isBarred: () => boolean;
+  readonly end: () => void;
+}
 
 /** Which orgs may call (specification, "Org status"). Held in memory, also as other writers of the store change it; only those that are not active are stored. */
 export class OrgService {
@@ -13,18 +21,24 @@ export class OrgService {
   readonly #managedRemotely: boolean;
   /** What the control plane has said since the start. */
   readonly #told = new Map<string, OrgStatus>();
+  readonly #underway: Roster<Underway>;
   /** Changes of one org follow each other. */
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(store: Store, managedRemotely: boolean, barred: WatchedSpace<OrgStatus>) {
+  private constructor(store: Store, managedRemotely: boolean, barred: WatchedSpace<OrgStatus>, underway: Roster<Underway>) {
     this.#store = store;
     this.#managedRemotely = managedRemotely;
     this.#barred = barred;
+    this.#underway = underway;
   }
 
   /** @param managedRemotely a control plane says which orgs may call, and nobody else */
   static async open(store: Store, managedRemotely = false): Promise<OrgService> {
-    return new OrgService(store, managedRemotely, await WatchedSpace.open(store, STATUS, { read: (value) => value as OrgStatus }));
+    const underway = new Roster<Underway>();
+    // Also what another writer of the store has said ends here what it bars.
+    const changed = (): void => endBarred(underway);
+    const barred = await WatchedSpace.open(store, ORG_STATUS, { read: (value) => value as OrgStatus, changed });
+    return new OrgService(store, managedRemotely, barred, underway);
   }
 
   status(orgId: string): OrgStatus {
@@ -36,6 +50,17 @@ export class OrgService {
     const told = this.#told.get(orgId);
     if (told !== undefined) return told.status === 'active';
     return this.#barred.size === 0 || !this.#barred.has(orgId);
+  }
+
+  /**
+   * Watches over what has no further request that could be refused (a tunnel that is not opened, a relayed WebSocket).
+   * @param end called once when `isBarred` has become true; at once where it is so already
+   * @returns what ends the watch
+   */
+  watch(isBarred: () => boolean, end: () => void): () => void {
+    const seat = this.#underway.add({ isBarred, end });
+    if (isBarred()) endOne(this.#underway, seat);
+    return () => void this.#underway.remove(seat);
   }
 
   /** From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the place of the first. @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
@@ -59,11 +84,12 @@ export class OrgService {
   told(orgId: string, status: OrgStanding, reason: string | undefined): Promise<void> {
     const to: OrgStatus = { org_id: orgId, status, ...(reason === undefined || status === 'active' ? {} : { suspended_reason: reason }) };
     this.#told.set(orgId, to);
+    endBarred(this.#underway);
     const store = async (): Promise<void> => {
       const now = this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
       if (now.status === to.status && now.suspended_reason === to.suspended_reason) return;
       const effect = status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
-      await this.#store.commit(undefined, [{ space: STATUS, key: orgId, ...effect }]);
+      await this.#store.commit(undefined, [{ space: ORG_STATUS, key: orgId, ...effect }]);
       await this.#barred.refresh(orgId);
     };
     const done = this.#last.then(store, store);
@@ -81,7 +107,7 @@ export class OrgService {
         throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);
       }
       const effect = to.status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
-      await commit(orgId, [{ space: STATUS, key: orgId, ...effect }]);
+      await commit(orgId, [{ space: ORG_STATUS, key: orgId, ...effect }]);
       await this.#barred.refresh(orgId);
       return to;
     };
@@ -89,4 +115,12 @@ export class OrgService {
     this.#last = done.catch(() => undefined);
     return done;
   }
+}
+
+function endBarred(underway: Roster<Underway>): void {
+  for (const seat of underway.seats()) if (seat.value.isBarred()) endOne(underway, seat);
+}
+
+function endOne(underway: Roster<Underway>, seat: Seat<Underway>): void {
+  if (underway.remove(seat)) seat.value.end();
 }

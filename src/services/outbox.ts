@@ -31,7 +31,7 @@ export interface OutboxOptions {
 interface Entry {
   readonly key: string;
   readonly name: DurableName;
-  readonly orgId: string | undefined;
+  readonly orgId: string;
   readonly at: number;
   stored: boolean;
 }
@@ -113,7 +113,7 @@ export class Outbox {
     return this.#dropped;
   }
 
-  /** Whether some destination wants events of this kind, of this org; without one, of any org. Asked by calls, so it is looked up once. */
+  /** Whether some destination wants events of this kind, of this org or of none (`NO_ORG`); left out: of whichever org. Asked by calls, so it is looked up once. */
   wants(name: DurableName, orgId?: string): boolean {
     if (this.#places.size === 0) return false;
     const key = orgId === undefined ? name : `${name} ${orgId}`;
@@ -124,6 +124,13 @@ export class Outbox {
     if (this.#wanted.size >= MAX_REMEMBERED) this.#wanted.clear();
     this.#wanted.set(key, wanted);
     return wanted;
+  }
+
+  /** Whether some destination wants events of one of these kinds, of whichever org. */
+  wantsAny(names: readonly DurableName[]): boolean {
+    if (this.#places.size === 0) return false;
+    for (const name of names) if (this.wants(name)) return true;
+    return false;
   }
 
   /** A destination that gets what happens from its `since` on, or what it has not taken yet when it was there before; none where one of its id is there. */

@@ -2,6 +2,8 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { Store } from '../storage/contract/store.ts';
 
+/** A store that fails is left alone for so long. */
+const EXPIRE_AGAIN_MS = 10_000;
 /** A timer longer than that would wrap around. */
 const LONGEST_TIMER_MS = 86_400_000;
 
@@ -86,15 +88,17 @@ export class PendingApprovals {
 
   async #expireDue(): Promise<void> {
     const { clock, log } = this.#ground;
+    let earliest = 0;
     try {
       for (const [id, due] of [...this.#due]) {
         if (due > clock.now()) continue;
-        this.#due.delete(id);
         await this.#expire(id);
+        this.#due.delete(id);
       }
     } catch (error) {
       log.error({ err: error }, 'approvals could not be expired; they count as expired all the same');
+      earliest = clock.now() + EXPIRE_AGAIN_MS;
     }
-    for (const due of this.#due.values()) this.#wakeAt(due);
+    for (const due of this.#due.values()) this.#wakeAt(Math.max(due, earliest));
   }
 }

@@ -6,7 +6,7 @@ import { type Commit, commitAlone } from './commit.ts';
 import { unlessConflict } from './unless-conflict.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const PROJECTS = 'project';
+export const PROJECTS = 'project';
 
 /** What a person says of a project. */
 export interface ProjectTexts {

@@ -1,17 +1,7 @@
 import type { Clock } from '../base/lib/clock.ts';
-import { parseDuration } from '../base/lib/durations.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt, waitForOne } from '../decide/limits/token-bucket.ts';
 import type { Store } from '../storage/contract/store.ts';
-import { type Commit, commitAlone } from './commit.ts';
-import { WatchedSpace } from './watched-space.ts';
-
-/** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
-export interface RateLimitConfig {
-  readonly refill_rate: number;
-  readonly max_tokens: number;
-  /** A duration such as `1m`. */
-  readonly window_duration: string;
-}
+import { type RateLimitConfig, RateLimitConfigs } from './rate-limit-configs.ts';
 
 /** A rule's own bucket: its size per workload and minute (decision 6.1). */
 export interface RuleLimit {
@@ -34,15 +24,6 @@ interface Caller {
   readonly workloadId: string;
 }
 
-interface OrgLimit {
-  readonly config: RateLimitConfig;
-  readonly shape: BucketShape;
-}
-
-const SPACE = 'rate_limit';
-const CONFIG = 'config';
-/** Configurations of orgs that have one of their own, by org. */
-const OF_ORG = 'rate_limit_org';
 const MINUTE_MS = 60_000;
 /** A rate may be so small that the wait for a token is no number that a header can hold. */
 const LONGEST_WAIT_SECONDS = 365 * 24 * 3600;
@@ -54,70 +35,33 @@ const SWEEP_AT = 10_000;
  * Workloads are registered and rules are written by operators, so neither can be made up by a caller.
  */
 export class RateLimitService {
-  readonly #store: Store;
   readonly #clock: Clock;
   /** By org, then by workload: a joined key would be made and hashed anew for every call. */
-  readonly #workloads = new Map<string, Map<string, Bucket>>();
+  readonly #workloads: Map<string, Map<string, Bucket>>;
   readonly #rules = new Map<string, Bucket>();
-  #config: RateLimitConfig;
-  #shape: BucketShape;
-  #ofOrgs: WatchedSpace<OrgLimit> | undefined;
+  readonly configs: RateLimitConfigs;
   #sweepAt = SWEEP_AT;
 
-  private constructor(store: Store, clock: Clock, config: RateLimitConfig) {
-    this.#store = store;
+  private constructor(clock: Clock, configs: RateLimitConfigs, workloads: Map<string, Map<string, Bucket>>) {
     this.#clock = clock;
-    this.#config = config;
-    this.#shape = shapeOf(config);
+    this.#workloads = workloads;
+    this.configs = configs;
   }
 
-  /** Starts with the configuration that was PUT last, else with `initial`. */
-  static async open(options: { store: Store; clock: Clock; initial: RateLimitConfig }): Promise<RateLimitService> {
-    const stored = await options.store.get(SPACE, CONFIG);
-    const service = new RateLimitService(options.store, options.clock, (stored as RateLimitConfig | undefined) ?? options.initial);
-    service.#ofOrgs = await WatchedSpace.open(options.store, OF_ORG, {
-      read: (value) => ({ config: value as RateLimitConfig, shape: shapeOf(value as RateLimitConfig) }),
-      changed: (orgId, now, before) => service.#reshape(orgId, before?.shape ?? service.#shape, now?.shape ?? service.#shape),
+  /**
+   * Starts with the configuration that was PUT last, else with `initial`.
+   * @param options `ownOrg`: of the gateway
+   */
+  static async open(options: { store: Store; clock: Clock; initial: RateLimitConfig; ownOrg: string }): Promise<RateLimitService> {
+    const { clock } = options;
+    const workloads = new Map<string, Map<string, Bucket>>();
+    const configs: RateLimitConfigs = await RateLimitConfigs.open({
+      ...options,
+      reshaped: (shapeBefore) => {
+        for (const [orgId, buckets] of workloads) reshape(buckets, shapeBefore(orgId), configs.shapeOf(orgId), clock.monotonic());
+      },
     });
-    return service;
-  }
-
-  /** Of orgs that have none of their own. */
-  get config(): RateLimitConfig {
-    return this.#config;
-  }
-
-  /** That counts for an org. */
-  configOf(orgId: string): RateLimitConfig {
-    return this.#ofOrgs?.get(orgId)?.config ?? this.#config;
-  }
-
-  /** Gives an org a configuration of its own, for good. */
-  async configureOrg(orgId: string, config: RateLimitConfig, commit: Commit = commitAlone(this.#store)): Promise<void> {
-    await commit(orgId, [{ op: 'put', space: OF_ORG, key: orgId, value: config }]);
-    await this.#ofOrgs?.refresh(orgId);
-  }
-
-  /** Replaces the configuration for good; what buckets hold is kept, up to the new size. */
-  async configure(config: RateLimitConfig, commit: Commit = commitAlone(this.#store)): Promise<void> {
-    const shape = shapeOf(config);
-    await commit(undefined, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
-    for (const orgId of this.#workloads.keys()) if (this.#ofOrgs?.has(orgId) !== true) this.#reshape(orgId, this.#shape, shape);
-    this.#config = config;
-    this.#shape = shape;
-  }
-
-  /** What buckets hold is kept, up to the new size. */
-  #reshape(orgId: string, before: BucketShape, after: BucketShape): void {
-    const now = this.#clock.monotonic();
-    for (const bucket of this.#workloads.get(orgId)?.values() ?? []) {
-      bucket.tokens = Math.min(after.capacity, tokensAt(bucket, before, now));
-      bucket.at = now;
-    }
-  }
-
-  #shapeFor(orgId: string): BucketShape {
-    return this.#ofOrgs === undefined || this.#ofOrgs.size === 0 ? this.#shape : (this.#ofOrgs.get(orgId)?.shape ?? this.#shape);
+    return new RateLimitService(clock, configs, workloads);
   }
 
   /** Workloads whose bucket is not full, in order. @param orgId undefined: of any org */
@@ -126,7 +70,7 @@ export class RateLimitService {
     const active = new Set<string>();
     for (const [org, workloads] of this.#workloads) {
       if (orgId !== undefined && org !== orgId) continue;
-      const shape = this.#shapeFor(org);
+      const shape = this.configs.shapeOf(org);
       for (const [workloadId, bucket] of workloads) if (tokensAt(bucket, shape, now) < shape.capacity) active.add(workloadId);
     }
     return [...active].sort();
@@ -161,7 +105,7 @@ export class RateLimitService {
   /** What {@link take} would say. Takes none. */
   look(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
     const now = this.#clock.monotonic();
-    const shape = this.#shapeFor(orgId);
+    const shape = this.configs.shapeOf(orgId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
     return this.#refusal({ orgId, workloadId }, rules, waitForOne(own, shape), now);
   }
@@ -172,7 +116,7 @@ export class RateLimitService {
    */
   take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
     const now = this.#clock.monotonic();
-    const shape = this.#shapeFor(orgId);
+    const shape = this.configs.shapeOf(orgId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
     const refusal = this.#refusal({ orgId, workloadId }, rules, waitForOne(own, shape), now);
     if (refusal) return refusal;
@@ -188,7 +132,7 @@ export class RateLimitService {
   /** Gives back what {@link take} took for a call that was refused all the same. */
   giveBack(orgId: string, workloadId: string, rules: readonly RuleLimit[]): void {
     const now = this.#clock.monotonic();
-    refill(this.#workloads.get(orgId)?.get(workloadId), this.#shapeFor(orgId), now);
+    refill(this.#workloads.get(orgId)?.get(workloadId), this.configs.shapeOf(orgId), now);
     for (const rule of rules) refill(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now);
   }
 
@@ -205,6 +149,15 @@ export class RateLimitService {
   #sweep(now: number): void {
     for (const [key, bucket] of this.#rules) if (now - bucket.at >= MINUTE_MS) this.#rules.delete(key);
     this.#sweepAt = Math.max(SWEEP_AT, this.#rules.size * 2);
+  }
+}
+
+/** What buckets hold is kept, up to the new size. */
+function reshape(buckets: ReadonlyMap<string, Bucket>, before: BucketShape, after: BucketShape, now: number): void {
+  if (before.capacity === after.capacity && before.refill === after.refill) return;
+  for (const bucket of buckets.values()) {
+    bucket.tokens = Math.min(after.capacity, tokensAt(bucket, before, now));
+    bucket.at = now;
   }
 }
 
@@ -231,11 +184,4 @@ function ruleKey(orgId: string, workloadId: string, rule: RuleLimit): string {
 
 function ruleShape(rule: RuleLimit): BucketShape {
   return bucketShape(rule.requests_per_minute, rule.requests_per_minute, MINUTE_MS);
-}
-
-/** @throws RangeError when the window is no duration; callers have checked it */
-function shapeOf(config: RateLimitConfig): BucketShape {
-  const windowMs = parseDuration(config.window_duration);
-  if (windowMs === undefined || windowMs <= 0) throw new RangeError(`"${config.window_duration}" is no window`);
-  return bucketShape(config.max_tokens, config.refill_rate, windowMs);
 }

@@ -5,6 +5,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { significant } from '../base/lib/numbers.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { newProfile, type RiskProfile, type Spread } from '../decide/risk/risk-profile.ts';
+import type { RiskNotice } from '../decide/risk/risk-score.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import type { QuarantineCaller } from './quarantines.ts';
 
@@ -38,8 +39,8 @@ export interface KnownCaller {
   readonly isKept: boolean;
   /** Something was learnt of him that is not stored. */
   isChanged: boolean;
-  /** When an alert was last raised for him, epoch milliseconds; since this process has known him. */
-  alertedAt: number | undefined;
+  /** What people were last told of him, since this process has known him. */
+  noticed: RiskNotice | undefined;
 }
 
 interface StoredProfile {
@@ -201,7 +202,7 @@ export class RiskProfiles {
       profile,
       isKept,
       isChanged: false,
-      alertedAt: undefined,
+      noticed: undefined,
     });
     try {
       const stored = (await store.get(SPACE, storedKey(key))) as StoredProfile | undefined;

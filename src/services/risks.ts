@@ -1,4 +1,5 @@
 import type { Events } from '../base/events/bus.ts';
+import type { DurableName } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { type Maybe, when } from '../base/lib/maybe.ts';
 import { picoFromMicros, usdFromPico } from '../base/lib/money.ts';
@@ -6,7 +7,7 @@ import { withDecimals } from '../base/lib/numbers.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { Risk, RiskAlert } from '../base/model/risk-alert.ts';
 import { RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from '../decide/risk/risk-profile.ts';
-import { isAlertDue, type RiskSettings, scoreArrival } from '../decide/risk/risk-score.ts';
+import { noticeOf, type RiskNotice, type RiskSettings, scoreArrival } from '../decide/risk/risk-score.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { Outbox, Posted } from './outbox.ts';
 import type { QuarantineCaller } from './quarantines.ts';
@@ -15,10 +16,13 @@ import { type KnownCaller, RiskProfiles, type RiskProfilesOptions } from './risk
 
 /** Requests, or dollars, of five minutes as those of one. */
 const MINUTES = RECENT_MS / 60_000;
+const EVENTS: readonly DurableName[] = ['riskAlert', 'riskNotice'];
+const NONE: readonly Posted[] = [];
+const NOTHING: readonly Effect[] = [];
 
 export interface RiskOptions extends RiskProfilesOptions {
   readonly events: Events;
-  readonly outbox: Pick<Outbox, 'wants' | 'post'>;
+  readonly outbox: Pick<Outbox, 'wantsAny' | 'post'>;
   readonly settings: RiskSettings;
   /** Score from which an alert is raised (`GW_RISK_ALERT_THRESHOLD`). */
   readonly alertAt: number;
@@ -51,7 +55,7 @@ export class RiskService {
   /** Whether requests are scored: always, never, or where the policy asks for it. */
   get scores(): boolean | 'where asked' {
     const { enabled, outbox } = this.#options;
-    if (enabled === 'auto') return outbox.wants('riskAlert') || 'where asked';
+    if (enabled === 'auto') return outbox.wantsAny(EVENTS) || 'where asked';
     return enabled === 'true';
   }
 
@@ -60,7 +64,10 @@ export class RiskService {
     return this.#profiles.size;
   }
 
-  /** Scores a request, and raises the alert that it is worth. A promise when the caller has to be looked up. */
+  /**
+   * Scores a request, and raises the alert that it is worth: an event for every one whose score has reached the threshold (specification, "SIEM export"), a notice for
+   * people when there is something to tell them (decision 9.3). A promise when the caller has to be looked up.
+   */
   score(caller: QuarantineCaller, recordId: string, request: RiskRequest): Maybe<ScoredCall> {
     return when(this.#profiles.of(caller), (known) => this.#score(known, caller, recordId, request));
   }
@@ -80,12 +87,14 @@ export class RiskService {
     const { profile } = known;
     const { risk, rate } = scoreArrival(profile, request, settings);
     this.#profiles.changed(known);
-    const alert = risk.score >= alertAt && isAlertDue(known.alertedAt, request.at) ? alertOf(profile, risk, caller, recordId) : undefined;
-    if (alert) {
-      known.alertedAt = request.at;
-      events.emit('riskAlert', alert);
+    const alert = risk.score >= alertAt ? alertOf(profile, risk, caller, recordId) : undefined;
+    const notice = alert && noticeOf(known.noticed, risk, request.at);
+    if (alert) events.emit('riskAlert', alert);
+    if (alert && notice) {
+      known.noticed = notice;
+      events.emit('riskNotice', alert);
     }
-    return new Scoring({ risk, known, request, rate, alert, outbox, clock, profiles: this.#profiles });
+    return new Scoring({ risk, known, request, rate, alert, notice, outbox, clock, profiles: this.#profiles });
   }
 }
 
@@ -113,6 +122,8 @@ interface Scored {
   readonly request: RiskRequest;
   readonly rate: number;
   readonly alert: RiskAlert | undefined;
+  /** Undefined: people are not told of this request. */
+  readonly notice: RiskNotice | undefined;
   readonly outbox: Pick<Outbox, 'post'>;
   readonly clock: Clock;
   readonly profiles: RiskProfiles;
@@ -122,7 +133,7 @@ interface Scored {
 class Scoring implements ScoredCall {
   readonly #scored: Scored;
   #outcome: RiskOutcome | undefined;
-  #posted: Posted | undefined;
+  #posted: readonly Posted[] = NONE;
 
   constructor(scored: Scored) {
     this.#scored = scored;
@@ -133,27 +144,28 @@ class Scoring implements ScoredCall {
   }
 
   effects(record: ExecutionRecord): readonly Effect[] {
-    const { alert, outbox, clock } = this.#scored;
+    const { alert, notice, outbox, clock } = this.#scored;
     this.#outcome = outcomeOf(record, clock.now());
-    this.#posted = alert && outbox.post('riskAlert', alert);
-    return this.#posted?.effects ?? [];
+    if (alert === undefined) return NOTHING;
+    this.#posted = [outbox.post('riskAlert', alert), ...(notice ? [outbox.post('riskNotice', alert)] : [])];
+    return this.#posted.flatMap(({ effects }) => effects);
   }
 
   stored(): void {
     const { known, request, rate, profiles } = this.#scored;
-    this.#posted?.stored();
+    for (const posted of this.#posted) posted.stored();
     if (this.#outcome) settle(known.profile, request, this.#outcome, rate);
     profiles.changed(known);
   }
 
   failed(): void {
-    this.#posted?.failed();
+    for (const posted of this.#posted) posted.failed();
     this.abandoned();
   }
 
-  /** An alert that nobody keeps is raised again. */
+  /** A notice that nobody keeps is given again. */
   abandoned(): void {
-    const { alert, known } = this.#scored;
-    if (alert) known.alertedAt = undefined;
+    const { notice, known } = this.#scored;
+    if (notice && known.noticed === notice) known.noticed = undefined;
   }
 }

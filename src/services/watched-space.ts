@@ -50,6 +50,10 @@ export class WatchedSpace<V> {
     return this.#entries.values();
   }
 
+  entries(): IterableIterator<[key: string, value: V]> {
+    return this.#entries.entries();
+  }
+
   /** Brings in what this writer has committed of one entity, before anything else is done with it. */
   async refresh(key: string): Promise<void> {
     for (;;) {

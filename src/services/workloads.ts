@@ -16,8 +16,8 @@ import { type Commit, commitAlone } from './commit.ts';
 import { OrgDefaultsService } from './org-defaults.ts';
 import { WatchedSpace } from './watched-space.ts';
 
-const WORKLOADS = 'workload';
-const TOKENS = 'workload_token';
+export const WORKLOADS = 'workload';
+export const WORKLOAD_TOKENS = 'workload_token';
 const SEEDED = 'seeded';
 
 /** The workload that a fresh store contains (decision 4.4). */
@@ -65,12 +65,6 @@ export class WorkloadService {
     return found?.org_id === undefined || found.org_id === orgId ? found : undefined;
   }
 
-  /** True when some workload belongs to this org alone. */
-  knowsOrg(orgId: string): boolean {
-    for (const workload of this.#workloads.values()) if (workload.org_id === orgId) return true;
-    return false;
-  }
-
   /** In the order of their ids. */
   list(): readonly Workload[] {
     return [...this.#workloads.values()].sort((a, b) => (a.workload_id < b.workload_id ? -1 : 1));
@@ -111,7 +105,7 @@ export class WorkloadService {
     const gone = before.map(({ workload_id: id }) => id).filter((id) => !next.has(id));
     const others = [...next].filter(([id, one]) => !isDeepStrictEqual(one, this.#workloads.get(id)));
     await commit(undefined, [
-      ...gone.flatMap((key): readonly Effect[] => [WORKLOADS, TOKENS].map((space) => ({ op: 'delete', space, key }))),
+      ...gone.flatMap((key): readonly Effect[] => [WORKLOADS, WORKLOAD_TOKENS].map((space) => ({ op: 'delete', space, key }))),
       ...others.map(([key, value]): Effect => ({ op: 'put', space: WORKLOADS, key, value })),
     ]);
     await Promise.all([...gone, ...others.map(([id]) => id)].map((id) => this.#workloads.refresh(id)));
@@ -123,7 +117,7 @@ export class WorkloadService {
     if (!this.#workloads.has(workloadId)) return false;
     await commit(workloadId, [
       { op: 'delete', space: WORKLOADS, key: workloadId },
-      { op: 'delete', space: TOKENS, key: workloadId },
+      { op: 'delete', space: WORKLOAD_TOKENS, key: workloadId },
     ]);
     await Promise.all([this.#workloads.refresh(workloadId), this.#tokens.refresh(workloadId)]);
     return true;
@@ -134,7 +128,7 @@ export class WorkloadService {
     if (!this.#workloads.has(workloadId)) return undefined;
     const token = WORKLOAD_TOKEN_PREFIX + randomBytes(32).toString('base64url');
     const hash = sha256Hex(token);
-    await commit(workloadId, [{ op: 'put', space: TOKENS, key: workloadId, value: hash }]);
+    await commit(workloadId, [{ op: 'put', space: WORKLOAD_TOKENS, key: workloadId, value: hash }]);
     await this.#tokens.refresh(workloadId);
     return token;
   }
@@ -142,7 +136,7 @@ export class WorkloadService {
   /** False when the workload has no token. */
   async removeToken(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
     if (!this.#tokens.has(workloadId)) return false;
-    await commit(workloadId, [{ op: 'delete', space: TOKENS, key: workloadId }]);
+    await commit(workloadId, [{ op: 'delete', space: WORKLOAD_TOKENS, key: workloadId }]);
     await this.#tokens.refresh(workloadId);
     return true;
   }
@@ -174,7 +168,7 @@ async function openSpaces(store: Store): Promise<Spaces> {
   const holders = new Map<string, string>();
   return {
     workloads: await WatchedSpace.open(store, WORKLOADS, { read: (value) => value as Workload }),
-    tokens: await WatchedSpace.open<string>(store, TOKENS, {
+    tokens: await WatchedSpace.open<string>(store, WORKLOAD_TOKENS, {
       read: (value) => (typeof value === 'string' ? value : undefined),
       changed: (workloadId, hash, before) => {
         if (before !== undefined) holders.delete(before);

@@ -17,6 +17,7 @@ import { RecordCounters } from '../../src/services/record-counters.ts';
 import type { Reservation } from '../../src/services/reservation.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { ALL_REGISTERED } from '../support/all-registered.ts';
 import { backgroundUpstream } from '../support/background-upstream.ts';
 import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
@@ -455,7 +456,7 @@ async function service(t: Test) {
   t.teardown(() => store.close());
   const events = new EventBus(silentLogger);
   const budgets = await BudgetService.open({ store, clock, events });
-  const counters = await RecordCounters.open(store, clock);
+  const counters = await RecordCounters.open(store, clock, ALL_REGISTERED);
   const catalogues = new CatalogueInForce(loadCatalogue());
   const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log: silentLogger, cachedRates: false, catalogues });
   t.teardown(() => deferred.close());

@@ -1,11 +1,13 @@
 import t from 'tap';
 import { startTestGateway } from '../support/gateway.ts';
-import { chat, startGoverned } from '../support/governed.ts';
-import { connectPlain, connectThrough, h1Request, openTunnel, readUntil } from '../support/raw-clients.ts';
+import { ALLOW_ALL, bundleOf, chat, startGoverned } from '../support/governed.ts';
+import { connectPlain, connectThrough, h1Request, h2Request, h2Session, openTunnel, readUntil } from '../support/raw-clients.ts';
 
 const basic = (user: string, password = '') => ({
   'Proxy-Authorization': `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
 });
+
+const lower = (text: string, at: number) => (at % 2 === 0 ? text.toLowerCase() : text);
 
 t.test('org: header, else GW_ORG_ID, else default; with GW_ORG_ID every other one is denied on every door', async (t) => {
   const free = await startGoverned(t);
@@ -147,6 +149,61 @@ t.test('addresses of headers are believed from trusted peers only, and never fro
   t.match(await wary.recordOf(await wary.send(chat(forwarded))), { caller_ip: '127.0.0.1' });
   const { body, status } = await wary.execute({ caller_ip: '203.0.113.9' });
   t.match({ status, body }, { status: 400, body: { error: { details: [{ path: 'caller_ip' }] } } });
+});
+
+t.test('of a tunnel the addresses on its CONNECT count, and those that stand inside never do', async (t) => {
+  const { gw, recordOf, upstream } = await startGoverned(t, { env: { GW_PROXY_NON_AI: 'govern' }, bundle: ALLOW_ALL });
+  const said = { 'X-Forwarded-For': '203.0.113.9', 'X-Real-IP': '203.0.113.9', Forwarded: 'for=203.0.113.9' };
+  const written = Object.entries(said).flat();
+  const connects: readonly (readonly [expected: string, headers: Readonly<Record<string, string>>])[] = [
+    ['127.0.0.1', {}],
+    ['198.51.100.7', { 'X-Forwarded-For': '198.51.100.7, 10.0.0.1' }],
+    ['198.51.100.8', { 'X-Real-IP': '198.51.100.8' }],
+  ];
+  for (const [expected, headers] of connects) {
+    for (const port of [gw.port, gw.ambientPort]) {
+      const h1 = await connectThrough(port, 'api.openai.com:443', gw.caPem, { headers });
+      t.teardown(() => h1.destroy());
+      t.match(await recordOf(await h1Request(h1, 'api.openai.com', chat(written, '/v1/chat/completions'))), { caller_ip: expected });
+      const absolute = chat(written, 'https://api.openai.com/v1/chat/completions');
+      t.match(await recordOf(await h1Request(h1, 'api.openai.com', absolute)), { caller_ip: expected }, 'by absolute form');
+      const h2 = h2Session(await connectThrough(port, 'api.openai.com:443', gw.caPem, { headers, alpn: ['h2'] }), 'api.openai.com');
+      t.teardown(() => h2.destroy());
+      const answer = await h2Request(h2, chat(written.map(lower), '/v1/chat/completions'));
+      t.match(await recordOf(answer), { caller_ip: expected }, 'h2');
+      const other = await connectThrough(port, 'www.example.com:443', gw.caPem, { headers });
+      t.teardown(() => other.destroy());
+      t.match(
+        await recordOf(await h1Request(other, 'www.example.com', { headers: written })),
+        { caller_ip: expected },
+        'a host without a connector',
+      );
+    }
+  }
+  t.equal(upstream.requests[0]?.headers['x-forwarded-for'], '203.0.113.9', 'what the client wrote goes on as it is');
+});
+
+t.test('whom quarantine and policy know by his address is known in a tunnel by that of its CONNECT', async (t) => {
+  const rules = `  identity:
+    - {id: odd, when: {field: context.caller_ip, equals: 198.51.100.7}, effect: {decision: quarantine, reason: odd}}
+  targets:
+    - {id: all, effect: {decision: allow}}
+`;
+  const { gw, through, recordOf } = await startGoverned(t, { bundle: bundleOf(rules) });
+  const call = async (address: string, headers: readonly string[] = []) =>
+    await recordOf(await through('api.openai.com:443', chat(headers, '/v1/chat/completions'), { 'X-Forwarded-For': address }));
+  t.match(
+    await call('198.51.100.6', ['X-Forwarded-For', '198.51.100.7']),
+    { decision: 'allow' },
+    'nobody is put aside in the name of another',
+  );
+  t.match(await call('198.51.100.7'), { decision: 'quarantine', caller_ip: '198.51.100.7' });
+  t.match(
+    await call('198.51.100.7', ['X-Forwarded-For', '203.0.113.5']),
+    { decision: 'quarantine' },
+    'and nobody gets out of it by a name',
+  );
+  t.match((await gw.admin('GET', '/v1/admin/quarantine')).body, { items: [{ caller_ip: '198.51.100.7' }] });
 });
 
 t.test('a workload with a token: Bearer on the structured API, the proxy password on CONNECT, the header inside a tunnel', async (t) => {

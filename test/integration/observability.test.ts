@@ -5,8 +5,9 @@ import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { METRICS, type MetricRow } from '../../src/surfaces/metrics/metric-table.ts';
-import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { CHAT, chat, startGoverned } from '../support/governed.ts';
+import { managedAs } from '../support/managed.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
@@ -78,6 +79,45 @@ t.test('metrics have the names, types, labels and buckets of the specification',
   t.match(text, /gw_requests_total\{action_type="other",decision="allow",org_id="other"\} 1/, 'what callers invent is other');
   t.match(text, /gw_policy_deny_total\{org_id="other",reason_code="workload_not_registered"\} 1/);
   t.notMatch(text, 'made-up');
+});
+
+t.test('an org for which anybody has laid down something is known to labels from then on, and over a restart', async (t) => {
+  const { gw, execute } = await startGoverned(t);
+  const objects: readonly (readonly [org: string, method: string, path: string, body: object])[] = [
+    ['of-key', 'POST', '/v1/admin/api-keys', { org_id: 'of-key', name: 'k' }],
+    ['of-manager', 'POST', '/v1/admin/mgmt-keys', { org_id: 'of-manager', name: 'k', kind: 'management', scopes: ['read'] }],
+    ['of-limit', 'POST', '/v1/admin/budgets/limits', { org_id: 'of-limit', scope: 'org', limit_usd: '5' }],
+    [
+      'of-credential',
+      'PUT',
+      '/v1/admin/credentials',
+      { org_id: 'of-credential', credential_id: 'c', connector_id: 'openai', mode: 'alias', secret_ref: 's' },
+    ],
+    ['of-workload', 'PUT', '/v1/admin/workloads', { org_id: 'of-workload', workload_id: 'w' }],
+  ];
+  const requests = async (admin: typeof gw.admin, org: string): Promise<string | undefined> =>
+    new RegExp(`^gw_requests_total\\{[^}]*org_id="${org}"\\} (\\d+)`, 'm').exec((await admin('GET', '/metrics')).text)?.[1];
+  for (const [org, method, path, body] of objects) {
+    const call = () => execute({ org_id: org, credential_hint: 'sk' });
+    await call();
+    t.equal(await requests(gw.admin, org), undefined, `${org} before`);
+    t.ok((await gw.admin(method, path, body)).status < 300, org);
+    await call();
+    t.equal(await requests(gw.admin, org), '1', org);
+  }
+  const { manage } = await managedAs(gw, 'of-management');
+  const places: readonly (readonly [path: string, body: object])[] = [
+    ['projects', { project_id: 'p', display_name: 'P' }],
+    ['org/defaults', { project_id: 'p' }],
+  ];
+  for (const [path, body] of places) t.ok((await manage(path === 'projects' ? 'POST' : 'PATCH', path, body)).status < 300, path);
+  await gw.gateway.stop();
+  const again = await startTestGateway(t, { env: { GW_DATA_DIR: gw.dataDir } });
+  for (const org of [...objects.map(([name]) => name), 'of-management', 'made-up'])
+    await fetch(`${again.url}/proxy/openai/v1/models`, { headers: { 'X-GW-Org-ID': org, 'X-GW-Workload-ID': 'nobody' } });
+  for (const [org] of objects) t.equal(await requests(again.admin, org), '1', `${org} after a restart`);
+  t.equal(await requests(again.admin, 'of-management'), '1');
+  t.equal(await requests(again.admin, 'made-up'), undefined);
 });
 
 t.test('promtool reads the metrics', { skip: skipWithout(['promtool']) }, async (t) => {

@@ -2,6 +2,7 @@ import t from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { bundleOf, chat, startGoverned } from '../support/governed.ts';
+import { managedAs } from '../support/managed.ts';
 
 const RULES = bundleOf(`  targets:
     - {id: all, effect: {decision: allow}}
@@ -148,3 +149,75 @@ t.test('the configuration', async (t) => {
   t.equal(anyone.status, 401);
   t.equal((await fetch(`${gw.url}/v1/admin/ratelimit/keys`, { headers: { 'GW-Admin-Token': ADMIN_TOKEN } })).status, 200);
 });
+
+t.test('the gateway and its own org have one configuration, whoever reads or writes it', async (t) => {
+  for (const [env, own, other] of [
+    [{}, 'default', 'acme'],
+    [{ GW_ORG_ID: 'acme' }, 'acme', undefined],
+  ] as const) {
+    const { gw, execute } = await startGoverned(t, { clock: fakeClock(), env });
+    const { manage } = await managedAs(gw, own);
+    const admin = (method: string, body?: object) => gw.admin(method, '/v1/admin/ratelimit/config', body);
+    const wide = { refill_rate: 90_000, max_tokens: 20_000, window_duration: '1m' };
+    t.match(await manage('PUT', 'ratelimit/config', wide), { status: 200, body: wide }, 'its own org may raise it');
+    t.strictSame((await admin('GET')).body, wide);
+    const brake = { refill_rate: 1, max_tokens: 1, window_duration: '1h' };
+    t.equal((await admin('PUT', brake)).status, 200);
+    t.strictSame((await manage('GET', 'ratelimit/config')).body, brake);
+    const call = async () => (await execute({ org_id: own })).status;
+    t.strictSame([await call(), await call()], [200, 429], 'the brake works after management has written');
+    if (other === undefined) continue;
+    const { manage: theirs } = await managedAs(gw, other);
+    t.strictSame((await theirs('GET', 'ratelimit/config')).body, brake, 'and for every other org');
+    const shown = await gw.admin('GET', '/v1/admin/ratelimit/config?org_id=acme');
+    t.strictSame(shown.body, brake);
+  }
+});
+
+t.test('another org can tighten the configuration and never loosen it; the tighter of both holds and is shown', async (t) => {
+  const env = { GW_RATELIMIT_REFILL_RATE: '60', GW_RATELIMIT_MAX_TOKENS: '10', GW_RATELIMIT_WINDOW: '1m' };
+  const clock = fakeClock();
+  const { gw, execute } = await startGoverned(t, { clock, env });
+  const { manage } = await managedAs(gw, 'acme');
+  const put = async (...[refill_rate, max_tokens, window_duration]: [number, number, string]) =>
+    await manage('PUT', 'ratelimit/config', { refill_rate, max_tokens, window_duration });
+  const bound = { refill_rate: 60, max_tokens: 10, window_duration: '1m' };
+  const looser: readonly [[number, number, string], string[]][] = [
+    [[61, 10, '1m'], ['refill_rate']],
+    [[60, 10, '59s'], ['refill_rate']],
+    [[60, 11, '1m'], ['max_tokens']],
+    [[1, 10, '500ms'], ['refill_rate']],
+    [
+      [3601, 11, '1h'],
+      ['refill_rate', 'max_tokens'],
+    ],
+  ];
+  for (const [config, paths] of looser) {
+    const { status, body } = await put(...config);
+    t.match({ status, paths: pathsIn(body) }, { status: 400, paths }, config.join(' '));
+    t.strictSame((await manage('GET', 'ratelimit/config')).body, bound);
+  }
+  t.equal((await put(3600, 10, '1h')).status, 200, 'as fast by another window');
+  const tight = { refill_rate: 1, max_tokens: 4, window_duration: '1m' };
+  t.match(await put(1, 4, '1m'), { status: 200, body: tight });
+
+  // A rate that is higher and a size that is lower: of each the tighter one.
+  const brake = { refill_rate: 30, max_tokens: 2, window_duration: '1m' };
+  await gw.admin('PUT', '/v1/admin/ratelimit/config', brake);
+  const both = { ...tight, max_tokens: 2 };
+  t.strictSame((await manage('GET', 'ratelimit/config')).body, both);
+  t.strictSame((await gw.admin('GET', '/v1/admin/ratelimit/config?org_id=acme')).body, both);
+  t.strictSame((await gw.admin('GET', '/v1/admin/ratelimit/config')).body, brake);
+  const call = async () => (await execute({ org_id: 'acme' })).status;
+  t.strictSame([await call(), await call(), await call()], [200, 200, 429]);
+  clock.advance(59_000);
+  t.equal(await call(), 429, 'the rate is that of the org');
+  clock.advance(1_000);
+  t.equal(await call(), 200);
+  await gw.admin('PUT', '/v1/admin/ratelimit/config', bound);
+  t.strictSame((await manage('GET', 'ratelimit/config')).body, tight, 'what the org has laid down is there again');
+});
+
+function pathsIn(body: unknown): readonly string[] {
+  return ((body as { error?: { details?: { path: string }[] } }).error?.details ?? []).map(({ path }) => path);
+}

@@ -1,7 +1,10 @@
 // Whether calls should be sent to a gateway (decision 12.2), and what it says of itself.
 import t from 'tap';
+import { refusedAnyway } from '../../src/app/refused-anyway.ts';
+import type { PolicyService } from '../../src/services/policies.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
+import { bundleOf } from '../support/governed.ts';
 import { connectPlain, h1Request } from '../support/raw-clients.ts';
 
 async function ask(url: string, path = '/readyz') {
@@ -43,6 +46,50 @@ t.test('it is 503 while the gateway drains, to who is connected still', async (t
   t.equal(answer.status, 503);
   t.strictSame(JSON.parse(answer.body.toString()), { status: 'draining', reasons: ['draining'] });
   await stopped;
+});
+
+t.test('it is 503 with the reason while every call is refused, and 200 as soon as one may pass', async (t) => {
+  const gw = await startTestGateway(t, { env: { GW_ORG_ID: 'acme' } });
+  const put = (rules: string) => gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: bundleOf(rules) });
+  const ready = { status: 200, body: { status: 'ready' } };
+  const notReady = (...reasons: string[]) => ({ status: 503, body: { status: reasons[0], reasons } });
+  t.strictSame(await ask(gw.url), ready);
+  const rules: readonly (readonly [rules: string, ready: boolean])[] = [
+    ['', false],
+    ['  targets:\n    - {id: no, effect: {decision: deny}}\n', false],
+    ['  targets:\n    - {id: no, priority: 9, effect: {decision: deny}}\n    - {id: all, effect: {decision: allow}}\n', false],
+    ['  targets:\n    - {id: cap, priority: 9, effect: {budget: {usd_max: "1"}}}\n    - {id: all, effect: {decision: allow}}\n', true],
+    [
+      '  targets:\n    - {id: no, priority: 9, when: {field: action.target_host, equals: a.example}, effect: {decision: deny}}\n    - {id: all, effect: {decision: allow}}\n',
+      true,
+    ],
+    ['  targets:\n    - {id: ask, effect: {decision: require_approval}}\n', true],
+  ];
+  for (const [text, isReady] of rules) {
+    t.equal((await put(text)).status, 200);
+    t.strictSame(await ask(gw.url), isReady ? ready : notReady('policy_denies_all'), text);
+  }
+  await gw.admin('POST', '/v1/admin/org/suspend');
+  t.strictSame(await ask(gw.url), notReady('org_suspended'));
+  t.match(await ask(gw.url, '/healthz'), { status: 200 }, 'a restart would not help');
+  await put('');
+  t.strictSame(await ask(gw.url), notReady('policy_denies_all', 'org_suspended'));
+  await put('  targets:\n    - {id: all, effect: {decision: allow}}\n');
+  await gw.admin('POST', '/v1/admin/org/reactivate');
+  t.strictSame(await ask(gw.url), ready);
+});
+
+t.test('so is a gateway whose org is terminated, whose control plane is missed too long, and that never had a bundle', (t) => {
+  const policy = { layers: [] } as unknown as ReturnType<PolicyService['current']>['policy'];
+  const current = (bundle_id: string) => () =>
+    ({ policy, bundle_id, source: 'control_plane' }) as unknown as ReturnType<PolicyService['current']>;
+  const orgs = { status: (org_id: string) => ({ org_id, status: 'terminated' }) as const };
+  const judged = (orgId: string | undefined, bundleId: string, barsAll: boolean) =>
+    refusedAnyway({ orgId }, { policies: { current: current(bundleId) }, orgs, link: { barsAll } });
+  t.strictSame(judged('acme', 'no_bundle', true), ['no_bundle', 'org_terminated', 'control_plane_unreachable']);
+  t.strictSame(judged('acme', 'b', false), ['policy_denies_all', 'org_terminated']);
+  t.strictSame(judged(undefined, 'b', false), ['policy_denies_all'], 'a gateway for every org has none of its own');
+  t.end();
 });
 
 t.test('a port that others can reach and that speaks plain HTTP is a warning in its health', async (t) => {

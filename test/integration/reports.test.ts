@@ -294,6 +294,7 @@ t.test('every number equals a recount over all records', async (t) => {
   t.test('a folder of a version that kept no totals by hour and month is counted once', async (t) => {
     const dataDir = tempDir(t);
     const older = await openEmbeddedStore({ dir: join(dataDir, 'store'), fsync: 'off', clock: runningClock, log: silentLogger });
+    await older.commit(undefined, [{ op: 'put', space: 'workload', key: ODD, value: { workload_id: ODD } }]);
     for (const record of all) {
       const { record_id, record_hash, completed_at } = record;
       const commit = { record_id, record_hash, text: JSON.stringify(record), committed_at: Date.parse(completed_at) };

@@ -131,6 +131,32 @@ t.test('an answer with what was not asked for changes nothing', async (t) => {
   t.same(await readNodeFile(one.dir), one.identity);
 });
 
+t.test('a clock that is ahead has no certificate renewed more often than once an hour', async (t) => {
+  const one = await place(t, 1);
+  const issued = { ...validFor(one.clock, 90 * DAY_MS) };
+  // The clock of the control plane has not moved.
+  one.clock.set(one.clock.now() + 80 * DAY_MS);
+  one.clock.advance(6 * HOUR_MS);
+  for (let count = 1; count <= 3; count += 1) {
+    (await one.nth(count)).answer((csr) => answerOf(one.ca, csr, issued));
+    await comes(`renewal ${count}`, () => one.used.length === count);
+    await one.planned();
+    one.clock.advance(HOUR_MS - SECOND_MS);
+    await one.planned();
+    t.equal(one.tries.length, count, 'none within the hour');
+    // Nor does a clock that runs away bring it nearer.
+    one.clock.set(one.clock.now() + HOUR_MS);
+    one.clock.advance(0);
+    t.equal(one.tries.length, count);
+    one.clock.advance(SECOND_MS);
+  }
+  await one.nth(4);
+  t.match(
+    one.lines.filter((line) => line.startsWith('warn')),
+    Array(3).fill(/is the clock of this machine ahead/),
+  );
+});
+
 t.test('a short one is renewed from the middle of its life on, and a clock that is set is noticed within six hours', async (t) => {
   const short = await place(t, 3);
   // It began a day ago.

@@ -13,6 +13,7 @@ import { RecordCounters } from '../../src/services/record-counters.ts';
 import type { RecordFilters, RecordMembers } from '../../src/storage/contract/record-query.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { ALL_REGISTERED } from '../support/all-registered.ts';
 import { type Checks, type CleanUp, prove } from './checks.ts';
 import { threadsWaitedForCoreMs } from './process-state.ts';
 import { ProofGateway, proofEnvironment, proofFolders } from './proof-gateway.ts';
@@ -368,7 +369,7 @@ async function million(checks: Checks, cleanUp: CleanUp): Promise<void> {
   const options = { dir: join(folders.data, 'store'), fsync: 1_000, clock: systemClock, log: silentLogger } as const;
   const store = await openEmbeddedStore(options);
   cleanUp.teardown(() => store.close());
-  const counters = await RecordCounters.open(store, systemClock);
+  const counters = await RecordCounters.open(store, systemClock, ALL_REGISTERED);
   await countAgain(store, counters, silentLogger);
   const [started, cpu] = [performance.now(), process.cpuUsage()];
   const tally = await fill(store, counters, count, endMs);

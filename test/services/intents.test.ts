@@ -8,6 +8,7 @@ import { Intents } from '../../src/services/intents.ts';
 import { RecordCounters } from '../../src/services/record-counters.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { ALL_REGISTERED } from '../support/all-registered.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, CHAT } from '../support/governed.ts';
 import { arrivalOf, boundTo, openPlay, recordIn } from '../support/played-line.ts';
@@ -20,7 +21,7 @@ async function openStore(t: HasTeardown, clock: FakeClock): Promise<Store> {
 }
 
 function open(t: HasTeardown, store: Store, clock: FakeClock, owner: string, isShared = true): Promise<Intents> {
-  const opened = RecordCounters.open(store, clock).then((counters) =>
+  const opened = RecordCounters.open(store, clock, ALL_REGISTERED).then((counters) =>
     Intents.open({ store, clock, log: silentLogger, counters, owner, isShared }),
   );
   t.teardown(async () => (await opened).close());
@@ -115,7 +116,7 @@ t.test(
         };
       },
     });
-    const counters = await RecordCounters.open(late, clock);
+    const counters = await RecordCounters.open(late, clock, ALL_REGISTERED);
     const other = await Intents.open({ store: late, clock, log: silentLogger, counters, owner: 'other', isShared: true });
     t.teardown(() => other.close());
     for (let time = 0; time < 4; time += 1) {

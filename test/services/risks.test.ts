@@ -4,8 +4,9 @@ import { EventBus } from '../../src/base/events/bus.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
-import type { RiskAlert } from '../../src/base/model/risk-alert.ts';
+import type { RiskAlert, RiskSignal } from '../../src/base/model/risk-alert.ts';
 import type { RiskRequest } from '../../src/decide/risk/risk-profile.ts';
+import { noticeOf, type RiskNotice } from '../../src/decide/risk/risk-score.ts';
 import { Outbox } from '../../src/services/outbox.ts';
 import type { QuarantineCaller } from '../../src/services/quarantines.ts';
 import { type RiskOptions, RiskService, type ScoredCall } from '../../src/services/risks.ts';
@@ -29,6 +30,8 @@ async function open(t: HasTeardown, more: Partial<RiskOptions> = {}) {
   const events = new EventBus(silentLogger);
   const alerts: RiskAlert[] = [];
   events.subscribe(['riskAlert'], (alert) => void alerts.push(alert));
+  const notices: RiskAlert[] = [];
+  events.subscribe(['riskNotice'], (alert) => void notices.push(alert));
   const delivered: string[] = [];
   const siem = {
     id: 'siem',
@@ -54,7 +57,7 @@ async function open(t: HasTeardown, more: Partial<RiskOptions> = {}) {
   };
   const risks = new RiskService(options);
   t.teardown(() => risks.close());
-  return { clock, store, outbox, options, alerts, delivered, risks };
+  return { clock, store, outbox, options, alerts, notices, delivered, risks };
 }
 
 type Opened = Pick<Awaited<ReturnType<typeof open>>, 'risks' | 'clock' | 'store'>;
@@ -94,31 +97,61 @@ t.test('what one caller does is nothing to another, and a name is not an address
   t.equal(opened.risks.callers, 1 + others.length);
 });
 
-t.test('an alert is raised before anything is decided, once in five minutes, and committed with the record', async (t) => {
-  const opened = await open(t);
-  const { risks, clock, alerts, delivered, outbox } = opened;
-  outbox.start();
-  await known(opened, ALICE);
-  const scored = await risks.score(ALICE, 'r-1', asked(clock.now(), 'b'));
-  t.match(alerts, [
-    { risk_score: scored.risk.score, signals: ['new_target'], org_id: 'o', workload_id: 'w', caller_id: 'alice', record_id: 'r-1' },
-  ]);
-  t.match(alerts[0], { request_rate: /^\d+\.\d\d$/, cost_rate: /^0\.0\d+$/ });
-  await opened.store.commit(undefined, scored.effects(ALLOWED));
-  scored.stored();
-  while (delivered.length === 0) await new Promise((resolve) => setImmediate(resolve));
-  t.same(delivered, ['riskAlert']);
-  await call(opened, ALICE, 'c');
-  t.equal(alerts.length, 1, 'it is known that something goes on');
-  clock.advance(5 * MINUTE);
-  await call(opened, ALICE, 'd');
-  t.equal(alerts.length, 2);
-  clock.advance(5 * MINUTE);
-  const lost = await risks.score(ALICE, 'r-2', asked(clock.now(), 'e'));
-  lost.effects(ALLOWED);
-  lost.failed();
-  await call(opened, ALICE, 'f');
-  t.equal(alerts.length, 4, 'one whose record could not be stored is raised again');
+t.test(
+  'an alert is raised for every call before anything is decided, a notice for people once in five minutes, both with the record',
+  async (t) => {
+    const opened = await open(t);
+    const { risks, clock, alerts, notices, delivered, outbox } = opened;
+    outbox.start();
+    await known(opened, ALICE);
+    const scored = await risks.score(ALICE, 'r-1', asked(clock.now(), 'b'));
+    t.match(alerts, [
+      { risk_score: scored.risk.score, signals: ['new_target'], org_id: 'o', workload_id: 'w', caller_id: 'alice', record_id: 'r-1' },
+    ]);
+    t.match(alerts[0], { request_rate: /^\d+\.\d\d$/, cost_rate: /^0\.0\d+$/ });
+    await opened.store.commit(undefined, scored.effects(ALLOWED));
+    scored.stored();
+    while (delivered.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    t.same(delivered, ['riskAlert', 'riskNotice']);
+    await call(opened, ALICE, 'c');
+    t.same([alerts.length, notices.length], [2, 1], 'an event for every call, and people know that something goes on');
+    await call(opened, ALICE, 'a');
+    t.equal(alerts.length, 2, 'none below the threshold');
+    clock.advance(5 * MINUTE);
+    await call(opened, ALICE, 'd');
+    t.same([alerts.length, notices.length], [3, 2]);
+    clock.advance(5 * MINUTE);
+    const lost = await risks.score(ALICE, 'r-2', asked(clock.now(), 'e'));
+    lost.effects(ALLOWED);
+    lost.failed();
+    await call(opened, ALICE, 'f');
+    t.same([alerts.length, notices.length], [5, 4], 'one whose record could not be stored is given again');
+  },
+);
+
+t.test('people are told at once when a score is higher by 0.1 than what they know, or another signal joins', (t) => {
+  const steps: readonly (readonly [what: string, at: number, score: number, signals: readonly RiskSignal[], told: boolean])[] = [
+    ['the first', 0, 0.7, ['new_target'], true],
+    ['the same', 1, 0.7, ['new_target'], false],
+    ['a little higher', 2, 0.7999, ['new_target'], false],
+    ['higher by 0.1', 3, 0.8, ['new_target'], true],
+    ['lower, and as high as before', 4, 0.7, ['new_target'], false],
+    ['again as high', 5, 0.8, ['new_target'], false],
+    ['another signal, at a lower score', 6, 0.75, ['new_target', 'off_hours'], true],
+    ['the one without the other', 7, 0.75, ['off_hours'], false],
+    ['a third in the place of both', 8, 0.75, ['rate_spike'], true],
+    ['all of them', 9, 0.85, ['new_target', 'off_hours', 'rate_spike'], false],
+    ['five minutes behind the last notice', 13, 0.7, ['off_hours'], true],
+    ['what was known before that begins anew', 14, 0.8, ['off_hours'], true],
+    ['so does another signal', 15, 0.8, ['new_target', 'off_hours'], true],
+  ];
+  let last: RiskNotice | undefined;
+  for (const [what, minute, score, signals, told] of steps) {
+    const next = noticeOf(last, { score, signals }, minute * MINUTE);
+    t.equal(next !== undefined, told, what);
+    last = next ?? last;
+  }
+  t.end();
 });
 
 t.test('what was learnt is stored within a minute and at the end, and is known after a restart', async (t) => {

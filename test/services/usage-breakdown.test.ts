@@ -9,12 +9,13 @@ import { dayAfter, TimeZone } from '../../src/base/lib/time-zone.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { AttributionReports, OTHER } from '../../src/services/attribution-reports.ts';
-import { RecordCounters } from '../../src/services/record-counters.ts';
+import { RecordCounters, UNKNOWN_ORG, UNREGISTERED } from '../../src/services/record-counters.ts';
 import { requestBuckets, WINDOWS, type Window } from '../../src/services/request-buckets.ts';
 import { type UsageBreakdown, usageOnDays } from '../../src/services/usage-breakdown.ts';
 import type { UsageSum } from '../../src/services/usage-sums.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { ALL_REGISTERED } from '../support/all-registered.ts';
 import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
@@ -118,6 +119,12 @@ function recountBy(records: readonly ExecutionRecord[], name: (record: Execution
 
 const modelOf = ({ upstream_status: status, metering }: ExecutionRecord) => (status === undefined ? '' : (metering?.model ?? ''));
 
+function utc(): TimeZone {
+  const zone = TimeZone.of('UTC');
+  if (zone === undefined) throw new Error('there is no UTC');
+  return zone;
+}
+
 /** The date of a moment, by the machine's own calendar. */
 function localDay(zone: string): (record: ExecutionRecord) => string {
   const dates = new Intl.DateTimeFormat('sv-SE', { timeZone: zone });
@@ -179,7 +186,7 @@ t.test('a day begins when its date does, also where the clock changes at midnigh
 t.test('days of every zone are a recount to the last digit, over changes of the clock', async (t) => {
   for (const [zone, day] of ZONES) {
     const store = await openStore(t);
-    const counters = await RecordCounters.open(store, fakeClock(Date.parse(`${day}T00:00:00Z`)));
+    const counters = await RecordCounters.open(store, fakeClock(Date.parse(`${day}T00:00:00Z`)), ALL_REGISTERED);
     const start = Date.parse(`${day}T00:00:00Z`) - 3 * DAY;
     const records = Array.from({ length: 900 }, (_, n) => recordAt(n, start + n * 10 * MINUTE + (n % 7) * 997));
     await commit(store, records, (record) => counters.effects(record));
@@ -204,7 +211,7 @@ t.test('who is charged is a recount from any quarter of an hour on, and what nob
   const store = await openStore(t);
   const start = Date.UTC(2026, 10, 20, 22, 10);
   const clock = fakeClock(start);
-  const counters = await RecordCounters.open(store, clock);
+  const counters = await RecordCounters.open(store, clock, ALL_REGISTERED);
   const records = Array.from({ length: 900 }, (_, n) => recordAt(n, start + n * 5 * MINUTE + (n % 7) * 997));
   await commit(store, records, (record) => counters.effects(record));
   const now = start + 900 * 5 * MINUTE;
@@ -271,10 +278,10 @@ t.test('beyond a thousand names of a month they are counted together, and a rest
       }),
     );
   const before = names(0, 700);
-  const first = await RecordCounters.open(store, clock);
+  const first = await RecordCounters.open(store, clock, ALL_REGISTERED);
   await commit(store, before, (record) => first.effects(record));
   const after = names(700, 1_200);
-  const second = await RecordCounters.open(store, clock);
+  const second = await RecordCounters.open(store, clock, ALL_REGISTERED);
   await commit(store, after, (record) => second.effects(record));
   const reports = new AttributionReports(store);
   const { by, unattributed } = await reports.summary('acme', now - HOUR, now);
@@ -294,10 +301,100 @@ t.test('beyond a thousand names of a month they are counted together, and a rest
   t.equal([...(await reports.label('acme', 'k0', now - HOUR, now)).keys()].filter((value) => value === OTHER).length, 1);
 });
 
+t.test(
+  'what strangers name makes no rows: a refused call counts for all workloads that are not registered, under names that are there',
+  async (t) => {
+    const store = await openStore(t);
+    const now = Date.UTC(2026, 10, 20, 12);
+    const registered = { org: (id: string) => id === 'acme', workload: (_org: string, id: string) => id === 'ci' };
+    const counters = await RecordCounters.open(store, fakeClock(now), registered);
+    const refused = (n: number, more: object): ExecutionRecord =>
+      recordAt(5 * (42 * n + 1), now, {
+        org_id: 'acme',
+        record_tier: 'action',
+        decision: 'deny',
+        connector_id: undefined,
+        reason_codes: ['workload_not_registered'],
+        project_id: 'p',
+        labels: undefined,
+        ...more,
+      });
+    const allowed = recordAt(1, now, { org_id: 'acme', workload_id: 'ci', record_tier: 'action', project_id: 'p', customer_id: undefined });
+    const stranger = (n: number, more: object = {}) =>
+      refused(n, {
+        workload_id: `made-up-${n}`,
+        project_id: `p${n}`,
+        caller_id: `c${n}`,
+        labels: { [`k${n}`]: 'v' },
+        model: `m${n}`,
+        ...more,
+      });
+    const strangers = Array.from({ length: 300 }, (_, n) => stranger(n));
+    const elsewhere = Array.from({ length: 300 }, (_, n) =>
+      stranger(n + 400, { org_id: `org-${n}`, workload_id: 'ci', reason_codes: ['org_mismatch'] }),
+    );
+    const rows = async (): Promise<number> => {
+      const spaces = ['usage_day', 'usage_month', 'usage_hour', 'usage_quarter', 'attributed_day', 'attributed_quarter'];
+      const all = await Promise.all(spaces.map((space) => store.counters(space, { limit: 10_000 })));
+      return all.flat().length + (await store.list('attributed_name')).length;
+    };
+    await commit(store, [allowed, ...strangers.slice(0, 1), ...elsewhere.slice(0, 1)], (record) => counters.effects(record));
+    const few = await rows();
+    await commit(store, [...strangers.slice(1), ...elsewhere.slice(1), refused(300, { workload_id: 'made-up' })], (record) =>
+      counters.effects(record),
+    );
+    t.equal(await rows(), few, 'six hundred more of them add nothing');
+
+    const days = { first: '2026-11-20', last: '2026-11-20', zone: utc() };
+    const usage = await usageOnDays(store, 'acme', days);
+    t.strictSame(
+      [...usage.byWorkload].map(([name, { requests }]) => [name, requests]),
+      [
+        ['ci', 1n],
+        [UNREGISTERED, 301n],
+      ],
+    );
+    t.strictSame((await usageOnDays(store, UNKNOWN_ORG, days)).total.requests, 300n);
+    const { by } = await new AttributionReports(store).summary('acme', now - HOUR, now);
+    t.strictSame(
+      [...by.project].map(([name, { requests }]) => [name, requests]),
+      [
+        [OTHER, 300n],
+        ['p', 2n],
+      ],
+      'a project that somebody has charged is known to them as well',
+    );
+  },
+);
+
+t.test('a call that no upstream has accepted counts under the model that it names, of which there is an end', async (t) => {
+  const store = await openStore(t);
+  const now = Date.UTC(2026, 10, 20, 12);
+  const named = (n: number, more: object): ExecutionRecord =>
+    recordAt(5 * (42 * n + 1), now, { org_id: 'acme', record_tier: 'action', decision: 'deny', reason_codes: [], ...more });
+  const open = () => RecordCounters.open(store, fakeClock(now), ALL_REGISTERED);
+  const first = await open();
+  const denied = [named(0, { model: 'gpt-4o' }), named(1, { model: 'gpt-4o' }), named(2, {}), named(3, { model: '' })];
+  const failed = named(4, {
+    model: 'gpt-4o',
+    decision: 'allow',
+    upstream_status: 404,
+    metering: { cost_usd: '0', tokens_in: 0, tokens_out: 0 },
+  });
+  await commit(store, [...denied, failed], (record) => first.effects(record));
+  const second = await open();
+  const many = Array.from({ length: 1_200 }, (_, n) => named(n + 10, { model: `made-up-${n}` }));
+  await commit(store, many, (record) => second.effects(record));
+  const { byModel } = await usageOnDays(store, 'acme', { first: '2026-11-20', last: '2026-11-20', zone: utc() });
+  t.equal(byModel.get('gpt-4o')?.requests, 3n);
+  t.equal(byModel.size, 1_001, 'a thousand names, and none');
+  t.equal(byModel.get('')?.requests, 2n + 201n);
+});
+
 t.test('buckets of every window are a recount', async (t) => {
   const store = await openStore(t);
   const now = Date.UTC(2026, 10, 21, 3, 17, 23);
-  const counters = await RecordCounters.open(store, fakeClock(now));
+  const counters = await RecordCounters.open(store, fakeClock(now), ALL_REGISTERED);
   const records = Array.from({ length: 1_500 }, (_, n) => recordAt(n, now - n * MINUTE));
   await commit(store, records, (record) => counters.effects(record));
   for (const window of Object.keys(WINDOWS) as Window[]) {
@@ -337,9 +434,11 @@ t.test('a folder of an older version is counted again once, also by a start that
         ++commits === 2 ? Promise.reject(new GatewayError('record_store_unavailable', 'full')) : target.commit(...args);
     },
   });
-  await t.rejects(countAgain(failing, await RecordCounters.open(store, clock), silentLogger), { code: 'record_store_unavailable' });
+  await t.rejects(countAgain(failing, await RecordCounters.open(store, clock, ALL_REGISTERED), silentLogger), {
+    code: 'record_store_unavailable',
+  });
   for (const start of ['goes on', 'is done']) {
-    await countAgain(store, await RecordCounters.open(store, clock), silentLogger);
+    await countAgain(store, await RecordCounters.open(store, clock, ALL_REGISTERED), silentLogger);
     const zone = TimeZone.of('Asia/Kathmandu');
     if (zone === undefined) throw new Error('no zone');
     const usage = await usageOnDays(store, 'acme', { first: '2026-11-21', last: '2026-11-25', zone });

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { OrgService } from '../../src/services/orgs.ts';
+import { RateLimitService } from '../../src/services/rate-limits.ts';
 import { WatchedSpace } from '../../src/services/watched-space.ts';
 import { WorkloadService } from '../../src/services/workloads.ts';
 import type { EntityEvent, Store } from '../../src/storage/contract/store.ts';
@@ -149,3 +150,26 @@ t.test('an org that one node suspends or reactivates is so at every node', async
   await two.reactivate('acme');
   for (const node of [one, two]) t.same([node.isActive('acme'), node.status('acme')], [true, { org_id: 'acme', status: 'active' }]);
 });
+
+t.test(
+  'what management had laid down for the own org before there was one configuration is not lost, and what any node lays down counts at every one',
+  async (t) => {
+    const store = await openStore(t);
+    const initial = { refill_rate: 60, max_tokens: 10, window_duration: '1m' };
+    const old = { refill_rate: 5, max_tokens: 50, window_duration: '1m' };
+    await store.commit(undefined, [{ op: 'put', space: 'rate_limit_org', key: 'acme', value: old }]);
+    const open = () => RateLimitService.open({ store, clock: fakeClock(), initial, ownOrg: 'acme' });
+    const [one, two] = [await open(), await open()];
+    for (const { configs } of [one, two]) t.strictSame(configs.of(), old);
+    await one.configs.put(undefined, initial);
+    t.strictSame(two.configs.of(), initial, 'the other node knows');
+    await two.configs.put('globex', { ...initial, max_tokens: 1 });
+    t.equal(one.configs.of('globex').max_tokens, 1);
+    await store.commit(undefined, [{ op: 'put', space: 'rate_limit_org', key: 'acme', value: old }]);
+    t.strictSame(
+      (await open()).configs.of(),
+      { refill_rate: 5, max_tokens: 10, window_duration: '1m' },
+      'the tighter of two that hid each other',
+    );
+  },
+);

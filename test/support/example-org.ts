@@ -82,5 +82,5 @@ export async function exampleOrg(t: HasTeardown) {
     await call('ben', { user: 'ask', max_tokens: 9 }, 202);
     await call('mallory', { user: 'odd' }, 403);
   };
-  return { send, setUp, keys };
+  return { gw, send, setUp, keys };
 }

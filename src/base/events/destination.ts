@@ -11,6 +11,7 @@ export interface DurablePayloads {
   quarantine: QuarantineEntry;
   approval: Approval;
   riskAlert: RiskAlert;
+  riskNotice: RiskAlert;
 }
 
 export type DurableName = keyof DurablePayloads;
@@ -22,6 +23,7 @@ export const DURABLE: Readonly<Record<DurableName, true>> = {
   quarantine: true,
   approval: true,
   riskAlert: true,
+  riskNotice: true,
 };
 
 /** An event as it waits to be delivered. JSON data. */
@@ -36,9 +38,12 @@ export type DurableEvent = {
   };
 }[DurableName];
 
-/** The org that an event is of; undefined for one that is of none. */
-export function orgOfEvent({ name, event }: DurableEvent): string | undefined {
-  return name === 'budgetAlert' ? event.limit.org_id : event.org_id;
+/** What stands for the org of an event that is of none, but of the gateway. */
+export const NO_ORG = '';
+
+/** The org that an event is of, or {@link NO_ORG}. */
+export function orgOfEvent({ name, event }: DurableEvent): string {
+  return (name === 'budgetAlert' ? event.limit.org_id : event.org_id) ?? NO_ORG;
 }
 
 /** Where durable events go. */
@@ -47,7 +52,7 @@ export interface Destination {
   readonly id: string;
   /** What happened earlier is not for it, milliseconds since the epoch. Default: it takes all that waits. */
   readonly since?: number;
-  /** Whether events of this name, of this org (without one: of any org) are for it. It may change its mind, and then says so (`Outbox.reconsider`). Default: all of them are. */
+  /** Whether events of this name are for it: of this org, of none ({@link NO_ORG}), or of whichever org (undefined). It may change its mind, and then says so (`Outbox.reconsider`). Default: all of them are. */
   wants?(name: DurableName, orgId: string | undefined): boolean;
   /** Events that it takes at once. Default 100. */
   readonly batch?: number;

@@ -112,6 +112,7 @@ export interface EventPayloads {
   quarantine: QuarantineEntry;
   approval: Approval;
   riskAlert: RiskAlert;
+  riskNotice: RiskAlert;
   /** The id of the entry. */
   callerHeld: string;
   unrecorded: UnrecordedEvent;
@@ -173,9 +174,13 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   },
   quarantine: { meaning: 'Policy has put a caller into quarantine, or a person has released it, and that is stored.', says: 'the entry' },
   riskAlert: {
-    meaning:
-      'The risk score of a caller has reached `GW_RISK_ALERT_THRESHOLD`, or is there still five minutes later; before policy decides.',
+    meaning: 'The risk score of a request has reached `GW_RISK_ALERT_THRESHOLD`; before policy decides.',
     says: 'the score, the signals, requests and dollars a minute, the caller, the id of the record to come',
+  },
+  riskNotice: {
+    meaning:
+      'The same, when people are to be told: of a caller once in five minutes, and at once when the score is higher by 0.1 or another signal joins.',
+    says: 'the same',
   },
   callerHeld: {
     meaning: 'Somebody is in quarantine from now on, by whichever writer of the store; perhaps nothing is stored yet.',

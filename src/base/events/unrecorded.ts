@@ -48,7 +48,7 @@ export function unrecordedEvent(
   error: { code: string; message: string },
   { head }: Pick<Arrival, 'head'>,
   {
-    callerIp = head.remoteAddress,
+    callerIp = head.tunnel?.callerIp ?? head.remoteAddress,
     requestId = requestIdOf(head.rawHeaders),
     traceId,
   }: Partial<Pick<UnrecordedEvent, 'callerIp' | 'requestId' | 'traceId'>> = {},

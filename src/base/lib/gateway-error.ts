@@ -27,6 +27,8 @@ export interface GatewayErrorOptions {
   readonly verbose?: boolean;
   /** See {@link GatewayError.reported}. */
   readonly reported?: boolean;
+  /** Sent in the place of the usual body. */
+  readonly body?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** A failure with a stable code of {@link ERROR_CODES}. `message` is for people, is short, and never holds a secret, a prompt or a stack. */
@@ -36,6 +38,7 @@ export class GatewayError extends Error {
   readonly details: readonly ErrorDetail[] | undefined;
   /** It is on record, or was counted as what has none: whoever answers with it has nothing more to tell. */
   readonly reported: boolean;
+  readonly #body: GatewayErrorOptions['body'];
 
   constructor(code: ErrorCode, message: string, options?: GatewayErrorOptions) {
     const verbose = options?.verbose === true;
@@ -45,6 +48,7 @@ export class GatewayError extends Error {
     this.status = ERROR_CODES[code].status;
     this.details = verbose ? options.details : options?.details?.slice(0, MAX_DETAILS).map(shortDetail);
     this.reported = options?.reported === true;
+    this.#body = options?.body;
   }
 
   /** Header fields that go with the code, as a flat name, value list. */
@@ -53,7 +57,8 @@ export class GatewayError extends Error {
   }
 
   /** The JSON body every surface answers with (decision 8.1). */
-  toBody(): { error: { code: string; message: string; details?: readonly ErrorDetail[] } } {
+  toBody(): Readonly<Record<string, unknown>> {
+    if (this.#body !== undefined) return this.#body;
     return { error: { code: this.code, message: this.message, ...(this.details ? { details: this.details } : {}) } };
   }
 }

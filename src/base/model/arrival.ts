@@ -23,6 +23,8 @@ export interface Dialled {
 /** What a CONNECT settled for every request inside its tunnel. */
 export interface Tunnel {
   readonly authority: Authority;
+  /** Address of who opened it, by the head of the CONNECT (decision 4.2). Absent: that of the TCP peer. */
+  readonly callerIp?: string;
   /** User name and password of the CONNECT's `Proxy-Authorization: Basic`, when it carried one. */
   readonly proxyUser?: string;
   readonly proxyPassword?: string;

@@ -15,7 +15,7 @@ export interface AuditEntry {
   /** UUIDv7. */
   readonly audit_id: string;
   readonly at: string;
-  /** Of what was changed, where that belongs to one org. */
+  /** Of what was changed, else of who has changed it; absent where it is the gateway's. */
   readonly org_id?: string;
   readonly principal: Pick<Principal, 'kind' | 'id'>;
   /** The id of the operation: `workloads.put`. */

@@ -1,6 +1,6 @@
 import { RISK_SIGNALS, type Risk, type RiskSignal } from '../../base/model/risk-alert.ts';
 import { newProfile, RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from './risk-profile.ts';
-import { isAlertDue, type RiskSettings, scoreArrival } from './risk-score.ts';
+import { noticeOf, type RiskNotice, type RiskSettings, scoreArrival } from './risk-score.ts';
 
 /** A call of which it is known what became of it. */
 export interface ReplayedCall {
@@ -43,7 +43,7 @@ export class RiskReplay {
   readonly #settings: RiskSettings;
   readonly #alertAt: number;
   readonly #profiles = new Map<string, RiskProfile>();
-  readonly #alerted = new Map<string, number>();
+  readonly #noticed = new Map<string, RiskNotice>();
   readonly #fired: Record<RiskSignal, number> = Object.fromEntries(RISK_SIGNALS.map((signal) => [signal, 0])) as Record<RiskSignal, number>;
   readonly #tenths = new Array<number>(10).fill(0);
   #calls = 0;
@@ -95,8 +95,9 @@ export class RiskReplay {
     this.#rank(call);
     if (score < this.#alertAt) return;
     this.#above += 1;
-    if (!isAlertDue(this.#alerted.get(caller), at)) return;
-    this.#alerted.set(caller, at);
+    const notice = noticeOf(this.#noticed.get(caller), call, at);
+    if (notice === undefined) return;
+    this.#noticed.set(caller, notice);
     this.#alerts += 1;
   }
 

@@ -23,6 +23,8 @@ const MIN_VALUES = 12;
 const HARMLESS_RATE = 10;
 /** Of requests that go to a new target; a caller that never does is taken to do so this often. */
 const LEAST_NOVELTY = 0.001;
+/** Ten thousandths by which a score must be higher than what people know, before they are told again at once (decision 9.3). */
+const WORTH_A_NOTICE = 1_000;
 const NO_SIGNALS: readonly RiskSignal[] = [];
 /** Of a caller of which too little is known, or of a request with nothing unusual. */
 export const NO_RISK: Risk = { score: 0, signals: NO_SIGNALS };
@@ -85,9 +87,29 @@ export function scoreArrival(
   return { risk, rate: arrive(profile, request.at) };
 }
 
-/** Whether a caller is worth an alert once more: once, and again every five minutes while it goes on; a spike of a thousand requests is one alert. Epoch milliseconds. */
-export function isAlertDue(lastAlertAt: number | undefined, at: number): boolean {
-  return lastAlertAt === undefined || Math.abs(at - lastAlertAt) >= RECENT_MS;
+/** What people were last told of a caller. */
+export interface RiskNotice {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** The highest score that they were told while it goes on. */
+  readonly score: number;
+  /** All signals that they were told while it goes on. */
+  readonly signals: readonly RiskSignal[];
+}
+
+/**
+ * What people are told of a call whose score has reached the threshold: of a caller once in five minutes, and at once when the score is higher by 0.1 than what they know, or
+ * another signal has joined. A spike of a thousand requests is one notice.
+ * @param last undefined: nothing yet
+ * @param at epoch milliseconds
+ * @returns what they know then; undefined where there is nothing to tell
+ */
+export function noticeOf(last: RiskNotice | undefined, { score, signals }: Risk, at: number): RiskNotice | undefined {
+  if (last === undefined || Math.abs(at - last.at) >= RECENT_MS) return { at, score, signals };
+  const joined = signals.filter((signal) => !last.signals.includes(signal));
+  // Scores have four decimals.
+  if (joined.length === 0 && Math.round((score - last.score) * 10_000) < WORTH_A_NOTICE) return undefined;
+  return { at, score: Math.max(score, last.score), signals: [...last.signals, ...joined] };
 }
 
 /** Days of that kind. */

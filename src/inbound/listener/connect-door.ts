@@ -28,9 +28,15 @@ export type ConnectVerdict =
   | { readonly kind: 'intercept'; readonly tunnel: Tunnel; readonly dialFirst?: boolean }
   /**
    * `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat name, value list. `notOpened` is told when the
-   * client is never told that the tunnel is open.
+   * client is never told that the tunnel is open. `watch` may end the tunnel at any time from its beginning on, until what it returns is called.
    */
-  | { readonly kind: 'tunnel'; readonly judge?: JudgeServerName; readonly headers?: readonly string[]; readonly notOpened?: () => void }
+  | {
+      readonly kind: 'tunnel';
+      readonly judge?: JudgeServerName;
+      readonly headers?: readonly string[];
+      readonly notOpened?: () => void;
+      readonly watch?: (end: () => void) => () => void;
+    }
   /** `headers` is a flat name, value list. */
   | { readonly kind: 'refuse'; readonly error: GatewayError; readonly headers?: readonly string[] };
 
@@ -137,7 +143,7 @@ export class ConnectDoor {
 
   async #tunnel(
     connect: ConnectRequest,
-    { judge, headers, notOpened }: Extract<ConnectVerdict, { kind: 'tunnel' }>,
+    { judge, headers, notOpened, watch }: Extract<ConnectVerdict, { kind: 'tunnel' }>,
     link: Link,
     left: AbortSignal,
   ): Promise<void> {
@@ -153,8 +159,14 @@ export class ConnectDoor {
       return;
     }
     link.socket.write(established(headers));
-    const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed: onTunnelClosed });
+    let unwatch: (() => void) | undefined;
+    const onClosed = (summary: TunnelSummary): void => {
+      unwatch?.();
+      onTunnelClosed(summary);
+    };
+    const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed });
     link.activity = tunnel;
+    unwatch = watch?.(() => tunnel.breakOff());
     if (links.draining) tunnel.drain();
   }
 

@@ -183,7 +183,7 @@ export class Http1Connection implements Activity, Http1Owner {
    * came whole before it are answered first, and are then the last ones.
    */
   refuse(error: GatewayError | undefined): void {
-    const { transport, link, arrivals } = this.#options;
+    const { transport, link, tunnel, arrivals } = this.#options;
     if (this.#lingers) return;
     const answers = [...this.#open];
     const [only] = answers;
@@ -205,7 +205,7 @@ export class Http1Connection implements Activity, Http1Owner {
       transport.write(rawErrorReply(error, [REQUEST_ID_HEADER, requestId]));
       this.#hangUp();
       const { code, message } = error;
-      arrivals.onRefused?.({ requestId, code, message, callerIp: link.remoteAddress, trafficClass: link.trafficClass });
+      arrivals.onRefused?.({ requestId, code, message, callerIp: tunnel?.callerIp ?? link.remoteAddress, trafficClass: link.trafficClass });
     }
   }
 

@@ -98,6 +98,12 @@ export class BlindTunnel implements Activity {
     upstream.pipe(client);
   }
 
+  /** Breaks both sides off at once. */
+  breakOff(): void {
+    resetSocket(this.#options.upstream);
+    this.#options.link.reset();
+  }
+
   drain(): void {
     this.#draining = true;
     this.sweep(this.#options.clock.monotonic());

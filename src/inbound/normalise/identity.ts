@@ -124,16 +124,28 @@ function readWorkload(
 
 /**
  * The caller's address (specification, "Execution record"; decision 4.2): the first of `X-Forwarded-For`, else `X-Real-IP`, else the TCP peer. The headers
- * count only from a trusted peer and only when they hold an IP address. IPv4-mapped IPv6 is given as IPv4.
+ * count only from a trusted peer and only when they hold an IP address. Inside a tunnel the address is that of its CONNECT: what stands on a request in there
+ * was written by the client alone, whoever the peer is. IPv4-mapped IPv6 is given as IPv4.
  */
-export function callerIp(head: ArrivalHead, trustedProxies: IpSet): string {
-  const forwarded = head.headers['x-forwarded-for'];
-  const real = head.headers['x-real-ip'];
-  const peer = head.remoteAddress;
+export function callerIp({ headers, remoteAddress: peer, tunnel }: ArrivalHead, trustedProxies: IpSet): string {
+  if (tunnel !== undefined) return tunnel.callerIp ?? peerText(peer);
+  const isForwarded = headers['x-forwarded-for'] !== undefined || headers['x-real-ip'] !== undefined;
+  // A plain IPv4 peer is canonical already.
+  return isForwarded || peer.includes(':') ? sentFrom(headers, peer, trustedProxies) : peer;
+}
+
+/** The address of whoever sent this head, which stands in no tunnel; see {@link callerIp}. */
+export function sentFrom(headers: ArrivalHead['headers'], peer: string, trustedProxies: IpSet): string {
+  const forwarded = headers['x-forwarded-for'];
+  const real = headers['x-real-ip'];
   if ((forwarded !== undefined || real !== undefined) && trustedProxies.has(peer)) {
     const named = addressText(forwarded?.split(',', 1)[0]) ?? addressText(real);
     if (named !== undefined) return named;
   }
+  return peerText(peer);
+}
+
+function peerText(peer: string): string {
   // A plain IPv4 peer is canonical already.
   return peer.includes(':') ? (parseIp(peer)?.text ?? peer) : peer;
 }

@@ -81,6 +81,8 @@ export interface Workloads {
   defaultAttribution(orgId: string): Attribution | undefined;
   /** A workload that this org may use. */
   get(orgId: string, workloadId: string): Workload | undefined;
+  /** Whichever org it is of. */
+  find(workloadId: string): Workload | undefined;
 }
 
 export interface Projects {
@@ -91,6 +93,8 @@ export interface Projects {
 export interface Orgs {
   /** False when nobody of this org is served. */
   isActive(orgId: string): boolean;
+  /** @param end called once when `isBarred` has become true, perhaps at once @returns what ends the watch */
+  watch(isBarred: () => boolean, end: () => void): () => void;
 }
 
 /** The control plane, as a request meets it. */

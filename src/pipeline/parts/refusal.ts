@@ -1,4 +1,4 @@
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { GatewayError, type GatewayErrorOptions } from '../../base/lib/gateway-error.ts';
 import type { Decision, RecordedDecision } from '../../base/model/decision.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
@@ -21,7 +21,7 @@ interface Said {
   /** Of the approval that the request waits for, or that rejects it. */
   readonly approvalId?: string | undefined;
   /** Sent in the place of the usual body of a refusal. */
-  readonly body?: object | undefined;
+  readonly body?: GatewayErrorOptions['body'];
   /** What the decision trace says beyond the record: amounts of a refusal for money. */
   readonly traceAttributes?: Readonly<Record<string, string>> | undefined;
 }
@@ -36,7 +36,7 @@ export class Refusal extends LineEnd implements Said {
   readonly errorCode: ErrorCode | undefined;
   readonly detail: RefusalDetail | undefined;
   readonly approvalId: string | undefined;
-  readonly body: object | undefined;
+  readonly body: GatewayErrorOptions['body'];
   readonly traceAttributes: Said['traceAttributes'];
 
   constructor(said: Said) {

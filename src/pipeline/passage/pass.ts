@@ -9,11 +9,12 @@ import { readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, via } from '../../outbound/net/header-filter.ts';
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../../outbound/net/upstream.ts';
 import { sendError } from '../../surfaces/http/router.ts';
-import { denyEgress, runProxied } from '../enter.ts';
+import { denyEgress, denySuspended, runProxied } from '../enter.ts';
 import type { LineGround, Lookers } from '../parts/call-services.ts';
 import { refuseLoop } from '../parts/refusal.ts';
 import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
 import { relay } from '../socket/relay.ts';
+import { barredOrg } from './barred-org.ts';
 import { WatchedBody } from './call-look.ts';
 
 /**
@@ -21,13 +22,21 @@ import { WatchedBody } from './call-look.ts';
  * specification, "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count; where `GW_PROXY_NON_AI` is
  * `inspect`, the names in its body too, for what it looks like (decision 12.3). Egress guard,
  * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
- * (decision 3.12).
+ * (decision 3.12). Nobody of an org that is not active passes (decision 4.6).
+ * @param keyOrg the org of the API key that was shown; default that of the tunnel
  */
-export function passOn(arrival: Arrival, pipeline: LineGround): void {
+export function passOn(arrival: Arrival, pipeline: LineGround, keyOrg?: string): void {
+  pipeline.controlPlane?.awaken();
+  const barred = barredOrg(arrival.head, pipeline, keyOrg);
+  if (barred !== undefined) {
+    void denySuspended(arrival, barred, pipeline);
+    return;
+  }
   try {
     const call = callOf(arrival, pipeline);
     pipeline.events.emit('passed', { host: call.authority.host, trafficClass: arrival.head.trafficClass });
-    new Passage(arrival, pipeline).start(pipeline.lookers === undefined ? call : looked(arrival, pipeline, pipeline.lookers, call));
+    const { lookers } = pipeline;
+    new Passage(arrival, pipeline, keyOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));
   } catch (error) {
     // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
     if (error instanceof GatewayError && error.code === 'misdirected_request') void runProxied(arrival, pipeline);
@@ -69,11 +78,13 @@ class Passage implements UpgradeEvents {
   readonly #arrival: Arrival;
   readonly #pipeline: LineGround;
   #handle: UpstreamHandle | undefined;
+  readonly #keyOrg: string | undefined;
   #resume: () => void = () => undefined;
 
-  constructor(arrival: Arrival, pipeline: LineGround) {
+  constructor(arrival: Arrival, pipeline: LineGround, keyOrg: string | undefined) {
     this.#arrival = arrival;
     this.#pipeline = pipeline;
+    this.#keyOrg = keyOrg;
   }
 
   start(call: UpstreamCall): void {
@@ -116,14 +127,19 @@ class Passage implements UpgradeEvents {
 
   /** The upstream has accepted a WebSocket: so does the gateway, with the same words. */
   onUpgrade(rawHeaders: readonly string[], upstream: ByteChannel): void {
-    const { clock, events } = this.#pipeline;
+    const { clock, events, orgs } = this.#pipeline;
     const client = this.#accept(rawHeaders);
     if (client === undefined) {
       upstream.reset();
       return;
     }
     events.emit('webSocketOpened', 'relayed');
-    relay(client, upstream, clock, () => events.emit('webSocketClosed', 'relayed'));
+    let unwatch: () => void = () => undefined;
+    const end = relay(client, upstream, clock, () => {
+      unwatch();
+      events.emit('webSocketClosed', 'relayed');
+    });
+    unwatch = orgs.watch(() => barredOrg(this.#arrival.head, this.#pipeline, this.#keyOrg) !== undefined, end);
   }
 
   #accept(rawHeaders: readonly string[]): ByteChannel | undefined {

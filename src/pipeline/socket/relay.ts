@@ -15,9 +15,12 @@ export interface RelayedBytes {
 /**
  * Copies bytes both ways until both sides are closed, with back-pressure. An end in one direction is passed on and leaves the other open; a side that broke off
  * breaks the other one off, so that it does not look like one that had said all.
+ * @returns what breaks both off
  */
-export function relay(client: ByteChannel, upstream: ByteChannel, clock: Clock, onClosed: (bytes: RelayedBytes) => void): void {
-  new Relay(client, upstream, clock, onClosed).start();
+export function relay(client: ByteChannel, upstream: ByteChannel, clock: Clock, onClosed: (bytes: RelayedBytes) => void): () => void {
+  const relayed = new Relay(client, upstream, clock, onClosed);
+  relayed.start();
+  return () => relayed.breakOff();
 }
 
 class Relay {
@@ -41,6 +44,10 @@ class Relay {
     const [client, upstream] = this.#sides;
     upstream.open(this.#events(1, upstream, client));
     client.open({ ...this.#events(0, client, upstream), onShutdown: () => this.#limitSilence(DRAIN_SILENCE_MS) });
+  }
+
+  breakOff(): void {
+    for (const side of this.#sides) side.reset();
   }
 
   #events(direction: 0 | 1, from: ByteChannel, to: ByteChannel): ChannelEvents {
@@ -75,7 +82,7 @@ class Relay {
     this.#cancel = this.#clock.after(ms, () => {
       const left = this.#activeAt + (this.#silenceMs ?? 0) - this.#clock.monotonic();
       if (left > 0) this.#watch(left);
-      else for (const side of this.#sides) side.reset();
+      else this.breakOff();
     });
   }
 

@@ -7,7 +7,8 @@ import { relay } from './relay.ts';
 
 /** Joins the two sides of a WebSocket that both have accepted: metered to an AI host, as bytes to any other. */
 export function serveSocket(handshake: Known, { client, upstream }: AcceptedSocket, pipeline: LineGround): void {
-  const { clock, events, running } = pipeline;
+  const { clock, events, running, orgs } = pipeline;
+  const { arrival, claims } = handshake;
   const isMetered = handshake.target?.opensSocket === true;
   const kind = isMetered ? 'metered' : 'relayed';
   let unwatch: () => void = () => undefined;
@@ -17,10 +18,12 @@ export function serveSocket(handshake: Known, { client, upstream }: AcceptedSock
   };
   events.emit('webSocketOpened', kind);
   if (!isMetered) {
-    relay(client, upstream, clock, onClosed);
+    const end = relay(client, upstream, clock, onClosed);
+    // Calls of a metered one are refused one by one.
+    if (claims) unwatch = orgs.watch(() => !orgs.isActive(claims.orgId), end);
     return;
   }
   const socket = new MeteredSocket(handshake, pipeline, client, upstream, onClosed);
   socket.start();
-  if (handshake.claims) unwatch = running.watch(callerOf(handshake.arrival, handshake.claims), () => socket.endHeld());
+  if (claims) unwatch = running.watch(callerOf(arrival, claims), () => socket.endHeld());
 }

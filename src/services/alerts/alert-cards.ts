@@ -51,7 +51,7 @@ function saidOf(durable: DurableEvent, place: GatewayPlace): Said | undefined {
   if (durable.name === 'budgetAlert') return budget(durable.event);
   if (durable.name === 'approval') return durable.event.status === 'pending' ? approval(durable.event, place) : undefined;
   if (durable.name === 'quarantine') return durable.event.released_at === null ? quarantine(durable.event, place.url) : undefined;
-  return durable.name === 'riskAlert' ? risk(durable.event) : undefined;
+  return durable.name === 'riskNotice' ? risk(durable.event) : undefined;
 }
 
 /** Decision 11.2 has the members. */

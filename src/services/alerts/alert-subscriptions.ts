@@ -7,7 +7,7 @@ import { type Commit, commitAlone } from '../commit.ts';
 import { WatchedSpace } from '../watched-space.ts';
 import { CHANNELS } from './alert-channels.ts';
 
-const SPACE = 'alert_subscription';
+export const SUBSCRIPTIONS = 'alert_subscription';
 /** The subscription of a channel to a limit or an event, so that there are no two. */
 const OF = 'alert_subscription_of';
 /** What was last alerted, by the id of the subscription: apart from it, because it is no person who writes that. */
@@ -50,7 +50,10 @@ export class AlertSubscriptions {
 
   /** @param changed told when one is there, gone or another, whoever has changed it */
   static async open(store: Store, clock: Clock, changed: () => void): Promise<AlertSubscriptions> {
-    const space = await WatchedSpace.open<StoredSubscription>(store, SPACE, { read: (value) => value as StoredSubscription, changed });
+    const space = await WatchedSpace.open<StoredSubscription>(store, SUBSCRIPTIONS, {
+      read: (value) => value as StoredSubscription,
+      changed,
+    });
     const alerted = await WatchedSpace.open<LastAlert>(store, ALERTED, { read: (value) => value as LastAlert });
     return new AlertSubscriptions(store, clock, space, alerted);
   }
@@ -101,7 +104,7 @@ export class AlertSubscriptions {
     await commit(
       id,
       [
-        { op: 'put', space: SPACE, key: id, value: made },
+        { op: 'put', space: SUBSCRIPTIONS, key: id, value: made },
         { op: 'put', space: OF, key: of, value: id },
       ],
       [
@@ -120,13 +123,13 @@ export class AlertSubscriptions {
     enabled: boolean,
     commit: Commit = commitAlone(this.#store),
   ): Promise<AlertSubscription | undefined> {
-    const found = await this.#store.entity(SPACE, id);
+    const found = await this.#store.entity(SUBSCRIPTIONS, id);
     const before = found?.value as StoredSubscription | undefined;
     if (found === undefined || before?.org_id !== orgId) return undefined;
     await commit(
       id,
-      [{ op: 'put', space: SPACE, key: id, value: { ...before, enabled } }],
-      [{ space: SPACE, key: id, version: found.version }],
+      [{ op: 'put', space: SUBSCRIPTIONS, key: id, value: { ...before, enabled } }],
+      [{ space: SUBSCRIPTIONS, key: id, version: found.version }],
     );
     await this.#space.refresh(id);
     return this.get(orgId, id);
@@ -177,7 +180,7 @@ function ofKey(channelId: string, { limit_id: limitId, event }: SubscribedTo): s
 
 function removal(one: StoredSubscription): readonly Effect[] {
   return [
-    { op: 'delete', space: SPACE, key: one.subscription_id },
+    { op: 'delete', space: SUBSCRIPTIONS, key: one.subscription_id },
     { op: 'delete', space: OF, key: ofKey(one.channel_id, one) },
     { op: 'delete', space: ALERTED, key: one.subscription_id },
   ];

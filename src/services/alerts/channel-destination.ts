@@ -18,7 +18,7 @@ const LEVELS: readonly string[] = ['warning', 'critical', 'exceeded'];
 const EVENT_NAMES: Readonly<Partial<Record<DurableName, AlertEventName>>> = {
   approval: 'approval',
   quarantine: 'quarantine',
-  riskAlert: 'risk_alert',
+  riskNotice: 'risk_alert',
 };
 
 export interface ChannelDestinationOptions {

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { IpSet } from '../../../src/base/lib/ip.ts';
+import type { Tunnel } from '../../../src/base/model/arrival.ts';
 import { callerIp, readIdentity } from '../../../src/inbound/normalise/identity.ts';
 import { head } from './heads.ts';
 
@@ -99,5 +100,9 @@ t.test('the caller’s address is the first forwarded one, and only a trusted pe
   ];
   for (const [expected, remoteAddress, headers] of table) {
     t.equal(callerIp(head({ remoteAddress, headers }), trusted), expected, `${remoteAddress} ${JSON.stringify(headers)}`);
+    const authority = { host: 'api.openai.com', port: 443 };
+    const inside = (tunnel: Tunnel): string => callerIp(head({ door: 'connect', remoteAddress, headers, tunnel }), trusted);
+    t.equal(inside({ authority, callerIp: '198.51.100.99' }), '198.51.100.99', 'inside a tunnel');
+    t.equal(inside({ authority }), callerIp(head({ remoteAddress }), trusted), 'inside one of which nothing more is known');
   }
 });

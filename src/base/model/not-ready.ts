@@ -1,0 +1,12 @@
+/** Why nothing should be sent to a gateway (decision 12.2), the gravest first. */
+export const NOT_READY = [
+  'draining',
+  'record_store_unavailable',
+  'no_bundle',
+  'policy_denies_all',
+  'org_terminated',
+  'org_suspended',
+  'control_plane_unreachable',
+  'starting',
+] as const;
+export type NotReady = (typeof NOT_READY)[number];

@@ -1,0 +1,30 @@
+import type { ArrivalHead } from '../../base/model/arrival.ts';
+import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
+import type { Pipeline } from '../parts/call-services.ts';
+
+/** What is asked for who passes undecided. */
+type Registers = Pick<Pipeline, 'orgs' | 'workloads' | 'settings'>;
+
+/**
+ * The org for which nobody is let pass, of something that policy is not asked about (decision 4.6): that of the gateway, and those that its head names by header, API key
+ * or workload. Undefined: all of them are served.
+ * @param keyOrg the org of the API key that was shown
+ */
+export function barredOrg(head: ArrivalHead, { orgs, workloads, settings }: Registers, keyOrg = head.tunnel?.fixedOrg): string | undefined {
+  const { orgId: named = keyOrg, workloadId: said } = saidBy(head);
+  const workloadId = head.tunnel?.fixedWorkload ?? said;
+  const ofWorkload = workloadId === undefined ? undefined : workloads.find(workloadId)?.org_id;
+  // Whoever names another org passes through the gateway of this one all the same.
+  const own = settings.orgId ?? (named === undefined && ofWorkload === undefined ? 'default' : undefined);
+  const isBarred = (org: string | undefined): org is string => org !== undefined && !orgs.isActive(org);
+  return [own, named, keyOrg, ofWorkload].find(isBarred);
+}
+
+/** An identity that is malformed is nobody's here: what passes is not asked who sent it. */
+function saidBy(head: ArrivalHead): Partial<ProxiedIdentity> {
+  try {
+    return readIdentity(head);
+  } catch {
+    return {};
+  }
+}

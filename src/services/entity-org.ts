@@ -1,0 +1,58 @@
+import type { Store } from '../storage/contract/store.ts';
+import { CHANNELS } from './alerts/alert-channels.ts';
+import { SUBSCRIPTIONS } from './alerts/alert-subscriptions.ts';
+import { API_KEYS } from './api-keys.ts';
+import { CREDENTIALS } from './credentials.ts';
+import { CUSTOM_CONNECTORS } from './custom-connectors.ts';
+import { EXPORTS } from './exports/export-destinations.ts';
+import { LIMITS } from './held-limits.ts';
+import { LOOKED_UP_KEYS } from './looked-up-keys.ts';
+import { MANAGEMENT_KEYS } from './management-keys.ts';
+import { ANY_ORG, ORG_DEFAULTS } from './org-defaults.ts';
+import { ADDONS, AUTO_ALLOWED, OVERLAYS } from './org-overlays.ts';
+import { ORG_STATUS } from './orgs.ts';
+import { PROJECTS } from './projects.ts';
+import { RATE_LIMITS_OF_ORGS } from './rate-limit-configs.ts';
+import { WORKLOAD_TOKENS, WORKLOADS } from './workloads.ts';
+
+/** What the key of an entity names: the org that it is of. */
+const BY_KEY: ReadonlySet<string> = new Set([ORG_DEFAULTS, ORG_STATUS, ADDONS, AUTO_ALLOWED, RATE_LIMITS_OF_ORGS]);
+
+/** Where people lay down something for an org. */
+export const SPACES_OF_ORGS: readonly string[] = [
+  ...BY_KEY,
+  WORKLOADS,
+  CREDENTIALS,
+  PROJECTS,
+  LIMITS,
+  API_KEYS,
+  LOOKED_UP_KEYS,
+  MANAGEMENT_KEYS,
+  OVERLAYS,
+  CUSTOM_CONNECTORS,
+  CHANNELS,
+  SUBSCRIPTIONS,
+  EXPORTS,
+];
+
+/** Where something belongs to an entity of another space, by the same key. */
+const PART_OF: Readonly<Record<string, string>> = { [WORKLOAD_TOKENS]: WORKLOADS };
+
+/** The org that an entity is of; undefined for one that is of none, or whose value does not say it. */
+export function orgOfEntity(space: string, key: string, value: unknown): string | undefined {
+  if (BY_KEY.has(space)) return key === ANY_ORG ? undefined : key;
+  return orgIn(value);
+}
+
+/** The same of what is part of something else. @throws Error when the store cannot be read */
+export async function orgOfWhole(store: Pick<Store, 'get'>, space: string, key: string): Promise<string | undefined> {
+  const whole = PART_OF[space];
+  return whole === undefined ? undefined : orgOfEntity(whole, key, await store.get(whole, key));
+}
+
+/** Some things stand in the store beside what only the gateway needs to know of them. */
+function orgIn(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { org_id: own, credential, key } = value as { org_id?: unknown; credential?: unknown; key?: unknown };
+  return typeof own === 'string' ? own : orgIn(credential ?? key);
+}

@@ -1,0 +1,144 @@
+import { parseDuration } from '../base/lib/durations.ts';
+import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { type BucketShape, bucketShape } from '../decide/limits/token-bucket.ts';
+import type { Store } from '../storage/contract/store.ts';
+import { type Commit, commitAlone } from './commit.ts';
+import { WatchedSpace } from './watched-space.ts';
+
+/** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
+export interface RateLimitConfig {
+  readonly refill_rate: number;
+  readonly max_tokens: number;
+  /** A duration such as `1m`. */
+  readonly window_duration: string;
+}
+
+/** A configuration, and how buckets fill by it. */
+interface Limit {
+  readonly config: RateLimitConfig;
+  readonly shape: BucketShape;
+}
+
+const SPACE = 'rate_limit';
+const CONFIG = 'config';
+/** What orgs other than the gateway's own have laid down, by org. */
+export const RATE_LIMITS_OF_ORGS = 'rate_limit_org';
+
+export interface RateLimitConfigOptions {
+  readonly store: Store;
+  /** Until somebody has laid down another. */
+  readonly initial: RateLimitConfig;
+  /** The gateway's own org. */
+  readonly ownOrg: string;
+  /** Told behind each change of what holds for an org that {@link RateLimitConfigs.shapeOf} gave another shape before. */
+  readonly reshaped: (shapeBefore: (orgId: string) => BucketShape) => void;
+}
+
+/**
+ * The configurations of the rate limiter (decision 6.1): one of the gateway, which is that of its own org, and for other orgs what each of them has laid down. Of those two
+ * the tighter holds, in its rate and in its size, so that the operator's is a bound for everybody. What any node on the same store lays down counts at every one.
+ */
+export class RateLimitConfigs {
+  readonly #options: RateLimitConfigOptions;
+  #gateway: Limit;
+  /** What holds for orgs that have laid down something, by org. */
+  #ofOrgs: ReadonlyMap<string, Limit> = new Map();
+  #stored: { readonly own: WatchedSpace<RateLimitConfig>; readonly orgs: WatchedSpace<RateLimitConfig> } | undefined;
+
+  private constructor(options: RateLimitConfigOptions) {
+    this.#options = options;
+    this.#gateway = limitOf(options.initial);
+  }
+
+  static async open(options: RateLimitConfigOptions): Promise<RateLimitConfigs> {
+    await mergeOwn(options);
+    const configs = new RateLimitConfigs(options);
+    const watched = { read: (value: unknown) => value as RateLimitConfig, changed: () => configs.#settle() };
+    const own = await WatchedSpace.open(options.store, SPACE, watched);
+    configs.#stored = { own, orgs: await WatchedSpace.open(options.store, RATE_LIMITS_OF_ORGS, watched) };
+    configs.#settle();
+    return configs;
+  }
+
+  /** What holds for an org. @param orgId default: the gateway's own */
+  of(orgId: string = this.#options.ownOrg): RateLimitConfig {
+    return (this.#ofOrgs.get(orgId) ?? this.#gateway).config;
+  }
+
+  /** How the buckets of an org fill. */
+  shapeOf(orgId: string): BucketShape {
+    return this.#ofOrgs.size === 0 ? this.#gateway.shape : (this.#ofOrgs.get(orgId) ?? this.#gateway).shape;
+  }
+
+  /**
+   * Lays down the configuration of an org for good.
+   * @param orgId default: the gateway's own, whose configuration is the bound for all others
+   * @throws GatewayError `invalid_request` for another org's that is looser than the gateway's, each looser member by its name
+   */
+  async put(orgId: string | undefined, config: RateLimitConfig, commit: Commit = commitAlone(this.#options.store)): Promise<void> {
+    const isOwn = orgId === undefined || orgId === this.#options.ownOrg;
+    if (isOwn) await commit(orgId, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
+    else {
+      refuseLooser(config, this.#gateway.config);
+      await commit(orgId, [{ op: 'put', space: RATE_LIMITS_OF_ORGS, key: orgId, value: config }]);
+    }
+    if (isOwn) await this.#stored?.own.refresh(CONFIG);
+    else await this.#stored?.orgs.refresh(orgId);
+  }
+
+  #settle(): void {
+    const { initial, ownOrg, reshaped } = this.#options;
+    // While it is opened: what is read first is not all.
+    if (this.#stored === undefined) return;
+    const { own, orgs } = this.#stored;
+    const before = { gateway: this.#gateway, ofOrgs: this.#ofOrgs };
+    this.#gateway = limitOf(own.get(CONFIG) ?? initial);
+    const laid = [...orgs.entries()].filter(([orgId]) => orgId !== ownOrg);
+    this.#ofOrgs = new Map(laid.map(([orgId, config]) => [orgId, limitOf(tighter(config, this.#gateway.config))]));
+    reshaped((orgId) => (before.ofOrgs.get(orgId) ?? before.gateway).shape);
+  }
+}
+
+/**
+ * Before there was one configuration for the gateway and its own org, each could hide the other: what management had laid down for that org becomes part of the one. Where both
+ * are there the tighter holds.
+ */
+async function mergeOwn({ store, ownOrg }: RateLimitConfigOptions): Promise<void> {
+  const ofOrg = (await store.get(RATE_LIMITS_OF_ORGS, ownOrg)) as RateLimitConfig | undefined;
+  if (ofOrg === undefined) return;
+  const stored = (await store.get(SPACE, CONFIG)) as RateLimitConfig | undefined;
+  await store.commit(undefined, [
+    { op: 'put', space: SPACE, key: CONFIG, value: stored === undefined ? ofOrg : tighter(ofOrg, stored) },
+    { op: 'delete', space: RATE_LIMITS_OF_ORGS, key: ownOrg },
+  ]);
+}
+
+function tighter(one: RateLimitConfig, other: RateLimitConfig): RateLimitConfig {
+  const { refill_rate, window_duration } = isFaster(one, other) ? other : one;
+  return { refill_rate, max_tokens: Math.min(one.max_tokens, other.max_tokens), window_duration };
+}
+
+function isFaster(one: RateLimitConfig, other: RateLimitConfig): boolean {
+  return one.refill_rate * windowOf(other) > other.refill_rate * windowOf(one);
+}
+
+/** @throws GatewayError `invalid_request` */
+function refuseLooser(config: RateLimitConfig, bound: RateLimitConfig): void {
+  const details: ErrorDetail[] = [];
+  const why = 'as the configuration of the gateway says, which an org can only tighten';
+  if (isFaster(config, bound))
+    details.push({ path: 'refill_rate', message: `must come to at most ${bound.refill_rate} per ${bound.window_duration}, ${why}` });
+  if (config.max_tokens > bound.max_tokens) details.push({ path: 'max_tokens', message: `must be at most ${bound.max_tokens}, ${why}` });
+  if (details.length > 0) throw new GatewayError('invalid_request', `The configuration has ${details.length} bad member(s).`, { details });
+}
+
+function limitOf(config: RateLimitConfig): Limit {
+  return { config, shape: bucketShape(config.max_tokens, config.refill_rate, windowOf(config)) };
+}
+
+/** Milliseconds. @throws RangeError when the window is no duration; callers have checked it */
+function windowOf({ window_duration: text }: RateLimitConfig): number {
+  const windowMs = parseDuration(text);
+  if (windowMs === undefined || windowMs <= 0) throw new RangeError(`"${text}" is no window`);
+  return windowMs;
+}
