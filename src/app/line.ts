@@ -2,6 +2,7 @@ import { actionTypeConnectors, canonicalConnectorId } from '../base/catalogue/co
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
+import { namesOf } from '../operations/policy-operations.ts';
 import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
@@ -102,6 +103,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     quarantines: resources.quarantines,
     delegations: resources.delegations,
     orgs: { service: resources.orgs, orgId: config.orgId },
+    orgPlans: resources.orgPlans,
     apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
     managementKeys: { service: resources.managementKeys, clock, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
@@ -109,7 +111,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
       nodeId: config.nodeId,
       readiness: resources.readiness,
       connectors: () => health.list(),
-      bundle: () => policies.current(),
+      bundle: () => namesOf(policies.current()),
       controlPlane: resources.link,
     },
     trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues },
@@ -278,6 +280,6 @@ function settingsOf(config: Config, { adminToken, catalogues, oauthPassthrough }
   };
 }
 
-function shadowOf({ policiesShadow: path }: Config, { clock, log, events, language }: Resources): ShadowPolicy | undefined {
-  return path === undefined ? undefined : new ShadowPolicy({ ...language, path, clock, log, events });
+function shadowOf({ policiesShadow: path }: Config, { clock, log, events, language, policies }: Resources): ShadowPolicy | undefined {
+  return path === undefined ? undefined : new ShadowPolicy({ ...language, tierNow: () => policies.tier, path, clock, log, events });
 }

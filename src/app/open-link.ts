@@ -53,7 +53,14 @@ export async function openLink(
     throw new EnrolmentError('no_org', 'GW_CP_ADDR needs GW_ORG_ID: a gateway belongs to one org of its control plane.');
   const { clock, log, store, clockWatch } = ground;
   const protocol = loadProtocol();
-  const contact = await ContactBook.open({ store, clock, log, orgs: services.orgs, orgId, mayBelieveClock: () => clockWatch.mayExpire });
+  const contact = await ContactBook.open({
+    store,
+    clock,
+    log,
+    orgs: services.orgs,
+    plan: services.remotePolicies.plan,
+    orgId,
+    mayBelieveClock: () => clockWatch.mayExpire });
   const known = { protocol, address, orgId, nodeId, token, caFile, keyDir, clock, log };
   const { identity, org } = await identityAtStart({ ...known, revoked: contact.revoked });
   if (org !== undefined) await contact.heard(org);

@@ -2,6 +2,8 @@ import { canonicalConnectorId, configuredConnectorId } from '../base/catalogue/c
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { planTierOf } from '../base/model/plan-tier.ts';
+import { lastHeardOrg } from '../link/contact-book.ts';
 import { AddonService } from '../services/addons.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
 import { CredentialService } from '../services/credentials.ts';
@@ -10,6 +12,7 @@ import type { LanguageOptions } from '../services/load-policy.ts';
 import type { LookedUpKeysOptions } from '../services/looked-up-keys.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { NodeRegister } from '../services/node-register.ts';
+import { OrgPlanService } from '../services/org-plans.ts';
 import { OrgService } from '../services/orgs.ts';
 import { PolicyService } from '../services/policies.ts';
 import { PolicyPresets } from '../services/policy-presets.ts';
@@ -34,6 +37,8 @@ export interface Registers {
   readonly remotePolicies: RemotePolicies | undefined;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  /** How many requests each org may make in a month. */
+  readonly orgPlans: OrgPlanService;
   readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly managementKeys: ManagementKeyService;
@@ -46,7 +51,9 @@ export interface Registers {
 /** Opens them in order. */
 export async function openRegisters(config: Config, ground: Ground): Promise<Registers> {
   const { clock, log, events, store, catalogues, box } = ground;
-  const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
+  // What a control plane said last counts from the start, so that what is kept of its policy is read as it was taken.
+  const tier = planTierOf(await lastTier(config, store)) ?? config.planTier;
+  const language: LanguageOptions = { tier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   const customConnectors = await openConnectors(config, ground, () => credentials);
   const presets = new PolicyPresets();
   const policies = await openPolicies(config, ground, presets, language);
@@ -55,7 +62,8 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     config.oauthPassthrough.map((name) => configuredConnectorId(catalogues.shipped(), name, 'GW_OAUTH_PASSTHROUGH')),
   );
   const addons = new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
-  const remotePolicies = await openRemotePolicies(config, ground, { policies, addons });
+  const orgPlans = await OrgPlanService.open(store, { limit: config.monthlyRequestLimit, overage: config.overageEnabled });
+  const remotePolicies = await openRemotePolicies(config, ground, { policies, addons, orgPlans });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
   if (config.cpAddr === undefined)
     await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
@@ -67,6 +75,7 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     addons,
     oauthPassthrough,
     remotePolicies,
+    orgPlans,
     language,
     workloads: await WorkloadService.open(store),
     orgs: await OrgService.open(store, config.cpAddr !== undefined),
@@ -76,6 +85,10 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     credentials,
     customConnectors,
   };
+}
+
+async function lastTier({ cpAddr, orgId }: Config, store: Ground['store']): Promise<string | undefined> {
+  return cpAddr === undefined || orgId === undefined ? undefined : (await lastHeardOrg(store, orgId))?.plan_tier;
 }
 
 /** Where a control plane makes the API keys. */

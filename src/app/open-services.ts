@@ -56,8 +56,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   await countAgain(store, counters, log);
   const registers = await openRegisters(config, ground);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config) });
-  const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
-  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
+  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });

@@ -10,6 +10,11 @@ const SPACE = 'control_plane_contact';
 const NOTE_EVERY_MS = 60_000;
 const SECOND_MS = 1_000;
 
+/** What was last heard of an org before this start; undefined: nothing. */
+export async function lastHeardOrg(store: Pick<Store, 'get'>, orgId: string): Promise<OrgState | undefined> {
+  return ((await store.get(SPACE, orgId)) as NotedContact | undefined)?.org ?? undefined;
+}
+
 /** As it is stored. */
 interface NotedContact {
   readonly org: OrgState | null;
@@ -38,6 +43,8 @@ export interface ContactBookOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly orgs: OrgService;
+  /** Takes in what the org has bought, each time that it is told, and what was told last at the start. */
+  readonly plan?: { heed(org: OrgState): Promise<void> };
   readonly orgId: string;
   /** False while the time of day is not to be believed. */
   readonly mayBelieveClock: () => boolean;
@@ -67,6 +74,7 @@ export class ContactBook implements Contact {
     // This class alone writes it.
     const noted = (await options.store.get(SPACE, book.#key)) as NotedContact | undefined;
     if (noted !== undefined) book.#goOnFrom(noted);
+    if (book.#org !== undefined) await options.plan?.heed(book.#org);
     return book;
   }
 
@@ -154,8 +162,9 @@ export class ContactBook implements Contact {
     this.#noteLater();
   }
 
-  async #obey({ status, suspended_reason: reason }: OrgState): Promise<void> {
-    const { orgs, orgId, log } = this.#options;
+  async #obey(org: OrgState): Promise<void> {
+    const { orgs, orgId, log, plan } = this.#options;
+    const { status, suspended_reason: reason } = org;
     // A state that this version does not know is not one in which calls are let through.
     const known = status === 'active' || status === 'terminated' ? status : 'suspended';
     try {
@@ -165,6 +174,11 @@ export class ContactBook implements Contact {
         { err: error, org_status: status },
         'what the control plane says of the org could not be stored; it counts, and is stored with the next answer',
       );
+    }
+    try {
+      await plan?.heed(org);
+    } catch (error) {
+      log.error({ err: error }, 'what the control plane says of the plan of the org could not be taken in');
     }
   }
 

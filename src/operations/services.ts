@@ -16,6 +16,7 @@ import type { Discovery } from '../services/discovery.ts';
 import type { ExportService } from '../services/exports/export-service.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
 import type { NodeRegister } from '../services/node-register.ts';
+import type { OrgPlanService } from '../services/org-plans.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { PriceListRefresh } from '../services/price-lists/price-list-refresh.ts';
@@ -127,6 +128,7 @@ export interface OperationServices {
     /** Of this gateway; undefined when it serves every org. */
     readonly orgId: string | undefined;
   };
+  readonly orgPlans: OrgPlanService;
   readonly rateLimits: RateLimitService;
   readonly budgets: {
     readonly service: BudgetService;
@@ -164,7 +166,7 @@ export interface OperationServices {
     readonly nodeId: string;
     readonly readiness: ReadinessFacts;
     readonly connectors: () => readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[];
-    readonly bundle: () => { readonly bundle_id: string; readonly version: string };
+    readonly bundle: () => { readonly bundle_id: string; readonly version: string; readonly sequence?: number; readonly kid?: string };
     /** How it stands with the control plane; undefined without one. */
     readonly controlPlane: ControlPlaneHealth | undefined;
   };

@@ -98,6 +98,7 @@ export class AddonService {
         return addons;
       },
       commit,
+      true,
     );
     return unknown;
   }

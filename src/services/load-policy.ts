@@ -4,7 +4,7 @@ import { readYaml } from '../base/lib/yaml-thread.ts';
 import type { ParseText } from '../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
-import type { PlanTier } from '../decide/policy/layers.ts';
+import type { PlanTier } from '../base/model/plan-tier.ts';
 import { textsOf } from '../policy-tools/check.ts';
 import { renderProblems } from '../policy-tools/render-problem.ts';
 

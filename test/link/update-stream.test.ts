@@ -84,6 +84,9 @@ function place(t: Test) {
         cp_down_policy: '',
         redis_down_policy: '',
         grace_seconds: 1,
+        gateway_writes: '',
+        monthly_request_limit: '',
+        overage_enabled: false,
         stale,
       };
       say({ update: { sequence: String(sequence), at: timestamp(clock.now()), kind: 'changed', resync: false, org, ...more } });

@@ -23,6 +23,9 @@ export function orgSaid(more: Partial<OrgState> = {}): OrgState {
     cp_down_policy: 'permissive',
     redis_down_policy: 'allow',
     grace_seconds: 300,
+    gateway_writes: 'allow',
+    monthly_request_limit: '',
+    overage_enabled: false,
     stale: staleOf(),
     ...more,
   };

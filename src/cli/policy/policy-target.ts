@@ -11,7 +11,7 @@ import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
-import type { PlanTier } from '../../decide/policy/layers.ts';
+import type { PlanTier } from '../../base/model/plan-tier.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';

@@ -89,6 +89,9 @@ function orgState(org: Org, stale: Stale): OrgState {
     cp_down_policy: org.cp_down_policy,
     redis_down_policy: org.redis_down_policy,
     grace_seconds: org.grace_seconds,
+    gateway_writes: org.gateway_writes,
+    monthly_request_limit: org.monthly_request_limit === null ? '' : String(org.monthly_request_limit),
+    overage_enabled: org.overage_enabled,
     stale,
   };
 }

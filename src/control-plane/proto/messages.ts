@@ -30,6 +30,7 @@ export interface OrgState {
   /** `active`, `suspended`, `terminated`. */
   readonly status: string;
   readonly suspended_reason: string;
+  /** `starter`, `pro`, `enterprise`; a gateway keeps what it had where it does not know the word. */
   readonly plan_tier: string;
   /** `permissive` or `strict`: what a gateway does past the grace period. */
   readonly cp_down_policy: string;
@@ -37,6 +38,11 @@ export interface OrgState {
   readonly redis_down_policy: string;
   readonly grace_seconds: number;
   readonly stale: Stale | null;
+  /** `allow` or `deny`: whether the gateway may hand on what is written there (Write). Empty: the control plane takes no writes. */
+  readonly gateway_writes: string;
+  /** Requests in a UTC calendar month, a decimal text; empty: none is set here. */
+  readonly monthly_request_limit: string;
+  readonly overage_enabled: boolean;
 }
 
 /** What the gateway has not fetched in its newest version. */

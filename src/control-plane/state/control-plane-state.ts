@@ -4,6 +4,7 @@
  */
 
 import type { ApiKey } from '../../base/model/api-key.ts';
+import type { PlanTier } from '../../base/model/plan-tier.ts';
 import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
@@ -17,16 +18,33 @@ export interface Org {
   readonly org_id: string;
   readonly status: 'active' | 'suspended' | 'terminated';
   readonly suspended_reason?: string;
-  readonly plan_tier: 'community' | 'professional' | 'enterprise';
+  readonly plan_tier: PlanTier;
   /** What a gateway does past the grace period. */
   readonly cp_down_policy: 'permissive' | 'strict';
   readonly redis_down_policy: 'allow' | 'deny';
   readonly grace_seconds: number;
+  /** Whether gateways may hand on what is written there (decision 13.12). */
+  readonly gateway_writes: 'allow' | 'deny';
+  /** Requests in a UTC calendar month at each gateway; null: what the gateway's own setting says. */
+  readonly monthly_request_limit: number | null;
+  /** Lets requests pass the limit. */
+  readonly overage_enabled: boolean;
   readonly created_at: string;
   readonly updated_at: string;
 }
 
-export type OrgChange = Partial<Pick<Org, 'status' | 'plan_tier' | 'cp_down_policy' | 'redis_down_policy' | 'grace_seconds'>> & {
+/** What an operator sets of an org. */
+type OrgMember =
+  | 'status'
+  | 'plan_tier'
+  | 'cp_down_policy'
+  | 'redis_down_policy'
+  | 'grace_seconds'
+  | 'gateway_writes'
+  | 'monthly_request_limit'
+  | 'overage_enabled';
+
+export type OrgChange = Partial<Pick<Org, OrgMember>> & {
   /** Null takes the reason away. */
   readonly suspended_reason?: string | null;
 };

@@ -5,7 +5,7 @@ import type { PolicyText } from './bundle.ts';
 import type { Facts } from './facts.ts';
 import { type CallMeaning, costOfCall, describedCall, giveFacts, settleFacts } from './given-facts.ts';
 import type { CallCost } from './judge-caps.ts';
-import { PLAN_TIERS, type PlanTier } from './layers.ts';
+import { PLAN_TIERS, type PlanTier } from '../../base/model/plan-tier.ts';
 import { Problems, SourcePlace } from './problems.ts';
 import type { Mutation } from './verdict.ts';
 

@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { POLICY_SOURCES } from '../../services/active-policy.ts';
+import { type ActivePolicy, POLICY_SOURCES } from '../../services/active-policy.ts';
 import type { OrgOverlay } from '../../services/org-overlays.ts';
 import type { PolicyService } from '../../services/policies.ts';
+import { emptiedWarnings, notLoadedPieces } from '../../services/policy-warnings.ts';
 import { choice, id, members, optional } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
-import { MAX_PUT_LENGTH, POLICY, reloadPolicy } from '../policy-operations.ts';
+import { MAX_PUT_LENGTH, namesOf, POLICY, POLICY_WARNINGS, reloadPolicy } from '../policy-operations.ts';
 import { time } from '../shapes.ts';
 import { orgOf } from './org-of.ts';
 
@@ -25,7 +26,9 @@ const BUNDLES = z.object({
       level: z.enum(['base', ...LEVELS]),
       node_id: z.string().optional(),
       bundle_id: z.string().optional().meta({ description: 'Of the base' }),
-      version: z.string().optional().meta({ description: 'Of the base' }),
+      version: z.string().optional().meta({ description: 'Of the base; of one from a control plane: as it was signed there' }),
+      sequence: z.int().optional().meta({ description: 'Of a base from a control plane' }),
+      kid: z.string().optional().meta({ description: 'Of a base from a control plane: the key that has signed it' }),
       source: z
         .enum([...POLICY_SOURCES, 'generated'])
         .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
@@ -33,12 +36,37 @@ const BUNDLES = z.object({
       bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
     }),
   ),
+  warnings: POLICY_WARNINGS.optional().meta({ description: 'Gating layers that have lost their last rule and count as absent' }),
+  not_loaded: z
+    .array(
+      z.object({
+        piece: z.string().meta({ description: '`org overlay`, `node overlay`, `preset ID`, or the file of the bundle' }),
+        problems: z.array(
+          z.object({
+            path: z.string(),
+            message: z.string(),
+            file: z.string().optional(),
+            line: z.int().optional(),
+            column: z.int().optional(),
+            rule_id: z.string().optional(),
+            code: z.string().optional(),
+            hint: z.string().optional(),
+          }),
+        ),
+        take_away: z.string().meta({ description: 'What takes it away; the rest need not load for that' }),
+      }),
+    )
+    .optional()
+    .meta({ description: 'What does not load here, and why: while there is some, all requests of the org are denied' }),
 });
 
-function shown(policies: PolicyService, orgId: string, overlays = policies.overlays(orgId)) {
-  const { bundle_id, version, source, loaded_at } = policies.current();
+/** @param judged what the org is judged by */
+function shown(policies: PolicyService, orgId: string, overlays = policies.overlays(orgId), judged: ActivePolicy = policies.current(orgId)) {
+  const active = policies.current();
+  const { source, loaded_at } = active;
   const auto = policies.autoRules(orgId);
-  const base = { level: 'base' as const, bundle_id, version, source, loaded_at: timestamp(loaded_at) };
+  const base = { level: 'base' as const, ...namesOf(active), source, loaded_at: timestamp(loaded_at) };
+  const warnings = emptiedWarnings(judged.policy);
   const laid = overlays.map(({ level, node_id, bundle_yaml, put_at }) => ({
     level,
     ...optional('node_id', node_id),
@@ -48,7 +76,11 @@ function shown(policies: PolicyService, orgId: string, overlays = policies.overl
   }));
   const generated =
     auto === undefined ? [] : [{ level: 'org' as const, source: 'generated' as const, loaded_at: base.loaded_at, bundle_yaml: auto }];
-  return { data: [base, ...generated, ...laid] };
+  return {
+    data: [base, ...generated, ...laid],
+    ...(warnings.length === 0 ? {} : { warnings }),
+    ...(judged.notLoaded === undefined ? {} : { not_loaded: notLoadedPieces(judged.notLoaded) }),
+  };
 }
 
 /** The bundle that an org is judged by, and what it lays over it (specification, "Policy bundle"; decision 5.6). */
@@ -85,7 +117,8 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
       if (level === 'org' && named !== undefined) throw onlyOfNodes();
       const place = { org_id: orgOf(principal), level, ...(level === 'node' ? { node_id: named ?? health.nodeId } : {}) };
       const expect = (before: readonly OrgOverlay[]): void => expectShown(shown(policies, place.org_id, before));
-      return { json: shown(policies, place.org_id, await policies.putOverlay(place, text, expect, commit)) };
+      const judged = await policies.putOverlay(place, text, expect, commit);
+      return { json: shown(policies, place.org_id, undefined, judged) };
     },
   }),
   operation({
