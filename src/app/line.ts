@@ -18,7 +18,7 @@ import type { Route } from '../surfaces/http/route.ts';
 import { Router, type RouterOptions } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
-import { credentialContext, fileContext, loadCredentialFiles } from './credential-files.ts';
+import { credentialContext, fileContext, loadCredentialFiles, readCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
@@ -86,6 +86,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     audit: resources.audit,
     prices: { ...resources.prices, catalogues, clock },
     managedRemotely: config.cpAddr !== undefined,
+    remoteWrites: resources.link?.writes,
     policyCache: resources.remotePolicies?.policy,
     nodes: resources.nodes,
     policies,
@@ -241,6 +242,7 @@ function moneyRoutes(
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
   const context = credentialContext(catalogues, customConnectors);
+  const inFiles = fileContext(catalogues, customConnectors);
   return {
     budgets: {
       service: budgets,
@@ -252,7 +254,8 @@ function moneyRoutes(
     credentials: {
       ...context,
       service: credentials,
-      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log, commit),
+      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, inFiles, log, commit),
+      inFiles: () => readCredentialFiles(config.credentialsDir, credentials, inFiles, log),
     },
     connectors: {
       catalogues,

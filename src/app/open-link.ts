@@ -30,8 +30,8 @@ const PARTS: readonly OpenPart[] = [openPolicyPart, remoteRegisters];
 /** Opened with the registers, so that what was fetched last is in force before anything is asked. */
 function openPolicyPart(_config: Config, _ground: LinkGround, { remotePolicies }: Services): Promise<RemotePart | undefined> {
   if (remotePolicies === undefined) return Promise.resolve(undefined);
-  const { keys, policy, addons } = remotePolicies;
-  return Promise.resolve({ resources: [keys, policy, addons] });
+  const { keys, policy, overlays, addons } = remotePolicies;
+  return Promise.resolve({ resources: [keys, policy, overlays, addons] });
 }
 
 /**
@@ -81,6 +81,7 @@ export async function openLink(
     keys: services.remotePolicies.keys,
     submission,
     keyDir,
+    signedBundle: () => services.policies.current().signed,
     idleMs: config.checkinIdleThreshold,
     clock,
     log,

@@ -1,9 +1,12 @@
 import type { Config } from '../base/config/config.ts';
+import { FetchedVersions } from '../link/fetched-versions.ts';
 import { HeldPlan } from '../link/held-plan.ts';
 import { RemoteAddons } from '../link/remote-addons.ts';
 import { RemoteKeys } from '../link/remote-keys.ts';
+import { RemoteOverlays } from '../link/remote-overlays.ts';
 import { RemotePolicy } from '../link/remote-policy.ts';
 import type { Ground } from './ground.ts';
+import { remoteName } from './remote-name.ts';
 import type { AddonService } from '../services/addons.ts';
 import type { OrgPlanService } from '../services/org-plans.ts';
 import type { PolicyService } from '../services/policies.ts';
@@ -13,6 +16,7 @@ export interface RemotePolicies {
   readonly keys: RemoteKeys;
   readonly policy: RemotePolicy;
   readonly addons: RemoteAddons;
+  readonly overlays: RemoteOverlays;
   readonly plan: HeldPlan;
 }
 
@@ -23,12 +27,14 @@ export async function openRemotePolicies(
   { policies, addons, orgPlans }: { readonly policies: PolicyService; readonly addons: AddonService; readonly orgPlans: OrgPlanService },
 ): Promise<RemotePolicies | undefined> {
   // The settings refuse the one without the other.
-  if (cpAddr === undefined || orgId === undefined) return undefined;
+  const from = remoteName({ cpAddr, orgId });
+  if (from === undefined || orgId === undefined) return undefined;
   const keys = await RemoteKeys.open(store);
   return {
     keys,
     policy: await RemotePolicy.open({ store, clock, log, events, policies, keys, orgId }),
     addons: await RemoteAddons.open({ store, log, addons, orgId }),
+    overlays: new RemoteOverlays({ store, orgId, versions: await FetchedVersions.open(store, from), policies, keys }),
     plan: new HeldPlan({ log, orgId, policies, orgPlans }),
   };
 }

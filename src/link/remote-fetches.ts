@@ -45,7 +45,16 @@ export class RemoteFetches {
   }
 
   versions(): Versions {
-    const none: Versions = { policy: '', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '' };
+    const none: Versions = {
+      policy: '',
+      workloads: '',
+      credentials: '',
+      export_config: '',
+      addons: '',
+      api_keys: '',
+      keys: '',
+      overlays: '',
+    };
     return { ...none, ...Object.fromEntries(this.#states.map(({ resource }) => [resource.name, resource.version()])) };
   }
 

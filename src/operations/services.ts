@@ -2,6 +2,7 @@ import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catal
 import type { Clock } from '../base/lib/clock.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
+import type { HandedOnWrites } from '../link/handed-on-writes.ts';
 import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
@@ -9,7 +10,7 @@ import type { ApprovalService } from '../services/approvals.ts';
 import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
-import type { CredentialService } from '../services/credentials.ts';
+import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import type { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
@@ -97,6 +98,8 @@ export interface OperationServices {
   };
   /** A control plane owns what operations write that are marked `ownedRemotely`. */
   readonly managedRemotely: boolean;
+  /** Hands on to it what is written here; undefined without one. */
+  readonly remoteWrites: Pick<HandedOnWrites, 'write'> | undefined;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   /** The kept bundle of the control plane; undefined where there is none to keep. */
@@ -142,6 +145,8 @@ export interface OperationServices {
     readonly service: CredentialService;
     /** Reads the files of `GW_CREDENTIALS_DIR` and upserts each credential; returns their ids. */
     readonly reload: (commit: Commit) => Promise<readonly string[]>;
+    /** What these files hold, where it is not this gateway that stores it. */
+    readonly inFiles: () => Promise<readonly CredentialChange[]>;
   };
   readonly connectors: {
     readonly catalogues: CurrentCatalogue;

@@ -22,6 +22,8 @@ export interface MonthlyPlan {
 
 /** Knows the plan of each org. */
 export interface MonthlyPlans {
+  /** That of every org; undefined: one of them has another. */
+  readonly alike: MonthlyPlan | undefined;
   of(orgId: string): MonthlyPlan;
 }
 
@@ -60,7 +62,7 @@ export class MonthlyRequestService {
 
   /** Counts one request of an org; `over` when the limit is reached and overage is off, undefined when there is none. */
   count(orgId: string): CountedRequest | 'over' | undefined {
-    const { limit, overage } = this.#plans.of(orgId);
+    const { limit, overage } = this.#plans.alike ?? this.#plans.of(orgId);
     if (limit === undefined) return undefined;
     const month = monthOf(this.#clock.now());
     const counts = this.#countsOf(month);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switches.ts';
 import type { PolicyText } from '../decide/policy/bundle.ts';
@@ -147,6 +148,20 @@ export class OrgOverlays {
   /** Brings in what this writer has committed. */
   async refresh(orgId: string, place?: OverlayPlace): Promise<void> {
     await (place === undefined ? this.#addons.refresh(orgId) : this.#overlays.refresh(keyOf(place)));
+  }
+
+  /** What makes these all overlays of an org. */
+  replacing(orgId: string, overlays: readonly OrgOverlay[]): readonly Effect[] {
+    const kept = new Set(overlays.map(keyOf));
+    const gone = this.list(orgId).filter((one) => !kept.has(keyOf(one)));
+    const others = overlays.filter((one) => !isDeepStrictEqual(one, this.get(one)));
+    return [...gone.map((one): Effect => ({ op: 'delete', space: OVERLAYS, key: keyOf(one) })), ...others.map(overlayEffect)];
+  }
+
+  /** Brings in what this writer has committed of all overlays of an org. */
+  async refreshAll(orgId: string, overlays: readonly OrgOverlay[]): Promise<void> {
+    const keys = new Set([...this.list(orgId), ...overlays].map(keyOf));
+    await Promise.all([...keys].map((key) => this.#overlays.refresh(key)));
   }
 
   #generated(addons: OrgAddons): readonly GeneratedText[] {

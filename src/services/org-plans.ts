@@ -15,6 +15,8 @@ export class OrgPlanService implements MonthlyPlans {
   readonly #store: Store;
   readonly #settings: MonthlyPlan;
   readonly #put: WatchedSpace<OrgPlan>;
+  /** Until somebody has said something of an org: so no request asks for more than that. */
+  alike: MonthlyPlan | undefined;
   /** What a control plane has said; those of orgs of which it says nothing are not there. */
   readonly #told = new Map<string, MonthlyPlan>();
 
@@ -22,14 +24,22 @@ export class OrgPlanService implements MonthlyPlans {
     this.#store = store;
     this.#settings = settings;
     this.#put = put;
+    this.alike = put.size === 0 ? settings : undefined;
   }
 
   /** @param settings of an org of which nobody has said anything */
   static async open(store: Store, settings: MonthlyPlan): Promise<OrgPlanService> {
-    return new OrgPlanService(store, settings, await WatchedSpace.open<OrgPlan>(store, SPACE, { read: (value) => value as OrgPlan }));
+    let service: OrgPlanService | undefined;
+    const put = await WatchedSpace.open<OrgPlan>(store, SPACE, {
+      read: (value) => value as OrgPlan,
+      changed: () => {
+        if (service !== undefined) service.alike = undefined;
+      },
+    });
+    service = new OrgPlanService(store, settings, put);
+    return service;
   }
 
-  /** Asked for each request. */
   of(orgId: string): MonthlyPlan {
     const told = this.#told.get(orgId);
     if (told !== undefined) return told;
@@ -44,8 +54,12 @@ export class OrgPlanService implements MonthlyPlans {
 
   /** What its control plane says of an org takes the place of everything else. @param plan undefined: it says nothing */
   told(orgId: string, plan: MonthlyPlan | undefined): void {
-    if (plan === undefined) this.#told.delete(orgId);
-    else this.#told.set(orgId, plan);
+    if (plan === undefined) {
+      this.#told.delete(orgId);
+      return;
+    }
+    this.#told.set(orgId, plan);
+    this.alike = undefined;
   }
 
   /** Those that were put here, in the order of their orgs. */

@@ -239,6 +239,27 @@ export class PolicyService {
     return judged ?? this.#base.active;
   }
 
+  /** These are all overlays of an org from now on, in one commit. One that does not load denies its requests. */
+  async replaceOverlays(orgId: string, overlays: readonly OrgOverlay[], commit: Commit): Promise<void> {
+    await this.#change('control_plane', async () => {
+      await commit(undefined, this.#overlays.replacing(orgId, overlays));
+      await this.#overlays.refreshAll(orgId, overlays);
+      const layers = this.#overlays.layers(orgId);
+      return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
+    });
+  }
+
+  /**
+   * Whether this overlay could be put, as {@link putOverlay} judges it. Changes nothing.
+   * @throws GatewayError `invalid_policy`
+   */
+  async checkOverlay(place: OverlayPlace, bundleYaml: string): Promise<void> {
+    const { nodeId, clock } = this.#options;
+    const overlay = { ...place, ...(place.level === 'node' ? { node_id: nodeId } : {}), bundle_yaml: bundleYaml, put_at: clock.now() };
+    const file = overlayFile(place.level);
+    await this.#compiled(place.org_id, this.#overlays.layers(place.org_id, { overlay }), (one) => one === file);
+  }
+
   /**
    * Changes what an org has switched, and with it, in one commit, the rules that come of it.
    * @param change what is switched from now on, of what is; asked again when somebody else was faster

@@ -15,10 +15,11 @@ const NOTHING: Stale = {
   export_config: false,
   addons: false,
   api_keys: false,
+  overlays: false,
   keys: false,
 };
 const ALL = Object.keys(NOTHING);
-const VERSIONS = { policy: 'p', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '' };
+const VERSIONS = { policy: 'p', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '', overlays: '' };
 
 type Said = { readonly update: Update } | { readonly breaks: true };
 

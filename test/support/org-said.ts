@@ -11,6 +11,7 @@ export function staleOf(...names: readonly (keyof Stale)[]): Stale {
     addons: is('addons'),
     api_keys: is('api_keys'),
     keys: is('keys'),
+    overlays: is('overlays'),
   };
 }
 

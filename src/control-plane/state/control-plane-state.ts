@@ -11,7 +11,7 @@ import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Commit } from '../../services/commit.ts';
 
 /** What a gateway may lack. The members of `Stale` and `Versions` of the protocol. */
-export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys'] as const;
+export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'] as const;
 export type Resource = (typeof RESOURCES)[number];
 
 export interface Org {
@@ -76,6 +76,23 @@ export interface NodeEntry {
   readonly revoked_at?: string;
   readonly gateway_version?: string;
   readonly versions: Readonly<Record<Resource, string>>;
+  /** Of the bundle that it has in force. */
+  readonly policy_sequence?: number;
+  readonly policy_kid?: string;
+}
+
+/** What an org lays over its bundle at all of its gateways, or at one node. */
+export interface KeptOverlay {
+  /** `org`, or `node:` and the id of the node. */
+  readonly id: string;
+  readonly org_id: string;
+  readonly level: 'org' | 'node';
+  readonly node_id?: string;
+  readonly bundle_yaml: string;
+  readonly put_at: string;
+  readonly kid: string;
+  /** Base64. */
+  readonly signature: string;
 }
 
 /** One entity of an org in the shape that the gateway's own API takes, with its id. Secrets stand apart, sealed. */
@@ -108,6 +125,13 @@ export interface ControlPlaneState {
     get(orgId: string): Promise<OrgBundle | undefined>;
     /** @throws GatewayError `invalid_policy` with line and column */
     put(orgId: string, bundleYaml: string, commit: Commit): Promise<OrgBundle>;
+  };
+  readonly overlays: {
+    list(orgId: string): Promise<readonly KeptOverlay[]>;
+    /** @throws GatewayError `invalid_request` for an id that is none, `invalid_policy` with line and column, on the tier of the org */
+    put(orgId: string, id: string, bundleYaml: string, commit: Commit): Promise<KeptOverlay>;
+    /** @throws GatewayError `not_found` */
+    remove(orgId: string, id: string, commit: Commit): Promise<void>;
   };
   readonly entities: {
     list(orgId: string, kind: EntityKind): Promise<readonly OrgEntity[]>;

@@ -2,9 +2,10 @@ import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type ActivePolicy, POLICY_SOURCES } from '../../services/active-policy.ts';
-import type { OrgOverlay } from '../../services/org-overlays.ts';
+import type { OrgOverlay, OverlayPlace } from '../../services/org-overlays.ts';
 import type { PolicyService } from '../../services/policies.ts';
 import { emptiedWarnings, notLoadedPieces } from '../../services/policy-warnings.ts';
+import { HANDED_ON } from '../hand-on.ts';
 import { choice, id, members, optional } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { MAX_PUT_LENGTH, namesOf, POLICY, POLICY_WARNINGS, reloadPolicy } from '../policy-operations.ts';
@@ -105,7 +106,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     summary: "Lays an overlay over the bundle for the org's requests, from the next one on; one that does not load changes nothing.",
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['invalid_policy', 'precondition_failed'],
+    errors: ['invalid_policy', 'precondition_failed', ...HANDED_ON],
     versioned: true,
     tools: [
       { name: 'update_policy', title: 'Update the policy', description: 'Puts the policy overlay of the org or of a node, as raw YAML.' },
@@ -113,12 +114,23 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     input: { body: { schema: () => BODY, what: 'The overlay' } },
     output: { status: 200, schema: BUNDLES },
     handle: async ({ principal, body, commit, expectShown }, { policies, health }) => {
-      const { level = 'org', node_id: named, bundle_yaml: text } = body;
-      if (level === 'org' && named !== undefined) throw onlyOfNodes();
-      const place = { org_id: orgOf(principal), level, ...(level === 'node' ? { node_id: named ?? health.nodeId } : {}) };
+      const { bundle_yaml: text } = body;
+      const place = placeOf(body, orgOf(principal), health.nodeId);
       const expect = (before: readonly OrgOverlay[]): void => expectShown(shown(policies, place.org_id, before));
       const judged = await policies.putOverlay(place, text, expect, commit);
       return { json: shown(policies, place.org_id, undefined, judged) };
+    },
+    handOn: async ({ principal, body, expectShown }, { policies, health }, handOn) => {
+      // As where it is put here.
+      const text = body.bundle_yaml.replace(/^\ufeff/, '');
+      const place = placeOf(body, orgOf(principal), health.nodeId);
+      const { org_id: orgId, level, node_id: nodeId } = place;
+      expectShown(shown(policies, orgId));
+      await policies.checkOverlay(place, text);
+      const id = level === 'org' ? level : `node:${nodeId ?? ''}`;
+      const show = (): unknown => policies.overlays(orgId).find((one) => one.level === level && one.node_id === nodeId);
+      await handOn({ kind: 'overlays.put', entries: [{ id, body: { bundle_yaml: text } }] }, { entity: 'policy_overlay', object: id, show });
+      return { json: shown(policies, orgId) };
     },
   }),
   operation({
@@ -140,6 +152,11 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
 ];
+
+function placeOf({ level = 'org', node_id: named }: z.output<typeof BODY>, orgId: string, here: string): OverlayPlace {
+  if (level === 'org' && named !== undefined) throw onlyOfNodes();
+  return { org_id: orgId, level, ...(level === 'node' ? { node_id: named ?? here } : {}) };
+}
 
 function onlyOfNodes(): GatewayError {
   const details = [{ path: 'node_id', message: 'belongs to the level node' }];
