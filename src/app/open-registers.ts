@@ -3,6 +3,7 @@ import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { planTierOf } from '../base/model/plan-tier.ts';
+import { FormerControlPlane } from '../link/former-control-plane.ts';
 import { lastHeardOrg } from '../link/contact-book.ts';
 import { AddonService } from '../services/addons.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
@@ -33,6 +34,8 @@ export interface Registers {
   readonly addons: AddonService;
   /** Connectors whose callers' sign-in passes where an org has said nothing (`GW_OAUTH_PASSTHROUGH`). */
   readonly oauthPassthrough: ReadonlySet<string>;
+  /** Of a data folder that had one and has none now; to be left where exports are opened. */
+  readonly former: FormerControlPlane | undefined;
   /** Undefined without a control plane. */
   readonly remotePolicies: RemotePolicies | undefined;
   readonly workloads: WorkloadService;
@@ -65,6 +68,10 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
   const orgPlans = await OrgPlanService.open(store, { limit: config.monthlyRequestLimit, overage: config.overageEnabled });
   const remotePolicies = await openRemotePolicies(config, ground, { policies, addons, orgPlans });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
+  const workloads = await WorkloadService.open(store);
+  const orgs = await OrgService.open(store, config.cpAddr !== undefined);
+  const former = config.cpAddr === undefined ? await FormerControlPlane.find(store, log) : undefined;
+  await former?.leaveRegisters({ workloads, credentials, policies, orgs });
   if (config.cpAddr === undefined)
     await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
   else await passOverCredentialFiles(config.credentialsDir, log);
@@ -77,8 +84,9 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     remotePolicies,
     orgPlans,
     language,
-    workloads: await WorkloadService.open(store),
-    orgs: await OrgService.open(store, config.cpAddr !== undefined),
+    workloads,
+    orgs,
+    former,
     projects: await ProjectService.open(store, clock),
     apiKeys: await ApiKeyService.open({ store, clock, events, remote: remoteFrom(config, log) }),
     managementKeys: await ManagementKeyService.open({ store, clock }),

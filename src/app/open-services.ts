@@ -72,6 +72,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits, ...ground.waysOut };
   const exports = await ExportService.open(exported);
   closers.push(() => exports.close());
+  await registers.former?.leaveExports(exports);
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);

@@ -5,14 +5,15 @@ import type { OrgService } from '../services/orgs.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Contact } from './link-ports.ts';
 
-const SPACE = 'control_plane_contact';
+/** By org: how it stands with its control plane. */
+export const CONTACTS = 'control_plane_contact';
 /** How often the progress of being offline is noted. */
 const NOTE_EVERY_MS = 60_000;
 const SECOND_MS = 1_000;
 
 /** What was last heard of an org before this start; undefined: nothing. */
 export async function lastHeardOrg(store: Pick<Store, 'get'>, orgId: string): Promise<OrgState | undefined> {
-  return ((await store.get(SPACE, orgId)) as NotedContact | undefined)?.org ?? undefined;
+  return ((await store.get(CONTACTS, orgId)) as NotedContact | undefined)?.org ?? undefined;
 }
 
 /** As it is stored. */
@@ -72,7 +73,7 @@ export class ContactBook implements Contact {
   static async open(options: ContactBookOptions): Promise<ContactBook> {
     const book = new ContactBook(options);
     // This class alone writes it.
-    const noted = (await options.store.get(SPACE, book.#key)) as NotedContact | undefined;
+    const noted = (await options.store.get(CONTACTS, book.#key)) as NotedContact | undefined;
     if (noted !== undefined) book.#goOnFrom(noted);
     if (book.#org !== undefined) await options.plan?.heed(book.#org);
     return book;
@@ -197,7 +198,7 @@ export class ContactBook implements Contact {
     this.#writing = this.#writing.then(async () => {
       const { store, log } = this.#options;
       try {
-        await store.commit(undefined, [{ op: 'put', space: SPACE, key: this.#key, value: this.#noted() }]);
+        await store.commit(undefined, [{ op: 'put', space: CONTACTS, key: this.#key, value: this.#noted() }]);
       } catch (error) {
         log.warn({ err: error }, 'how it stands with the control plane could not be noted; it is tried again');
       }

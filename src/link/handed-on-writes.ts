@@ -91,6 +91,8 @@ function failureOf(error: unknown, denied: boolean): unknown {
   const { fault } = error;
   if (fault === 'INVALID_ARGUMENT')
     return new GatewayError('invalid_request', `The control plane does not take this: ${error.message}`, { cause: error });
+  if (fault === 'RESOURCE_EXHAUSTED')
+    return new GatewayError('body_too_large', 'This is more than the control plane takes at once.', { cause: error });
   if (denied) return notTaken();
   const whether = fault === 'DEADLINE_EXCEEDED' || fault === 'INTERNAL' ? ' Whether it has stored this is not known.' : '';
   return new GatewayError('control_plane_unreachable', `The control plane, which owns this, does not answer.${whether}`, { cause: error });

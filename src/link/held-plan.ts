@@ -14,7 +14,7 @@ export interface HeldPlanOptions {
   readonly orgPlans: Pick<OrgPlanService, 'told'>;
 }
 
-/** What the org has bought, as its control plane says it: it counts over `GW_PLAN_TIER`, and where it sets a monthly limit over `GW_MONTHLY_REQUEST_LIMIT` (decision 13.8). */
+/** What the org has bought, as its control plane says it: it counts over `GW_PLAN_TIER`, and where it sets a monthly limit over `GW_MONTHLY_REQUEST_LIMIT` (decision 13.14). */
 export class HeldPlan {
   readonly #options: HeldPlanOptions;
   /** A tier that this version does not know: the one before holds. */

@@ -53,4 +53,4 @@ export function onlyOf(headers: Readonly<Record<string, string | undefined>>): R
 }
 
 /** How what is handed on can fail beside the errors of its own. */
-export const HANDED_ON = ['managed_remotely', 'control_plane_unreachable'] as const;
+export const HANDED_ON = ['control_plane_unreachable'] as const;

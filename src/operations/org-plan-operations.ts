@@ -22,7 +22,7 @@ const CHANGE = members({
 
 const params = z.object({ orgID: requiredId().meta({ description: 'Org id' }) });
 
-/** How many requests orgs may make in a month, where no control plane says so (decision 6.13). */
+/** How many requests orgs may make in a month, where no control plane says so (decision 13.14). */
 export const ORG_PLAN_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'org_plans.list',

@@ -9,7 +9,7 @@ import type { Effect, Store } from '../storage/contract/store.ts';
 import type { HashedKeyVerdict } from './hashed-keys.ts';
 
 /** By the SHA-256 of the key, lower-case hex. */
-const SPACE = 'remote_api_key';
+export const LOOKED_UP_KEYS = 'remote_api_key';
 const SHOWN_CHARS = 12;
 /** Keys that are kept; of more, those go that were not looked up for longest. */
 const MAX_KEPT = 2_000;
@@ -91,7 +91,7 @@ export class LookedUpKeys {
 
   static async open(options: LookedUpKeysOptions): Promise<LookedUpKeys> {
     const keys = new LookedUpKeys(options);
-    for (const { key: hash, value } of await options.store.list(SPACE)) {
+    for (const { key: hash, value } of await options.store.list(LOOKED_UP_KEYS)) {
       const { from, key } = value as StoredKey;
       if (from === options.from) keys.#kept.set(hash, { key, freshUntil: LONG_AGO });
     }
@@ -155,11 +155,11 @@ export class LookedUpKeys {
     this.#kept.clear();
     this.#version = '';
     // As they are stored, so that what could not be deleted once is deleted the next time.
-    const gone = (await store.list(SPACE)).filter(({ value }) => (value as StoredKey).from === from);
+    const gone = (await store.list(LOOKED_UP_KEYS)).filter(({ value }) => (value as StoredKey).from === from);
     if (gone.length === 0) return;
     await store.commit(
       undefined,
-      gone.map(({ key }): Effect => ({ op: 'delete', space: SPACE, key })),
+      gone.map(({ key }): Effect => ({ op: 'delete', space: LOOKED_UP_KEYS, key })),
     );
   }
 
@@ -224,7 +224,7 @@ export class LookedUpKeys {
     else if (version !== this.#version) this.#doubtAll();
     const before = this.#kept.get(hash)?.key;
     if (found === undefined) {
-      if (before !== undefined) await store.commit(undefined, [{ op: 'delete', space: SPACE, key: hash }]);
+      if (before !== undefined) await store.commit(undefined, [{ op: 'delete', space: LOOKED_UP_KEYS, key: hash }]);
       this.#kept.delete(hash);
       this.#unknown.set(hash, true);
       return undefined;
@@ -233,8 +233,8 @@ export class LookedUpKeys {
     const oldest = before === undefined && this.#kept.size >= MAX_KEPT ? this.#kept.keys().next().value : undefined;
     if (!isDeepStrictEqual(key, before))
       await store.commit(undefined, [
-        { op: 'put', space: SPACE, key: hash, value: { from, key } satisfies StoredKey },
-        ...(oldest === undefined ? [] : [{ op: 'delete', space: SPACE, key: oldest } as const]),
+        { op: 'put', space: LOOKED_UP_KEYS, key: hash, value: { from, key } satisfies StoredKey },
+        ...(oldest === undefined ? [] : [{ op: 'delete', space: LOOKED_UP_KEYS, key: oldest } as const]),
       ]);
     if (oldest !== undefined) this.#kept.delete(oldest);
     this.#kept.delete(hash);

@@ -8,7 +8,7 @@ import { WatchedSpace } from './watched-space.ts';
 const SPACE = 'org_plan';
 
 /**
- * How many requests each org may make in a month (specification, "Limits"; decision 6.13): what its control plane says, else what was put for it at this gateway, else the settings. In
+ * How many requests each org may make in a month (specification, "Limits"; decision 13.14): what its control plane says, else what was put for it at this gateway, else the settings. In
  * memory, also as other writers of the store change it.
  */
 export class OrgPlanService implements MonthlyPlans {

@@ -54,7 +54,12 @@ function told(problems: readonly ErrorDetail[]): string {
 }
 
 /** What the answer to a PUT says of gating layers that have lost their last rule (policy.md 9). */
-export function emptiedWarnings({ emptied }: CompiledPolicy) {
+export function emptiedWarnings({ emptied }: Pick<CompiledPolicy, 'emptied'>): readonly {
+  readonly path: string;
+  readonly code: string;
+  readonly message: string;
+  readonly files: readonly string[];
+}[] {
   return emptied.map(({ layer, file }) => ({
     path: `inline_rules.${layer}`,
     code: 'empties_layer',

@@ -1,4 +1,4 @@
-// The monthly request limit of each org of a free gateway (decision 6.13).
+// The monthly request limit of each org of a free gateway (decision 13.14).
 import t from 'tap';
 import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
 import type { TestGateway } from '../support/gateway.ts';

@@ -9,6 +9,7 @@ import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Commit } from '../../services/commit.ts';
+import type { emptiedWarnings } from '../../services/policy-warnings.ts';
 
 /** What a gateway may lack. The members of `Stale` and `Versions` of the protocol. */
 export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'] as const;
@@ -65,6 +66,11 @@ export interface OrgBundle {
   /** Base64. */
   readonly signature: string;
   readonly updated_at: string;
+}
+
+/** A bundle that was put, and what is probably not meant in it. */
+export interface PutBundle extends OrgBundle {
+  readonly warnings: ReturnType<typeof emptiedWarnings>;
 }
 
 export interface NodeEntry {
@@ -124,7 +130,7 @@ export interface ControlPlaneState {
   readonly bundles: {
     get(orgId: string): Promise<OrgBundle | undefined>;
     /** @throws GatewayError `invalid_policy` with line and column */
-    put(orgId: string, bundleYaml: string, commit: Commit): Promise<OrgBundle>;
+    put(orgId: string, bundleYaml: string, commit: Commit): Promise<PutBundle>;
   };
   readonly overlays: {
     list(orgId: string): Promise<readonly KeptOverlay[]>;

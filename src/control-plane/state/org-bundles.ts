@@ -6,11 +6,12 @@ import { sha256Hex } from '../../base/lib/sha256.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
+import { emptiedWarnings } from '../../services/policy-warnings.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { SPACE } from './control-plane-spaces.ts';
-import type { Org, OrgBundle } from './control-plane-state.ts';
+import type { Org, OrgBundle, PutBundle } from './control-plane-state.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const SIGNED_BUNDLE = 'gw.signed_bundle.v1';
@@ -50,7 +51,7 @@ export class OrgBundles {
   }
 
   /** @throws GatewayError `invalid_policy` with line and column; `conflict` when somebody else was first */
-  async put(org: Org, bundleYaml: string, commit: Commit): Promise<OrgBundle> {
+  async put(org: Org, bundleYaml: string, commit: Commit): Promise<PutBundle> {
     const { store, clock, versions, signer, connectorId } = this.#options;
     const { org_id: orgId } = org;
     if (bundleYaml.length > MAX_CHARACTERS || !isWellFormed(bundleYaml))
@@ -78,6 +79,6 @@ export class OrgBundles {
       [{ space: SPACE.bundles, key: orgId, version: found?.version }],
     );
     await this.#space.refresh(orgId);
-    return bundle;
+    return { ...bundle, warnings: emptiedWarnings(policy) };
   }
 }
