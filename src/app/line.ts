@@ -82,12 +82,9 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
-    ledger: resources.link?.proofs,
     audit: resources.audit,
     prices: { ...resources.prices, catalogues, clock },
-    managedRemotely: config.cpAddr !== undefined,
-    remoteWrites: resources.link?.writes,
-    policyCache: resources.remotePolicies?.policy,
+    ...remoteRoutes(config, resources),
     nodes: resources.nodes,
     policies,
     shadow,
@@ -233,6 +230,19 @@ function authenticatorOf(
     events,
     callerIp: askedFrom,
   });
+}
+
+/** What is there where there is a control plane. */
+function remoteRoutes(
+  { cpAddr }: Config,
+  { link, remotePolicies }: Resources,
+): Pick<RouteParts, 'ledger' | 'managedRemotely' | 'remoteWrites' | 'policyCache'> {
+  return {
+    ledger: link?.proofs,
+    managedRemotely: cpAddr !== undefined,
+    remoteWrites: link?.writes,
+    policyCache: remotePolicies?.policy,
+  };
 }
 
 /** What the routes of budgets, credentials and connectors stand on. */

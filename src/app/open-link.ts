@@ -60,7 +60,8 @@ export async function openLink(
     orgs: services.orgs,
     plan: services.remotePolicies.plan,
     orgId,
-    mayBelieveClock: () => clockWatch.mayExpire });
+    mayBelieveClock: () => clockWatch.mayExpire,
+  });
   const known = { protocol, address, orgId, nodeId, token, caFile, keyDir, clock, log };
   const { identity, org } = await identityAtStart({ ...known, revoked: contact.revoked });
   if (org !== undefined) await contact.heard(org);

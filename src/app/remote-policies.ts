@@ -5,11 +5,11 @@ import { RemoteAddons } from '../link/remote-addons.ts';
 import { RemoteKeys } from '../link/remote-keys.ts';
 import { RemoteOverlays } from '../link/remote-overlays.ts';
 import { RemotePolicy } from '../link/remote-policy.ts';
-import type { Ground } from './ground.ts';
-import { remoteName } from './remote-name.ts';
 import type { AddonService } from '../services/addons.ts';
 import type { OrgPlanService } from '../services/org-plans.ts';
 import type { PolicyService } from '../services/policies.ts';
+import type { Ground } from './ground.ts';
+import { remoteName } from './remote-name.ts';
 
 /** What policy is made of where a control plane gives it. */
 export interface RemotePolicies {

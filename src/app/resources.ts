@@ -142,7 +142,12 @@ export async function openResources(config: Config, replacements: Replacements, 
 
 /** Who may have something to tell an operator (`warnings` in health). */
 function warningSources({ policies, remotePolicies, prices }: Services): readonly Pick<PriceLists, 'warnings'>[] {
-  return [{ warnings: () => policyWarnings(policies) }, ...(remotePolicies === undefined ? [] : [remotePolicies.policy, remotePolicies.plan]), prices.lists, prices.refresh];
+  return [
+    { warnings: () => policyWarnings(policies) },
+    ...(remotePolicies === undefined ? [] : [remotePolicies.policy, remotePolicies.plan]),
+    prices.lists,
+    prices.refresh,
+  ];
 }
 
 interface UpstreamGround extends Pick<Resources, 'clock' | 'log' | 'catalogues' | 'ownAddresses'> {

@@ -82,7 +82,10 @@ function written({ id, body, secret }: RemoteWrite['entries'][number]): WrittenE
 }
 
 function notTaken(): GatewayError {
-  return new GatewayError('managed_remotely', 'The control plane of this gateway owns this, and takes no writes of gateways: change it there.');
+  return new GatewayError(
+    'managed_remotely',
+    'The control plane of this gateway owns this, and takes no writes of gateways: change it there.',
+  );
 }
 
 /** What it means that there was no answer. @param denied the org was last heard to take no writes */

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ADDON_KINDS } from '../base/model/addon.ts';
-import { id } from './members.ts';
-import { switchElsewhere } from './handed-on-addons.ts';
 import { HANDED_ON } from './hand-on.ts';
+import { switchElsewhere } from './handed-on-addons.ts';
+import { id } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
 

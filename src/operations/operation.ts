@@ -225,6 +225,17 @@ function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObj
   });
 }
 
+/** Whether a control plane owns what is written. @param canHandOn whether it can be handed on to that @throws GatewayError `managed_remotely` where it cannot */
+function isOwnedElsewhere(
+  { ownedRemotely }: Pick<OperationFacts, 'ownedRemotely'>,
+  { managedRemotely, remoteWrites }: OperationServices,
+  canHandOn: boolean,
+): boolean {
+  if (ownedRemotely !== true || !managedRemotely) return false;
+  if (!canHandOn || remoteWrites === undefined) throw ownedElsewhere();
+  return true;
+}
+
 /** Makes an entry; the types of its schemas reach its handler, and whoever uses the entry itself. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
@@ -240,8 +251,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
     bind: (services) => {
       const read = reader(input, services);
       return async (asked) => {
-        const isElsewhere = facts.ownedRemotely === true && services.managedRemotely;
-        if (isElsewhere && (handOn === undefined || services.remoteWrites === undefined)) throw ownedElsewhere();
+        const isElsewhere = isOwnedElsewhere(facts, services, handOn !== undefined);
         available?.(services);
         const { principal, headers, from } = asked;
         const asking = { principal, operation: facts.id, from };

@@ -38,7 +38,8 @@ export const ORG_OPERATIONS: readonly GatewayOperation[] = [
     input: { body: { schema: () => SUSPENSION, what: 'The suspension', optional: true } },
     output: { status: 200, schema: STATUS },
     handle: async ({ body, commit }, { orgs }) => ({ json: await orgs.service.suspend(own(orgs.orgId), body.reason, commit) }),
-    handOn: ({ body: { reason } }, services, handOn) => changeElsewhere('org.suspend', reason === undefined ? {} : { reason }, services, handOn),
+    handOn: ({ body: { reason } }, services, handOn) =>
+      changeElsewhere('org.suspend', reason === undefined ? {} : { reason }, services, handOn),
   }),
   operation({
     id: 'org.reactivate',

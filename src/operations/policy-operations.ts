@@ -56,7 +56,12 @@ export const POLICY = z.object({
 });
 
 /** How a bundle is called: as the control plane that has signed it calls it, where one has (decision 13.9). */
-export function namesOf({ bundle_id, version, signed }: ActivePolicy) {
+export function namesOf({ bundle_id, version, signed }: ActivePolicy): {
+  readonly bundle_id: string;
+  readonly version: string;
+  readonly sequence?: number;
+  readonly kid?: string;
+} {
   return { bundle_id, version, ...signed };
 }
 

@@ -235,7 +235,12 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
   }),
 ];
 
-async function putElsewhere(workload: Workload, services: OperationServices, handOn: HandOn, only?: RemoteWrite['only']): Promise<Workload> {
+async function putElsewhere(
+  workload: Workload,
+  services: OperationServices,
+  handOn: HandOn,
+  only?: RemoteWrite['only'],
+): Promise<Workload> {
   const { workload_id: id } = workload;
   await handOn({ kind: 'workloads.put', entries: [{ id, body: workload }], only }, watched(id, services));
   return services.workloads.find(id) ?? workload;

@@ -183,7 +183,16 @@ function snapshot(
   { source, loaded_at, content_hash, signed }: Pick<ActivePolicy, 'source' | 'loaded_at' | 'content_hash' | 'signed'>,
 ): ActivePolicy {
   const { bundle_id, version } = policy;
-  return { policy, bundle_id, version, switches: NO_SWITCHES, source, loaded_at, content_hash, ...(signed === undefined ? {} : { signed }) };
+  return {
+    policy,
+    bundle_id,
+    version,
+    switches: NO_SWITCHES,
+    source,
+    loaded_at,
+    content_hash,
+    ...(signed === undefined ? {} : { signed }),
+  };
 }
 
 export function readPut(value: unknown): PutBundle | undefined {

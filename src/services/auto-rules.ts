@@ -1,5 +1,5 @@
-import { BUNDLE_SCHEMA, type PolicyText } from '../decide/policy/bundle.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
+import { BUNDLE_SCHEMA, type PolicyText } from '../decide/policy/bundle.ts';
 import { tierAllows } from '../decide/policy/layers.ts';
 
 /** No name of a file in a policies folder: those end in `.yaml`. */

@@ -33,9 +33,7 @@ export function logLoaded(
 }
 
 /** What a start finds: the folder, or the bundle that was put since its content last changed; with a control plane nothing yet. */
-export async function firstBase(
-  options: PolicyPlace,
-): Promise<{ readonly folder: PolicyFolder | undefined; readonly base: Base }> {
+export async function firstBase(options: PolicyPlace): Promise<{ readonly folder: PolicyFolder | undefined; readonly base: Base }> {
   if (options.managedRemotely) return { folder: undefined, base: await compileNone(options) };
   const folder = await readPolicyFolder(options.dir);
   return { folder, base: await folderBase(folder, options) };

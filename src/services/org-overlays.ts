@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OrgAddons } from '../base/model/org-addons.ts';
+import type { PlanTier } from '../base/model/plan-tier.ts';
 import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switches.ts';
 import type { PolicyText } from '../decide/policy/bundle.ts';
 import type { GeneratedText } from '../decide/policy/compile.ts';
-import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type AutoAllowed, autoRules } from './auto-rules.ts';
 import type { PolicyPresets } from './policy-presets.ts';

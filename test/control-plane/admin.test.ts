@@ -111,7 +111,8 @@ t.test('of a body that is wrong every member is named', async (t) => {
 
 t.test('tiers are starter, pro and enterprise, and no older spelling or other word is taken', async (t) => {
   const { ask } = await acme(t);
-  for (const tier of ['starter', 'pro', 'enterprise']) t.match(await ask('PUT', '/v1/orgs/acme', { plan_tier: tier }), { json: { plan_tier: tier } });
+  for (const tier of ['starter', 'pro', 'enterprise'])
+    t.match(await ask('PUT', '/v1/orgs/acme', { plan_tier: tier }), { json: { plan_tier: tier } });
   for (const word of ['community', 'professional', 'free', 'Pro', '', null, 1]) {
     const refused = await ask('PUT', '/v1/orgs/acme', { plan_tier: word });
     t.same([refused.status, pathsIn(refused)], [400, ['plan_tier']], String(word));
@@ -129,20 +130,33 @@ t.test('an org has a monthly limit, and says whether it takes writes of gateways
   t.same([refused.status, pathsIn(refused)], [400, ['gateway_writes', 'monthly_request_limit', 'overage_enabled']]);
 });
 
-t.test('overlays are laid over a bundle on the tier of their org, listed and taken away; a preset that the tier does not include is refused', async (t) => {
-  const { ask } = await acme(t);
-  t.match(await ask('PUT', '/v1/orgs/acme/overlays/org', { bundle_yaml: OVERLAY }), { status: 200, json: { id: 'org', level: 'org', kid: String } });
-  t.match(await ask('PUT', '/v1/orgs/acme/overlays/node:eu-1', { bundle_yaml: OVERLAY }), { json: { level: 'node', node_id: 'eu-1' } });
-  t.match((await ask('GET', '/v1/orgs/acme/overlays')).json, { data: [{ id: 'node:eu-1' }, { id: 'org', bundle_yaml: OVERLAY }] });
-  await ask('PUT', '/v1/orgs/acme', { plan_tier: 'starter' });
-  const refused = await ask('PUT', '/v1/orgs/acme/overlays/org', { bundle_yaml: OVERLAY });
-  t.match(refused, { status: 400, json: { error: { code: 'invalid_policy', details: [{ line: 3, code: 'tier_not_allowed' }] } } });
-  t.match(await ask('PUT', '/v1/orgs/acme/overlays/elsewhere', { bundle_yaml: OVERLAY }), { status: 400 });
-  t.match(await ask('PUT', '/v1/orgs/acme/addons/policy-eu-hosts-only', { enabled: true }), { status: 400, json: { error: { code: 'invalid_policy' } } });
-  t.match(await ask('PUT', '/v1/orgs/acme/addons/policy-eu-hosts-only', { enabled: false }), { status: 200 }, 'switching it off is always taken');
-  t.match(await ask('DELETE', '/v1/orgs/acme/overlays/org'), { status: 200, json: { id: 'org', status: 'deleted' } });
-  t.match(await ask('DELETE', '/v1/orgs/acme/overlays/org'), { status: 404 });
-});
+t.test(
+  'overlays are laid over a bundle on the tier of their org, listed and taken away; a preset that the tier does not include is refused',
+  async (t) => {
+    const { ask } = await acme(t);
+    t.match(await ask('PUT', '/v1/orgs/acme/overlays/org', { bundle_yaml: OVERLAY }), {
+      status: 200,
+      json: { id: 'org', level: 'org', kid: String },
+    });
+    t.match(await ask('PUT', '/v1/orgs/acme/overlays/node:eu-1', { bundle_yaml: OVERLAY }), { json: { level: 'node', node_id: 'eu-1' } });
+    t.match((await ask('GET', '/v1/orgs/acme/overlays')).json, { data: [{ id: 'node:eu-1' }, { id: 'org', bundle_yaml: OVERLAY }] });
+    await ask('PUT', '/v1/orgs/acme', { plan_tier: 'starter' });
+    const refused = await ask('PUT', '/v1/orgs/acme/overlays/org', { bundle_yaml: OVERLAY });
+    t.match(refused, { status: 400, json: { error: { code: 'invalid_policy', details: [{ line: 3, code: 'tier_not_allowed' }] } } });
+    t.match(await ask('PUT', '/v1/orgs/acme/overlays/elsewhere', { bundle_yaml: OVERLAY }), { status: 400 });
+    t.match(await ask('PUT', '/v1/orgs/acme/addons/policy-eu-hosts-only', { enabled: true }), {
+      status: 400,
+      json: { error: { code: 'invalid_policy' } },
+    });
+    t.match(
+      await ask('PUT', '/v1/orgs/acme/addons/policy-eu-hosts-only', { enabled: false }),
+      { status: 200 },
+      'switching it off is always taken',
+    );
+    t.match(await ask('DELETE', '/v1/orgs/acme/overlays/org'), { status: 200, json: { id: 'org', status: 'deleted' } });
+    t.match(await ask('DELETE', '/v1/orgs/acme/overlays/org'), { status: 404 });
+  },
+);
 
 t.test('a bundle whose gating layer has lost its last rule is taken with a warning', async (t) => {
   const { ask } = await acme(t);

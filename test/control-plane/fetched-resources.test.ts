@@ -94,7 +94,16 @@ t.test('a bundle is signed with its org and a sequence that never goes back; one
   const fetched = async () => (await client.call(PROTOCOL.controlPlane, 'FetchBundle', {}, TIMEOUT_MS)).bundle;
   t.equal(await fetched(), null);
   await plane.state.bundles.put('acme', BUNDLE, commit);
-  t.same(await checkIn(client, { policy: 'other' }), ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays']);
+  t.same(await checkIn(client, { policy: 'other' }), [
+    'policy',
+    'workloads',
+    'credentials',
+    'export_config',
+    'addons',
+    'api_keys',
+    'keys',
+    'overlays',
+  ]);
   const wrong = BUNDLE.replace('decision: allow', 'decision: perhaps');
   const refused = await plane.state.bundles.put('acme', wrong, commit).catch((error: unknown) => error);
   t.match(refused, { code: 'invalid_policy', details: [{ line: 6 }] });

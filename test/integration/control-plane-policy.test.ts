@@ -49,7 +49,10 @@ t.test('without a bundle every door denies, with a record; the bundle of the con
 
 t.test('the tier of the control plane counts over GW_PLAN_TIER, also before it answers', async (t) => {
   const { cp, clock, start, putBundle } = await linked(t);
-  const custom = ALLOW_ALL.replace('inline_rules:\n', 'inline_rules:\n  custom.own: [{id: x, when: {field: context.purpose, equals: no}, effect: {decision: deny}}]\n');
+  const custom = ALLOW_ALL.replace(
+    'inline_rules:\n',
+    'inline_rules:\n  custom.own: [{id: x, when: {field: context.purpose, equals: no}, effect: {decision: deny}}]\n',
+  );
   await putBundle(custom);
   const one = await start({ GW_PLAN_TIER: 'starter' });
   const asked = async ({ execute }: Governed): Promise<unknown> => {

@@ -20,7 +20,12 @@ t.test('without GW_CP_ADDR the gateway is as one that never had a control plane,
   await state.entities.put('acme', 'addons', 'provider-openai', { enabled: false }, cp.commit);
   const destination = { name: 'siem', kind: 'webhook', config: { url: 'https://siem.example.com/' } };
   await state.entities.put('acme', 'export-destinations', 'siem', destination, cp.commit);
-  await state.overlays.put('acme', 'org', overlay('  identity: [{id: no, effect: {decision: deny, reason_codes: [by_overlay]}}]\n'), cp.commit);
+  await state.overlays.put(
+    'acme',
+    'org',
+    overlay('  identity: [{id: no, effect: {decision: deny, reason_codes: [by_overlay]}}]\n'),
+    cp.commit,
+  );
   const { plain } = await state.apiKeys.create('acme', { name: 'key' }, cp.commit);
   const one = await start();
   const look = { authorization: `Bearer ${plain}` };
@@ -62,7 +67,11 @@ t.test('without GW_CP_ADDR the gateway is as one that never had a control plane,
 
   await state.orgs.put('acme', { status: 'active', monthly_request_limit: null }, cp.commit);
   const four = await start();
-  t.match((await four.gw.admin('GET', '/v1/admin/workloads')).text, /Theirs too/, 'and with the control plane everything of it is there again');
+  t.match(
+    (await four.gw.admin('GET', '/v1/admin/workloads')).text,
+    /Theirs too/,
+    'and with the control plane everything of it is there again',
+  );
   t.match((await four.execute({ org_id: 'acme' })).body, { reason_codes: ['by_overlay'] });
 });
 

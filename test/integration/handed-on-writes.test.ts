@@ -98,11 +98,17 @@ for (const mode of ['self-hosted', 'managed'] as const) {
     t.match(one.upstream.requests.at(-1)?.headers, { authorization: `Bearer ${SECRET}` });
     t.match((await one.manage('GET', 'policies')).body, { data: [{}, { source: 'generated', bundle_yaml: /auto\.allow\.openai/ }] });
     await isInBoth(one, t, 'credentials.put', 'cred-1', 'admin');
-    t.match(await gw.admin('PUT', '/v1/admin/credentials', { ...CREDENTIAL, secret_ref: undefined, name: 'Named' }), { status: 200, body: { name: 'Named' } });
+    t.match(await gw.admin('PUT', '/v1/admin/credentials', { ...CREDENTIAL, secret_ref: undefined, name: 'Named' }), {
+      status: 200,
+      body: { name: 'Named' },
+    });
     t.equal(await asked(one), 'allow', 'a secret that is left out stays');
 
     const scoped = { credential_id: 'there', connector_id: 'anthropic', mode: 'alias', distribution: 'node_scoped', secret_ref: SECRET };
-    t.match(await gw.admin('PUT', '/v1/admin/credentials', scoped), { status: 200, body: { distribution: 'node_scoped', secret_source: 'stored' } });
+    t.match(await gw.admin('PUT', '/v1/admin/credentials', scoped), {
+      status: 200,
+      body: { distribution: 'node_scoped', secret_source: 'stored' },
+    });
     t.notMatch(await text(gw, '/v1/admin/credentials'), '"there"', 'it is for no node yet');
     t.match(await gw.admin('PUT', '/v1/admin/credentials/there/nodes', { node_ids: ['node-1', 'other'] }), {
       status: 200,
@@ -132,13 +138,18 @@ for (const mode of ['self-hosted', 'managed'] as const) {
 t.test('what a management key and an assistant write goes the same way, in their name', async (t) => {
   const one = await place(t);
   const { manage, stored, tool } = one;
-  t.match(await manage('PUT', 'credentials', { id: 'm-1', provider: 'openai', mode: 'alias', secret: SECRET }), { status: 200, body: { id: 'm-1' } });
+  t.match(await manage('PUT', 'credentials', { id: 'm-1', provider: 'openai', mode: 'alias', secret: SECRET }), {
+    status: 200,
+    body: { id: 'm-1' },
+  });
   await isInBoth(one, t, 'mgmt.credentials.put', 'm-1', 'management_key');
   t.match(await manage('PATCH', 'credentials/m-1', { name: 'New name' }), { status: 200, body: { name: 'New name' } });
   t.match(await stored('credentials', 'm-1'), { name: 'New name' });
   t.match(codeIn(await manage('PATCH', 'credentials/m-1', { scope: 'node_scoped' })), 'INVALID_ARGUMENT');
   t.equal((await manage('PATCH', 'credentials/none', { name: 'x' })).status, 404);
-  t.match(await manage('PUT', 'credentials', { id: 'm-1', provider: 'openai', mode: 'alias', secret: SECRET }, { 'if-none-match': '*' }), { status: 412 });
+  t.match(await manage('PUT', 'credentials', { id: 'm-1', provider: 'openai', mode: 'alias', secret: SECRET }, { 'if-none-match': '*' }), {
+    status: 412,
+  });
   t.equal((await manage('DELETE', 'credentials/m-1')).status, 200);
   t.equal((await manage('DELETE', 'credentials/m-1')).status, 404);
 
@@ -156,7 +167,10 @@ t.test('what a management key and an assistant write goes the same way, in their
   t.match(await tool('create_workload', { workload_id: 'w-2', name: 'Again' }), { isError: true, text: /precondition_failed|there/ });
   t.match(await tool('create_credential', { id: 't-1', provider: 'openai', mode: 'alias', secret: SECRET }), { isError: false });
   t.match(await stored('credentials', 't-1'), { connector_id: 'openai' });
-  t.match(await tool('set_provider_mode', { provider: 'provider_b', mode: 'routing', state: 'disable' }), { isError: false, text: /provider-anthropic/ });
+  t.match(await tool('set_provider_mode', { provider: 'provider_b', mode: 'routing', state: 'disable' }), {
+    isError: false,
+    text: /provider-anthropic/,
+  });
   t.match(await stored('addons', 'provider-anthropic'), { enabled: false });
 });
 
@@ -187,10 +201,16 @@ t.test('add-ons, by the admin API and the management API', async (t) => {
   t.equal(await asked(one), 'allow');
   t.equal((await addon('none', 'enable')).status, 404);
   t.equal((await gw.admin('POST', '/v1/orgs/globex/addons/provider-openai/enable')).status, 404);
-  t.match(await manage('POST', 'providers/openai/byok/disable'), { status: 200, body: { addon_id: 'credential-byok-openai', enabled: false } });
+  t.match(await manage('POST', 'providers/openai/byok/disable'), {
+    status: 200,
+    body: { addon_id: 'credential-byok-openai', enabled: false },
+  });
   t.match(await stored('addons', 'credential-byok-openai'), { enabled: false });
   t.match(codeIn(await manage('POST', 'providers/openai/telepathy/disable')), 'mode_not_supported');
-  t.match(await manage('POST', 'providers/policy-no-streaming/routing/enable'), { status: 200, body: { kind: 'policy_preset', enabled: true } });
+  t.match(await manage('POST', 'providers/policy-no-streaming/routing/enable'), {
+    status: 200,
+    body: { kind: 'policy_preset', enabled: true },
+  });
   await cp.plane.state.orgs.put('acme', { plan_tier: 'starter' }, cp.commit);
   const refused = await manage('POST', 'providers/policy-eu-hosts-only/routing/enable');
   t.match([refused.status, codeIn(refused)], [400, 'invalid_policy'], 'the tier counts there');
@@ -203,13 +223,24 @@ t.test('overlays of the management API, which other nodes get too', async (t) =>
   const ALLOW = overlay('  identity: [{id: all, effect: {decision: allow}}]\n');
   t.equal(await asked(one), 'default_deny');
   const put = await manage('PUT', 'policies', { bundle_yaml: ALLOW });
-  t.match(put, { status: 200, body: { data: [{ level: 'base', version: '7+1', sequence: 1 }, { level: 'org', bundle_yaml: ALLOW }] } });
+  t.match(put, {
+    status: 200,
+    body: {
+      data: [
+        { level: 'base', version: '7+1', sequence: 1 },
+        { level: 'org', bundle_yaml: ALLOW },
+      ],
+    },
+  });
   t.equal(await asked(one, undefined, { credential_hint: 'sk-mine' }), 'allow');
   await isInBoth(one, t, 'mgmt.policies.put', 'org', 'management_key');
   const BLOCK = overlay('  connectors: [{id: no, effect: {decision: deny, reason_codes: [not_here]}}]\n');
   t.equal((await manage('PUT', 'policies', { bundle_yaml: BLOCK, level: 'node', node_id: 'node-2' })).status, 200);
   t.equal(await asked(one, undefined, { credential_hint: 'sk-mine' }), 'allow', 'it is for another node');
-  t.match(await manage('PUT', 'policies', { bundle_yaml: 'nothing' }), { status: 400, body: { error: { code: 'invalid_policy', details: [{ line: 1 }] } } });
+  t.match(await manage('PUT', 'policies', { bundle_yaml: 'nothing' }), {
+    status: 400,
+    body: { error: { code: 'invalid_policy', details: [{ line: 1 }] } },
+  });
   t.same(
     (await cp.plane.state.overlays.list('acme')).map(({ id }) => id),
     ['node:node-2', 'org'],
@@ -253,13 +284,17 @@ t.test('credentials of files are handed on by a reload, all of them or none', as
   const dir = join(tempDir(t), 'credentials');
   mkdirSync(dir);
   const write = (body: string): void => writeFileSync(join(dir, 'a.yaml'), body, { mode: 0o600 });
-  write(`credentials:\n  - {credential_id: f-1, connector_id: openai, mode: alias, secret_ref: ${SECRET}}\n  - {credential_id: f-2, connector_id: cohere, mode: alias, secret_ref: "env:NONE"}\n`);
+  write(
+    `credentials:\n  - {credential_id: f-1, connector_id: openai, mode: alias, secret_ref: ${SECRET}}\n  - {credential_id: f-2, connector_id: cohere, mode: alias, secret_ref: "env:NONE"}\n`,
+  );
   const one = await place(t, { GW_CREDENTIALS_DIR: dir });
   t.equal(await asked(one), 'default_deny', 'a start reads none of them');
   t.match(await one.gw.admin('POST', '/v1/admin/credentials/reload'), { status: 200, body: { credentials: ['f-1', 'f-2'] } });
   t.match(await one.stored('credentials', 'f-2'), { connector_id: 'cohere' });
   t.equal(await asked(one), 'allow');
-  write('credentials:\n  - {credential_id: f-3, connector_id: openai, mode: alias, secret_ref: x}\n  - {credential_id: f-4, connector_id: none, mode: alias, secret_ref: x}\n');
+  write(
+    'credentials:\n  - {credential_id: f-3, connector_id: openai, mode: alias, secret_ref: x}\n  - {credential_id: f-4, connector_id: none, mode: alias, secret_ref: x}\n',
+  );
   t.equal((await one.gw.admin('POST', '/v1/admin/credentials/reload')).status, 400);
   t.equal(await one.stored('credentials', 'f-3'), undefined);
 });
@@ -279,7 +314,8 @@ t.test('where the org takes no writes they are 409, where nobody answers 503, an
   ];
   await cp.plane.state.orgs.put('acme', { gateway_writes: 'deny' }, cp.commit);
   const before = (await one.audits()).here.length;
-  for (const [at, ask] of all.entries()) t.match(await ask(), { status: 409, body: { error: { code: 'managed_remotely' } } }, `write ${at}`);
+  for (const [at, ask] of all.entries())
+    t.match(await ask(), { status: 409, body: { error: { code: 'managed_remotely' } } }, `write ${at}`);
   t.equal(await stored('credentials', 'cred-1'), undefined);
   t.equal((await one.audits()).here.length, before, 'a refused write is in no trail');
   await cp.plane.state.orgs.put('acme', { gateway_writes: 'allow' }, cp.commit);

@@ -151,13 +151,18 @@ t.test('after a downgrade each piece can be taken away, whatever of the rest doe
       { piece: 'node overlay', problems: [{ message: /starter.*custom\.own/ }] },
     ],
   });
-  const health = async (): Promise<string> => JSON.stringify(((await lower.gw.admin('GET', '/healthz')).body as { warnings: unknown }).warnings);
+  const health = async (): Promise<string> =>
+    JSON.stringify(((await lower.gw.admin('GET', '/healthz')).body as { warnings: unknown }).warnings);
   t.match(await health(), /policy_not_loaded.*acme.*org overlay.*starter does not include the layer targets.*node overlay/);
   t.match((await lower.gw.admin('GET', '/v1/admin/policies')).body, { warnings: [{ code: 'not_loaded', path: 'orgs.acme' }] });
   const failing = (await pieces()).filter((piece) => piece.startsWith('preset '));
   t.ok(failing.length > 0, 'some presets are in layers that starter does not include');
 
-  t.match(await put(lower.acme, refusing('targets', 'z')), { status: 400, body: { error: { code: 'invalid_policy' } } }, 'none is put anew');
+  t.match(
+    await put(lower.acme, refusing('targets', 'z')),
+    { status: 400, body: { error: { code: 'invalid_policy' } } },
+    'none is put anew',
+  );
   t.equal((await put(lower.acme, NO_MINI)).status, 200, 'one that loads may take its place');
   t.notOk((await pieces()).includes('org overlay'));
   t.equal(await lower.asked('acme'), 'overlay_not_loaded');
@@ -182,7 +187,9 @@ t.test('a gating layer that loses its last rule denies nothing, and the answer s
   const one = await scene(t, {}, `${BASE}  connectors: [{id: block, effect: {decision: deny, reason_codes: [blocked]}}]\n`);
   t.equal(await one.asked('acme'), 'blocked');
   const answer = await put(one.acme, overlay('  connectors: [{id: block, disabled: true}]\n'));
-  t.match(answer.body, { warnings: [{ code: 'empties_layer', path: 'inline_rules.connectors', files: ['org overlay'], message: /counts as absent/ }] });
+  t.match(answer.body, {
+    warnings: [{ code: 'empties_layer', path: 'inline_rules.connectors', files: ['org overlay'], message: /counts as absent/ }],
+  });
   t.equal(await one.asked('acme'), 'allow');
   t.equal(await one.asked('other'), 'blocked');
   t.match((await one.acme('GET', 'policies')).body, { warnings: [{ code: 'empties_layer' }] });

@@ -1,7 +1,7 @@
 // The monthly request limit of each org of a free gateway (decision 13.14).
 import t from 'tap';
-import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
 import type { TestGateway } from '../support/gateway.ts';
+import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
 
 const PLANS = '/v1/admin/org-plans';
 const put = (gw: TestGateway, org: string, plan: object) => gw.admin('PUT', `${PLANS}/${org}`, plan);
@@ -25,7 +25,9 @@ t.test('each org has its own limit, or that of the settings, from its next reque
   t.equal((await put(one.gw, 'none', { monthly_request_limit: 0 })).status, 200);
   t.equal(await asked('none'), over);
   t.match((await one.gw.admin('GET', PLANS)).body, { org_plans: [{ org_id: 'none' }, { org_id: 'small' }, { org_id: 'usual' }] });
-  t.match((await one.gw.admin('GET', '/v1/admin/audit?limit=1')).body, { items: [{ operation: 'org_plans.put', object: 'none', org_id: 'none' }] });
+  t.match((await one.gw.admin('GET', '/v1/admin/audit?limit=1')).body, {
+    items: [{ operation: 'org_plans.put', object: 'none', org_id: 'none' }],
+  });
   await one.gw.gateway.stop();
 
   const again = await startGoverned(t, { bundle: ALLOW_ALL, env: { ...env, GW_DATA_DIR: one.gw.dataDir } });
@@ -37,7 +39,13 @@ t.test('each org has its own limit, or that of the settings, from its next reque
 
 t.test('what is no plan is refused, and changes nothing', async (t) => {
   const { gw } = await startGoverned(t, { bundle: ALLOW_ALL });
-  for (const bad of [{ monthly_request_limit: -1 }, { monthly_request_limit: 1.5 }, { monthly_request_limit: '5' }, { overage_enabled: 'yes' }, { limit: 1 }])
+  for (const bad of [
+    { monthly_request_limit: -1 },
+    { monthly_request_limit: 1.5 },
+    { monthly_request_limit: '5' },
+    { overage_enabled: 'yes' },
+    { limit: 1 },
+  ])
     t.match(await put(gw, 'acme', bad), { status: 400, body: { error: { code: 'invalid_request' } } }, JSON.stringify(bad));
   t.same((await gw.admin('GET', PLANS)).body, { org_plans: [] });
 });

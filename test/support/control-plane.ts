@@ -11,7 +11,16 @@ import { runningClock } from './fake-clock.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
 export const PROTOCOL = loadProtocol();
-export const NOTHING_YET: Versions = { policy: '', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '', overlays: '' };
+export const NOTHING_YET: Versions = {
+  policy: '',
+  workloads: '',
+  credentials: '',
+  export_config: '',
+  addons: '',
+  api_keys: '',
+  keys: '',
+  overlays: '',
+};
 /** No call of a test takes so long. */
 export const TIMEOUT_MS = 60_000;
 const ADMIN_TOKEN = 'admin-token-of-a-test';

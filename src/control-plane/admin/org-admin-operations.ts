@@ -40,10 +40,9 @@ const ORG_CHANGE = members({
   redis_down_policy: choice(LIMITS).optional(),
   grace_seconds: wholeNumber(0, MAX_GRACE_SECONDS).optional().meta({ description: 'How long a gateway goes on without contact' }),
   gateway_writes: choice(LIMITS).optional().meta({ description: 'Whether gateways may hand on what is written there' }),
-  monthly_request_limit: wholeNumber(0, MAX_REQUESTS)
-    .nullable()
-    .optional()
-    .meta({ description: 'Requests that each gateway lets through in a UTC calendar month; null: what `GW_MONTHLY_REQUEST_LIMIT` says there' }),
+  monthly_request_limit: wholeNumber(0, MAX_REQUESTS).nullable().optional().meta({
+    description: 'Requests that each gateway lets through in a UTC calendar month; null: what `GW_MONTHLY_REQUEST_LIMIT` says there',
+  }),
   overage_enabled: z.boolean('must be true or false').optional().meta({ description: 'Lets requests pass the limit' }),
 });
 

@@ -39,7 +39,8 @@ export const OVERLAY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     path: '/v1/orgs/{org}/overlays/{id}',
     scope: 'admin',
     changes: true,
-    summary: 'Lays an overlay over the bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load on its plan tier changes nothing.',
+    summary:
+      'Lays an overlay over the bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load on its plan tier changes nothing.',
     errors: ['not_found', 'invalid_policy', 'body_too_large'],
     maxBodyBytes: MAX_OVERLAY_BYTES,
     textMember: 'bundle_yaml',

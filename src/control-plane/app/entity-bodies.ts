@@ -2,13 +2,13 @@ import type { Catalogue } from '../../base/catalogue/types.ts';
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
+import { tierAllows } from '../../decide/policy/layers.ts';
 import { parseCredential } from '../../operations/credential-body.ts';
 import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-operations.ts';
 import { readBody } from '../../operations/read-input.ts';
 import type { CredentialBodyContext } from '../../operations/services.ts';
 import { WORKLOAD_BODY } from '../../operations/workload-operations.ts';
 import { maskedExport, readExportConfig } from '../../services/exports/export-config.ts';
-import { tierAllows } from '../../decide/policy/layers.ts';
 import type { PolicyPresets } from '../../services/policy-presets.ts';
 import type { AskedEntity, ReadBodies, ReadEntity } from '../state/org-entities.ts';
 
@@ -110,7 +110,10 @@ function readAddon({ id, body, tier }: AskedEntity, isAddon: (id: string) => boo
   if (details.length > 0) throw new GatewayError('invalid_request', `The add-on has ${details.length} bad member(s).`, { details });
   const preset = id.startsWith(PRESET) ? presets.get(id.slice(PRESET.length)) : undefined;
   if (enabled === true && preset !== undefined && !tierAllows(tier, preset.layer))
-    throw new GatewayError('invalid_policy', `The plan tier ${tier} does not include the layer ${preset.layer}, in which the rules of ${id} are.`);
+    throw new GatewayError(
+      'invalid_policy',
+      `The plan tier ${tier} does not include the layer ${preset.layer}, in which the rules of ${id} are.`,
+    );
   return { value: { id, enabled, ...(config === undefined ? {} : { config }) }, secret: undefined };
 }
 

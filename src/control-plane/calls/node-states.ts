@@ -60,7 +60,11 @@ export class NodeStates {
     const { api_keys: present } = this.#state.presentVersions(node.orgId);
     const { api_keys: before } = nodes.said(node);
     const state = this.#stateWith(node, { ...said, api_keys: said.api_keys === '' ? before : said.api_keys });
-    await nodes.heard(node, { versions: { ...said, api_keys: said.api_keys === '' ? present : said.api_keys }, gatewayVersion, ...(policy && { policy }) });
+    await nodes.heard(node, {
+      versions: { ...said, api_keys: said.api_keys === '' ? present : said.api_keys },
+      gatewayVersion,
+      ...(policy && { policy }),
+    });
     return state;
   }
 

@@ -227,7 +227,9 @@ export class EnrolledNodes {
       ...(revoked_at === undefined ? {} : { revoked_at }),
       ...(seen === undefined || seen.gateway_version === '' ? {} : { gateway_version: seen.gateway_version }),
       versions: { ...NO_VERSIONS, ...seen?.versions },
-      ...(seen?.policy === undefined || seen.policy.sequence === 0 ? {} : { policy_sequence: seen.policy.sequence, policy_kid: seen.policy.kid }),
+      ...(seen?.policy === undefined || seen.policy.sequence === 0
+        ? {}
+        : { policy_sequence: seen.policy.sequence, policy_kid: seen.policy.kid }),
     };
   }
 }

@@ -1,6 +1,7 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { parseYaml } from '../../base/lib/yaml.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
+import type { PlanTier } from '../../base/model/plan-tier.ts';
 import {
   type BundleHeader,
   type BundleShape,
@@ -16,7 +17,6 @@ import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts'
 import type { Condition } from './condition.ts';
 import type { EffectReader } from './effects.ts';
 import type { Field } from './fields.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
 import { compareLayers, GATE_CODES, isCustomLayer, tierAllows } from './layers.ts';
 import { compileMissingMark, compilePredicate } from './predicate.ts';
 import { Problems } from './problems.ts';

@@ -135,7 +135,10 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
       if (current !== undefined) expectShown(shown(current));
       const { name: called, scope, node_ids: nodes } = body;
       const change = { ...optional('name', called), ...optional('distribution', scope), ...optional('node_ids', nodes) };
-      const [stored] = await handOn({ kind: 'credentials.amend', entries: [{ id: name, body: change }] }, watchedCredential(name, services));
+      const [stored] = await handOn(
+        { kind: 'credentials.amend', entries: [{ id: name, body: change }] },
+        watchedCredential(name, services),
+      );
       return { json: shown(shownHere(name, services, stored)) };
     },
   }),

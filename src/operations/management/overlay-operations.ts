@@ -62,7 +62,12 @@ const BUNDLES = z.object({
 });
 
 /** @param judged what the org is judged by */
-function shown(policies: PolicyService, orgId: string, overlays = policies.overlays(orgId), judged: ActivePolicy = policies.current(orgId)) {
+function shown(
+  policies: PolicyService,
+  orgId: string,
+  overlays = policies.overlays(orgId),
+  judged: ActivePolicy = policies.current(orgId),
+) {
   const active = policies.current();
   const { source, loaded_at } = active;
   const auto = policies.autoRules(orgId);
@@ -129,7 +134,10 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
       await policies.checkOverlay(place, text);
       const id = level === 'org' ? level : `node:${nodeId ?? ''}`;
       const show = (): unknown => policies.overlays(orgId).find((one) => one.level === level && one.node_id === nodeId);
-      await handOn({ kind: 'overlays.put', entries: [{ id, body: { bundle_yaml: text } }] }, { entity: 'policy_overlay', object: id, show });
+      await handOn(
+        { kind: 'overlays.put', entries: [{ id, body: { bundle_yaml: text } }] },
+        { entity: 'policy_overlay', object: id, show },
+      );
       return { json: shown(policies, orgId) };
     },
   }),

@@ -41,14 +41,19 @@ t.test('it allows where nothing else does', async (t) => {
 });
 
 t.test('what persons have made an allow-list, or closed, stays so', async (t) => {
-  const list = (layer: string) => `${ALLOW}, ${layer}: [{id: only, conditions: {context.connector.id: anthropic}, effect: {decision: allow}}]`;
+  const list = (layer: string) =>
+    `${ALLOW}, ${layer}: [{id: only, conditions: {context.connector.id: anthropic}, effect: {decision: allow}}]`;
   t.same(decisions(list('connectors'), ['openai']), { openai: 'allow', anthropic: 'allow', cohere: 'connector_not_allowed' });
   t.same(decisions(list('credentials'), ['openai']), { openai: 'allow', anthropic: 'allow', cohere: 'credential_not_allowed' });
   t.same(decisions(`${ALLOW}, connectors: []`, ['openai']), { ...all('connector_not_allowed'), openai: 'allow' });
   const same = `${ALLOW}, connectors: [{id: auto.allow.openai, conditions: {context.connector.id: openai}, effect: {decision: allow}}]`;
   t.same(decisions(same, ['openai']), { ...all('connector_not_allowed'), openai: 'allow' }, 'also by a rule of the same name');
   t.same(
-    decisions(ALLOW, ['openai'], 'connectors: [{id: auto.allow.openai, conditions: {context.connector.id: openai}, effect: {decision: allow}}]'),
+    decisions(
+      ALLOW,
+      ['openai'],
+      'connectors: [{id: auto.allow.openai, conditions: {context.connector.id: openai}, effect: {decision: allow}}]',
+    ),
     { ...all('connector_not_allowed'), openai: 'allow' },
     'in an overlay too',
   );

@@ -225,7 +225,9 @@ t.test('a gating layer that loses its last rule is told, with the rule that take
   });
   const back = { ...overlay('{id: b, conditions: {purpose: p}, effect: {decision: deny}}'), file: 'overlays/node.yaml' };
   t.strictSame(codes(one, { org: off, node: back }), [], 'a rule that comes later fills it, and opens nothing');
-  const two = bundle('- {id: a, conditions: {stream: true}, effect: {decision: deny}}\n- {id: b, conditions: {org_id: x}, effect: {decision: deny}}');
+  const two = bundle(
+    '- {id: a, conditions: {stream: true}, effect: {decision: deny}}\n- {id: b, conditions: {org_id: x}, effect: {decision: deny}}',
+  );
   t.strictSame(codes(two, { org: off }), []);
   const empty = 'schema: gw.policy_bundle.v1\ninline_rules: {targets: []}';
   t.strictSame(codes(empty, { org: off }), ['disables_nothing a'], 'what is written down as empty goes on denying');
