@@ -69,7 +69,7 @@ export interface OrgBundle {
 }
 
 /** A bundle that was put, and what is probably not meant in it. */
-export interface PutBundle extends OrgBundle {
+export interface AcceptedBundle extends OrgBundle {
   readonly warnings: ReturnType<typeof emptiedWarnings>;
 }
 
@@ -130,7 +130,7 @@ export interface ControlPlaneState {
   readonly bundles: {
     get(orgId: string): Promise<OrgBundle | undefined>;
     /** @throws GatewayError `invalid_policy` with line and column */
-    put(orgId: string, bundleYaml: string, commit: Commit): Promise<PutBundle>;
+    put(orgId: string, bundleYaml: string, commit: Commit): Promise<AcceptedBundle>;
   };
   readonly overlays: {
     list(orgId: string): Promise<readonly KeptOverlay[]>;

@@ -5,6 +5,7 @@ import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import type { IssuedCertificate } from '../pki/node-authority.ts';
+import { NO_VERSIONS } from '../proto/no-versions.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';
 import { type NodeEntry, RESOURCES, type Resource } from './control-plane-state.ts';
 
@@ -48,17 +49,6 @@ export interface SaidByNode {
   /** Of the bundle in force; undefined: as it was. */
   readonly policy?: { readonly sequence: number; readonly kid: string };
 }
-
-export const NO_VERSIONS: Readonly<Record<Resource, string>> = {
-  policy: '',
-  workloads: '',
-  credentials: '',
-  export_config: '',
-  addons: '',
-  api_keys: '',
-  keys: '',
-  overlays: '',
-};
 
 /** The nodes of all orgs, with the certificates that count; in memory, because every call asks. What nodes say of themselves stands apart, so that it never meets a revocation. */
 export class EnrolledNodes {

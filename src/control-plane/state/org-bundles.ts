@@ -11,7 +11,7 @@ import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { SPACE } from './control-plane-spaces.ts';
-import type { Org, OrgBundle, PutBundle } from './control-plane-state.ts';
+import type { AcceptedBundle, Org, OrgBundle } from './control-plane-state.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const SIGNED_BUNDLE = 'gw.signed_bundle.v1';
@@ -51,7 +51,7 @@ export class OrgBundles {
   }
 
   /** @throws GatewayError `invalid_policy` with line and column; `conflict` when somebody else was first */
-  async put(org: Org, bundleYaml: string, commit: Commit): Promise<PutBundle> {
+  async put(org: Org, bundleYaml: string, commit: Commit): Promise<AcceptedBundle> {
     const { store, clock, versions, signer, connectorId } = this.#options;
     const { org_id: orgId } = org;
     if (bundleYaml.length > MAX_CHARACTERS || !isWellFormed(bundleYaml))

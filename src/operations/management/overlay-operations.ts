@@ -9,7 +9,7 @@ import { HANDED_ON } from '../hand-on.ts';
 import { choice, id, members, optional } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { MAX_PUT_LENGTH, namesOf, POLICY, POLICY_WARNINGS, reloadPolicy } from '../policy-operations.ts';
-import { time } from '../shapes.ts';
+import { PROBLEM, time } from '../shapes.ts';
 import { orgOf } from './org-of.ts';
 
 const TEXT_RULE = `must be YAML text of at most ${MAX_PUT_LENGTH} characters`;
@@ -42,18 +42,7 @@ const BUNDLES = z.object({
     .array(
       z.object({
         piece: z.string().meta({ description: '`org overlay`, `node overlay`, `preset ID`, or the file of the bundle' }),
-        problems: z.array(
-          z.object({
-            path: z.string(),
-            message: z.string(),
-            file: z.string().optional(),
-            line: z.int().optional(),
-            column: z.int().optional(),
-            rule_id: z.string().optional(),
-            code: z.string().optional(),
-            hint: z.string().optional(),
-          }),
-        ),
+        problems: z.array(PROBLEM),
         take_away: z.string().meta({ description: 'What takes it away; the rest need not load for that' }),
       }),
     )
