@@ -19,8 +19,12 @@ const MARKS = [FETCHED_VERSIONS, REMOTE_ADDONS, CONTACTS, REMOTE_BUNDLES, LOOKED
 interface Given {
   /** Kinds of things that were fetched at least once: what is here of them is all of that control plane. */
   readonly kinds: ReadonlySet<string>;
-  /** Of its versions, its add-ons and its contact. */
+  /** Orgs that it has given something to. */
   readonly orgIds: ReadonlySet<string>;
+  /** Orgs whose add-ons it has switched. */
+  readonly switched: ReadonlySet<string>;
+  /** Orgs of which it has said how they stand. */
+  readonly told: ReadonlySet<string>;
   readonly marks: readonly Effect[];
 }
 
@@ -50,11 +54,14 @@ export class FormerControlPlane {
   static async find(store: Store, log: Logger): Promise<FormerControlPlane | undefined> {
     const marks: Effect[] = [];
     const orgIds = new Set<string>();
+    const switched = new Set<string>();
+    const told = new Set<string>();
     const kinds = new Set<string>();
     for (const space of MARKS) {
       for (const { key, value } of await store.list(space)) {
         marks.push({ op: 'delete', space, key });
-        if (space === REMOTE_ADDONS || space === CONTACTS || space === REMOTE_BUNDLES) orgIds.add(key);
+        if (space === REMOTE_ADDONS) switched.add(key);
+        if (space === CONTACTS) told.add(key);
         if (space !== FETCHED_VERSIONS) continue;
         kinds.add(key);
         // `org@host:port`
@@ -62,12 +69,12 @@ export class FormerControlPlane {
         orgIds.add(from.slice(0, from.lastIndexOf('@')));
       }
     }
-    return marks.length === 0 ? undefined : new FormerControlPlane(store, log, { kinds, orgIds, marks });
+    return marks.length === 0 ? undefined : new FormerControlPlane(store, log, { kinds, orgIds, switched, told, marks });
   }
 
   /** Before credentials of files are read. */
   async leaveRegisters({ workloads, credentials, policies, orgs }: Registers): Promise<void> {
-    const { kinds, orgIds } = this.#given;
+    const { kinds, orgIds, switched, told } = this.#given;
     this.#log.warn({ orgs: [...orgIds] }, 'GW_CP_ADDR is not set any more: what the control plane had given to this gateway is removed');
     if (kinds.has('workloads')) await workloads.replaceAll([]);
     if (kinds.has('credentials')) await credentials.replaceAll([]);
@@ -75,9 +82,9 @@ export class FormerControlPlane {
     for (const orgId of orgIds) {
       if (kinds.has('credentials')) await policies.changeAutoRules(orgId, [], (effects) => commit(undefined, effects));
       if (kinds.has('overlays')) await policies.replaceOverlays(orgId, [], commit);
-      await policies.switchAddons(orgId, orgId, () => ({ org_id: orgId, providers: {}, presets: {} }));
-      await orgs.forget(orgId);
     }
+    for (const orgId of switched) await policies.switchAddons(orgId, orgId, () => ({ org_id: orgId, providers: {}, presets: {} }));
+    for (const orgId of told) await orgs.forget(orgId);
   }
 
   /** The last step. */
