@@ -96,7 +96,12 @@ t.test('overlays are taken as a set when each is signed by a key for bundles, of
         effect: () => ({ op: 'delete', space: 's', key: 'k' }),
         took: () => undefined,
       } as unknown as FetchedVersions,
-      policies: { replaceOverlays: (_org, given) => Promise.resolve(void (taken = given)) },
+      policies: {
+        replaceOverlays: (_org, given) => {
+          taken = given;
+          return Promise.resolve();
+        },
+      },
       keys: {
         find: (_use: string, kid: string) => (kid === 'k' ? pair.publicKey : undefined),
         fetch: () => Promise.resolve(),
