@@ -34,6 +34,18 @@ export async function loadCredentialFiles(
   log: Logger,
   commit?: Commit,
 ): Promise<readonly string[]> {
+  const changes = await readCredentialFiles(dir, service, context, log);
+  await service.putAll(changes, commit);
+  return changes.map(({ credential_id: id }) => id);
+}
+
+/** What these files hold, read and checked; nothing is stored. @throws GatewayError as {@link loadCredentialFiles} */
+export async function readCredentialFiles(
+  dir: string,
+  service: Pick<CredentialService, 'check'>,
+  context: CredentialBodyContext,
+  log: Logger,
+): Promise<readonly CredentialChange[]> {
   const problems: ErrorDetail[] = [];
   const found: FileCredential[] = [];
   for (const { name, parsed } of await parsedFiles(dir)) {
@@ -56,9 +68,7 @@ export async function loadCredentialFiles(
       details: problems,
       verbose: true,
     });
-  const changes = found.map(({ change }) => change);
-  await service.putAll(changes, commit);
-  return changes.map(({ credential_id: id }) => id);
+  return found.map(({ change }) => change);
 }
 
 /** Where a control plane owns the credentials files count for nothing; whoever has some is told. */

@@ -2,6 +2,7 @@ import { actionTypeConnectors, canonicalConnectorId } from '../base/catalogue/co
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
+import { namesOf } from '../operations/policy-operations.ts';
 import type { OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
@@ -17,7 +18,7 @@ import type { Route } from '../surfaces/http/route.ts';
 import { Router, type RouterOptions } from '../surfaces/http/router.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
-import { credentialContext, fileContext, loadCredentialFiles } from './credential-files.ts';
+import { credentialContext, fileContext, loadCredentialFiles, readCredentialFiles } from './credential-files.ts';
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
@@ -81,11 +82,9 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const routes = gatewayRoutes({
     runDirect: (arrival) => void runDirect(arrival, pipeline),
     store,
-    ledger: resources.link?.proofs,
     audit: resources.audit,
     prices: { ...resources.prices, catalogues, clock },
-    managedRemotely: config.cpAddr !== undefined,
-    policyCache: resources.remotePolicies?.policy,
+    ...remoteRoutes(config, resources),
     nodes: resources.nodes,
     policies,
     shadow,
@@ -102,6 +101,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
     quarantines: resources.quarantines,
     delegations: resources.delegations,
     orgs: { service: resources.orgs, orgId: config.orgId },
+    orgPlans: resources.orgPlans,
     apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
     managementKeys: { service: resources.managementKeys, clock, orgId: config.orgId },
     reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
@@ -109,7 +109,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
       nodeId: config.nodeId,
       readiness: resources.readiness,
       connectors: () => health.list(),
-      bundle: () => policies.current(),
+      bundle: () => namesOf(policies.current()),
       controlPlane: resources.link,
     },
     trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues },
@@ -234,6 +234,19 @@ function authenticatorOf(
   });
 }
 
+/** What is there where there is a control plane. */
+function remoteRoutes(
+  { cpAddr }: Config,
+  { link, remotePolicies }: Resources,
+): Pick<RouteParts, 'ledger' | 'managedRemotely' | 'remoteWrites' | 'policyCache'> {
+  return {
+    ledger: link?.proofs,
+    managedRemotely: cpAddr !== undefined,
+    remoteWrites: link?.writes,
+    policyCache: remotePolicies?.policy,
+  };
+}
+
 /** What the routes of budgets, credentials and connectors stand on. */
 function moneyRoutes(
   config: Config,
@@ -241,6 +254,7 @@ function moneyRoutes(
   health: ConnectorHealth,
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
   const context = credentialContext(catalogues, customConnectors);
+  const inFiles = fileContext(catalogues, customConnectors);
   return {
     budgets: {
       service: budgets,
@@ -252,7 +266,8 @@ function moneyRoutes(
     credentials: {
       ...context,
       service: credentials,
-      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log, commit),
+      reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, inFiles, log, commit),
+      inFiles: () => readCredentialFiles(config.credentialsDir, credentials, inFiles, log),
     },
     connectors: {
       catalogues,
@@ -280,6 +295,6 @@ function settingsOf(config: Config, { adminToken, catalogues, oauthPassthrough }
   };
 }
 
-function shadowOf({ policiesShadow: path }: Config, { clock, log, events, language }: Resources): ShadowPolicy | undefined {
-  return path === undefined ? undefined : new ShadowPolicy({ ...language, path, clock, log, events });
+function shadowOf({ policiesShadow: path }: Config, { clock, log, events, language, policies }: Resources): ShadowPolicy | undefined {
+  return path === undefined ? undefined : new ShadowPolicy({ ...language, tierNow: () => policies.tier, path, clock, log, events });
 }

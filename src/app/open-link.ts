@@ -30,8 +30,8 @@ const PARTS: readonly OpenPart[] = [openPolicyPart, remoteRegisters];
 /** Opened with the registers, so that what was fetched last is in force before anything is asked. */
 function openPolicyPart(_config: Config, _ground: LinkGround, { remotePolicies }: Services): Promise<RemotePart | undefined> {
   if (remotePolicies === undefined) return Promise.resolve(undefined);
-  const { keys, policy, addons } = remotePolicies;
-  return Promise.resolve({ resources: [keys, policy, addons] });
+  const { keys, policy, overlays, addons } = remotePolicies;
+  return Promise.resolve({ resources: [keys, policy, overlays, addons] });
 }
 
 /**
@@ -53,7 +53,15 @@ export async function openLink(
     throw new EnrolmentError('no_org', 'GW_CP_ADDR needs GW_ORG_ID: a gateway belongs to one org of its control plane.');
   const { clock, log, store, clockWatch } = ground;
   const protocol = loadProtocol();
-  const contact = await ContactBook.open({ store, clock, log, orgs: services.orgs, orgId, mayBelieveClock: () => clockWatch.mayExpire });
+  const contact = await ContactBook.open({
+    store,
+    clock,
+    log,
+    orgs: services.orgs,
+    plan: services.remotePolicies.plan,
+    orgId,
+    mayBelieveClock: () => clockWatch.mayExpire,
+  });
   const known = { protocol, address, orgId, nodeId, token, caFile, keyDir, clock, log };
   const { identity, org } = await identityAtStart({ ...known, revoked: contact.revoked });
   if (org !== undefined) await contact.heard(org);
@@ -74,6 +82,7 @@ export async function openLink(
     keys: services.remotePolicies.keys,
     submission,
     keyDir,
+    signedBundle: () => services.policies.current().signed,
     idleMs: config.checkinIdleThreshold,
     clock,
     log,

@@ -2,6 +2,9 @@ import { canonicalConnectorId, configuredConnectorId } from '../base/catalogue/c
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { planTierOf } from '../base/model/plan-tier.ts';
+import { lastHeardOrg } from '../link/contact-book.ts';
+import { FormerControlPlane } from '../link/former-control-plane.ts';
 import { AddonService } from '../services/addons.ts';
 import { ApiKeyService } from '../services/api-keys.ts';
 import { CredentialService } from '../services/credentials.ts';
@@ -10,6 +13,7 @@ import type { LanguageOptions } from '../services/load-policy.ts';
 import type { LookedUpKeysOptions } from '../services/looked-up-keys.ts';
 import { ManagementKeyService } from '../services/management-keys.ts';
 import { NodeRegister } from '../services/node-register.ts';
+import { OrgPlanService } from '../services/org-plans.ts';
 import { OrgService } from '../services/orgs.ts';
 import { PolicyService } from '../services/policies.ts';
 import { PolicyPresets } from '../services/policy-presets.ts';
@@ -30,10 +34,14 @@ export interface Registers {
   readonly addons: AddonService;
   /** Connectors whose callers' sign-in passes where an org has said nothing (`GW_OAUTH_PASSTHROUGH`). */
   readonly oauthPassthrough: ReadonlySet<string>;
+  /** Of a data folder that had one and has none now; to be left where exports are opened. */
+  readonly former: FormerControlPlane | undefined;
   /** Undefined without a control plane. */
   readonly remotePolicies: RemotePolicies | undefined;
   readonly workloads: WorkloadService;
   readonly orgs: OrgService;
+  /** How many requests each org may make in a month. */
+  readonly orgPlans: OrgPlanService;
   readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly managementKeys: ManagementKeyService;
@@ -46,7 +54,9 @@ export interface Registers {
 /** Opens them in order. */
 export async function openRegisters(config: Config, ground: Ground): Promise<Registers> {
   const { clock, log, events, store, catalogues, box } = ground;
-  const language: LanguageOptions = { tier: config.planTier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
+  // What a control plane said last counts from the start, so that what is kept of its policy is read as it was taken.
+  const tier = planTierOf(await lastTier(config, store)) ?? config.planTier;
+  const language: LanguageOptions = { tier, connectorId: (text) => canonicalConnectorId(catalogues.current(), text) };
   const customConnectors = await openConnectors(config, ground, () => credentials);
   const presets = new PolicyPresets();
   const policies = await openPolicies(config, ground, presets, language);
@@ -55,8 +65,13 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     config.oauthPassthrough.map((name) => configuredConnectorId(catalogues.shipped(), name, 'GW_OAUTH_PASSTHROUGH')),
   );
   const addons = new AddonService({ clock, catalogues, policies, presets, oauthPassthrough });
-  const remotePolicies = await openRemotePolicies(config, ground, { policies, addons });
+  const orgPlans = await OrgPlanService.open(store, { limit: config.monthlyRequestLimit, overage: config.overageEnabled });
+  const remotePolicies = await openRemotePolicies(config, ground, { policies, addons, orgPlans });
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
+  const workloads = await WorkloadService.open(store);
+  const orgs = await OrgService.open(store, config.cpAddr !== undefined);
+  const former = config.cpAddr === undefined ? await FormerControlPlane.find(store, log) : undefined;
+  await former?.leaveRegisters({ workloads, credentials, policies, orgs });
   if (config.cpAddr === undefined)
     await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
   else await passOverCredentialFiles(config.credentialsDir, log);
@@ -67,15 +82,21 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     addons,
     oauthPassthrough,
     remotePolicies,
+    orgPlans,
     language,
-    workloads: await WorkloadService.open(store),
-    orgs: await OrgService.open(store, config.cpAddr !== undefined),
+    workloads,
+    orgs,
+    former,
     projects: await ProjectService.open(store, clock),
     apiKeys: await ApiKeyService.open({ store, clock, events, remote: remoteFrom(config, log) }),
     managementKeys: await ManagementKeyService.open({ store, clock }),
     credentials,
     customConnectors,
   };
+}
+
+async function lastTier({ cpAddr, orgId }: Config, store: Ground['store']): Promise<string | undefined> {
+  return cpAddr === undefined || orgId === undefined ? undefined : (await lastHeardOrg(store, orgId))?.plan_tier;
 }
 
 /** Where a control plane makes the API keys. */

@@ -60,8 +60,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
   const counters = await openCounters(ground, registers, knownOrgs);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg });
-  const plan = { limit: config.monthlyRequestLimit, overage: config.overageEnabled };
-  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plan, moments: clockWatch.moments });
+  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
@@ -77,6 +76,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits, ...ground.waysOut };
   const exports = await ExportService.open(exported);
   closers.push(() => exports.close());
+  await registers.former?.leaveExports(exports);
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox);

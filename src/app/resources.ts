@@ -16,6 +16,7 @@ import type { OpenLane } from '../outbound/net/lane.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { clockConfirmation } from '../services/clock-confirmation.ts';
 import { ClockWatch } from '../services/clock-watch.ts';
+import { policyWarnings } from '../services/policy-warnings.ts';
 import type { PriceLists } from '../services/price-lists/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { openStore } from './data-folder.ts';
@@ -142,8 +143,13 @@ export async function openResources(config: Config, replacements: Replacements, 
 }
 
 /** Who may have something to tell an operator (`warnings` in health). */
-function warningSources({ remotePolicies, prices }: Services): readonly Pick<PriceLists, 'warnings'>[] {
-  return [...(remotePolicies === undefined ? [] : [remotePolicies.policy]), prices.lists, prices.refresh];
+function warningSources({ policies, remotePolicies, prices }: Services): readonly Pick<PriceLists, 'warnings'>[] {
+  return [
+    { warnings: () => policyWarnings(policies) },
+    ...(remotePolicies === undefined ? [] : [remotePolicies.policy, remotePolicies.plan]),
+    prices.lists,
+    prices.refresh,
+  ];
 }
 
 interface UpstreamGround extends Pick<Resources, 'clock' | 'log' | 'catalogues' | 'ownAddresses'> {

@@ -20,6 +20,8 @@ export interface CheckInOptions {
   readonly channel: Pick<ControlPlaneChannel, keyof Channel | 'nextTurn' | 'carriedAt'>;
   readonly contact: Pick<ContactBook, 'failed'>;
   readonly fetches: RemoteFetches;
+  /** The bundle in force, as it was signed; undefined: there is none. */
+  readonly signedBundle?: (() => { readonly sequence: number; readonly kid: string } | undefined) | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   /** `GW_CHECKIN_IDLE_THRESHOLD`, milliseconds. */
@@ -91,10 +93,16 @@ export class CheckIns {
   }
 
   async #checkIn(): Promise<boolean> {
-    const { channel, fetches, contact } = this.#options;
+    const { channel, fetches, contact, signedBundle } = this.#options;
     fetches.toldFrom(channel.nextTurn);
     try {
-      await channel.call('CheckIn', { versions: fetches.versions(), gateway_version: packageVersion() });
+      const { sequence = 0, kid = '' } = signedBundle?.() ?? {};
+      await channel.call('CheckIn', {
+        versions: fetches.versions(),
+        gateway_version: packageVersion(),
+        policy_sequence: String(sequence),
+        policy_kid: kid,
+      });
       this.counts.ok += 1;
       this.#failures = 0;
       return true;

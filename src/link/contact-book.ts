@@ -5,10 +5,16 @@ import type { OrgService } from '../services/orgs.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Contact } from './link-ports.ts';
 
-const SPACE = 'control_plane_contact';
+/** By org: how it stands with its control plane. */
+export const CONTACTS = 'control_plane_contact';
 /** How often the progress of being offline is noted. */
 const NOTE_EVERY_MS = 60_000;
 const SECOND_MS = 1_000;
+
+/** What was last heard of an org before this start; undefined: nothing. */
+export async function lastHeardOrg(store: Pick<Store, 'get'>, orgId: string): Promise<OrgState | undefined> {
+  return ((await store.get(CONTACTS, orgId)) as NotedContact | undefined)?.org ?? undefined;
+}
 
 /** As it is stored. */
 interface NotedContact {
@@ -38,6 +44,8 @@ export interface ContactBookOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly orgs: OrgService;
+  /** Takes in what the org has bought, each time that it is told, and what was told last at the start. */
+  readonly plan?: { heed(org: OrgState): Promise<void> };
   readonly orgId: string;
   /** False while the time of day is not to be believed. */
   readonly mayBelieveClock: () => boolean;
@@ -65,8 +73,9 @@ export class ContactBook implements Contact {
   static async open(options: ContactBookOptions): Promise<ContactBook> {
     const book = new ContactBook(options);
     // This class alone writes it.
-    const noted = (await options.store.get(SPACE, book.#key)) as NotedContact | undefined;
+    const noted = (await options.store.get(CONTACTS, book.#key)) as NotedContact | undefined;
     if (noted !== undefined) book.#goOnFrom(noted);
+    if (book.#org !== undefined) await options.plan?.heed(book.#org);
     return book;
   }
 
@@ -154,8 +163,9 @@ export class ContactBook implements Contact {
     this.#noteLater();
   }
 
-  async #obey({ status, suspended_reason: reason }: OrgState): Promise<void> {
-    const { orgs, orgId, log } = this.#options;
+  async #obey(org: OrgState): Promise<void> {
+    const { orgs, orgId, log, plan } = this.#options;
+    const { status, suspended_reason: reason } = org;
     // A state that this version does not know is not one in which calls are let through.
     const known = status === 'active' || status === 'terminated' ? status : 'suspended';
     try {
@@ -165,6 +175,11 @@ export class ContactBook implements Contact {
         { err: error, org_status: status },
         'what the control plane says of the org could not be stored; it counts, and is stored with the next answer',
       );
+    }
+    try {
+      await plan?.heed(org);
+    } catch (error) {
+      log.error({ err: error }, 'what the control plane says of the plan of the org could not be taken in');
     }
   }
 
@@ -183,7 +198,7 @@ export class ContactBook implements Contact {
     this.#writing = this.#writing.then(async () => {
       const { store, log } = this.#options;
       try {
-        await store.commit(undefined, [{ op: 'put', space: SPACE, key: this.#key, value: this.#noted() }]);
+        await store.commit(undefined, [{ op: 'put', space: CONTACTS, key: this.#key, value: this.#noted() }]);
       } catch (error) {
         log.warn({ err: error }, 'how it stands with the control plane could not be noted; it is tried again');
       }

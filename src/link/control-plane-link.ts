@@ -6,6 +6,7 @@ import { CertificateRenewal } from './certificate-renewal.ts';
 import { CheckIns } from './check-ins.ts';
 import type { ContactBook } from './contact-book.ts';
 import { ControlPlaneChannel } from './control-plane-channel.ts';
+import { HandedOnWrites } from './handed-on-writes.ts';
 import type { HashSubmission } from './hash-submission.ts';
 import type { Channel, Contact, ControlPlaneLink, RemoteName, RemoteResource } from './link-ports.ts';
 import type { NodeIdentity } from './node-identity.ts';
@@ -35,6 +36,8 @@ export interface LinkOptions {
   readonly keyDir: string;
   /** `GW_CHECKIN_IDLE_THRESHOLD`, milliseconds. */
   readonly idleMs: number;
+  /** The bundle in force, as it was signed. */
+  readonly signedBundle?: () => { readonly sequence: number; readonly kid: string } | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -49,6 +52,7 @@ interface LinkWarning {
 export class GatewayLink implements ControlPlaneLink {
   readonly submission: HashSubmission;
   readonly proofs: RecordProofs;
+  readonly writes: HandedOnWrites;
   readonly #options: LinkOptions;
   readonly #contact: ContactBook;
   readonly #channel: ControlPlaneChannel;
@@ -72,7 +76,9 @@ export class GatewayLink implements ControlPlaneLink {
       listener: { heard: (org, turn) => this.#heard(org, turn), broke: () => this.checkInSoon() },
     });
     const fetches = this.#fetches;
-    this.#checkIns = new CheckIns({ channel: this.#channel, contact, fetches, clock, log, idleMs: options.idleMs });
+    const { idleMs, signedBundle } = options;
+    this.#checkIns = new CheckIns({ channel: this.#channel, contact, fetches, signedBundle, clock, log, idleMs });
+    this.writes = new HandedOnWrites({ channel: this.#channel, contact, bringIn: (names) => this.bringIn(names) });
     this.submission = options.submission;
     const { orgId } = identity;
     this.proofs = new RecordProofs({ channel: this.#channel, submission: this.submission, keys, orgId, clock, log });

@@ -1,7 +1,8 @@
 import type { Effect, Store } from '../storage/contract/store.ts';
 import type { RemoteName } from './link-ports.ts';
 
-const SPACE = 'remote_version';
+/** By what they are versions of. */
+export const FETCHED_VERSIONS = 'remote_version';
 
 interface StoredVersion {
   /** Whose version it is: another control plane, or another org, has others. */
@@ -21,7 +22,7 @@ export class FetchedVersions {
   /** @param from names the control plane and the org */
   static async open(store: Pick<Store, 'list'>, from: string): Promise<FetchedVersions> {
     const fetched = new FetchedVersions(from);
-    for (const { key, value } of await store.list(SPACE)) {
+    for (const { key, value } of await store.list(FETCHED_VERSIONS)) {
       const { from: of, version } = value as StoredVersion;
       if (of === from) fetched.#versions.set(key, version);
     }
@@ -35,7 +36,7 @@ export class FetchedVersions {
 
   /** What stores a version; once that is committed, {@link took} is told. An empty one: nothing is there any more. */
   effect(name: RemoteName, version: string): Effect {
-    return { op: 'put', space: SPACE, key: name, value: { from: this.#from, version } satisfies StoredVersion };
+    return { op: 'put', space: FETCHED_VERSIONS, key: name, value: { from: this.#from, version } satisfies StoredVersion };
   }
 
   took(name: RemoteName, version: string): void {

@@ -4,8 +4,8 @@ import type { AddonService } from '../services/addons.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Channel, RemoteResource } from './link-ports.ts';
 
-/** By org. */
-const VERSIONS = 'remote_addons';
+/** By org: the version of its add-ons. */
+export const REMOTE_ADDONS = 'remote_addons';
 
 export interface RemoteAddonsOptions {
   readonly store: Store;
@@ -27,7 +27,7 @@ export class RemoteAddons implements RemoteResource {
   }
 
   static async open(options: RemoteAddonsOptions): Promise<RemoteAddons> {
-    const found = await options.store.get(VERSIONS, options.orgId);
+    const found = await options.store.get(REMOTE_ADDONS, options.orgId);
     return new RemoteAddons(options, isJsonObject(found) && typeof found['version'] === 'string' ? found['version'] : '');
   }
 
@@ -41,7 +41,7 @@ export class RemoteAddons implements RemoteResource {
     const { version, addons: entries } = await channel.call('FetchAddons', {});
     const states = entries.map(({ id, enabled }) => ({ addon_id: id, enabled }));
     const unknown = await addons.replace(orgId, states, (_object, effects, expect) =>
-      store.commit(undefined, [...effects, { op: 'put', space: VERSIONS, key: orgId, value: { version } }], expect),
+      store.commit(undefined, [...effects, { op: 'put', space: REMOTE_ADDONS, key: orgId, value: { version } }], expect),
     );
     this.#version = version;
     if (unknown.length > 0)

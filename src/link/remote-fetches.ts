@@ -2,6 +2,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { Stale, Versions } from '../control-plane/proto/messages.ts';
+import { NO_VERSIONS } from '../control-plane/proto/no-versions.ts';
 import type { Channel, RemoteName, RemoteResource } from './link-ports.ts';
 
 const FIRST_PAUSE_MS = 1_000;
@@ -45,8 +46,7 @@ export class RemoteFetches {
   }
 
   versions(): Versions {
-    const none: Versions = { policy: '', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '' };
-    return { ...none, ...Object.fromEntries(this.#states.map(({ resource }) => [resource.name, resource.version()])) };
+    return { ...NO_VERSIONS, ...Object.fromEntries(this.#states.map(({ resource }) => [resource.name, resource.version()])) };
   }
 
   /** What went wrong with the last fetch of each. */

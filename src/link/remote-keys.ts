@@ -5,7 +5,8 @@ import type { LedgerKeys } from '../ledger/merkle-root.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Channel, RemoteResource } from './link-ports.ts';
 
-const SPACE = 'remote_keys';
+/** The public keys of the control plane. */
+export const REMOTE_KEYS = 'remote_keys';
 const KEY = 'keys';
 const USES = ['bundle', 'ledger'] as const satisfies readonly ListedKey['use'][];
 
@@ -33,7 +34,7 @@ export class RemoteKeys implements RemoteResource {
 
   /** With those that were fetched last. @throws LedgerError when what is stored cannot be read */
   static async open(store: KeyStore): Promise<RemoteKeys> {
-    const found = await store.get(SPACE, KEY);
+    const found = await store.get(REMOTE_KEYS, KEY);
     const isThere = isJsonObject(found) && typeof found['version'] === 'string' && Array.isArray(found['keys']);
     return new RemoteKeys(
       store,
@@ -61,7 +62,7 @@ export class RemoteKeys implements RemoteResource {
     }));
     const read = byUse(keys);
     const stored: StoredKeys = { version, keys };
-    await this.#store.commit(undefined, [{ op: 'put', space: SPACE, key: KEY, value: stored }]);
+    await this.#store.commit(undefined, [{ op: 'put', space: REMOTE_KEYS, key: KEY, value: stored }]);
     this.#version = version;
     this.#keys = read;
   }

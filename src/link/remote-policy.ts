@@ -137,7 +137,8 @@ export class RemotePolicy implements RemoteResource {
     const text = decodeUtf8(claimed.bytes);
     if (typeof text !== 'string') throw new BundleRefused('malformed', 'the bundle is not UTF-8 text');
     try {
-      await this.#options.policies.takeFetched({ bundle_yaml: text, fetched_at: fetchedAt }, store);
+      const { version, sequence, kid } = claimed;
+      await this.#options.policies.takeFetched({ bundle_yaml: text, fetched_at: fetchedAt, signed: { version, sequence, kid } }, store);
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'invalid_policy')
         // biome-ignore lint/style/useErrorCause: the cause is in the third argument

@@ -6,7 +6,7 @@ import { messageOf } from '../base/lib/thrown.ts';
 import type { Update, Versions } from '../control-plane/proto/messages.ts';
 import type { Channel, RemoteName } from './link-ports.ts';
 
-const ALL: readonly RemoteName[] = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys'];
+const ALL: readonly RemoteName[] = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'];
 /** Updates that wait for what they named; what comes above that is told together with the last of them. */
 const MAX_WAITING = 1_024;
 /** Between two tries. */

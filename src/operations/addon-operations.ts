@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ADDON_KINDS } from '../base/model/addon.ts';
+import { HANDED_ON } from './hand-on.ts';
+import { switchElsewhere } from './handed-on-addons.ts';
 import { id } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
@@ -46,18 +48,23 @@ export const ADDON_OPERATIONS: readonly GatewayOperation[] = [
       method: 'POST',
       path: `/v1/orgs/{orgID}/addons/{addonID}/${verb}`,
       scope: 'admin',
-      summary: `Switches an add-on of the org ${word}, from its next call on; 409 where a control plane does that.`,
+      summary: `Switches an add-on of the org ${word}, from its next call on.`,
       annotations: REPLACES,
-      errors: ['not_found', 'managed_remotely', 'invalid_policy', 'conflict'],
+      ownedRemotely: true,
+      errors: ['not_found', 'invalid_policy', 'conflict', ...HANDED_ON],
       input: { params: ONE },
       output: { status: 200, schema: ADDON },
       handle: async ({ params: { orgID, addonID }, commit }, services) => {
-        const { addons, managedRemotely } = services;
+        const { addons } = services;
         const orgId = servedHere(orgID, services);
         addons.known(orgId, addonID);
-        if (managedRemotely)
-          throw new GatewayError('managed_remotely', 'The control plane of this gateway owns its add-ons: switch them there.');
         return { json: await addons.switch(orgId, addonID, enabled, commit) };
+      },
+      handOn: async ({ params: { orgID, addonID } }, services, handOn) => {
+        const { addons } = services;
+        const orgId = servedHere(orgID, services);
+        await switchElsewhere(addons.known(orgId, addonID), orgId, enabled, services, handOn);
+        return { json: addons.listedOne(orgId, addonID) };
       },
     }),
   ),

@@ -26,6 +26,7 @@ export const AUDIT_ENTRY = z.object({
   operation: z.string().meta({ description: 'The id of the operation', examples: ['workloads.put'] }),
   object: z.string().optional().meta({ description: 'Which one; absent where there is only one' }),
   from: z.string().meta({ description: 'Address of who asked' }),
+  node_id: z.string().optional().meta({ description: 'The gateway that has handed it on to its control plane; absent: it was asked here' }),
   changes: z.array(
     z.object({
       entity: z.string(),

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
 import { CREDENTIAL_BODY, credentialChange } from './credential-body.ts';
+import { HANDED_ON, ownOrg } from './hand-on.ts';
+import { shownHere, storedCredential, watchedCredential, writtenCredential } from './handed-on-credentials.ts';
 import { isId, members, ruled } from './members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { pathId, time } from './shapes.ts';
@@ -62,12 +64,19 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Creates or updates one credential; an update without `secret_ref` keeps the secret and what it leaves out.',
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['INVALID_ARGUMENT'],
+    errors: ['INVALID_ARGUMENT', ...HANDED_ON],
     input: { body: CREDENTIAL_BODY },
     output: { status: 200, schema: CREDENTIAL },
     handle: async ({ body, commit }, { credentials }) => ({
       json: await credentials.service.put(credentialChange(body, credentials), commit),
     }),
+    handOn: async ({ body }, services, handOn) => {
+      const { credentials } = services;
+      const change = credentialChange({ ...body, org_id: ownOrg(body.org_id, services, 'The credential') }, credentials);
+      const { credential_id: id } = change;
+      const [stored] = await handOn({ kind: 'credentials.put', entries: [writtenCredential(change)] }, watchedCredential(id, services));
+      return { json: shownHere(id, services, stored) };
+    },
   }),
   operation({
     id: 'credentials.remove',
@@ -77,11 +86,15 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Removes a credential and its secret.',
     annotations: REMOVES,
     ownedRemotely: true,
-    errors: ['not_found'],
+    errors: ['not_found', ...HANDED_ON],
     input: { params },
     output: { status: 200, schema: z.object({ credential_id: z.string(), status: z.literal('deleted') }) },
     handle: async ({ params: { id: name }, commit }, { credentials }) => {
       if (!(await credentials.service.remove(name, commit))) throw unknown(name);
+      return { json: { credential_id: name, status: 'deleted' as const } };
+    },
+    handOn: async ({ params: { id: name } }, services, handOn) => {
+      await handOn({ kind: 'credentials.remove', entries: [{ id: name }] }, watchedCredential(name, services));
       return { json: { credential_id: name, status: 'deleted' as const } };
     },
   }),
@@ -93,13 +106,18 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Assigns a `node_scoped` credential to nodes: `node_ids` replaces the list.',
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['INVALID_ARGUMENT', 'not_found'],
+    errors: ['INVALID_ARGUMENT', 'not_found', ...HANDED_ON],
     input: { params, body: { schema: () => ASSIGNMENT_BODY, what: 'The assignment' } },
     output: { status: 200, schema: CREDENTIAL },
     handle: async ({ params: { id: name }, body, commit }, { credentials }) => {
       const assigned = await credentials.service.assign(name, body.node_ids, commit);
       if (!assigned) throw unknown(name);
       return { json: assigned };
+    },
+    handOn: async ({ params: { id: name }, body: { node_ids } }, services, handOn) => {
+      const entries = [{ id: name, body: { node_ids } }];
+      const [stored] = await handOn({ kind: 'credentials.assign', entries }, watchedCredential(name, services));
+      return { json: storedCredential(stored) };
     },
   }),
   operation({
@@ -110,8 +128,21 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Reads every `*.yaml` of `GW_CREDENTIALS_DIR` again and upserts what it holds; a mistake in one changes nothing.',
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['invalid_request'],
+    errors: ['invalid_request', ...HANDED_ON],
     output: { status: 200, schema: z.object({ credentials: z.array(z.string()) }) },
     handle: async ({ commit }, { credentials }) => ({ json: { credentials: await credentials.reload(commit) } }),
+    handOn: async (_call, services, handOn) => {
+      const { credentials } = services;
+      const changes = await credentials.inFiles();
+      for (const { org_id: orgId } of changes) ownOrg(orgId, services, 'A credential of the files');
+      const ids = changes.map(({ credential_id: id }) => id);
+      const show = (): unknown => Object.fromEntries(ids.map((id) => [id, credentials.service.get(id)]));
+      if (ids.length > 0)
+        await handOn(
+          { kind: 'credentials.put', entries: changes.map(writtenCredential) },
+          { entity: 'credential', object: ids.length === 1 ? ids[0] : undefined, show },
+        );
+      return { json: { credentials: ids } };
+    },
   }),
 ];

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
 import { NOT_READY } from '../base/model/not-ready.ts';
+import { optional } from './members.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import type { ControlPlaneHealth } from './services.ts';
 
@@ -16,7 +17,9 @@ const HEALTH = z.object({
   cp_certificate_expires_at: z.string().optional().meta({ description: 'RFC 3339: of this node; absent without a control plane' }),
   last_hash_submit_at: z.string().optional().meta({ description: 'When the control plane last took hashes of records, RFC 3339' }),
   bundle_id: z.string(),
-  bundle_version: z.string(),
+  bundle_version: z.string().meta({ description: 'Of one from a control plane: as it was signed there' }),
+  bundle_sequence: z.int().optional().meta({ description: 'Of one from a control plane' }),
+  bundle_kid: z.string().optional().meta({ description: 'Of one from a control plane: the key that has signed it' }),
   warnings: z.array(z.object({ code: z.string(), message: z.string() })),
 });
 
@@ -53,7 +56,7 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     output: { status: 200, schema: HEALTH },
     handle: (_call, { health }) => {
-      const { bundle_id, version } = health.bundle();
+      const { bundle_id, version, sequence, kid } = health.bundle();
       const status: z.output<typeof HEALTH>['status'] = health.readiness.starting ? 'starting' : 'ok';
       return {
         json: {
@@ -63,6 +66,8 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
           ...controlPlaneOf(health.controlPlane),
           bundle_id,
           bundle_version: version,
+          ...optional('bundle_sequence', sequence),
+          ...optional('bundle_kid', kid),
           warnings: [...health.readiness.warnings(), ...(health.controlPlane?.warnings() ?? [])],
         },
       };

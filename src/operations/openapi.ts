@@ -6,6 +6,7 @@ import { exampleOf } from './management/operation-example.ts';
 import type { GatewayOperation, Inputs } from './operation.ts';
 import { planOf, takenNames } from './operation-request.ts';
 import type { OperationServices } from './services.ts';
+import { PROBLEM } from './shapes.ts';
 
 /** A JSON value that is made here and only written out. */
 type Json = Readonly<Record<string, unknown>>;
@@ -18,18 +19,7 @@ const ERROR = z.object({
     code: z.string(),
     message: z.string(),
     details: z
-      .array(
-        z.object({
-          path: z.string().meta({ description: 'The member or parameter, such as `labels.team` or `hosts[0]`' }),
-          message: z.string(),
-          file: z.string().optional(),
-          line: z.int().optional(),
-          column: z.int().optional(),
-          rule_id: z.string().optional(),
-          code: z.string().optional(),
-          hint: z.string().optional(),
-        }),
-      )
+      .array(PROBLEM.extend({ path: z.string().meta({ description: 'The member or parameter, such as `labels.team` or `hosts[0]`' }) }))
       .optional(),
   }),
 });

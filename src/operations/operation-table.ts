@@ -31,6 +31,7 @@ import { PROVIDER_OPERATIONS } from './management/provider-operations.ts';
 import { RECORD_LIST_OPERATIONS } from './management/record-list-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
+import { ORG_PLAN_OPERATIONS } from './org-plan-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
 import { PRICE_LIST_OPERATIONS } from './price-list-operations.ts';
 import { QUARANTINE_OPERATIONS } from './quarantine-operations.ts';
@@ -60,6 +61,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ROOT_OPERATIONS,
   ...WORKLOAD_OPERATIONS,
   ...ORG_OPERATIONS,
+  ...ORG_PLAN_OPERATIONS,
   ...ADDON_OPERATIONS,
   ...API_KEY_OPERATIONS,
   ...AUDIT_OPERATIONS,

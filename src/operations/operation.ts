@@ -3,11 +3,12 @@
  * document and the reference page are made from it.
  */
 import type { z } from 'zod';
-import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Commit } from '../services/commit.ts';
 import { etagOf, preconditionOf } from './etag.ts';
+import { type HandOn, handOnFor, ownedElsewhere } from './hand-on.ts';
 import { type Issue, readBody, readQuery } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 
@@ -61,7 +62,7 @@ export interface OperationFacts {
   readonly errors?: readonly ErrorCode[];
   /** The answer shows one thing that several people may change: it has an `ETag`, and whoever changes it may show that as `If-Match` (RFC 9110 §13.1.1). */
   readonly versioned?: true;
-  /** It writes what a control plane owns where there is one: there it is `managed_remotely` on every face, before its input is read (decision 13.10). */
+  /** It writes what a control plane owns where there is one: there it is handed on, or `managed_remotely`, on every face (decisions 13.10, 13.12). */
   readonly ownedRemotely?: true;
   /** Of a body that may be longer than most. */
   readonly maxBodyBytes?: number;
@@ -135,6 +136,12 @@ export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B 
   readonly output: OperationAnswer<O>;
   /** @throws GatewayError `not_found` when it is switched off; asked before the input is read */
   readonly available?: (services: OperationServices) => void;
+  /** What is done in the place of `handle` where a control plane owns what it writes; absent: it is `managed_remotely` there, before its input is read. */
+  readonly handOn?: (
+    call: Call<P, Q, B>,
+    services: OperationServices,
+    handOn: HandOn,
+  ) => OperationOutcome<z.output<O>> | Promise<OperationOutcome<z.output<O>>>;
   readonly handle: (
     call: Call<P, Q, B>,
     services: OperationServices,
@@ -218,11 +225,22 @@ function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObj
   });
 }
 
+/** Whether a control plane owns what is written. @param canHandOn whether it can be handed on to that @throws GatewayError `managed_remotely` where it cannot */
+function isOwnedElsewhere(
+  { ownedRemotely }: Pick<OperationFacts, 'ownedRemotely'>,
+  { managedRemotely, remoteWrites }: OperationServices,
+  canHandOn: boolean,
+): boolean {
+  if (ownedRemotely !== true || !managedRemotely) return false;
+  if (!canHandOn || remoteWrites === undefined) throw ownedElsewhere();
+  return true;
+}
+
 /** Makes an entry; the types of its schemas reach its handler, and whoever uses the entry itself. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
 ): TypedOperation<z.input<P> & z.input<Q> & z.input<B>, O> {
-  const { input = {}, available, handle, ...facts } = entry;
+  const { input = {}, available, handle, handOn, ...facts } = entry;
   return {
     ...facts,
     inputs: (services) => ({
@@ -233,20 +251,18 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
     bind: (services) => {
       const read = reader(input, services);
       return async (asked) => {
-        if (facts.ownedRemotely === true && services.managedRemotely)
-          throw new GatewayError('managed_remotely', 'The control plane of this gateway owns this: change it there.');
+        const isElsewhere = isOwnedElsewhere(facts, services, handOn !== undefined);
         available?.(services);
         const { principal, headers, from } = asked;
-        const outcome = await handle(
-          {
-            ...(await read(asked)),
-            principal,
-            headers,
-            expectShown: preconditionOf(headers),
-            commit: facts.annotations.readOnly ? CHANGES_NOTHING : services.audit.commitFor({ principal, operation: facts.id, from }),
-          },
-          services,
-        );
+        const asking = { principal, operation: facts.id, from };
+        const call = {
+          ...(await read(asked)),
+          principal,
+          headers,
+          expectShown: preconditionOf(headers),
+          commit: facts.annotations.readOnly ? CHANGES_NOTHING : services.audit.commitFor(asking),
+        };
+        const outcome = await (isElsewhere && handOn ? handOn(call, services, handOnFor(asking, services)) : handle(call, services));
         return facts.versioned === true ? tagged(outcome) : outcome;
       };
     },

@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { ORG_STATES } from '../base/model/org-status.ts';
+import { HANDED_ON, type HandOn } from './hand-on.ts';
 import { members, text } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
+import type { OperationServices } from './services.ts';
 
 const STATUS = z.object({
   org_id: z.string(),
@@ -31,10 +33,13 @@ export const ORG_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Suspends the org of this gateway: from the next request on all of its calls are refused.',
     annotations: REPLACES,
-    errors: ['not_found', 'conflict'],
+    ownedRemotely: true,
+    errors: ['not_found', 'conflict', ...HANDED_ON],
     input: { body: { schema: () => SUSPENSION, what: 'The suspension', optional: true } },
     output: { status: 200, schema: STATUS },
     handle: async ({ body, commit }, { orgs }) => ({ json: await orgs.service.suspend(own(orgs.orgId), body.reason, commit) }),
+    handOn: ({ body: { reason } }, services, handOn) =>
+      changeElsewhere('org.suspend', reason === undefined ? {} : { reason }, services, handOn),
   }),
   operation({
     id: 'org.reactivate',
@@ -43,11 +48,20 @@ export const ORG_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Lifts the suspension of the org of this gateway.',
     annotations: REPLACES,
-    errors: ['not_found', 'conflict'],
+    ownedRemotely: true,
+    errors: ['not_found', 'conflict', ...HANDED_ON],
     output: { status: 200, schema: STATUS },
     handle: async ({ commit }, { orgs }) => ({ json: await orgs.service.reactivate(own(orgs.orgId), commit) }),
+    handOn: (_call, services, handOn) => changeElsewhere('org.reactivate', {}, services, handOn),
   }),
 ];
+
+async function changeElsewhere(kind: 'org.suspend' | 'org.reactivate', body: object, { orgs }: OperationServices, handOn: HandOn) {
+  const orgId = own(orgs.orgId);
+  const show = () => orgs.service.status(orgId);
+  await handOn({ kind, entries: [{ id: orgId, body }] }, { entity: 'org_status', object: orgId, show });
+  return { json: show() };
+}
 
 /** @throws GatewayError `not_found` when the gateway serves every org (specification, "Errors", "Other conditions") */
 function own(orgId: string | undefined): string {

@@ -4,6 +4,8 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import { type ActivePolicy, POLICY_SOURCES } from '../services/active-policy.ts';
 import type { Commit } from '../services/commit.ts';
+import type { PolicyService } from '../services/policies.ts';
+import { emptiedWarnings, notLoadedPieces } from '../services/policy-warnings.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import { members } from './members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
@@ -34,26 +36,47 @@ function bundleRefusal(issues: readonly Issue[]): GatewayError {
   return new GatewayError('body_too_large', issues[0]?.message ?? '');
 }
 
+/** What is probably not meant, and what does not load. */
+export const POLICY_WARNINGS: z.ZodArray<
+  z.ZodObject<{ path: z.ZodString; code: z.ZodString; message: z.ZodString; files: z.ZodArray<z.ZodString> }>
+> = z.array(z.object({ path: z.string(), code: z.string(), message: z.string(), files: z.array(z.string()) }));
+
 export const POLICY = z.object({
   bundle_id: z.string(),
-  version: z.string(),
+  version: z.string().meta({ description: 'Of one from a control plane: as it was signed there' }),
+  sequence: z.int().optional().meta({ description: 'Of one from a control plane' }),
+  kid: z.string().optional().meta({ description: 'The key that has signed it' }),
   source: z.enum(POLICY_SOURCES),
   loaded_at: time,
-  warnings: z.array(z.object({ path: z.string(), code: z.string(), message: z.string(), files: z.array(z.string()) })).optional(),
+  warnings: POLICY_WARNINGS.optional(),
   shadow: z
     .object({ bundle_id: z.string().optional(), version: z.string().optional(), error: z.string().optional(), loaded_at: time.optional() })
     .optional()
     .meta({ description: 'The shadow bundle, if there is one' }),
 });
 
-function shown(active: ActivePolicy, shadow: ShadowPolicy | undefined) {
-  const { bundle_id, version, source, loaded_at, policy } = active;
+/** How a bundle is called: as the control plane that has signed it calls it, where one has (decision 13.9). */
+export function namesOf({ bundle_id, version, signed }: ActivePolicy): {
+  readonly bundle_id: string;
+  readonly version: string;
+  readonly sequence?: number;
+  readonly kid?: string;
+} {
+  return { bundle_id, version, ...signed };
+}
+
+function shown(active: ActivePolicy, policies: PolicyService, shadow: ShadowPolicy | undefined) {
+  const { source, loaded_at, policy } = active;
+  const warnings = [
+    ...(policy.unusedFiles.length === 0 ? [] : [unusedFiles(policy.unusedFiles)]),
+    ...emptiedWarnings(policy),
+    ...policies.notLoaded().flatMap(notLoaded),
+  ];
   return {
-    bundle_id,
-    version,
+    ...namesOf(active),
     source,
     loaded_at: timestamp(loaded_at),
-    ...(policy.unusedFiles.length === 0 ? {} : { warnings: [unusedFiles(policy.unusedFiles)] }),
+    ...(warnings.length === 0 ? {} : { warnings }),
     ...(shadow === undefined ? {} : { shadow: shownShadow(shadow) }),
   };
 }
@@ -61,6 +84,16 @@ function shown(active: ActivePolicy, shadow: ShadowPolicy | undefined) {
 /** As `gw policy check` says it. */
 function unusedFiles(files: readonly string[]) {
   return { path: 'files', code: 'files_do_not_count', message: unusedFilesMessage(files), files };
+}
+
+function notLoaded({ org_id: orgId, problems }: ReturnType<PolicyService['notLoaded']>[number]) {
+  const whose = orgId === undefined ? '' : `${orgId}: `;
+  return notLoadedPieces(problems).map(({ piece, problems: of, take_away: how }) => ({
+    path: orgId === undefined ? piece : `orgs.${orgId}`,
+    code: 'not_loaded',
+    message: `${whose}${of.map(({ message }) => message).join('; ')} (${how})`,
+    files: [piece],
+  }));
 }
 
 function shownShadow(shadow: ShadowPolicy) {
@@ -72,7 +105,7 @@ function shownShadow(shadow: ShadowPolicy) {
 export async function reloadPolicy({ policies, shadow }: OperationServices, commit: Commit): Promise<Shown<z.output<typeof POLICY>>> {
   const active = await policies.reload(commit);
   await shadow?.load('reload');
-  return shown(active, shadow);
+  return shown(active, policies, shadow);
 }
 
 /** The active policy bundle (specification, "Gateway admin API"; decisions 5.1, 5.2, 5.5). */
@@ -85,7 +118,7 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'The active bundle: id, version, source, time of loading; and the shadow bundle, if there is one.',
     annotations: READS,
     output: { status: 200, schema: POLICY },
-    handle: (_call, { policies, shadow }) => ({ json: shown(policies.current(), shadow) }),
+    handle: (_call, { policies, shadow }) => ({ json: shown(policies.current(), policies, shadow) }),
   }),
   operation({
     id: 'policies.put',
@@ -98,7 +131,9 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['invalid_policy'],
     input: { body: { schema: () => BUNDLE_BODY, what: 'The body', refusal: bundleRefusal } },
     output: { status: 200, schema: POLICY },
-    handle: async ({ body, commit }, { policies, shadow }) => ({ json: shown(await policies.put(body.bundle_yaml, commit), shadow) }),
+    handle: async ({ body, commit }, { policies, shadow }) => ({
+      json: shown(await policies.put(body.bundle_yaml, commit), policies, shadow),
+    }),
   }),
   operation({
     id: 'policies.reload',

@@ -3,6 +3,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
+import type { HandedOnWrites } from '../link/handed-on-writes.ts';
 import type { AddonService } from '../services/addons.ts';
 import type { AlertService } from '../services/alerts/alert-service.ts';
 import type { ApiKeyService } from '../services/api-keys.ts';
@@ -10,13 +11,14 @@ import type { ApprovalService } from '../services/approvals.ts';
 import type { AuditTrail } from '../services/audit-trail.ts';
 import type { BudgetService } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
-import type { CredentialService } from '../services/credentials.ts';
+import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import type { CustomConnectorService } from '../services/custom-connectors.ts';
 import type { DelegationService } from '../services/delegations.ts';
 import type { Discovery } from '../services/discovery.ts';
 import type { ExportService } from '../services/exports/export-service.ts';
 import type { ManagementKeyService } from '../services/management-keys.ts';
 import type { NodeRegister } from '../services/node-register.ts';
+import type { OrgPlanService } from '../services/org-plans.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { PriceListRefresh } from '../services/price-lists/price-list-refresh.ts';
@@ -97,6 +99,8 @@ export interface OperationServices {
   };
   /** A control plane owns what operations write that are marked `ownedRemotely`. */
   readonly managedRemotely: boolean;
+  /** Hands on to it what is written here; undefined without one. */
+  readonly remoteWrites: Pick<HandedOnWrites, 'write'> | undefined;
   readonly nodes: NodeRegister;
   readonly policies: PolicyService;
   /** The kept bundle of the control plane; undefined where there is none to keep. */
@@ -128,6 +132,7 @@ export interface OperationServices {
     /** Of this gateway; undefined when it serves every org. */
     readonly orgId: string | undefined;
   };
+  readonly orgPlans: OrgPlanService;
   readonly rateLimits: RateLimitService;
   readonly budgets: {
     readonly service: BudgetService;
@@ -141,6 +146,8 @@ export interface OperationServices {
     readonly service: CredentialService;
     /** Reads the files of `GW_CREDENTIALS_DIR` and upserts each credential; returns their ids. */
     readonly reload: (commit: Commit) => Promise<readonly string[]>;
+    /** What these files hold, where it is not this gateway that stores it. */
+    readonly inFiles: () => Promise<readonly CredentialChange[]>;
   };
   readonly connectors: {
     readonly catalogues: CurrentCatalogue;
@@ -165,7 +172,7 @@ export interface OperationServices {
     readonly nodeId: string;
     readonly readiness: ReadinessFacts;
     readonly connectors: () => readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[];
-    readonly bundle: () => { readonly bundle_id: string; readonly version: string };
+    readonly bundle: () => { readonly bundle_id: string; readonly version: string; readonly sequence?: number; readonly kid?: string };
     /** How it stands with the control plane; undefined without one. */
     readonly controlPlane: ControlPlaneHealth | undefined;
   };

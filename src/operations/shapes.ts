@@ -40,3 +40,24 @@ export const attribution = z.object({
   project_id: z.string().optional(),
   labels: z.record(z.string(), z.string()).optional(),
 });
+
+/** A mistake in what somebody wrote, with its place where it has one. */
+export const PROBLEM: z.ZodObject<{
+  path: z.ZodString;
+  message: z.ZodString;
+  file: z.ZodOptional<z.ZodString>;
+  line: z.ZodOptional<z.ZodInt>;
+  column: z.ZodOptional<z.ZodInt>;
+  rule_id: z.ZodOptional<z.ZodString>;
+  code: z.ZodOptional<z.ZodString>;
+  hint: z.ZodOptional<z.ZodString>;
+}> = z.object({
+  path: z.string(),
+  message: z.string(),
+  file: z.string().optional(),
+  line: z.int().optional(),
+  column: z.int().optional(),
+  rule_id: z.string().optional(),
+  code: z.string().optional(),
+  hint: z.string().optional(),
+});

@@ -3,12 +3,15 @@ import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Workload } from '../base/model/workload.ts';
+import type { RemoteWrite } from '../link/handed-on-writes.ts';
 import { withEtag } from './etag.ts';
+import { HANDED_ON, type HandOn, onlyOf, ownOrg, type Watched } from './hand-on.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
 import { choice, id, members, optional, requiredId, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { readBody } from './read-input.ts';
+import type { OperationServices } from './services.ts';
 import { attribution, etag, pathId } from './shapes.ts';
 
 const MAX_LABELS = 32;
@@ -79,12 +82,17 @@ const ADMIN: readonly GatewayOperation[] = [
     summary: 'Creates or replaces one workload.',
     annotations: REPLACES,
     ownedRemotely: true,
+    errors: HANDED_ON,
     input: { body: { schema: () => WORKLOAD_BODY, what: 'The workload' } },
     output: { status: 200, schema: WORKLOAD },
     handle: async ({ body, commit }, { workloads }) => {
       const workload = workloadOf(body);
       await workloads.put(workload, commit);
       return { json: workload };
+    },
+    handOn: async ({ body }, services, handOn) => {
+      const orgId = ownOrg(body.org_id, services, 'The workload');
+      return { json: await putElsewhere({ ...workloadOf(body), org_id: orgId }, services, handOn) };
     },
   }),
   operation({
@@ -95,13 +103,14 @@ const ADMIN: readonly GatewayOperation[] = [
     summary: 'Removes a workload and its token.',
     annotations: REMOVES,
     ownedRemotely: true,
-    errors: ['not_found'],
+    errors: ['not_found', ...HANDED_ON],
     input: { params },
     output: { status: 200, schema: REMOVED },
     handle: async ({ params: { id: name }, commit }, { workloads }) => {
       if (!(await workloads.remove(name, commit))) throw unknown(name);
       return { json: { workload_id: name, status: 'deleted' as const } };
     },
+    handOn: ({ params: { id: name } }, services, handOn) => removeElsewhere(name, services, handOn),
   }),
   operation({
     id: 'workloads.issue_token',
@@ -163,7 +172,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     ownedRemotely: true,
     versioned: true,
-    errors: ['conflict'],
+    errors: ['conflict', ...HANDED_ON],
     tools: [
       {
         name: 'create_workload',
@@ -182,16 +191,21 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: WORKLOAD },
     handle: async ({ principal, body, commit, expectShown }, { workloads }) => {
       const orgId = orgOf(principal);
-      if (body.org_id !== undefined && body.org_id !== orgId)
-        throw new GatewayError('invalid_request', 'The workload has 1 bad member(s).', {
-          details: [{ path: 'org_id', message: `must be ${orgId}, the org of the key` }],
-        });
+      requireOrgOfKey(body.org_id, orgId);
       const next = (current: Workload | undefined) => {
         if (current !== undefined && current.org_id !== orgId) throw notOwn(body.workload_id, current);
         expectShown(current);
         return { ...workloadOf(body), org_id: orgId };
       };
       return { json: await workloads.change(body.workload_id, next, commit) };
+    },
+    handOn: async ({ principal, body, headers, expectShown }, services, handOn) => {
+      const orgId = orgOf(principal);
+      requireOrgOfKey(body.org_id, orgId);
+      const current = services.workloads.find(body.workload_id);
+      if (current !== undefined && current.org_id !== orgId) throw notOwn(body.workload_id, current);
+      expectShown(current);
+      return { json: await putElsewhere({ ...workloadOf(body), org_id: orgId }, services, handOn, onlyOf(headers)) };
     },
   }),
   operation({
@@ -202,7 +216,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Removes a workload of the org and its token.',
     annotations: REMOVES,
     ownedRemotely: true,
-    errors: ['not_found', 'conflict'],
+    errors: ['not_found', 'conflict', ...HANDED_ON],
     tools: [{ name: 'delete_workload', title: 'Delete a workload', ids: { id: 'workload_id' } }],
     input: { params },
     output: { status: 200, schema: REMOVED },
@@ -213,8 +227,40 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
       if (!(await workloads.remove(name, commit))) throw unknown(name);
       return { json: { workload_id: name, status: 'deleted' as const } };
     },
+    handOn: ({ principal, params: { id: name } }, services, handOn) => {
+      const found = services.workloads.get(orgOf(principal), name);
+      if (found !== undefined && found.org_id === undefined) throw notOwn(name, found);
+      return removeElsewhere(name, services, handOn);
+    },
   }),
 ];
+
+async function putElsewhere(
+  workload: Workload,
+  services: OperationServices,
+  handOn: HandOn,
+  only?: RemoteWrite['only'],
+): Promise<Workload> {
+  const { workload_id: id } = workload;
+  await handOn({ kind: 'workloads.put', entries: [{ id, body: workload }], only }, watched(id, services));
+  return services.workloads.find(id) ?? workload;
+}
+
+async function removeElsewhere(name: string, services: OperationServices, handOn: HandOn) {
+  await handOn({ kind: 'workloads.remove', entries: [{ id: name }] }, watched(name, services));
+  return { json: { workload_id: name, status: 'deleted' as const } };
+}
+
+function watched(id: string, { workloads }: OperationServices): Watched {
+  return { entity: 'workload', object: id, show: () => workloads.find(id) };
+}
+
+function requireOrgOfKey(given: string | undefined, orgId: string): void {
+  if (given === undefined || given === orgId) return;
+  throw new GatewayError('invalid_request', 'The workload has 1 bad member(s).', {
+    details: [{ path: 'org_id', message: `must be ${orgId}, the org of the key` }],
+  });
+}
 
 /** Ids of workloads are one space for all orgs. */
 function notOwn(name: string, { org_id: orgId }: Workload): GatewayError {

@@ -57,6 +57,19 @@ export class AddonService {
     return this.list(orgId).map((entry) => listedAddon(entry, addons));
   }
 
+  /** One entry, as the admin API lists it. @throws GatewayError `not_found` */
+  listedOne(orgId: string, addonId: string): ListedAddon {
+    return listedAddon(this.known(orgId, addonId), this.#options.policies.addons(orgId));
+  }
+
+  /**
+   * The entry that {@link set} would switch.
+   * @throws GatewayError `not_found` for what is no provider and no preset, `mode_not_supported`
+   */
+  named(orgId: string, name: string, mode: string): Addon {
+    return this.known(orgId, this.#place(name, mode).addonId);
+  }
+
   /** @throws GatewayError `not_found` */
   known(orgId: string, addonId: string): Addon {
     const found = this.list(orgId).find(({ addon_id: id }) => id === addonId);
@@ -98,6 +111,7 @@ export class AddonService {
         return addons;
       },
       commit,
+      true,
     );
     return unknown;
   }
@@ -110,20 +124,28 @@ export class AddonService {
   async set(orgId: string, name: string, mode: string, enabled: boolean, commit?: Commit): Promise<Addon> {
     const { policies, catalogues } = this.#options;
     const now = { enabled, at: timestamp(this.#options.clock.now()) };
+    const place = this.#place(name, mode);
+    if (place.preset !== undefined) {
+      const { preset, addonId } = place;
+      return presetEntry(preset, await policies.switchAddons(orgId, addonId, (addons) => withPreset(addons, preset.id, now), commit));
+    }
+    const { provider, mode: known, addonId } = place;
+    const addons = await policies.switchAddons(orgId, addonId, (before) => withMode(before, provider.id, known, now), commit);
+    return this.#providerEntry(catalogues.shipped(), provider, known, addons);
+  }
+
+  /** @throws GatewayError `not_found`, `mode_not_supported` */
+  #place(name: string, mode: string): SwitchedPlace {
     const preset = this.#preset(name);
     if (preset !== undefined) {
       if (mode !== 'routing') throw notSupported(name, mode);
-      const addonId = PRESET_PREFIX + preset.id;
-      return presetEntry(preset, await policies.switchAddons(orgId, addonId, (addons) => withPreset(addons, preset.id, now), commit));
+      return { preset, addonId: PRESET_PREFIX + preset.id };
     }
-    const catalogue = catalogues.shipped();
-    const provider = providerOf(catalogue, name);
+    const provider = providerOf(this.#options.catalogues.shipped(), name);
     if (provider === undefined) throw new GatewayError('not_found', 'There is no provider and no preset of this name.');
     const known = modesOf(provider).find((one) => one === mode);
     if (known === undefined) throw notSupported(provider.id, mode);
-    const addonId = ENTRY_PREFIX[known] + provider.id;
-    const addons = await policies.switchAddons(orgId, addonId, (before) => withMode(before, provider.id, known, now), commit);
-    return this.#providerEntry(catalogue, provider, known, addons);
+    return { provider, mode: known, addonId: ENTRY_PREFIX[known] + provider.id };
   }
 
   #preset(name: string): PolicyPreset | undefined {
@@ -145,6 +167,11 @@ export class AddonService {
     };
   }
 }
+
+/** What a name and a mode lead to. */
+type SwitchedPlace =
+  | { readonly preset: PolicyPreset; readonly addonId: string }
+  | { readonly preset?: undefined; readonly provider: Provider; readonly mode: ProviderMode; readonly addonId: string };
 
 type AddonPlace =
   | { readonly preset: string; readonly provider?: undefined; readonly mode?: undefined }

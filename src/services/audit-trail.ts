@@ -23,6 +23,18 @@ export interface Asking {
   readonly operation: string;
   /** Address, without port. */
   readonly from: string;
+  /** The gateway that has handed it on. */
+  readonly nodeId?: string;
+}
+
+/** Something that was changed elsewhere, as it is shown here before and after. */
+export interface HandedOnChange {
+  readonly orgId: string;
+  readonly object: string | undefined;
+  /** What kind of thing it is. */
+  readonly entity: string;
+  readonly before: unknown;
+  readonly after: unknown;
 }
 
 /** Which entries a list holds; of each filter that is given all must be true. Times are epoch milliseconds, `until` is excluded. */
@@ -74,6 +86,21 @@ export class AuditTrail {
     };
   }
 
+  /** Notes what was changed where this trail is not, by somebody who has asked here: at the control plane, which has an entry of its own. */
+  async noteHandedOn(asking: Asking, { orgId, object, entity, before, after }: HandedOnChange): Promise<void> {
+    const { store, events, outbox } = this.#options;
+    const entry = this.#entryOf(asking, object, orgId, changesOf(entity, before, after));
+    const posted = outbox.post('audit', entry);
+    try {
+      await store.commit(undefined, [{ op: 'put', space: SPACE, key: newestFirst(entry.audit_id), value: entry }, ...posted.effects]);
+    } catch (error) {
+      posted.failed();
+      throw error;
+    }
+    posted.stored();
+    events.emit('audit', entry);
+  }
+
   /** A page of the trail, the newest first. */
   page(filter: AuditFilter, query: PageQuery): Promise<EntitiesPage<AuditEntry>> {
     return entityPage(this.#options.store, SPACE, query, (value) => {
@@ -87,8 +114,8 @@ export class AuditTrail {
     return removeEntities(this.#options.store, SPACE, epochMs, () => true);
   }
 
-  async #entry({ principal, operation, from }: Asking, object: string | undefined, effects: readonly Effect[]): Promise<AuditEntry> {
-    const { store, clock } = this.#options;
+  async #entry(asking: Asking, object: string | undefined, effects: readonly Effect[]): Promise<AuditEntry> {
+    const { store } = this.#options;
     const changes: AuditChange[] = [];
     let orgId: string | undefined;
     for (const effect of effects) {
@@ -99,9 +126,18 @@ export class AuditTrail {
       const { space, key } = effect;
       orgId ??= orgOfEntity(space, key, after ?? before) ?? orgOfEntity(space, key, before) ?? (await orgOfWhole(store, space, key));
     }
+    return this.#entryOf(asking, object, orgId, changes);
+  }
+
+  #entryOf(
+    { principal, operation, from, nodeId }: Asking,
+    object: string | undefined,
+    orgOfObject: string | undefined,
+    changes: readonly AuditChange[],
+  ): AuditEntry {
     // What is of no org is the gateway's, unless somebody of an org has changed it.
-    orgId ??= principal.orgId;
-    const now = clock.now();
+    const orgId = orgOfObject ?? principal.orgId;
+    const now = this.#options.clock.now();
     const more = changes.length - MAX_CHANGES;
     return {
       audit_id: uuidv7(now),
@@ -111,6 +147,7 @@ export class AuditTrail {
       operation,
       ...(object === undefined ? {} : { object }),
       from,
+      ...(nodeId === undefined ? {} : { node_id: nodeId }),
       changes: more > 0 ? changes.slice(0, MAX_CHANGES) : changes,
       ...(more > 0 ? { more_changes: more } : {}),
     };

@@ -1,5 +1,6 @@
+import type { PlanTier } from '../base/model/plan-tier.ts';
 import { BUNDLE_SCHEMA, type PolicyText } from '../decide/policy/bundle.ts';
-import { type PlanTier, tierAllows } from '../decide/policy/layers.ts';
+import { tierAllows } from '../decide/policy/layers.ts';
 
 /** No name of a file in a policies folder: those end in `.yaml`. */
 export const AUTO_RULES_FILE = 'auto rules';
@@ -24,5 +25,5 @@ export function autoRules({ connector_ids: connectorIds }: AutoAllowed, tier: Pl
     effect: { decision: 'allow', reason: `the org has a credential for ${id}` },
   }));
   const text = JSON.stringify({ schema: BUNDLE_SCHEMA, inline_rules: Object.fromEntries(layers.map((layer) => [layer, rules])) });
-  return { text, file: AUTO_RULES_FILE };
+  return { text, file: AUTO_RULES_FILE, ownRules: true };
 }

@@ -10,13 +10,14 @@ import { LOOKED_UP_KEYS } from './looked-up-keys.ts';
 import { MANAGEMENT_KEYS } from './management-keys.ts';
 import { ANY_ORG, ORG_DEFAULTS } from './org-defaults.ts';
 import { ADDONS, AUTO_ALLOWED, OVERLAYS } from './org-overlays.ts';
+import { ORG_PLANS } from './org-plans.ts';
 import { ORG_STATUS } from './orgs.ts';
 import { PROJECTS } from './projects.ts';
 import { RATE_LIMITS_OF_ORGS } from './rate-limit-configs.ts';
 import { WORKLOAD_TOKENS, WORKLOADS } from './workloads.ts';
 
 /** What the key of an entity names: the org that it is of. */
-const BY_KEY: ReadonlySet<string> = new Set([ORG_DEFAULTS, ORG_STATUS, ADDONS, AUTO_ALLOWED, RATE_LIMITS_OF_ORGS]);
+const BY_KEY: ReadonlySet<string> = new Set([ORG_DEFAULTS, ORG_STATUS, ORG_PLANS, ADDONS, AUTO_ALLOWED, RATE_LIMITS_OF_ORGS]);
 
 /** Where people lay down something for an org. */
 export const SPACES_OF_ORGS: readonly string[] = [

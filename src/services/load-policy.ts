@@ -1,10 +1,10 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseYaml } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
+import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { ParseText } from '../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
-import type { PlanTier } from '../decide/policy/layers.ts';
 import { textsOf } from '../policy-tools/check.ts';
 import { renderProblems } from '../policy-tools/render-problem.ts';
 

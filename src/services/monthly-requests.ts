@@ -12,7 +12,7 @@ export interface CountedRequest {
   readonly key: string;
 }
 
-/** The plan of an org when no control plane sets it. */
+/** What an org may do in a month. */
 export interface MonthlyPlan {
   /** Requests per org and UTC calendar month; undefined: no limit, and nothing is counted. */
   readonly limit: number | undefined;
@@ -20,18 +20,25 @@ export interface MonthlyPlan {
   readonly overage: boolean;
 }
 
+/** Knows the plan of each org. */
+export interface MonthlyPlans {
+  /** That of every org; undefined: one of them has another. */
+  readonly alike: MonthlyPlan | undefined;
+  of(orgId: string): MonthlyPlan;
+}
+
 /**
  * The monthly request limit (specification, "Limits"; decision 6.2): counts, per org, each request that passes its check. The count is committed with the
  * request's record and read again at start; it begins anew with each UTC calendar month.
  */
 export class MonthlyRequestService {
-  readonly #plan: MonthlyPlan;
+  readonly #plans: MonthlyPlans;
   readonly #clock: Clock;
   /** By month, then by org. A clock that was set ahead and back finds the month as it was. */
   readonly #months = new Map<string, Map<string, number>>();
 
-  private constructor(plan: MonthlyPlan, clock: Clock) {
-    this.#plan = plan;
+  private constructor(plans: MonthlyPlans, clock: Clock) {
+    this.#plans = plans;
     this.#clock = clock;
   }
 
@@ -39,10 +46,10 @@ export class MonthlyRequestService {
   static async open(options: {
     store: Store;
     clock: Clock;
-    plan: MonthlyPlan;
+    plans: MonthlyPlans;
     moments?: readonly number[];
   }): Promise<MonthlyRequestService> {
-    const service = new MonthlyRequestService(options.plan, options.clock);
+    const service = new MonthlyRequestService(options.plans, options.clock);
     for (const month of new Set((options.moments ?? [options.clock.now()]).map(monthOf))) {
       const prefix = `${month}|`;
       const counts = service.#countsOf(month);
@@ -55,7 +62,7 @@ export class MonthlyRequestService {
 
   /** Counts one request of an org; `over` when the limit is reached and overage is off, undefined when there is none. */
   count(orgId: string): CountedRequest | 'over' | undefined {
-    const { limit, overage } = this.#plan;
+    const { limit, overage } = this.#plans.alike ?? this.#plans.of(orgId);
     if (limit === undefined) return undefined;
     const month = monthOf(this.#clock.now());
     const counts = this.#countsOf(month);

@@ -1,8 +1,9 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { OrgAddons } from '../base/model/org-addons.ts';
+import type { PlanTier } from '../base/model/plan-tier.ts';
 import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switches.ts';
 import type { PolicyText } from '../decide/policy/bundle.ts';
 import type { GeneratedText } from '../decide/policy/compile.ts';
-import type { PlanTier } from '../decide/policy/layers.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type AutoAllowed, autoRules } from './auto-rules.ts';
 import type { PolicyPresets } from './policy-presets.ts';
@@ -43,18 +44,30 @@ export interface OrgOverlaysOptions {
   readonly tier: PlanTier;
 }
 
+/** What mistakes in an overlay that was put are said to be in; no name of a file in a policies folder. */
+export function overlayFile(level: OrgOverlay['level']): string {
+  return `${level} overlay`;
+}
+
+/** The same, of a preset. */
+export function presetFile(id: string): string {
+  return `preset ${id}`;
+}
+
 /** What orgs lay over the bundle of their gateway, in memory, also as other writers of the store change it: overlays that were put, and what they have switched. */
 export class OrgOverlays {
   readonly #options: OrgOverlaysOptions;
   readonly #overlays: WatchedSpace<OrgOverlay>;
   readonly #addons: WatchedSpace<OrgAddons>;
   readonly #auto: WatchedSpace<AutoAllowed>;
+  #tier: PlanTier;
 
   private constructor(
     options: OrgOverlaysOptions,
     spaces: { overlays: WatchedSpace<OrgOverlay>; addons: WatchedSpace<OrgAddons>; auto: WatchedSpace<AutoAllowed> },
   ) {
     this.#options = options;
+    this.#tier = options.tier;
     this.#overlays = spaces.overlays;
     this.#addons = spaces.addons;
     this.#auto = spaces.auto;
@@ -72,6 +85,11 @@ export class OrgOverlays {
       addons: await WatchedSpace.open(store, ADDONS, { read: (value) => value as OrgAddons, changed: tell }),
       auto: await WatchedSpace.open(store, AUTO_ALLOWED, { read: (value) => value as AutoAllowed, changed: tell }),
     });
+  }
+
+  /** From now on the rules of add-ons and keys are those that this tier includes. */
+  holdTier(tier: PlanTier): void {
+    this.#tier = tier;
   }
 
   /** Orgs that lay something over the bundle. */
@@ -96,7 +114,7 @@ export class OrgOverlays {
   /** The rules that an org has because it has credentials, as an overlay; undefined when there are none. */
   autoRules(orgId: string): PolicyText | undefined {
     const allowed = this.#auto.get(orgId);
-    return allowed && autoRules(allowed, this.#options.tier);
+    return allowed && autoRules(allowed, this.#tier);
   }
 
   /** What this org lays over the bundle on this node; undefined when it lays nothing there. `instead`: with these in the place of what is stored. */
@@ -108,10 +126,10 @@ export class OrgOverlays {
     const textOf = (place: OverlayPlace): readonly PolicyText[] => {
       const isInstead = instead.overlay !== undefined && keyOf(instead.overlay) === keyOf(place);
       const text = (isInstead ? instead.overlay : this.get(place))?.bundle_yaml ?? '';
-      return text === '' ? [] : [{ text, file: `${place.level} overlay` }];
+      return text === '' ? [] : [{ text, file: overlayFile(place.level) }];
     };
     const addons = instead.addons ?? this.addons(orgId);
-    const auto = instead.auto === undefined ? this.autoRules(orgId) : autoRules(instead.auto, this.#options.tier);
+    const auto = instead.auto === undefined ? this.autoRules(orgId) : autoRules(instead.auto, this.#tier);
     const layers = {
       org: [...(auto === undefined ? [] : [auto]), ...textOf({ org_id: orgId, level: 'org' })],
       node: textOf({ org_id: orgId, level: 'node', node_id: nodeId }),
@@ -132,11 +150,25 @@ export class OrgOverlays {
     await (place === undefined ? this.#addons.refresh(orgId) : this.#overlays.refresh(keyOf(place)));
   }
 
+  /** What makes these all overlays of an org. */
+  replacing(orgId: string, overlays: readonly OrgOverlay[]): readonly Effect[] {
+    const kept = new Set(overlays.map(keyOf));
+    const gone = this.list(orgId).filter((one) => !kept.has(keyOf(one)));
+    const others = overlays.filter((one) => !isDeepStrictEqual(one, this.get(one)));
+    return [...gone.map((one): Effect => ({ op: 'delete', space: OVERLAYS, key: keyOf(one) })), ...others.map(overlayEffect)];
+  }
+
+  /** Brings in what this writer has committed of all overlays of an org. */
+  async refreshAll(orgId: string, overlays: readonly OrgOverlay[]): Promise<void> {
+    const keys = new Set([...this.list(orgId), ...overlays].map(keyOf));
+    await Promise.all([...keys].map((key) => this.#overlays.refresh(key)));
+  }
+
   #generated(addons: OrgAddons): readonly GeneratedText[] {
     const rules = switchRules(addons);
     const presets = Object.entries(addons.presets).flatMap(([id, { enabled }]): readonly GeneratedText[] => {
       // One that this version does not bring does not load, and so lets nothing through.
-      return enabled ? [{ text: this.#options.presets.get(id)?.text ?? '', file: `preset ${id}`, kind: 'preset' }] : [];
+      return enabled ? [{ text: this.#options.presets.get(id)?.text ?? '', file: presetFile(id), kind: 'preset' }] : [];
     });
     return rules === undefined ? presets : [...presets, rules];
   }

@@ -97,6 +97,14 @@ export class OrgService {
     return done;
   }
 
+  /** Nothing is known of this org any more, so that it may call: the control plane that said otherwise is not asked any more. */
+  async forget(orgId: string): Promise<void> {
+    this.#told.delete(orgId);
+    if (!this.#barred.has(orgId)) return;
+    await this.#store.commit(undefined, [{ op: 'delete', space: ORG_STATUS, key: orgId }]);
+    await this.#barred.refresh(orgId);
+  }
+
   #change(commit: Commit = commitAlone(this.#store), orgId: string, to: OrgStatus): Promise<OrgStatus> {
     if (this.#managedRemotely)
       return Promise.reject(

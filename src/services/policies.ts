@@ -1,52 +1,50 @@
 import type { Events } from '../base/events/bus.ts';
 import type { PolicyLoadEvent } from '../base/events/events.ts';
-import type { Clock } from '../base/lib/clock.ts';
-import { GatewayError } from '../base/lib/gateway-error.ts';
-import type { Logger } from '../base/lib/log.ts';
+import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
-import { unusedFilesMessage } from '../decide/policy/lint.ts';
-import type { Effect, Store } from '../storage/contract/store.ts';
+import type { PlanTier } from '../base/model/plan-tier.ts';
+import type { Effect } from '../storage/contract/store.ts';
 import {
   type ActivePolicy,
   type Base,
+  compileAgain,
   compileFetched,
   compileFolder,
-  compileNone,
-  compileOrg,
   compileOrgs,
   compilePut,
   type FetchedBundle,
   orgHash,
   orgPolicy,
+  orgPolicyUnless,
   type PutBundle,
-  readPut,
 } from './active-policy.ts';
 import type { AutoAllowed } from './auto-rules.ts';
 import { type Commit, commitAlone } from './commit.ts';
-import type { LanguageOptions } from './load-policy.ts';
-import { ADDONS, AUTO_ALLOWED, type OrgLayers, type OrgOverlay, OrgOverlays, type OverlayPlace, overlayEffect } from './org-overlays.ts';
+import { firstBase, logLoaded, type PolicyPlace, PUT_BUNDLE } from './first-policy.ts';
+import {
+  ADDONS,
+  AUTO_ALLOWED,
+  type OrgLayers,
+  type OrgOverlay,
+  OrgOverlays,
+  type OverlayPlace,
+  overlayEffect,
+  overlayFile,
+  presetFile,
+} from './org-overlays.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { unlessConflict } from './unless-conflict.ts';
 
-export interface PolicyServiceOptions extends LanguageOptions {
-  /** The policies folder; not read where the control plane gives the bundle. */
-  readonly dir: string;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface PolicyServiceOptions extends PolicyPlace {
   readonly events: Events;
   /** What orgs may switch on. */
   readonly presets: PolicyPresets;
   /** Of this node: which overlays of the level `node` count here. */
   readonly nodeId: string;
-  /** The bundle comes from the control plane and from nowhere else: until it is here, everything is denied (decision 13.9). */
-  readonly managedRemotely: boolean;
 }
 
-const SPACE = 'policy';
-const KEY = 'bundle';
 /** Of a change of add-ons that others are in the way of. */
 const SWITCH_ATTEMPTS = 5;
 
@@ -63,7 +61,8 @@ interface Opened {
  * the running one in place. An org that has laid something over the bundle (decisions 5.6, 5.7) has a snapshot of its own; all others share one.
  */
 export class PolicyService {
-  readonly #options: PolicyServiceOptions;
+  /** With the tier that holds now. */
+  #options: PolicyServiceOptions;
   readonly #overlays: OrgOverlays;
   #folder: PolicyFolder | undefined;
   #base: Base;
@@ -106,6 +105,33 @@ export class PolicyService {
   current(orgId?: string): ActivePolicy {
     if (orgId === undefined || this.#byOrg.size === 0) return this.#base.active;
     return this.#byOrg.get(orgId) ?? this.#base.active;
+  }
+
+  /** What the org of this gateway, or every org of it, has bought. */
+  get tier(): PlanTier {
+    return this.#options.tier;
+  }
+
+  /**
+   * Holds another tier from now on. What it does not include denies: the requests of an org for what that lays over the bundle, all for the bundle itself. Each of these can be taken away
+   * or replaced, and all of it counts again on a tier that includes it.
+   */
+  async holdTier(tier: PlanTier): Promise<void> {
+    if (tier === this.#options.tier) return;
+    await this.#change('control_plane', async () => {
+      this.#options = { ...this.#options, tier };
+      this.#overlays.holdTier(tier);
+      const base = await compileAgain(this.#base, this.#options);
+      const byOrg = await compileOrgs(this.#overlays, base, this.#options);
+      return this.#swap({ base, byOrg, folder: this.#folder });
+    });
+  }
+
+  /** What does not load, and for which org everything is denied therefore; without an org: for all of them. */
+  notLoaded(): readonly { readonly org_id?: string; readonly problems: readonly ErrorDetail[] }[] {
+    const { notLoaded } = this.#base.active;
+    if (notLoaded !== undefined) return [{ problems: notLoaded }];
+    return [...this.#byOrg].flatMap(([orgId, { notLoaded: problems }]) => (problems === undefined ? [] : [{ org_id: orgId, problems }]));
   }
 
   /** The overlays that were put for an org, for all nodes. */
@@ -164,7 +190,7 @@ export class PolicyService {
       const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
       const base = await compilePut(put, this.#folder ?? folder, this.#options, 'The policy bundle does not load');
       const byOrg = await compileOrgs(this.#overlays, base, this.#options);
-      await commit(base.active.bundle_id, [{ op: 'put', space: SPACE, key: KEY, value: put }]);
+      await commit(base.active.bundle_id, [{ op: 'put', ...PUT_BUNDLE, value: put }]);
       this.#seen = onDisk.hash;
       return this.#swap({ base, byOrg, folder: this.#folder });
     });
@@ -187,31 +213,57 @@ export class PolicyService {
   /**
    * Lays an overlay over the bundle, for the requests of one org, from the next one on; it survives restarts and reloads. An empty text takes away what was there.
    * @param expect told of what is there before that is changed; throws when it is not what its caller has read
-   * @throws GatewayError `invalid_policy` with every mistake in `details`, among them layers that the tier does not include; `record_store_unavailable`
+   * @returns what the org is judged by here then, and with an overlay of another node there
+   * @throws GatewayError `invalid_policy` with every mistake in `details`, among them layers that the tier does not include; `record_store_unavailable`. What is wrong elsewhere keeps
+   *   nobody from this change: it goes on denying
    */
   async putOverlay(
     place: OverlayPlace,
     bundleYaml: string,
     expect: (before: readonly OrgOverlay[]) => void,
     commit: Commit = commitAlone(this.#options.store),
-  ): Promise<readonly OrgOverlay[]> {
+  ): Promise<ActivePolicy> {
     const { org_id: orgId } = place;
+    let judged: ActivePolicy | undefined;
     await this.#change('put', async () => {
       expect(this.overlays(orgId));
       const overlay: OrgOverlay = { ...place, bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: this.#options.clock.now() };
       // One for another node is compiled as that node will.
       const here = place.level === 'node' ? { ...overlay, node_id: this.#options.nodeId } : overlay;
-      const compiled = await this.#compiled(orgId, this.#overlays.layers(orgId, { overlay: here }));
+      const file = overlayFile(place.level);
+      judged = await this.#compiled(orgId, this.#overlays.layers(orgId, { overlay: here }), (one) => one === file);
       await commit(orgId, [overlayEffect(overlay)]);
       await this.#overlays.refresh(orgId, place);
-      return this.#put(orgId, here === overlay || place.node_id === this.#options.nodeId ? compiled : this.#byOrg.get(orgId));
+      return this.#put(orgId, here === overlay || place.node_id === this.#options.nodeId ? judged : this.#byOrg.get(orgId));
     });
-    return this.overlays(orgId);
+    return judged ?? this.#base.active;
+  }
+
+  /** These are all overlays of an org from now on, in one commit. One that does not load denies its requests. */
+  async replaceOverlays(orgId: string, overlays: readonly OrgOverlay[], commit: Commit): Promise<void> {
+    await this.#change('control_plane', async () => {
+      await commit(undefined, this.#overlays.replacing(orgId, overlays));
+      await this.#overlays.refreshAll(orgId, overlays);
+      const layers = this.#overlays.layers(orgId);
+      return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
+    });
+  }
+
+  /**
+   * Whether this overlay could be put, as {@link putOverlay} judges it. Changes nothing.
+   * @throws GatewayError `invalid_policy`
+   */
+  async checkOverlay(place: OverlayPlace, bundleYaml: string): Promise<void> {
+    const { nodeId, clock } = this.#options;
+    const overlay = { ...place, ...(place.level === 'node' ? { node_id: nodeId } : {}), bundle_yaml: bundleYaml, put_at: clock.now() };
+    const file = overlayFile(place.level);
+    await this.#compiled(place.org_id, this.#overlays.layers(place.org_id, { overlay }), (one) => one === file);
   }
 
   /**
    * Changes what an org has switched, and with it, in one commit, the rules that come of it.
    * @param change what is switched from now on, of what is; asked again when somebody else was faster
+   * @param mayDeny a preset that does not load is taken all the same, and denies
    * @throws GatewayError `invalid_policy` for a preset whose layer the tier does not include; `conflict` when others were faster too often
    */
   async switchAddons(
@@ -219,10 +271,11 @@ export class PolicyService {
     object: string,
     change: (before: OrgAddons) => OrgAddons,
     commit: Commit = commitAlone(this.#options.store),
+    mayDeny = false,
   ): Promise<OrgAddons> {
     await this.#change('put', async () => {
       for (let attempt = 1; ; attempt++) {
-        const switched = await this.#trySwitch(orgId, object, change, commit);
+        const switched = await this.#trySwitch(orgId, object, change, commit, mayDeny);
         if (switched !== undefined) return switched;
         if (attempt === SWITCH_ATTEMPTS) throw new GatewayError('conflict', 'Others change the add-ons of this org at the same moment.');
       }
@@ -236,11 +289,15 @@ export class PolicyService {
     object: string,
     change: (before: OrgAddons) => OrgAddons,
     commit: Commit,
+    mayDeny: boolean,
   ): Promise<ActivePolicy | undefined> {
     const at = { space: ADDONS, key: orgId };
     const entity = await this.#options.store.entity(ADDONS, orgId);
-    const addons = change((entity?.value as OrgAddons | undefined) ?? { org_id: orgId, providers: {}, presets: {} });
-    const compiled = await this.#compiled(orgId, this.#overlays.layers(orgId, { addons }));
+    const before = (entity?.value as OrgAddons | undefined) ?? { org_id: orgId, providers: {}, presets: {} };
+    const addons = change(before);
+    const added = Object.entries(addons.presets).filter(([id, { enabled }]) => enabled && before.presets[id]?.enabled !== true);
+    const files = new Set(mayDeny ? [] : added.map(([id]) => presetFile(id)));
+    const compiled = await this.#compiled(orgId, this.#overlays.layers(orgId, { addons }), (file) => files.has(file ?? ''));
     if (!(await unlessConflict(commit(object, [{ op: 'put', ...at, value: addons }], [{ ...at, version: entity?.version }]))))
       return undefined;
     await this.#overlays.refresh(orgId);
@@ -285,7 +342,7 @@ export class PolicyService {
     this.#seen = folder.hash;
     const base = await compileFolder(folder, this.#options);
     const byOrg = await compileOrgs(this.#overlays, base, this.#options);
-    await commit(base.active.bundle_id, [{ op: 'delete', space: SPACE, key: KEY }]);
+    await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }]);
     return this.#swap({ base, byOrg, folder });
   }
 
@@ -312,9 +369,13 @@ export class PolicyService {
     }
   }
 
-  /** @throws GatewayError `invalid_policy` */
-  async #compiled(orgId: string, layers: OrgLayers | undefined): Promise<ActivePolicy | undefined> {
-    return layers && compileOrg(this.#base, layers, this.#options, `The policy of the org ${orgId} does not load`);
+  /** @throws GatewayError `invalid_policy` for mistakes in what is changed */
+  async #compiled(
+    orgId: string,
+    layers: OrgLayers | undefined,
+    isChanged: (file: string | undefined) => boolean,
+  ): Promise<ActivePolicy | undefined> {
+    return layers && orgPolicyUnless(isChanged, orgId, this.#base, layers, this.#options);
   }
 
   #put(orgId: string, compiled: ActivePolicy | undefined): ActivePolicy {
@@ -334,40 +395,4 @@ export class PolicyService {
     );
     return result;
   }
-}
-
-function logLoaded(
-  log: Logger,
-  { bundle_id, version, source, content_hash, policy }: ActivePolicy,
-  folder: PolicyFolder | undefined,
-): void {
-  log.info({ bundle_id, version, source, content_hash, rules: policy.ruleCount }, 'policy bundle loaded');
-  if (folder === undefined) return;
-  const { dir, addons } = folder;
-  if (policy.unusedFiles.length > 0) log.warn({ dir, files: policy.unusedFiles }, unusedFilesMessage(policy.unusedFiles));
-  const read = new Set(policy.layers.flatMap((layer) => layer.rules.map((rule) => rule.file)));
-  if (source === 'api' || !addons.length || addons.some(({ file }) => read.has(file))) return;
-  log.warn({ dir, addons: addons.map(({ file }) => file) }, 'addons/ does not count, since the bundle has inline_rules or files');
-}
-
-/** What a start finds: the folder, or the bundle that was put since its content last changed; with a control plane nothing yet. */
-async function firstBase(options: PolicyServiceOptions): Promise<Pick<Opened, 'folder' | 'base'>> {
-  if (options.managedRemotely) return { folder: undefined, base: await compileNone(options) };
-  const folder = await readPolicyFolder(options.dir);
-  return { folder, base: await folderBase(folder, options) };
-}
-
-async function folderBase(folder: PolicyFolder, options: PolicyServiceOptions): Promise<Base> {
-  const { store, log } = options;
-  const fromFolder = await compileFolder(folder, options);
-  const put = readPut(await store.get(SPACE, KEY));
-  if (put === undefined) return fromFolder;
-  if (put.folder_hash === folder.hash) {
-    const what = 'The policy bundle that was put by API no longer loads (a change in the policies folder drops it)';
-    return compilePut(put, folder, options, what);
-  }
-  await store.commit(undefined, [{ op: 'delete', space: SPACE, key: KEY }]);
-  const { bundle_id } = fromFolder.active;
-  log.warn({ dir: folder.dir, bundle_id }, 'the policies folder has changed and replaces the bundle that was put');
-  return fromFolder;
 }

@@ -4,6 +4,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { ShadowTrace } from '../base/model/execution-record.ts';
+import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
 import type { Facts } from '../decide/policy/facts.ts';
@@ -15,6 +16,8 @@ import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.
 export interface ShadowPolicyOptions extends LanguageOptions {
   /** A folder as `GW_POLICIES_DIR` names one, or a file in the place of its `bundle.yaml`. */
   readonly path: string;
+  /** Where the tier can change: the one that holds. */
+  readonly tierNow?: () => PlanTier;
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: Events;
@@ -66,12 +69,12 @@ export class ShadowPolicy {
   }
 
   async #load(trigger: PolicyLoadEvent['trigger']): Promise<void> {
-    const { path, log, clock, events } = this.#options;
+    const { path, tier, tierNow, log, clock, events } = this.#options;
     try {
       const folder = await readPolicyFolder(path, 'GW_POLICIES_SHADOW');
       if (trigger === 'watch' && folder.hash === this.#folder?.hash) return;
       this.#folder = folder;
-      this.#policy = await loadPolicy(folder, this.#options, `The shadow bundle ${path} does not load`);
+      this.#policy = await loadPolicy(folder, { ...this.#options, tier: tierNow?.() ?? tier }, `The shadow bundle ${path} does not load`);
       this.#loadedAt = clock.now();
       this.#error = undefined;
       this.#failureLogged = false;

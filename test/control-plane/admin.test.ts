@@ -18,6 +18,7 @@ const SECRET = 'sk-planted-in-the-control-plane';
 const CREDENTIAL = { connector_id: 'openai', mode: 'byok', distribution: 'node_scoped', secret_ref: SECRET };
 
 /** A body that each operation takes. */
+const OVERLAY = 'schema: gw.policy_bundle.v1\ninline_rules:\n  targets: [{id: no, effect: {decision: deny}}]\n';
 const BODIES: Readonly<Record<string, unknown>> = {
   'org.put': {},
   'token.create': {},
@@ -27,8 +28,9 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'credential.put': CREDENTIAL,
   'export_destination.put': { name: 'SIEM', kind: 'webhook', config: { url: 'https://siem.example/events', token: SECRET } },
   'addon.put': { enabled: true },
+  'overlay.put': { bundle_yaml: OVERLAY },
 };
-const IDS: Readonly<Record<string, string>> = { addon: 'provider-openai' };
+const IDS: Readonly<Record<string, string>> = { addon: 'provider-openai', overlay: 'org' };
 
 function pathFor({ path, id }: { readonly path: string; readonly id: string }, org: string, thing?: string): string {
   const [kind = ''] = id.split('.');
@@ -105,6 +107,64 @@ t.test('of a body that is wrong every member is named', async (t) => {
   t.match(await ask('PUT', '/v1/orgs/acme', [1]), { status: 400 });
   t.match(await ask('PUT', '/v1/orgs/acme', '{'), { status: 400 });
   t.match(await ask('GET', '/v1/orgs/acme/roots?after=x&colour=red'), { status: 400 });
+});
+
+t.test('tiers are starter, pro and enterprise, and no older spelling or other word is taken', async (t) => {
+  const { ask } = await acme(t);
+  for (const tier of ['starter', 'pro', 'enterprise'])
+    t.match(await ask('PUT', '/v1/orgs/acme', { plan_tier: tier }), { json: { plan_tier: tier } });
+  for (const word of ['community', 'professional', 'free', 'Pro', '', null, 1]) {
+    const refused = await ask('PUT', '/v1/orgs/acme', { plan_tier: word });
+    t.same([refused.status, pathsIn(refused)], [400, ['plan_tier']], String(word));
+  }
+  t.match((await ask('GET', '/v1/orgs/acme')).json, { plan_tier: 'enterprise' });
+});
+
+t.test('an org has a monthly limit, and says whether it takes writes of gateways', async (t) => {
+  const { ask } = await acme(t);
+  t.match((await ask('GET', '/v1/orgs/acme')).json, { gateway_writes: 'allow', monthly_request_limit: null, overage_enabled: false });
+  const said = { gateway_writes: 'deny', monthly_request_limit: 0, overage_enabled: true };
+  t.match((await ask('PUT', '/v1/orgs/acme', said)).json, said);
+  t.match((await ask('PUT', '/v1/orgs/acme', { monthly_request_limit: null })).json, { ...said, monthly_request_limit: null });
+  const refused = await ask('PUT', '/v1/orgs/acme', { gateway_writes: 'maybe', monthly_request_limit: -1, overage_enabled: 'yes' });
+  t.same([refused.status, pathsIn(refused)], [400, ['gateway_writes', 'monthly_request_limit', 'overage_enabled']]);
+});
+
+t.test(
+  'overlays are laid over a bundle on the tier of their org, listed and taken away; a preset that the tier does not include is refused',
+  async (t) => {
+    const { ask } = await acme(t);
+    t.match(await ask('PUT', '/v1/orgs/acme/overlays/org', { bundle_yaml: OVERLAY }), {
+      status: 200,
+      json: { id: 'org', level: 'org', kid: String },
+    });
+    t.match(await ask('PUT', '/v1/orgs/acme/overlays/node:eu-1', { bundle_yaml: OVERLAY }), { json: { level: 'node', node_id: 'eu-1' } });
+    t.match((await ask('GET', '/v1/orgs/acme/overlays')).json, { data: [{ id: 'node:eu-1' }, { id: 'org', bundle_yaml: OVERLAY }] });
+    await ask('PUT', '/v1/orgs/acme', { plan_tier: 'starter' });
+    const refused = await ask('PUT', '/v1/orgs/acme/overlays/org', { bundle_yaml: OVERLAY });
+    t.match(refused, { status: 400, json: { error: { code: 'invalid_policy', details: [{ line: 3, code: 'tier_not_allowed' }] } } });
+    t.match(await ask('PUT', '/v1/orgs/acme/overlays/elsewhere', { bundle_yaml: OVERLAY }), { status: 400 });
+    t.match(await ask('PUT', '/v1/orgs/acme/addons/policy-eu-hosts-only', { enabled: true }), {
+      status: 400,
+      json: { error: { code: 'invalid_policy' } },
+    });
+    t.match(
+      await ask('PUT', '/v1/orgs/acme/addons/policy-eu-hosts-only', { enabled: false }),
+      { status: 200 },
+      'switching it off is always taken',
+    );
+    t.match(await ask('DELETE', '/v1/orgs/acme/overlays/org'), { status: 200, json: { id: 'org', status: 'deleted' } });
+    t.match(await ask('DELETE', '/v1/orgs/acme/overlays/org'), { status: 404 });
+  },
+);
+
+t.test('a bundle whose gating layer has lost its last rule is taken with a warning', async (t) => {
+  const { ask } = await acme(t);
+  const bundle = 'schema: gw.policy_bundle.v1\ninline_rules:\n  targets: [{id: off, disabled: true, effect: {decision: deny}}]\n';
+  t.match(await ask('PUT', '/v1/orgs/acme/bundle', { bundle_yaml: bundle }), {
+    status: 200,
+    json: { sequence: 1, warnings: [{ code: 'empties_layer', path: 'inline_rules.targets' }] },
+  });
 });
 
 t.test('anything below an org that there is not is 404', async (t) => {

@@ -11,7 +11,7 @@ import { requirePeer, skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 const DAY_MS = 86_400_000;
-const CHECK_IN = { versions: NOTHING_YET, gateway_version: '0.0.0' };
+const CHECK_IN = { versions: NOTHING_YET, gateway_version: '0.0.0', policy_sequence: '0', policy_kid: '' };
 
 t.test('a token and a request make a node, whose certificate names it and its org and is good for 90 days', async (t) => {
   const { plane, enrol, dataDir } = await runControlPlane(t);

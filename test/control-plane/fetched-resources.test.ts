@@ -27,7 +27,7 @@ function staleOf(org: OrgState | null): readonly string[] {
 }
 
 async function checkIn(client: ProtocolClient, versions: Partial<Versions> = {}): Promise<readonly string[]> {
-  const request = { versions: { ...NOTHING_YET, ...versions }, gateway_version: '1.2.3' };
+  const request = { versions: { ...NOTHING_YET, ...versions }, gateway_version: '1.2.3', policy_sequence: '0', policy_kid: '' };
   return staleOf((await client.call(PROTOCOL.controlPlane, 'CheckIn', request, TIMEOUT_MS)).org);
 }
 
@@ -49,7 +49,7 @@ t.test('what a gateway lacks is told with every answer, by what it has said last
   const { plane, commit, enrol } = await runControlPlane(t);
   const { client, answer } = await enrol('acme', 'node-1');
   const { client: other } = await enrol('acme', 'node-2');
-  const all = ['workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys'];
+  const all = ['workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'];
   t.same(staleOf(answer.org), all, 'of a policy there is nothing to fetch yet');
   t.same(await checkIn(client), all);
   const versions = {
@@ -58,6 +58,7 @@ t.test('what a gateway lacks is told with every answer, by what it has said last
     export_config: (await ask(client, 'FetchExportConfig')).version,
     addons: (await client.call(PROTOCOL.controlPlane, 'FetchAddons', {}, TIMEOUT_MS)).version,
     keys: (await client.call(PROTOCOL.controlPlane, 'FetchKeys', {}, TIMEOUT_MS)).version,
+    overlays: (await client.call(PROTOCOL.controlPlane, 'FetchOverlays', {}, TIMEOUT_MS)).version,
   };
   t.same(await checkIn(client, versions), [], 'one that names no version of API keys has heard that it is to forget them');
   await plane.state.entities.put('acme', 'workloads', 'w-1', { name: 'One' }, commit);
@@ -93,7 +94,16 @@ t.test('a bundle is signed with its org and a sequence that never goes back; one
   const fetched = async () => (await client.call(PROTOCOL.controlPlane, 'FetchBundle', {}, TIMEOUT_MS)).bundle;
   t.equal(await fetched(), null);
   await plane.state.bundles.put('acme', BUNDLE, commit);
-  t.same(await checkIn(client, { policy: 'other' }), ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys']);
+  t.same(await checkIn(client, { policy: 'other' }), [
+    'policy',
+    'workloads',
+    'credentials',
+    'export_config',
+    'addons',
+    'api_keys',
+    'keys',
+    'overlays',
+  ]);
   const wrong = BUNDLE.replace('decision: allow', 'decision: perhaps');
   const refused = await plane.state.bundles.put('acme', wrong, commit).catch((error: unknown) => error);
   t.match(refused, { code: 'invalid_policy', details: [{ line: 6 }] });

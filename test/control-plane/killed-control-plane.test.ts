@@ -68,7 +68,7 @@ t.test('keys, nodes, versions and hashes that wait are there again after a resta
   const { client, identity } = await first.enrol('acme', 'node-1');
   await first.plane.state.entities.put('acme', 'workloads', 'w', {}, commit);
   const versions = { ...NOTHING_YET, ...first.plane.state.presentVersions('acme') };
-  await client.call(PROTOCOL.controlPlane, 'CheckIn', { versions, gateway_version: '1' }, TIMEOUT_MS);
+  await client.call(PROTOCOL.controlPlane, 'CheckIn', { versions, gateway_version: '1', policy_sequence: '0', policy_kid: '' }, TIMEOUT_MS);
   await client.call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: [Buffer.from(sha256Hex('a record'), 'hex')] }, TIMEOUT_MS);
   t.equal(first.plane.counts.pendingHashes, 1);
   const [keys, ca] = [first.plane.state.keys(), first.plane.state.caCertificate];

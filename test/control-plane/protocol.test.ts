@@ -16,8 +16,8 @@ const CA = testCa('Control plane');
 const SERVER = CA.leaf({ hosts: ['localhost', '127.0.0.1'] });
 const NODE = CA.leaf({ hosts: ['node-1'], purpose: 'client' });
 const ORG = orgSaid({ stale: null });
-const VERSIONS = { policy: '1', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '' };
-const CHECK_IN: CheckInRequest = { versions: VERSIONS, gateway_version: '0.0.0' };
+const VERSIONS = { policy: '1', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '', overlays: '' };
+const CHECK_IN: CheckInRequest = { versions: VERSIONS, gateway_version: '0.0.0', policy_sequence: '0', policy_kid: '' };
 
 interface Told {
   certificate: Uint8Array | undefined;
@@ -50,6 +50,8 @@ async function place(t: { teardown(what: () => unknown): void }) {
       new Promise((_resolve, reject) => {
         waits = () => reject(new ProtocolError('UNAVAILABLE', 'too late'));
       }),
+    FetchOverlays: refuse('INTERNAL'),
+    Write: refuse('INTERNAL'),
     LookUpApiKey: refuse('UNAUTHENTICATED'),
     SubmitHashes: ({ hashes }) => Promise.resolve({ org: ORG, acknowledged: hashes.length, at: '' }),
     FetchProof: refuse('UNAVAILABLE'),

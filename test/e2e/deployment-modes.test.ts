@@ -108,12 +108,17 @@ t.test('self-hosted with a control plane', async (t) => {
 
   await t.test('what the control plane owns is not written here', async (t) => {
     const workload = { workload_id: 'mine', org_id: place.org, name: 'Mine' };
+    t.match(await gateway.admin('PUT', '/v1/admin/workloads', workload), { status: 200, text: /Mine/ });
+    t.match(await place.does('GET', '/workloads/mine'), { name: 'Mine' }, 'it is handed on');
+    t.match(await gateway.admin('DELETE', '/v1/admin/workloads/mine'), { status: 200 });
+    await place.does('PUT', '', { gateway_writes: 'deny' });
     t.match(await gateway.admin('PUT', '/v1/admin/workloads', workload), { status: 409, text: /managed_remotely/ });
     const credential = { credential_id: 'mine', connector_id: 'openai', mode: 'alias', secret_ref: 'sk-mine' };
     t.match(await gateway.admin('PUT', '/v1/admin/credentials', credential), { status: 409, text: /managed_remotely/ });
     t.match(await gateway.admin('PUT', '/v1/admin/policies', { bundle_yaml: PLACE_BUNDLE }), { status: 409, text: /managed_remotely/ });
     t.match(await gateway.admin('POST', '/v1/admin/org/suspend', {}), { status: 409, text: /managed_remotely/ });
     t.match(await gateway.admin('POST', '/v1/admin/policies/reload'), { status: 400 });
+    await place.does('PUT', '', { gateway_writes: 'allow' });
   });
 
   await t.test('a new bundle is in force a call later', async (t) => {

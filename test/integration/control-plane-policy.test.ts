@@ -1,11 +1,8 @@
 // Policy and add-ons of a gateway come from a real control plane: by check-ins, by the stream of managed mode, and from what is kept when it is away.
-import { join } from 'node:path';
-import t, { type Test } from 'tap';
-import { type RunningControlPlane, runControlPlane } from '../support/control-plane.ts';
-import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
+import t from 'tap';
 import type { TestGateway } from '../support/gateway.ts';
-import { ALLOW_ALL, CHAT, type Governed, startGoverned } from '../support/governed.ts';
-import { tempDir } from '../support/temp-dir.ts';
+import { ALLOW_ALL, CHAT, type Governed } from '../support/governed.ts';
+import { linked, named, until } from '../support/linked-gateway.ts';
 
 const PATH = '/v1/chat/completions';
 const chat = (headers: readonly string[] = [], path = `/proxy/openai${PATH}`) => ({
@@ -14,46 +11,6 @@ const chat = (headers: readonly string[] = [], path = `/proxy/openai${PATH}`) =>
   headers: ['Content-Type', 'application/json', 'Authorization', 'Bearer sk-caller', ...headers],
   body: JSON.stringify(CHAT),
 });
-const named = (bundleId: string): string => ALLOW_ALL.replace('bundle_id: test', `bundle_id: ${bundleId}`);
-
-interface Linked {
-  readonly cp: RunningControlPlane;
-  readonly clock: FakeClock;
-  /** Starts the gateway, in the same folders each time. */
-  start(env?: Readonly<Record<string, string>>): Promise<Governed>;
-  putBundle(yaml: string): Promise<unknown>;
-}
-
-async function linked(t: Test): Promise<Linked> {
-  const clock = fakeClock(Date.now());
-  const cp = await runControlPlane(t, { clock });
-  await cp.plane.state.orgs.put('acme', {}, cp.commit);
-  const { token } = await cp.plane.state.tokens.issue('acme', 3_600, cp.commit);
-  const dir = tempDir(t);
-  const settings = {
-    GW_CP_ADDR: `127.0.0.1:${cp.plane.grpcPort}`,
-    GW_ORG_ID: 'acme',
-    GW_NODE_ID: 'node-1',
-    GW_KEY_DIR: join(dir, 'keys'),
-    GW_DATA_DIR: join(dir, 'data'),
-    GW_POLICIES_DIR: join(dir, 'nowhere'),
-    GW_BOOTSTRAP_TOKEN: token,
-  };
-  return {
-    cp,
-    clock,
-    start: (env = {}) => startGoverned(t, { clock, env: { ...settings, ...env } }),
-    putBundle: (yaml) => cp.plane.state.bundles.put('acme', yaml, cp.commit),
-  };
-}
-
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  for (let turns = 0; !(await holds()); turns++) {
-    if (turns > 5_000) throw new Error(`never: ${what}`);
-    await new Promise(setImmediate);
-  }
-}
-
 const active = async (gw: TestGateway): Promise<unknown> =>
   ((await gw.admin('GET', '/v1/admin/policies')).body as { bundle_id: unknown }).bundle_id;
 const inForce = (gw: TestGateway, bundleId: string): Promise<void> => until(bundleId, async () => (await active(gw)) === bundleId);
@@ -90,7 +47,79 @@ t.test('without a bundle every door denies, with a record; the bundle of the con
   t.same(await warnings(gw), []);
 });
 
-t.test('what the control plane owns is not written here', async (t) => {
+t.test('the tier of the control plane counts over GW_PLAN_TIER, also before it answers', async (t) => {
+  const { cp, clock, start, putBundle } = await linked(t);
+  const custom = ALLOW_ALL.replace(
+    'inline_rules:\n',
+    'inline_rules:\n  custom.own: [{id: x, when: {field: context.purpose, equals: no}, effect: {decision: deny}}]\n',
+  );
+  await putBundle(custom);
+  const one = await start({ GW_PLAN_TIER: 'starter' });
+  const asked = async ({ execute }: Governed): Promise<unknown> => {
+    const { status, body } = await execute({ org_id: 'acme' });
+    return status === 200 ? 'allow' : (body['reason_codes'] as readonly string[] | undefined)?.[0];
+  };
+  t.equal(await asked(one), 'allow', 'enterprise includes custom layers');
+  const tell = async (tier: 'pro' | 'enterprise'): Promise<void> => {
+    await cp.plane.state.orgs.put('acme', { plan_tier: tier }, cp.commit);
+    clock.advance(61_000);
+  };
+  await tell('pro');
+  await until('denied', async () => (await asked(one)) === 'bundle_not_loaded');
+  t.match((await one.gw.admin('GET', '/healthz')).body, {
+    bundle_id: 'test',
+    warnings: [{ code: 'policy_not_loaded', message: /everything is denied.*pro does not include the layer custom\.own/ }],
+  });
+  await tell('enterprise');
+  await until('allowed again', async () => (await asked(one)) === 'allow');
+  t.same(await warnings(one.gw), []);
+  await one.gw.gateway.stop();
+  await cp.plane.stop();
+  t.equal(await asked(await start({ GW_PLAN_TIER: 'starter' })), 'allow', 'from what was heard last');
+});
+
+t.test('versions of bundles are shown alike on both sides', async (t) => {
+  const { cp, clock, start, putBundle } = await linked(t);
+  await putBundle(named('first'));
+  const { gw } = await start();
+  await putBundle(named('second'));
+  clock.advance(61_000);
+  await inForce(gw, 'second');
+  const there = await cp.plane.state.bundles.get('acme');
+  const names = { version: '7+2', sequence: 2, kid: there?.kid };
+  t.match(there, names);
+  t.match((await gw.admin('GET', '/v1/admin/policies')).body, names);
+  t.match((await gw.admin('GET', '/healthz')).body, { bundle_version: names.version, bundle_sequence: 2, bundle_kid: names.kid });
+  const listed = async () => (await cp.plane.state.nodes.list('acme'))[0];
+  await until('a check-in', async () => (await listed())?.policy_sequence === 2);
+  t.match(await listed(), { versions: { policy: names.version }, policy_sequence: 2, policy_kid: names.kid });
+});
+
+t.test('the monthly limit of the control plane counts', async (t) => {
+  const { cp, start, putBundle, clock } = await linked(t);
+  await putBundle(named('first'));
+  await cp.plane.state.orgs.put('acme', { monthly_request_limit: 1 }, cp.commit);
+  const { execute, gw } = await start({ GW_MONTHLY_REQUEST_LIMIT: '1000' });
+  const asked = async (): Promise<unknown> => {
+    const { status, body } = await execute({ org_id: 'acme' });
+    return status === 200 ? 'allow' : body['reason'];
+  };
+  t.equal(await asked(), 'allow');
+  t.equal(await asked(), 'monthly_request_limit_exceeded');
+  const say = async (change: { monthly_request_limit?: number | null; overage_enabled?: boolean }): Promise<void> => {
+    await cp.plane.state.orgs.put('acme', change, cp.commit);
+    clock.advance(61_000);
+  };
+  await say({ overage_enabled: true });
+  await until('over the limit', async () => (await asked()) === 'allow');
+  await say({ monthly_request_limit: 1, overage_enabled: false });
+  await until('refused', async () => (await asked()) === 'monthly_request_limit_exceeded');
+  await say({ monthly_request_limit: null });
+  await until('as the settings say', async () => (await asked()) === 'allow');
+  t.match(await gw.admin('PUT', '/v1/admin/org-plans/acme', { monthly_request_limit: 5 }), { status: 409 });
+});
+
+t.test('what the control plane alone makes is not written here', async (t) => {
   const { start, putBundle } = await linked(t);
   await putBundle(named('first'));
   const { gw } = await start();
@@ -98,7 +127,7 @@ t.test('what the control plane owns is not written here', async (t) => {
   t.match(await gw.admin('POST', '/v1/admin/policies/reload'), { status: 400, body: { error: { code: 'invalid_request' } } });
   const owned = { status: 409, body: { error: { code: 'managed_remotely' } } };
   t.match(await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: ALLOW_ALL }), owned);
-  t.match(await gw.admin('POST', '/v1/orgs/acme/addons/provider-openai/disable'), owned);
+  t.match(await gw.admin('POST', '/v1/admin/api-keys', { name: 'mine' }), owned);
   t.equal((await gw.admin('POST', '/v1/orgs/acme/addons/none/disable')).status, 404);
   t.equal((await gw.admin('GET', '/v1/orgs/globex/addons')).status, 404);
 });

@@ -124,6 +124,83 @@ t.test('what is stored and no longer loads denies the requests of its org, and o
   t.equal(await lower.asked('acme'), 'no_mini', 'until it is put right');
 });
 
+t.test('after a downgrade each piece can be taken away, whatever of the rest does not load, and it is told what that is', async (t) => {
+  const one = await scene(t, { GW_NODE_ID: 'here' });
+  const refusing = (layer: string, id: string): string =>
+    overlay(`  ${layer}: [{id: ${id}, when: {field: context.purpose, equals: no}, effect: {decision: deny}}]\n`);
+  t.equal((await put(one.acme, refusing('targets', 'a'))).status, 200);
+  t.equal((await put(one.acme, refusing('custom.own', 'b'), { level: 'node' })).status, 200);
+  t.equal((await put(one.acme, refusing('risk', 'c'), { level: 'node', node_id: 'there' })).status, 200);
+  const presets = ['eu-only', 'no-reasoning-models'];
+  const { data } = (await one.acme('GET', 'providers')).body as { data: readonly { addon_id: string; kind: string }[] };
+  const known = data.filter(({ kind }) => kind === 'policy_preset').map(({ addon_id: id }) => id);
+  for (const id of known) t.equal((await one.acme('POST', `providers/${id}/routing/enable`)).status, 200, id);
+  t.ok(known.length >= presets.length);
+  await one.gw.gateway.stop();
+
+  const lower = await scene(t, { GW_NODE_ID: 'here', GW_DATA_DIR: one.gw.dataDir, GW_PLAN_TIER: 'starter' });
+  t.equal(await lower.asked('acme'), 'overlay_not_loaded');
+  const pieces = async (): Promise<readonly string[]> => {
+    const { not_loaded: found = [] } = (await lower.acme('GET', 'policies')).body as { not_loaded?: readonly { piece: string }[] };
+    return found.map(({ piece }) => piece);
+  };
+  const told = (await lower.acme('GET', 'policies')).body;
+  t.match(told, {
+    not_loaded: [
+      { piece: 'org overlay', problems: [{ code: 'tier_not_allowed', message: /starter.*targets/, line: 3 }], take_away: /PUT/ },
+      { piece: 'node overlay', problems: [{ message: /starter.*custom\.own/ }] },
+    ],
+  });
+  const health = async (): Promise<string> =>
+    JSON.stringify(((await lower.gw.admin('GET', '/healthz')).body as { warnings: unknown }).warnings);
+  t.match(await health(), /policy_not_loaded.*acme.*org overlay.*starter does not include the layer targets.*node overlay/);
+  t.match((await lower.gw.admin('GET', '/v1/admin/policies')).body, { warnings: [{ code: 'not_loaded', path: 'orgs.acme' }] });
+  const failing = (await pieces()).filter((piece) => piece.startsWith('preset '));
+  t.ok(failing.length > 0, 'some presets are in layers that starter does not include');
+
+  t.match(
+    await put(lower.acme, refusing('targets', 'z')),
+    { status: 400, body: { error: { code: 'invalid_policy' } } },
+    'none is put anew',
+  );
+  t.equal((await put(lower.acme, NO_MINI)).status, 200, 'one that loads may take its place');
+  t.notOk((await pieces()).includes('org overlay'));
+  t.equal(await lower.asked('acme'), 'overlay_not_loaded');
+  t.equal((await lower.acme('POST', 'providers/openai/routing/disable')).status, 200, 'and a provider be switched');
+  t.equal((await lower.acme('POST', 'providers/openai/routing/enable')).status, 200);
+  t.equal((await put(lower.acme, '', { level: 'node', node_id: 'there' })).status, 200);
+  t.equal((await put(lower.acme, '', { level: 'node' })).status, 200);
+  for (const piece of failing) {
+    t.equal(await lower.asked('acme'), 'overlay_not_loaded');
+    const { status } = await lower.acme('POST', `providers/policy-${piece.slice('preset '.length)}/routing/disable`);
+    t.equal(status, 200, piece);
+  }
+  t.same(await pieces(), []);
+  t.equal(await lower.asked('acme'), 'no_mini');
+  t.notMatch(await health(), /policy_not_loaded/);
+  t.equal((await put(lower.acme, '')).status, 200);
+  const again = await lower.acme('POST', `providers/policy-${(failing[0] ?? '').slice('preset '.length)}/routing/enable`);
+  t.match(again, { status: 400, body: { error: { code: 'invalid_policy' } } });
+});
+
+t.test('a gating layer that loses its last rule denies nothing, and the answer says so', async (t) => {
+  const one = await scene(t, {}, `${BASE}  connectors: [{id: block, effect: {decision: deny, reason_codes: [blocked]}}]\n`);
+  t.equal(await one.asked('acme'), 'blocked');
+  const answer = await put(one.acme, overlay('  connectors: [{id: block, disabled: true}]\n'));
+  t.match(answer.body, {
+    warnings: [{ code: 'empties_layer', path: 'inline_rules.connectors', files: ['org overlay'], message: /counts as absent/ }],
+  });
+  t.equal(await one.asked('acme'), 'allow');
+  t.equal(await one.asked('other'), 'blocked');
+  t.match((await one.acme('GET', 'policies')).body, { warnings: [{ code: 'empties_layer' }] });
+  const bundle = `${BASE}  targets: [{id: off, disabled: true, effect: {decision: deny}}]\n`;
+  t.match(await one.gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: bundle }), {
+    status: 200,
+    body: { warnings: [{ code: 'empties_layer', path: 'inline_rules.targets' }] },
+  });
+  t.equal(await one.asked('other'), 'allow');
+});
+
 t.test('while overlays are swapped under load, every request is decided by one of them from beginning to end', async (t) => {
   const one = await scene(t);
   const versions = ['a', 'b'].map((name) =>

@@ -28,6 +28,7 @@ t.test('a gateway has what its control plane has for it from its first request o
   t.match(await gateway.admin('GET', '/v1/admin/credentials'), {
     body: { credentials: [{ credential_id: 'wide', secret_source: 'stored' }] },
   });
+  await state.orgs.put('acme', { gateway_writes: 'deny' }, commit);
   t.match(await gateway.admin('PUT', '/v1/admin/workloads', { workload_id: 'mine' }), {
     status: 409,
     body: { error: { code: 'managed_remotely' } },

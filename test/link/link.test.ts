@@ -143,7 +143,8 @@ t.test('a suspension at the control plane lets one call pass at most, and the fi
     ({ text }) => text.includes('active'),
   );
   t.notMatch((await call(gateway)).body, /org_suspended/);
-  t.match(await gateway.admin('POST', '/v1/admin/org/suspend'), { status: 409, body: { error: { code: 'managed_remotely' } } });
+  t.match(await gateway.admin('POST', '/v1/admin/org/suspend'), { status: 200, body: { status: 'suspended' } });
+  t.match(await org({}), { status: 'suspended' }, 'what is written here is handed on');
 });
 
 async function offlineAfter(clock: FakeClock, gateway: TestGateway): Promise<void> {

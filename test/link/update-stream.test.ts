@@ -15,10 +15,11 @@ const NOTHING: Stale = {
   export_config: false,
   addons: false,
   api_keys: false,
+  overlays: false,
   keys: false,
 };
 const ALL = Object.keys(NOTHING);
-const VERSIONS = { policy: 'p', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '' };
+const VERSIONS = { policy: 'p', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '', overlays: '' };
 
 type Said = { readonly update: Update } | { readonly breaks: true };
 
@@ -84,6 +85,9 @@ function place(t: Test) {
         cp_down_policy: '',
         redis_down_policy: '',
         grace_seconds: 1,
+        gateway_writes: '',
+        monthly_request_limit: '',
+        overage_enabled: false,
         stale,
       };
       say({ update: { sequence: String(sequence), at: timestamp(clock.now()), kind: 'changed', resync: false, org, ...more } });

@@ -174,7 +174,7 @@ async function together(campaign: Campaign, random: Seeded): Promise<void> {
       `${gateway.name} connected, with bundle ${campaign.bundle} and nothing waiting`,
       async () => {
         const health = await gateway.health();
-        if (health?.['cp_status'] === 'connected' && health['bundle_version'] === String(campaign.bundle))
+        if (health?.['cp_status'] === 'connected' && String(health['bundle_version']).startsWith(`${campaign.bundle}+`))
           return (await gateway.metric(PENDING)) === 0 ? true : undefined;
         await gateway.call(random);
         return undefined;

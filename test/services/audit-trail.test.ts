@@ -139,6 +139,8 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'workloads.remove': ['/v1/admin/workloads/ci'],
   'org.suspend': ['/v1/admin/org/suspend', { reason: 'unpaid' }],
   'org.reactivate': ['/v1/admin/org/reactivate'],
+  'org_plans.put': ['/v1/admin/org-plans/acme', { monthly_request_limit: 5 }],
+  'org_plans.remove': ['/v1/admin/org-plans/acme'],
   'api_keys.create': ['/v1/admin/api-keys', { name: 'k' }],
   'api_keys.revoke': ['/v1/admin/api-keys/{made}'],
   'mgmt_keys.create': ['/v1/admin/mgmt-keys', { name: 'k', kind: 'mcp', scopes: ['read'] }],

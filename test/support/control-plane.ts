@@ -3,6 +3,7 @@ import { systemClock } from '../../src/base/lib/clock.ts';
 import { type ControlPlane, type ControlPlaneStart, startControlPlane } from '../../src/control-plane/app/control-plane.ts';
 import type { ControlPlaneConfig } from '../../src/control-plane/app/control-plane-config.ts';
 import type { EnrolledResponse, Versions } from '../../src/control-plane/proto/messages.ts';
+import { NO_VERSIONS } from '../../src/control-plane/proto/no-versions.ts';
 import { loadProtocol } from '../../src/control-plane/proto/protocol.ts';
 import { type ClientIdentity, ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
@@ -11,7 +12,7 @@ import { runningClock } from './fake-clock.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
 export const PROTOCOL = loadProtocol();
-export const NOTHING_YET: Versions = { policy: '', workloads: '', credentials: '', export_config: '', addons: '', api_keys: '', keys: '' };
+export const NOTHING_YET: Versions = NO_VERSIONS;
 /** No call of a test takes so long. */
 export const TIMEOUT_MS = 60_000;
 const ADMIN_TOKEN = 'admin-token-of-a-test';

@@ -209,6 +209,8 @@ function handlersOf(plane: () => LyingControlPlane): CallHandlers {
       next_cursor: '',
     })),
     FetchAddons: or('FetchAddons', (_request, self) => ({ org: self.state('addons'), version: '1', addons: [] })),
+    FetchOverlays: or('FetchOverlays', (_request, self) => ({ org: self.state('overlays'), version: '1', overlays: [] })),
+    Write: or('Write', (_request, self) => ({ org: self.state(), results: [], error: '' })),
     FetchKeys: or('FetchKeys', (_request, self) => ({
       org: self.state('keys'),
       version: '1',

@@ -11,6 +11,7 @@ export function staleOf(...names: readonly (keyof Stale)[]): Stale {
     addons: is('addons'),
     api_keys: is('api_keys'),
     keys: is('keys'),
+    overlays: is('overlays'),
   };
 }
 
@@ -23,6 +24,9 @@ export function orgSaid(more: Partial<OrgState> = {}): OrgState {
     cp_down_policy: 'permissive',
     redis_down_policy: 'allow',
     grace_seconds: 300,
+    gateway_writes: 'allow',
+    monthly_request_limit: '',
+    overage_enabled: false,
     stale: staleOf(),
     ...more,
   };

@@ -1,4 +1,5 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
+import { PLAN_TIERS } from '../model/plan-tier.ts';
 import * as delivery from './delivery-types.ts';
 import { OTEL_SETTINGS } from './otel-settings.ts';
 import { PRICE_SETTINGS } from './price-settings.ts';
@@ -142,9 +143,9 @@ export const SETTINGS = {
   nodeId: optional('GW_NODE_ID', type.nodeName, 'Name of this gateway in records and in `Via`.', 'derived from host name and data folder'),
   planTier: required(
     'GW_PLAN_TIER',
-    type.choice(['starter', 'pro', 'enterprise']),
+    type.choice(PLAN_TIERS),
     'enterprise',
-    'Tier of the org, which decides which policy layers may be used.',
+    'Tier of the org, which decides which policy layers may be used; that of a control plane counts over it.',
   ),
 
   proxyEnabled: required('GW_PROXY_ENABLED', type.boolean, 'true', 'Transparent proxy mode and the CONNECT proxy.'),

@@ -24,6 +24,8 @@ export interface AuditEntry {
   readonly object?: string;
   /** Address of who asked, without port. */
   readonly from: string;
+  /** The gateway that has handed it on; absent: it was asked here. */
+  readonly node_id?: string;
   readonly changes: readonly AuditChange[];
   /** Changes beyond those that are listed. */
   readonly more_changes?: number;

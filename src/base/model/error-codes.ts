@@ -45,7 +45,10 @@ export const ERROR_CODES = {
   proxy_authentication_required: { status: 407, meaning: 'The proxy needs a valid workload token.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   conflict: { status: 409, meaning: 'The state of the entity does not permit this.' },
-  managed_remotely: { status: 409, meaning: 'The control plane of this gateway owns it: it is changed there, and here by nobody.' },
+  managed_remotely: {
+    status: 409,
+    meaning: 'The control plane of this gateway owns it and takes no such writes of gateways: it is changed there.',
+  },
   idempotency_key_reused: { status: 409, meaning: 'The idempotency key was used for another action within the last 24 hours.' },
   precondition_failed: { status: 412, meaning: 'Somebody has changed it since: read it again (`If-Match`).' },
   body_too_large: { status: 413, meaning: 'The body is larger than `GW_MAX_BODY_BYTES`, as it came or decoded.' },

@@ -15,11 +15,29 @@ export const CONTROL_PLANE_GROUP = 'control-plane';
 
 /** Columns of lists whose items have more than fits beside each other. */
 const LIST_COLUMNS: Readonly<Record<string, readonly string[]>> = {
-  'org.list': ['org_id', 'status', 'suspended_reason', 'plan_tier', 'cp_down_policy', 'redis_down_policy', 'grace_seconds'],
-  'node.list': ['node_id', 'last_seen_at', 'certificate_expires_at', 'revoked_at', 'gateway_version', 'versions.policy'],
+  'org.list': [
+    'org_id',
+    'status',
+    'suspended_reason',
+    'plan_tier',
+    'cp_down_policy',
+    'grace_seconds',
+    'gateway_writes',
+    'monthly_request_limit',
+  ],
+  'node.list': [
+    'node_id',
+    'last_seen_at',
+    'certificate_expires_at',
+    'revoked_at',
+    'gateway_version',
+    'versions.policy',
+    'policy_sequence',
+    'policy_kid',
+  ],
   'key.list': ['id', 'name', 'key_prefix', 'created_at', 'expires_at', 'revoked_at'],
   'root.list': ['sequence', 'closed_at', 'leaf_count', 'root_hash', 'sig.kid'],
-  'audit.list': ['at', 'operation', 'object', 'org_id', 'principal.id', 'from'],
+  'audit.list': ['at', 'operation', 'object', 'org_id', 'principal.id', 'from', 'node_id'],
 };
 
 /** A command for each operation of the control plane, but for those that have one written by hand. */

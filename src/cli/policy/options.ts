@@ -1,5 +1,5 @@
 import { relative } from 'node:path';
-import { PLAN_TIERS, type PlanTier } from '../../decide/policy/layers.ts';
+import { PLAN_TIERS, type PlanTier } from '../../base/model/plan-tier.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { members } from '../../operations/members.ts';
+import { POLICY_WARNINGS } from '../../operations/policy-operations.ts';
 import { time } from '../../operations/shapes.ts';
 import type { OrgBundle } from '../state/control-plane-state.ts';
 import { type AdminOperation, adminOperation } from './admin-operation.ts';
@@ -13,6 +14,10 @@ const SIGNED = z.object({
   sequence: z.int().meta({ description: 'From 1 up; a gateway takes none that is older than what it has' }),
   kid: z.string().meta({ description: 'The key that has signed it' }),
   updated_at: time,
+});
+
+const PUT = SIGNED.extend({
+  warnings: POLICY_WARNINGS.optional().meta({ description: 'Gating layers that have lost their last rule and count as absent' }),
 });
 
 const BODY = members({ bundle_yaml: z.string('must be the text of a policy bundle') });
@@ -46,10 +51,11 @@ export const BUNDLE_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     maxBodyBytes: MAX_BUNDLE_BYTES,
     textMember: 'bundle_yaml',
     input: { params: ofOrg, body: { schema: () => BODY, what: 'The bundle' } },
-    output: { status: 200, schema: SIGNED },
-    handle: async ({ params, body, commit }, { state }) => ({
-      json: signedOf(await state.bundles.put(params.org, body.bundle_yaml, commit)),
-    }),
+    output: { status: 200, schema: PUT },
+    handle: async ({ params, body, commit }, { state }) => {
+      const { warnings, ...bundle } = await state.bundles.put(params.org, body.bundle_yaml, commit);
+      return { json: { ...signedOf(bundle), ...(warnings.length === 0 ? {} : { warnings }) } };
+    },
   }),
 ];
 

@@ -12,6 +12,8 @@ const NODE = z.object({
   certificate_expires_at: time,
   revoked_at: z.string().optional(),
   gateway_version: z.string().optional(),
+  policy_sequence: z.int().optional().meta({ description: 'Of the bundle that it has in force; absent: none' }),
+  policy_kid: z.string().optional().meta({ description: 'The key that has signed it' }),
   versions: z
     .object(Object.fromEntries(RESOURCES.map((name) => [name, z.string()])))
     .meta({ description: 'What it has, as it last said; empty: nothing' }),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { PLAN_TIERS } from '../../base/model/plan-tier.ts';
 import { choice, members, text, textThere, wholeNumber } from '../../operations/members.ts';
 import { time, timeToCome } from '../../operations/shapes.ts';
 import type { OrgChange } from '../state/control-plane-state.ts';
@@ -6,9 +7,10 @@ import { type AdminOperation, adminOperation } from './admin-operation.ts';
 import { dataOf, ofOrg, oneOfOrg } from './admin-shapes.ts';
 
 const STATUSES = ['active', 'suspended', 'terminated'] as const;
-const TIERS = ['community', 'professional', 'enterprise'] as const;
 const OFFLINE = ['permissive', 'strict'] as const;
 const LIMITS = ['allow', 'deny'] as const;
+/** Beyond what any month has. */
+const MAX_REQUESTS = 1_000_000_000_000;
 /** A day. */
 const MAX_GRACE_SECONDS = 86_400;
 /** Long enough to be sent to somebody, and no key for ever. */
@@ -19,10 +21,13 @@ const ORG = z.object({
   org_id: z.string(),
   status: z.enum(STATUSES),
   suspended_reason: z.string().optional(),
-  plan_tier: z.enum(TIERS),
+  plan_tier: z.enum(PLAN_TIERS),
   cp_down_policy: z.enum(OFFLINE),
   redis_down_policy: z.enum(LIMITS),
   grace_seconds: z.int(),
+  gateway_writes: z.enum(LIMITS),
+  monthly_request_limit: z.int().nullable(),
+  overage_enabled: z.boolean(),
   created_at: time,
   updated_at: time,
 });
@@ -30,10 +35,15 @@ const ORG = z.object({
 const ORG_CHANGE = members({
   status: choice(STATUSES).optional().meta({ description: 'Of a terminated org nothing is served, as of a suspended one' }),
   suspended_reason: text.nullable().optional().meta({ description: 'Shown to whoever is refused; null takes it away' }),
-  plan_tier: choice(TIERS).optional(),
+  plan_tier: choice(PLAN_TIERS).optional().meta({ description: 'Which layers an overlay may use; over `GW_PLAN_TIER` of the gateways' }),
   cp_down_policy: choice(OFFLINE).optional().meta({ description: 'What a gateway does when the grace period is over' }),
   redis_down_policy: choice(LIMITS).optional(),
   grace_seconds: wholeNumber(0, MAX_GRACE_SECONDS).optional().meta({ description: 'How long a gateway goes on without contact' }),
+  gateway_writes: choice(LIMITS).optional().meta({ description: 'Whether gateways may hand on what is written there' }),
+  monthly_request_limit: wholeNumber(0, MAX_REQUESTS).nullable().optional().meta({
+    description: 'Requests that each gateway lets through in a UTC calendar month; null: what `GW_MONTHLY_REQUEST_LIMIT` says there',
+  }),
+  overage_enabled: z.boolean('must be true or false').optional().meta({ description: 'Lets requests pass the limit' }),
 });
 
 const TOKEN = members({
@@ -154,20 +164,5 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
 
 /** What was left out stays as it is. */
 function given(body: z.output<typeof ORG_CHANGE>): OrgChange {
-  const {
-    status,
-    suspended_reason: reason,
-    plan_tier: tier,
-    cp_down_policy: offline,
-    redis_down_policy: limits,
-    grace_seconds: grace,
-  } = body;
-  return {
-    ...(status === undefined ? {} : { status }),
-    ...(reason === undefined ? {} : { suspended_reason: reason }),
-    ...(tier === undefined ? {} : { plan_tier: tier }),
-    ...(offline === undefined ? {} : { cp_down_policy: offline }),
-    ...(limits === undefined ? {} : { redis_down_policy: limits }),
-    ...(grace === undefined ? {} : { grace_seconds: grace }),
-  };
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined));
 }

@@ -31,7 +31,7 @@ import { ProtocolServer } from '../proto/protocol-server.ts';
 import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
-import { entityBodies } from './entity-bodies.ts';
+import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
 import { leafFiles } from './leaf-files.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
 
@@ -130,7 +130,7 @@ async function openState(
       ledgerKey: await openSigningKey(file('ledgerKey'), 'ledger'),
       leaves: leafFiles(join(dir, 'ledger')),
       read: entityBodies(catalogue, new PolicyPresets()),
-      connectorId: (text) => canonicalConnectorId(catalogue, text),
+      connectorId: (text) => canonicalConnectorId(catalogue, text) ?? (CUSTOM_CONNECTOR.test(text) ? text : undefined),
     });
     closers.push(() => state.close());
     const adminToken =

@@ -2,6 +2,7 @@ import type { Catalogue } from '../../base/catalogue/types.ts';
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
+import { tierAllows } from '../../decide/policy/layers.ts';
 import { parseCredential } from '../../operations/credential-body.ts';
 import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-operations.ts';
 import { readBody } from '../../operations/read-input.ts';
@@ -14,7 +15,8 @@ import type { AskedEntity, ReadBodies, ReadEntity } from '../state/org-entities.
 /** What an org has of one kind has ids in this form; they stand in paths and in keys. */
 const ID = /^[\x21-\x7e]{1,128}$/;
 const PRESET = 'policy-';
-const CUSTOM_CONNECTOR = /^custom:[0-9a-f-]{36}$/;
+/** Connectors that an org makes at its gateways. */
+export const CUSTOM_CONNECTOR: RegExp = /^custom:[0-9a-f-]{36}$/;
 const MAX_CONFIG = 4_096;
 const ADDON_MEMBERS = ['id', 'enabled', 'config'];
 
@@ -30,7 +32,7 @@ export function entityBodies(catalogue: Catalogue, presets: PolicyPresets): Read
     workloads: (asked) => readWorkload(named(asked, 'workload_id')),
     credentials: (asked) => readCredential(named(asked, 'credential_id'), context),
     'export-destinations': (asked) => readDestination(asked),
-    addons: (asked) => readAddon(asked, isAddon),
+    addons: (asked) => readAddon(asked, isAddon, presets),
   };
 }
 
@@ -96,7 +98,7 @@ function readDestination({ orgId, id, body, before, at }: AskedEntity): ReadEnti
   };
 }
 
-function readAddon({ id, body }: AskedEntity, isAddon: (id: string) => boolean): ReadEntity {
+function readAddon({ id, body, tier }: AskedEntity, isAddon: (id: string) => boolean, presets: PolicyPresets): ReadEntity {
   if (!isAddon(id)) throw new GatewayError('not_found', `There is no add-on ${id} in the catalogue.`);
   const { enabled, config } = body;
   const details = Object.keys(body)
@@ -106,6 +108,12 @@ function readAddon({ id, body }: AskedEntity, isAddon: (id: string) => boolean):
   if (config !== undefined && (!isJsonObject(config) || JSON.stringify(config).length > MAX_CONFIG))
     details.push({ path: 'config', message: `must be an object of at most ${MAX_CONFIG} characters` });
   if (details.length > 0) throw new GatewayError('invalid_request', `The add-on has ${details.length} bad member(s).`, { details });
+  const preset = id.startsWith(PRESET) ? presets.get(id.slice(PRESET.length)) : undefined;
+  if (enabled === true && preset !== undefined && !tierAllows(tier, preset.layer))
+    throw new GatewayError(
+      'invalid_policy',
+      `The plan tier ${tier} does not include the layer ${preset.layer}, in which the rules of ${id} are.`,
+    );
   return { value: { id, enabled, ...(config === undefined ? {} : { config }) }, secret: undefined };
 }
 

@@ -22,8 +22,8 @@ export function shortText(member: string, text: string, max: number): string {
 export function checkedVersions(versions: Versions | null): Readonly<Record<Resource, string>> {
   if (versions === null) throw invalid('versions', 'is required');
   for (const name of RESOURCES) shortText(`versions.${name}`, versions[name], MAX_VERSION);
-  const { policy, workloads, credentials, export_config, addons, api_keys, keys } = versions;
-  return { policy, workloads, credentials, export_config, addons, api_keys, keys };
+  const { policy, workloads, credentials, export_config, addons, api_keys, keys, overlays } = versions;
+  return { policy, workloads, credentials, export_config, addons, api_keys, keys, overlays };
 }
 
 /** Where a page begins; undefined: at the beginning. @throws ProtocolError INVALID_ARGUMENT */

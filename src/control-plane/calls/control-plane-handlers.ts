@@ -8,9 +8,10 @@ import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
 import type { OrgBundle } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
-import { checkedHash, checkedVersions, invalid, shortText } from './checked-input.ts';
+import { checkedHash, checkedNumber, checkedVersions, invalid, shortText } from './checked-input.ts';
 import { CountedCalls } from './counted-calls.ts';
 import { EnrolmentHandlers } from './enrolment-handlers.ts';
+import { GatewayWrites } from './gateway-writes.ts';
 import { NodeStates } from './node-states.ts';
 import { OrgPages } from './org-pages.ts';
 import { UpdateStreams } from './update-streams.ts';
@@ -18,6 +19,7 @@ import { UpdateStreams } from './update-streams.ts';
 const MAX_HASHES = 4_096;
 const MAX_REPORT = 262_144;
 const MAX_GATEWAY_VERSION = 64;
+const MAX_KID = 128;
 
 export interface CallsOptions {
   readonly state: StoredControlPlane;
@@ -38,6 +40,7 @@ export class ControlPlaneHandlers {
   readonly #enrolment: EnrolmentHandlers;
   readonly #pages: OrgPages;
   readonly #streams: UpdateStreams;
+  readonly #writes: GatewayWrites;
   #acknowledged = 0;
 
   constructor(options: CallsOptions) {
@@ -45,6 +48,7 @@ export class ControlPlaneHandlers {
     this.#options = options;
     this.#states = new NodeStates(state, log);
     this.#pages = new OrgPages(state, this.#states);
+    this.#writes = new GatewayWrites(state, this.#states);
     this.#enrolment = new EnrolmentHandlers({ state, states: this.#states, counted: this.#counted });
     this.#streams = new UpdateStreams({ state, states: this.#states, clock });
     this.enrolment = this.#enrolment.handlers;
@@ -67,10 +71,12 @@ export class ControlPlaneHandlers {
       FetchCredentials: this.#call('FetchCredentials', (node, { cursor }) => pages.credentials(node, cursor)),
       FetchExportConfig: this.#call('FetchExportConfig', (node, { cursor }) => pages.exportConfig(node, cursor)),
       FetchAddons: this.#call('FetchAddons', (node) => pages.addons(node)),
+      FetchOverlays: this.#call('FetchOverlays', (node) => pages.overlays(node)),
       FetchKeys: this.#call('FetchKeys', (node) => Promise.resolve(pages.keys(node))),
       LookUpApiKey: this.#call('LookUpApiKey', (node, { key_hash: hash }) => this.#apiKey(node, hash)),
       SubmitHashes: this.#call('SubmitHashes', (node, { hashes }) => this.#submit(node, hashes)),
       FetchProof: this.#call('FetchProof', (node, { hash }) => this.#proof(node, hash)),
+      Write: this.#call('Write', (node, request) => this.#writes.write(node, request)),
       ReportTelemetry: this.#call('ReportTelemetry', (node, { report }) => this.#telemetry(node, report)),
       StreamUpdates: (request, peer, out) =>
         this.#counted.run('StreamUpdates', () => {
@@ -92,10 +98,12 @@ export class ControlPlaneHandlers {
     return certificate !== undefined && typeof this.#options.state.registers.nodes.holderOf(certificate) !== 'string';
   }
 
-  async #checkIn(node: NodeId, { versions, gateway_version: version }: ControlPlaneCalls['CheckIn']['request']) {
+  async #checkIn(node: NodeId, request: ControlPlaneCalls['CheckIn']['request']) {
+    const { versions, gateway_version: version, policy_sequence: sequence, policy_kid: kid } = request;
     const said = checkedVersions(versions);
     const gatewayVersion = shortText('gateway_version', version, MAX_GATEWAY_VERSION);
-    const org = await this.#states.takeVersions(node, said, gatewayVersion);
+    const policy = { sequence: checkedNumber('policy_sequence', sequence), kid: shortText('policy_kid', kid, MAX_KID) };
+    const org = await this.#states.takeVersions(node, said, { gatewayVersion, policy });
     return { org, node_id: node.nodeId, at: timestamp(this.#options.clock.now()) };
   }
 

@@ -51,12 +51,20 @@ export class NodeStates {
    * at its check-in before.
    * @returns the org, with what the node lacks
    */
-  async takeVersions(node: NodeId, said: Versions, gatewayVersion: string | undefined): Promise<OrgState> {
+  async takeVersions(
+    node: NodeId,
+    said: Versions,
+    { gatewayVersion, policy }: { readonly gatewayVersion: string | undefined; readonly policy?: { sequence: number; kid: string } },
+  ): Promise<OrgState> {
     const { nodes } = this.#state.registers;
     const { api_keys: present } = this.#state.presentVersions(node.orgId);
     const { api_keys: before } = nodes.said(node);
     const state = this.#stateWith(node, { ...said, api_keys: said.api_keys === '' ? before : said.api_keys });
-    await nodes.heard(node, { versions: { ...said, api_keys: said.api_keys === '' ? present : said.api_keys }, gatewayVersion });
+    await nodes.heard(node, {
+      versions: { ...said, api_keys: said.api_keys === '' ? present : said.api_keys },
+      gatewayVersion,
+      ...(policy && { policy }),
+    });
     return state;
   }
 
@@ -77,6 +85,7 @@ export class NodeStates {
       addons: differs('addons'),
       api_keys: differs('api_keys'),
       keys: differs('keys'),
+      overlays: differs('overlays'),
     };
   }
 }
@@ -89,6 +98,9 @@ function orgState(org: Org, stale: Stale): OrgState {
     cp_down_policy: org.cp_down_policy,
     redis_down_policy: org.redis_down_policy,
     grace_seconds: org.grace_seconds,
+    gateway_writes: org.gateway_writes,
+    monthly_request_limit: org.monthly_request_limit === null ? '' : String(org.monthly_request_limit),
+    overage_enabled: org.overage_enabled,
     stale,
   };
 }

@@ -1,5 +1,12 @@
 import type { JsonObject } from '../../base/json/json-object.ts';
-import type { AddonsResponse, CredentialsResponse, ExportConfigResponse, KeysResponse, WorkloadsResponse } from '../proto/messages.ts';
+import type {
+  AddonsResponse,
+  CredentialsResponse,
+  ExportConfigResponse,
+  KeysResponse,
+  OverlaysResponse,
+  WorkloadsResponse,
+} from '../proto/messages.ts';
 import type { EntityKind } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import { nodesOf, type OpenEntity } from '../state/org-entities.ts';
@@ -75,6 +82,20 @@ export class OrgPages {
       config: config === undefined ? '' : JSON.stringify(config),
     }));
     return { org: this.#states.stateFor(node), version, addons };
+  }
+
+  async overlays(node: NodeId): Promise<OverlaysResponse> {
+    const { overlays: version } = this.#state.presentVersions(node.orgId);
+    const found = await this.#state.overlays.list(node.orgId);
+    const overlays = found.map(({ level, node_id, bundle_yaml, put_at, kid, signature }) => ({
+      level,
+      node_id: node_id ?? '',
+      bundle_yaml: Buffer.from(bundle_yaml),
+      put_at,
+      kid,
+      signature: Buffer.from(signature, 'base64'),
+    }));
+    return { org: this.#states.stateFor(node), version, overlays };
   }
 
   keys(node: NodeId): KeysResponse {

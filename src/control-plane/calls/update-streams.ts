@@ -69,7 +69,7 @@ export class UpdateStreams {
     out.signal.addEventListener('abort', leave, { once: true });
     if (out.signal.aborted) leave();
     try {
-      await this.#options.states.takeVersions(node, versions, undefined);
+      await this.#options.states.takeVersions(node, versions, { gatewayVersion: undefined });
       await Promise.race([this.#tell(node, after, stream.news, out), stream.open.ended]);
     } finally {
       stream.open.end();

@@ -30,6 +30,7 @@ export interface OrgState {
   /** `active`, `suspended`, `terminated`. */
   readonly status: string;
   readonly suspended_reason: string;
+  /** `starter`, `pro`, `enterprise`; a gateway keeps what it had where it does not know the word. */
   readonly plan_tier: string;
   /** `permissive` or `strict`: what a gateway does past the grace period. */
   readonly cp_down_policy: string;
@@ -37,6 +38,11 @@ export interface OrgState {
   readonly redis_down_policy: string;
   readonly grace_seconds: number;
   readonly stale: Stale | null;
+  /** `allow` or `deny`: whether the gateway may hand on what is written there (Write). Empty: the control plane takes no writes. */
+  readonly gateway_writes: string;
+  /** Requests in a UTC calendar month, a decimal text; empty: none is set here. */
+  readonly monthly_request_limit: string;
+  readonly overage_enabled: boolean;
 }
 
 /** What the gateway has not fetched in its newest version. */
@@ -48,6 +54,7 @@ export interface Stale {
   readonly addons: boolean;
   readonly api_keys: boolean;
   readonly keys: boolean;
+  readonly overlays: boolean;
 }
 
 /** Versions are opaque texts; empty: nothing was fetched yet. */
@@ -60,11 +67,15 @@ export interface Versions {
   /** Of the API keys: a gateway forgets those that it has looked up when it changes. */
   readonly api_keys: string;
   readonly keys: string;
+  readonly overlays: string;
 }
 
 export interface CheckInRequest {
   readonly versions: Versions | null;
   readonly gateway_version: string;
+  /** Of the bundle that is in force, as it was signed; 0 and empty: there is none. */
+  readonly policy_sequence: string;
+  readonly policy_kid: string;
 }
 
 export interface CheckInResponse {
@@ -141,6 +152,59 @@ export interface AddonsResponse {
   readonly org: OrgState | null;
   readonly version: string;
   readonly addons: readonly AddonEntry[];
+}
+
+export interface OverlaysResponse {
+  readonly org: OrgState | null;
+  readonly version: string;
+  readonly overlays: readonly SignedOverlay[];
+}
+
+/** What is signed (Ed25519): the RFC 8785 form of {schema: "gw.signed_overlay.v1", org_id, level, node_id, put_at, sha256}, with the key of bundles. */
+export interface SignedOverlay {
+  /** `org` or `node`. */
+  readonly level: string;
+  /** Empty at the level `org`. */
+  readonly node_id: string;
+  /** Exact bytes of the YAML. */
+  readonly bundle_yaml: Uint8Array;
+  readonly put_at: string;
+  readonly kid: string;
+  readonly signature: Uint8Array;
+}
+
+export interface WriteRequest {
+  /**
+   * `credentials.put`, `credentials.amend`, `credentials.assign`, `credentials.remove`, `workloads.put`, `workloads.remove`, `addons.put`, `overlays.put`, `org.suspend`,
+   * `org.reactivate`.
+   */
+  readonly kind: string;
+  /** One, but for `credentials.put`, which takes several. */
+  readonly entries: readonly WrittenEntry[];
+  /** Who has written it, as the gateway has found out. */
+  readonly principal_kind: string;
+  readonly principal_id: string;
+  /** Which operation of the gateway, for the audit trail. */
+  readonly operation: string;
+  /** Address from which it was asked there. */
+  readonly from: string;
+  /** `create`: refused where it is there already; `update`: where it is not; empty: both. */
+  readonly only: string;
+}
+
+export interface WrittenEntry {
+  readonly id: string;
+  /** As the admin API takes it, JSON, without its secret; empty: none. */
+  readonly body: string;
+  readonly secret: string;
+}
+
+export interface WriteResponse {
+  readonly org: OrgState | null;
+  /** What is there now, JSON, of each entry that was not removed; no secret. */
+  readonly results: readonly string[];
+  /** {code, message, details?} of a write that is refused, as the admin APIs word it; empty: it is stored. */
+  readonly error: string;
 }
 
 export interface PublicKey {
@@ -250,10 +314,12 @@ export interface ControlPlaneCalls {
   FetchCredentials: { readonly request: PageRequest; readonly response: CredentialsResponse };
   FetchExportConfig: { readonly request: PageRequest; readonly response: ExportConfigResponse };
   FetchAddons: { readonly request: FetchRequest; readonly response: AddonsResponse };
+  FetchOverlays: { readonly request: FetchRequest; readonly response: OverlaysResponse };
   FetchKeys: { readonly request: FetchRequest; readonly response: KeysResponse };
   LookUpApiKey: { readonly request: ApiKeyRequest; readonly response: ApiKeyResponse };
   SubmitHashes: { readonly request: SubmitHashesRequest; readonly response: SubmitHashesResponse };
   FetchProof: { readonly request: ProofRequest; readonly response: ProofResponse };
+  Write: { readonly request: WriteRequest; readonly response: WriteResponse };
   ReportTelemetry: { readonly request: TelemetryRequest; readonly response: TelemetryResponse };
   StreamUpdates: { readonly request: UpdatesRequest; readonly response: Update };
 }

@@ -8,6 +8,7 @@ export const SPACE = {
   tokens: 'cp_bootstrap_token',
   apiKeys: 'cp_api_key',
   bundles: 'cp_bundle',
+  overlays: 'cp_overlay',
   nodes: 'cp_node',
   seen: 'cp_node_seen',
   telemetry: 'cp_telemetry',

@@ -4,29 +4,48 @@
  */
 
 import type { ApiKey } from '../../base/model/api-key.ts';
+import type { PlanTier } from '../../base/model/plan-tier.ts';
 import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Commit } from '../../services/commit.ts';
+import type { emptiedWarnings } from '../../services/policy-warnings.ts';
 
 /** What a gateway may lack. The members of `Stale` and `Versions` of the protocol. */
-export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys'] as const;
+export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'] as const;
 export type Resource = (typeof RESOURCES)[number];
 
 export interface Org {
   readonly org_id: string;
   readonly status: 'active' | 'suspended' | 'terminated';
   readonly suspended_reason?: string;
-  readonly plan_tier: 'community' | 'professional' | 'enterprise';
+  readonly plan_tier: PlanTier;
   /** What a gateway does past the grace period. */
   readonly cp_down_policy: 'permissive' | 'strict';
   readonly redis_down_policy: 'allow' | 'deny';
   readonly grace_seconds: number;
+  /** Whether gateways may hand on what is written there (decision 13.12). */
+  readonly gateway_writes: 'allow' | 'deny';
+  /** Requests in a UTC calendar month at each gateway; null: what the gateway's own setting says. */
+  readonly monthly_request_limit: number | null;
+  /** Lets requests pass the limit. */
+  readonly overage_enabled: boolean;
   readonly created_at: string;
   readonly updated_at: string;
 }
 
-export type OrgChange = Partial<Pick<Org, 'status' | 'plan_tier' | 'cp_down_policy' | 'redis_down_policy' | 'grace_seconds'>> & {
+/** What an operator sets of an org. */
+type OrgMember =
+  | 'status'
+  | 'plan_tier'
+  | 'cp_down_policy'
+  | 'redis_down_policy'
+  | 'grace_seconds'
+  | 'gateway_writes'
+  | 'monthly_request_limit'
+  | 'overage_enabled';
+
+export type OrgChange = Partial<Pick<Org, OrgMember>> & {
   /** Null takes the reason away. */
   readonly suspended_reason?: string | null;
 };
@@ -49,6 +68,11 @@ export interface OrgBundle {
   readonly updated_at: string;
 }
 
+/** A bundle that was put, and what is probably not meant in it. */
+export interface AcceptedBundle extends OrgBundle {
+  readonly warnings: ReturnType<typeof emptiedWarnings>;
+}
+
 export interface NodeEntry {
   readonly node_id: string;
   readonly org_id: string;
@@ -58,6 +82,23 @@ export interface NodeEntry {
   readonly revoked_at?: string;
   readonly gateway_version?: string;
   readonly versions: Readonly<Record<Resource, string>>;
+  /** Of the bundle that it has in force. */
+  readonly policy_sequence?: number;
+  readonly policy_kid?: string;
+}
+
+/** What an org lays over its bundle at all of its gateways, or at one node. */
+export interface KeptOverlay {
+  /** `org`, or `node:` and the id of the node. */
+  readonly id: string;
+  readonly org_id: string;
+  readonly level: 'org' | 'node';
+  readonly node_id?: string;
+  readonly bundle_yaml: string;
+  readonly put_at: string;
+  readonly kid: string;
+  /** Base64. */
+  readonly signature: string;
 }
 
 /** One entity of an org in the shape that the gateway's own API takes, with its id. Secrets stand apart, sealed. */
@@ -89,7 +130,14 @@ export interface ControlPlaneState {
   readonly bundles: {
     get(orgId: string): Promise<OrgBundle | undefined>;
     /** @throws GatewayError `invalid_policy` with line and column */
-    put(orgId: string, bundleYaml: string, commit: Commit): Promise<OrgBundle>;
+    put(orgId: string, bundleYaml: string, commit: Commit): Promise<AcceptedBundle>;
+  };
+  readonly overlays: {
+    list(orgId: string): Promise<readonly KeptOverlay[]>;
+    /** @throws GatewayError `invalid_request` for an id that is none, `invalid_policy` with line and column, on the tier of the org */
+    put(orgId: string, id: string, bundleYaml: string, commit: Commit): Promise<KeptOverlay>;
+    /** @throws GatewayError `not_found` */
+    remove(orgId: string, id: string, commit: Commit): Promise<void>;
   };
   readonly entities: {
     list(orgId: string, kind: EntityKind): Promise<readonly OrgEntity[]>;

@@ -5,6 +5,7 @@ import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import type { IssuedCertificate } from '../pki/node-authority.ts';
+import { NO_VERSIONS } from '../proto/no-versions.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';
 import { type NodeEntry, RESOURCES, type Resource } from './control-plane-state.ts';
 
@@ -31,6 +32,7 @@ interface Seen {
   readonly last_seen_at: string;
   readonly gateway_version: string;
   readonly versions: Readonly<Record<Resource, string>>;
+  readonly policy?: { readonly sequence: number; readonly kid: string };
 }
 
 /** Who a certificate belongs to. */
@@ -44,17 +46,9 @@ export interface SaidByNode {
   readonly versions: Readonly<Record<Resource, string>>;
   /** Undefined: as it was. */
   readonly gatewayVersion: string | undefined;
+  /** Of the bundle in force; undefined: as it was. */
+  readonly policy?: { readonly sequence: number; readonly kid: string };
 }
-
-export const NO_VERSIONS: Readonly<Record<Resource, string>> = {
-  policy: '',
-  workloads: '',
-  credentials: '',
-  export_config: '',
-  addons: '',
-  api_keys: '',
-  keys: '',
-};
 
 /** The nodes of all orgs, with the certificates that count; in memory, because every call asks. What nodes say of themselves stands apart, so that it never meets a revocation. */
 export class EnrolledNodes {
@@ -140,10 +134,12 @@ export class EnrolledNodes {
     const key = keyIn(orgId, nodeId);
     const now = this.#clock.now();
     const before = this.#seen.get(key);
+    const policy = said?.policy ?? before?.policy;
     const next: Seen = {
       last_seen_at: timestamp(now),
       gateway_version: said?.gatewayVersion ?? before?.gateway_version ?? '',
       versions: said?.versions ?? before?.versions ?? NO_VERSIONS,
+      ...(policy === undefined ? {} : { policy }),
     };
     this.#seen.set(key, next);
     const isNews =
@@ -220,7 +216,10 @@ export class EnrolledNodes {
       certificate_expires_at: certificates.at(-1)?.expires_at ?? enrolled_at,
       ...(revoked_at === undefined ? {} : { revoked_at }),
       ...(seen === undefined || seen.gateway_version === '' ? {} : { gateway_version: seen.gateway_version }),
-      versions: seen?.versions ?? NO_VERSIONS,
+      versions: { ...NO_VERSIONS, ...seen?.versions },
+      ...(seen?.policy === undefined || seen.policy.sequence === 0
+        ? {}
+        : { policy_sequence: seen.policy.sequence, policy_kid: seen.policy.kid }),
     };
   }
 }

@@ -4,14 +4,14 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
-import type { PlanTier } from '../../decide/policy/layers.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
+import { emptiedWarnings } from '../../services/policy-warnings.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { SPACE } from './control-plane-spaces.ts';
-import type { Org, OrgBundle } from './control-plane-state.ts';
+import type { AcceptedBundle, Org, OrgBundle } from './control-plane-state.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const SIGNED_BUNDLE = 'gw.signed_bundle.v1';
@@ -19,9 +19,6 @@ const SIGNED_BUNDLE = 'gw.signed_bundle.v1';
 const MAX_CHARACTERS = 524_288;
 /** What mistakes call the text. */
 const FILE = 'bundle.yaml';
-
-/** What the tiers of orgs are called in the policy language. */
-const TIERS: Readonly<Record<Org['plan_tier'], PlanTier>> = { community: 'starter', professional: 'pro', enterprise: 'enterprise' };
 
 export interface OrgBundlesOptions {
   readonly store: Store;
@@ -54,7 +51,7 @@ export class OrgBundles {
   }
 
   /** @throws GatewayError `invalid_policy` with line and column; `conflict` when somebody else was first */
-  async put(org: Org, bundleYaml: string, commit: Commit): Promise<OrgBundle> {
+  async put(org: Org, bundleYaml: string, commit: Commit): Promise<AcceptedBundle> {
     const { store, clock, versions, signer, connectorId } = this.#options;
     const { org_id: orgId } = org;
     if (bundleYaml.length > MAX_CHARACTERS || !isWellFormed(bundleYaml))
@@ -62,7 +59,7 @@ export class OrgBundles {
         details: [{ path: 'bundle_yaml', message: `must be text of at most ${MAX_CHARACTERS} characters, without halves of them` }],
       });
     const texts = { bundle: { text: bundleYaml, file: FILE } };
-    const policy = await loadPolicy(texts, { tier: TIERS[org.plan_tier], connectorId }, 'The bundle does not load');
+    const policy = await loadPolicy(texts, { tier: org.plan_tier, connectorId }, 'The bundle does not load');
     const found = await store.entity(SPACE.bundles, orgId);
     const sequence = ((found?.value as OrgBundle | undefined)?.sequence ?? 0) + 1;
     const version = `${policy.version}+${sequence}`;
@@ -82,6 +79,6 @@ export class OrgBundles {
       [{ space: SPACE.bundles, key: orgId, version: found?.version }],
     );
     await this.#space.refresh(orgId);
-    return bundle;
+    return { ...bundle, warnings: emptiedWarnings(policy) };
   }
 }

@@ -2,10 +2,11 @@ import type { JsonObject } from '../../base/json/json-object.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SealError, type Sealed, type SecretBox } from '../../base/lib/secret-box.ts';
+import type { PlanTier } from '../../base/model/plan-tier.ts';
 import type { Commit } from '../../services/commit.ts';
-import type { Store } from '../../storage/contract/store.ts';
+import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { ENTITY_SPACE, keyIn, prefixOf } from './control-plane-spaces.ts';
-import type { EntityKind, OrgEntity, Resource } from './control-plane-state.ts';
+import type { EntityKind, Org, OrgEntity, Resource } from './control-plane-state.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const PAGE = 500;
@@ -25,6 +26,8 @@ const WHAT: Readonly<Record<EntityKind, string>> = {
 /** What a body asks for. */
 export interface AskedEntity {
   readonly orgId: string;
+  /** What the org has bought. */
+  readonly tier: PlanTier;
   readonly id: string;
   readonly body: JsonObject;
   /** What is there, without its secret; undefined: nothing. */
@@ -44,6 +47,16 @@ export interface ReadEntity {
 
 /** Judges bodies by the rules of the gateway's own API. @throws GatewayError `invalid_request` naming every member that is wrong */
 export type ReadBodies = Readonly<Record<EntityKind, (asked: AskedEntity) => ReadEntity>>;
+
+/** What becomes of something, from what is there. */
+type NextState = (before: StoredEntity | undefined) => StoredEntity;
+
+/** What can be changed of a credential that stays. */
+export interface CredentialAmendment {
+  readonly name?: string;
+  readonly distribution?: string;
+  readonly node_ids?: readonly string[];
+}
 
 interface StoredEntity {
   readonly org_id: string;
@@ -99,11 +112,43 @@ export class OrgEntities {
   }
 
   /** @throws GatewayError `invalid_request` naming every member that is wrong, `conflict` when somebody else was first */
-  async put(orgId: string, kind: EntityKind, id: string, body: JsonObject, commit: Commit): Promise<OrgEntity> {
+  async put(org: Org, kind: EntityKind, id: string, body: JsonObject, commit: Commit): Promise<OrgEntity> {
+    const [put = { id, value: {} }] = await this.putAll(org, kind, [{ id, body }], commit);
+    return put;
+  }
+
+  /**
+   * Several in one commit, all of them or none.
+   * @param only `create`: none of them may be there; `update`: all of them must be
+   * @throws GatewayError as {@link put}; `precondition_failed`
+   */
+  async putAll(
+    org: Org,
+    kind: EntityKind,
+    given: readonly { readonly id: string; readonly body: JsonObject }[],
+    commit: Commit,
+    only?: 'create' | 'update',
+  ): Promise<readonly OrgEntity[]> {
+    const next = given.map(({ id, body }) => ({ id, next: this.#asking(org, kind, id, body, only) }));
+    return this.#changeAll(org.org_id, kind, next, commit);
+  }
+
+  /** Whence the secret of what is there comes. @throws SealError when it cannot be opened */
+  async secretSource(orgId: string, kind: EntityKind, id: string): Promise<'stored' | 'environment' | 'none'> {
+    const stored = (await this.#options.store.get(ENTITY_SPACE[kind], keyIn(orgId, id))) as StoredEntity | undefined;
+    const secret = this.#secret(orgId, kind, id, stored?.sealed);
+    return secret === undefined ? 'none' : secret.startsWith('env:') ? 'environment' : 'stored';
+  }
+
+  #asking(org: Org, kind: EntityKind, id: string, body: JsonObject, only: 'create' | 'update' | undefined): NextState {
     const { clock, box, read } = this.#options;
-    return this.#change(orgId, kind, id, commit, (before) => {
+    const { org_id: orgId, plan_tier: tier } = org;
+    return (before) => {
+      if (only !== undefined && (before === undefined) !== (only === 'create'))
+        throw new GatewayError('precondition_failed', `The ${WHAT[kind]} ${id} is ${before === undefined ? 'not ' : ''}there.`);
       const asked: AskedEntity = {
         orgId,
+        tier,
         id,
         body,
         before: before?.value,
@@ -113,7 +158,7 @@ export class OrgEntities {
       const { value, secret } = read[kind](asked);
       const sealed = secret === undefined ? before?.sealed : box.seal(secret, contextOf(orgId, kind, id));
       return { org_id: orgId, value, ...(sealed === undefined ? {} : { sealed }) };
-    });
+    };
   }
 
   /** @throws GatewayError `not_found` */
@@ -136,19 +181,53 @@ export class OrgEntities {
     });
   }
 
-  async #change(
+  /**
+   * Changes what can be changed of a credential that stays: its name, and the nodes that it is assigned to. What is undefined stays.
+   * @throws GatewayError `not_found`; `INVALID_ARGUMENT` for another distribution, or nodes of an org_wide one
+   */
+  async amend(orgId: string, id: string, { name, distribution, node_ids: nodes }: CredentialAmendment, commit: Commit): Promise<OrgEntity> {
+    return this.#change(orgId, 'credentials', id, commit, (before) => {
+      if (before === undefined) throw unknown('credentials', id);
+      const present = before.value['distribution'];
+      if (distribution !== undefined && distribution !== present)
+        throw new GatewayError('INVALID_ARGUMENT', 'The distribution of a credential is fixed when it is made.');
+      if (nodes !== undefined && present !== 'node_scoped')
+        throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
+      const value = {
+        ...before.value,
+        ...(name === undefined ? {} : { name }),
+        ...(nodes === undefined ? {} : { node_ids: [...new Set(nodes)].sort() }),
+        updated_at: timestamp(this.#options.clock.now()),
+      };
+      return { ...before, value };
+    });
+  }
+
+  async #change(orgId: string, kind: EntityKind, id: string, commit: Commit, next: NextState): Promise<OrgEntity> {
+    const [changed = { id, value: {} }] = await this.#changeAll(orgId, kind, [{ id, next }], commit);
+    return changed;
+  }
+
+  async #changeAll(
     orgId: string,
     kind: EntityKind,
-    id: string,
+    changes: readonly { readonly id: string; readonly next: NextState }[],
     commit: Commit,
-    next: (before: StoredEntity | undefined) => StoredEntity,
-  ): Promise<OrgEntity> {
+  ): Promise<readonly OrgEntity[]> {
     const space = ENTITY_SPACE[kind];
-    const key = keyIn(orgId, id);
-    const found = await this.#options.store.entity(space, key);
-    const value = next(found?.value as StoredEntity | undefined);
-    await this.#raising(orgId, kind, commit)(id, [{ op: 'put', space, key, value }], [{ space, key, version: found?.version }]);
-    return { id, value: value.value };
+    const effects: Effect[] = [];
+    const expect: Expectation[] = [];
+    const changed: OrgEntity[] = [];
+    for (const { id, next } of changes) {
+      const key = keyIn(orgId, id);
+      const found = await this.#options.store.entity(space, key);
+      const value = next(found?.value as StoredEntity | undefined);
+      effects.push({ op: 'put', space, key, value });
+      expect.push({ space, key, version: found?.version });
+      changed.push({ id, value: value.value });
+    }
+    await this.#raising(orgId, kind, commit)(changes.length === 1 ? changes[0]?.id : undefined, effects, expect);
+    return changed;
   }
 
   async #page(

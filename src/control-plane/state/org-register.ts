@@ -1,5 +1,6 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type PlanTier, planTierOf } from '../../base/model/plan-tier.ts';
 import { changeEntity } from '../../services/change-entity.ts';
 import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
@@ -38,7 +39,7 @@ export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
   }
 
   static async open(store: Store, clock: Clock, versions: OrgVersions): Promise<OrgRegister> {
-    const space = await WatchedSpace.open<Org>(store, SPACE.orgs, { read: (value) => value as Org });
+    const space = await WatchedSpace.open<Org>(store, SPACE.orgs, { read: storedOrg });
     return new OrgRegister(store, clock, versions, space);
   }
 
@@ -65,7 +66,7 @@ export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
       key: orgId,
       object: orgId,
       commit: this.#versions.raising(orgId, [], commit),
-      next: (before) => changed(before ?? newOrg(orgId, this.#now()), change, this.#now()),
+      next: (before) => changed(storedOrg(before) ?? newOrg(orgId, this.#now()), change, this.#now()),
     });
     await this.#space.refresh(orgId);
     return org;
@@ -74,6 +75,19 @@ export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
   #now(): string {
     return timestamp(this.#clock.now());
   }
+}
+
+/** Of an org that was stored before there were these. */
+const NOT_SAID = { gateway_writes: 'allow', monthly_request_limit: null, overage_enabled: false } as const;
+/** What tiers were called in what was stored before; nobody may say so any more. */
+const FORMER_TIERS: Readonly<Record<string, PlanTier>> = { community: 'starter', professional: 'pro' };
+
+/** An org as it is stored, also by an older version. A tier that nobody knows includes least. */
+function storedOrg(value: unknown): Org | undefined {
+  if (value === undefined) return undefined;
+  const org = value as Org;
+  const tier = planTierOf(org.plan_tier) ?? FORMER_TIERS[org.plan_tier] ?? 'starter';
+  return { ...NOT_SAID, ...org, plan_tier: tier };
 }
 
 /** As decision 13.5 has it for an org of which nothing is said. */
@@ -85,6 +99,7 @@ function newOrg(orgId: string, now: string): Org {
     cp_down_policy: 'permissive',
     redis_down_policy: 'allow',
     grace_seconds: 300,
+    ...NOT_SAID,
     created_at: now,
     updated_at: now,
   };

@@ -61,7 +61,7 @@ export class OrgVersions {
 
   /** The versions that an org has now; empty texts for an org that there is not. */
   versions(orgId: string): Readonly<Record<Raised, string>> {
-    return this.#space.get(orgId)?.versions ?? NONE;
+    return { ...NONE, ...this.#space.get(orgId)?.versions };
   }
 
   /** Number of an org's last update; 0: there was none. */
@@ -103,7 +103,8 @@ export class OrgVersions {
     const { epoch, sequence: last } = before ?? { epoch: randomBytes(EPOCH_BYTES).toString('hex'), sequence: 0 };
     const sequence = last + 1;
     const text = `${epoch}.${sequence}`;
-    const versions = before?.versions ?? { workloads: text, credentials: text, export_config: text, addons: text, api_keys: text };
+    const first = { workloads: text, credentials: text, export_config: text, addons: text, api_keys: text, overlays: text };
+    const versions = { ...first, ...before?.versions };
     const raised = Object.fromEntries(resources.filter((one) => one in versions).map((one) => [one, text]));
     return { org_id: orgId, epoch, sequence, versions: { ...versions, ...raised } };
   }
@@ -132,7 +133,14 @@ export class OrgVersions {
   }
 }
 
-const NONE: Readonly<Record<Raised, string>> = { workloads: '', credentials: '', export_config: '', addons: '', api_keys: '' };
+const NONE: Readonly<Record<Raised, string>> = {
+  workloads: '',
+  credentials: '',
+  export_config: '',
+  addons: '',
+  api_keys: '',
+  overlays: '',
+};
 
 function updateKey(orgId: string, sequence: number): string {
   return keyIn(orgId, String(sequence).padStart(SEQUENCE_DIGITS, '0'));

@@ -11,6 +11,7 @@ import type { NodeAuthority } from '../pki/node-authority.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
 import type { ControlPlaneState, Resource } from './control-plane-state.ts';
 import { EnrolledNodes } from './enrolled-nodes.ts';
+import { KeptOverlays } from './kept-overlays.ts';
 import { KeptTelemetry } from './kept-telemetry.ts';
 import { OrgApiKeys } from './org-api-keys.ts';
 import { OrgBundles } from './org-bundles.ts';
@@ -45,6 +46,7 @@ interface Registers {
   readonly tokens: BootstrapTokens;
   readonly keys: OrgApiKeys;
   readonly bundles: OrgBundles;
+  readonly overlays: KeptOverlays;
   readonly entities: OrgEntities;
   readonly nodes: EnrolledNodes;
   readonly ledgers: OrgLedgers;
@@ -57,6 +59,7 @@ export class StoredControlPlane implements ControlPlaneState {
   readonly tokens: ControlPlaneState['tokens'];
   readonly apiKeys: ControlPlaneState['apiKeys'];
   readonly bundles: ControlPlaneState['bundles'];
+  readonly overlays: ControlPlaneState['overlays'];
   readonly entities: ControlPlaneState['entities'];
   readonly assignments: ControlPlaneState['assignments'];
   readonly nodes: ControlPlaneState['nodes'];
@@ -71,7 +74,7 @@ export class StoredControlPlane implements ControlPlaneState {
   readonly #keysVersion: string;
 
   private constructor({ store, clock, events, authority, bundleKey, ledgerKey }: StoredControlPlaneOptions, registers: Registers) {
-    const { register, tokens, keys, bundles, entities, nodes, ledgers } = registers;
+    const { register, tokens, keys, bundles, overlays, entities, nodes, ledgers } = registers;
     /** Everything but orgs is below one that there is. */
     const below = (orgId: string) => register.require(orgId);
     this.registers = registers;
@@ -91,10 +94,15 @@ export class StoredControlPlane implements ControlPlaneState {
       get: async (orgId) => bundles.get(below(orgId).org_id),
       put: async (orgId, yaml, commit) => bundles.put(below(orgId), yaml, commit),
     };
+    this.overlays = {
+      list: async (orgId) => overlays.list(below(orgId).org_id),
+      put: async (orgId, id, yaml, commit) => overlays.put(below(orgId), id, yaml, commit),
+      remove: async (orgId, id, commit) => overlays.remove(below(orgId).org_id, id, commit),
+    };
     this.entities = {
       list: async (orgId, kind) => entities.list(below(orgId).org_id, kind),
       get: async (orgId, kind, id) => entities.get(below(orgId).org_id, kind, id),
-      put: async (orgId, kind, id, body, commit) => entities.put(below(orgId).org_id, kind, id, body, commit),
+      put: async (orgId, kind, id, body, commit) => entities.put(below(orgId), kind, id, body, commit),
       remove: async (orgId, kind, id, commit) => entities.remove(below(orgId).org_id, kind, id, commit),
     };
     this.assignments = { set: async (orgId, id, node, on, commit) => entities.assign(below(orgId).org_id, id, node, on, commit) };
@@ -123,6 +131,7 @@ export class StoredControlPlane implements ControlPlaneState {
       tokens: new BootstrapTokens({ store, clock, ca: authority.certificate, mayExpire }),
       keys: await OrgApiKeys.open(store, clock, versions),
       bundles: await OrgBundles.open({ store, clock, versions, signer: bundleKey, connectorId }),
+      overlays: new KeptOverlays({ store, clock, versions, signer: bundleKey, connectorId }),
       entities: new OrgEntities({ store, clock, versions, box, read }),
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),

@@ -14,6 +14,8 @@ export const RULE_FILE_SCHEMA = 'gw.rule_file.v1';
 export interface PolicyText {
   readonly text: string;
   readonly file: string;
+  /** The gateway itself has written it: its rules allow, and make no layer an allow-list (policy.md 3). */
+  readonly ownRules?: true;
 }
 
 /** Makes a tree of a text, as `parseYaml` does. */

@@ -1,6 +1,7 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { parseYaml } from '../../base/lib/yaml.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
+import type { PlanTier } from '../../base/model/plan-tier.ts';
 import {
   type BundleHeader,
   type BundleShape,
@@ -16,7 +17,7 @@ import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts'
 import type { Condition } from './condition.ts';
 import type { EffectReader } from './effects.ts';
 import type { Field } from './fields.ts';
-import { compareLayers, GATE_CODES, isCustomLayer, type PlanTier, tierAllows } from './layers.ts';
+import { compareLayers, GATE_CODES, isCustomLayer, tierAllows } from './layers.ts';
 import { compileMissingMark, compilePredicate } from './predicate.ts';
 import { Problems } from './problems.ts';
 import { type Rule, readRule } from './rule.ts';
@@ -78,9 +79,12 @@ export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): 
 }
 
 /** As {@link compilePolicy}, of what has been read. */
-export function compileRead({ problems, header, levels, closed, unused }: ReadPolicy): PolicyResult {
+export function compileRead(read: ReadPolicy): PolicyResult {
+  const { problems, header, levels, closed, unused } = read;
   if (problems.found) return { errors: problems.sorted() };
-  return { policy: { ...assemble(header, levels.at(-1) ?? NO_LAYERS, closed), unusedFiles: unused?.names.map(({ name }) => name) ?? [] } };
+  const emptied = emptiedLayers(read).map(({ layer, id, place, node }) => ({ layer, rule_id: id, file: place.file, line: node.line }));
+  const unusedFiles = unused?.names.map(({ name }) => name) ?? [];
+  return { policy: { ...assemble(header, levels.at(-1) ?? NO_LAYERS, closed), emptied, unusedFiles } };
 }
 
 /** What the texts say, before it is compiled. */
@@ -89,8 +93,12 @@ export interface ReadPolicy {
   readonly header: BundleHeader;
   /** The effective rules after the base bundle, after the org overlay and after the node overlay, if there are any. */
   readonly levels: readonly Layers[];
-  /** Layers that were empty before add-ons laid their rules over them: those stay closed. */
+  /** Layers that somebody has written down as empty, up to each of these levels: an empty one of them denies everything. */
+  readonly statedEmpty: readonly ReadonlySet<string>[];
+  /** Layers that are written down as empty and have no rule of persons: what the gateway lays over them opens none of them. */
   readonly closed: ReadonlySet<string>;
+  /** Rules that say `disabled`, in the order in which they were laid. */
+  readonly disabling: readonly Rule[];
   /** Rules of overlays that say `disabled` of a rule that is not there. */
   readonly idle: readonly Rule[];
   /** What the bundle names under `files` beside `inline_rules`, which count alone. */
@@ -107,14 +115,20 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
   };
   const levels: Layers[] = [];
   const idle: Rule[] = [];
+  const disabling: Rule[] = [];
+  const statedEmpty: ReadonlySet<string>[] = [];
   const header: BundleHeader = {};
   const { parse = parseYaml } = options;
   const top = (): Layers => levels.at(-1) ?? NO_LAYERS;
+  const lay = (nodes: readonly LayerNode[], how: Laying): void => {
+    levels.push(applyLevel(top(), nodes, how, reader, { idle, disabling }));
+    const empty = nodes.filter(({ rules }) => rules.length === 0).map(({ layer }) => layer);
+    statedEmpty.push(new Set([...(statedEmpty.at(-1) ?? []), ...empty]));
+  };
   const base = readBundle(input.bundle, problems, parse);
   if (base !== undefined) {
     Object.assign(header, base.header);
-    const nodes = baseLayers(base, input, problems, parse);
-    levels.push(applyLevel(NO_LAYERS, nodes, 'base', input.tier, reader, []));
+    lay(baseLayers(base, input, problems, parse), { level: 'base', tier: input.tier, generated: false });
   }
   for (const [level, text] of overlaysOf(input)) {
     const overlay = readBundle(text, problems, parse);
@@ -122,14 +136,16 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
     Object.assign(header, overlay.header);
     if (overlay.files !== undefined)
       problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
-    levels.push(applyLevel(top(), overlay.inline ?? [], level, input.tier, reader, idle));
+    lay(overlay.inline ?? [], { level, tier: input.tier, generated: text.ownRules === true });
   }
-  const closed = emptyLayers(top());
+  const closed = closedLayers(top(), statedEmpty.at(-1));
   for (const text of input.generated ?? []) {
     const file = readRuleFile(text, problems, parse);
-    if (file !== undefined) levels.push(applyGenerated(top(), file, text.kind, input.tier, reader));
+    if (file === undefined) continue;
+    levels.push(applyGenerated(top(), file, text.kind, input.tier, reader));
+    statedEmpty.push(statedEmpty.at(-1) ?? new Set());
   }
-  return { problems, header, levels, closed, idle, unused: base && unusedFiles(base) };
+  return { problems, header, levels, statedEmpty, closed, disabling, idle, unused: base && unusedFiles(base) };
 }
 
 /** In the order in which they are laid. */
@@ -137,14 +153,24 @@ function overlaysOf({ overlays }: PolicyInput): readonly (readonly [Level, Polic
   return (['org', 'node'] as const).flatMap((level) => textsOfLevel(overlays?.[level]).map((text) => [level, text] as const));
 }
 
-function emptyLayers(layers: Layers): ReadonlySet<string> {
-  return new Set([...layers].flatMap(([name, rules]) => (rules.size === 0 ? [name] : [])));
+/** One whose rules were all taken away is none of them (policy.md 9). */
+function closedLayers(layers: Layers, statedEmpty: ReadonlySet<string> = new Set()): ReadonlySet<string> {
+  return new Set([...statedEmpty].filter((name) => [...(layers.get(name)?.values() ?? [])].every(({ generated }) => generated)));
+}
+
+/** Of each gating layer that counts as absent because its rules were taken away, the last rule that took one (policy.md 9). */
+export function emptiedLayers({ levels, closed, disabling }: Pick<ReadPolicy, 'levels' | 'closed' | 'disabling'>): readonly Rule[] {
+  const top = levels.at(-1) ?? NO_LAYERS;
+  return Object.keys(GATE_CODES).flatMap((name) => {
+    if (top.get(name)?.size !== 0 || closed.has(name)) return [];
+    return disabling.filter(({ layer }) => layer === name).slice(-1);
+  });
 }
 
 /** Lays the rules of an add-on over what persons have written. */
 function applyGenerated(before: Layers, node: LayerNode, kind: GeneratedText['kind'], tier: PlanTier, reader: EffectReader): Layers {
-  if (kind === 'switch') return applyLevel(before, [node], 'org', 'enterprise', reader, []);
-  const added = applyLevel(NO_LAYERS, [node], 'org', tier, reader, []).get(node.layer) ?? new Map<string, Rule>();
+  if (kind === 'switch') return applyLevel(before, [node], { level: 'org', tier: 'enterprise', generated: false }, reader);
+  const added = applyLevel(NO_LAYERS, [node], { level: 'org', tier, generated: false }, reader).get(node.layer) ?? new Map<string, Rule>();
   return new Map([...before, [node.layer, new Map([...added, ...(before.get(node.layer) ?? [])])]]);
 }
 
@@ -171,8 +197,23 @@ function baseLayers(bundle: BundleShape, input: PolicyInput, problems: Problems,
   return texts.map((text) => readRuleFile(text, problems, parse)).filter((layer) => layer !== undefined);
 }
 
-/** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it, a layer once named stays present. */
-function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, tier: PlanTier, reader: EffectReader, idle: Rule[]): Layers {
+/** How a text is laid over those before it. */
+interface Laying {
+  readonly level: Level;
+  readonly tier: PlanTier;
+  /** The gateway itself has written the text. */
+  readonly generated: boolean;
+}
+
+/** Rules that say `disabled`, and those of them that take nothing away. */
+interface Removals {
+  readonly disabling: Rule[];
+  readonly idle: Rule[];
+}
+
+/** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it. */
+function applyLevel(before: Layers, nodes: readonly LayerNode[], how: Laying, reader: EffectReader, removals?: Removals): Layers {
+  const { level, tier, generated } = how;
   const layers: Map<string, Map<string, Rule>> = new Map([...before].map(([name, rules]) => [name, new Map(rules)]));
   const here = new Map<string, Rule>();
   for (const node of nodes) {
@@ -180,10 +221,14 @@ function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, t
     const effective = layers.get(node.layer) ?? new Map<string, Rule>();
     layers.set(node.layer, effective);
     for (const source of node.rules) {
-      const rule = readRule(source, level, reader);
+      const rule = readRule(source, level, reader, generated);
       if (rule === undefined || isDuplicate(rule, source, here, reader)) continue;
-      if (!rule.disabled) effective.set(rule.id, overRule(effective.get(rule.id), rule));
-      else if (!effective.delete(rule.id)) idle.push(rule);
+      if (!rule.disabled) {
+        effective.set(rule.id, overRule(effective.get(rule.id), rule));
+        continue;
+      }
+      removals?.disabling.push(rule);
+      if (!effective.delete(rule.id) && level !== 'base') removals?.idle.push(rule);
     }
   }
   return layers;
@@ -191,9 +236,10 @@ function applyLevel(before: Layers, nodes: readonly LayerNode[], level: Level, t
 
 /** The rule with the trace of those that it replaces. */
 function overRule(previous: Rule | undefined, rule: Rule): Rule {
-  return previous === undefined
-    ? rule
-    : { ...rule, replaces: [...previous.replaces, `${previous.layer}/${previous.id}@${previous.level}`] };
+  if (previous === undefined) return rule;
+  // What persons have made an allow-list stays one.
+  const generated = rule.generated && (previous.generated || !allows(previous));
+  return { ...rule, generated, replaces: [...previous.replaces, `${previous.layer}/${previous.id}@${previous.level}`] };
 }
 
 /** Effective rules by layer and id. */
@@ -223,8 +269,9 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
   return true;
 }
 
-function assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<string>): Omit<CompiledPolicy, 'unusedFiles'> {
+function assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<string>): Omit<CompiledPolicy, 'emptied' | 'unusedFiles'> {
   const compiled = [...layers.keys()]
+    .filter((name) => layers.get(name)?.size !== 0 || closed.has(name))
     .sort(compareLayers)
     .map((name) => compileLayer(name, [...(layers.get(name)?.values() ?? [])], closed.has(name)));
   const rules = compiled.flatMap((layer) => layer.rules);
@@ -252,7 +299,7 @@ function givesDefaults({ effects, decision }: CompiledRule): boolean {
 function compileLayer(name: string, rules: readonly Rule[], closed: boolean): CompiledLayer {
   const sorted = rules.map(compileRule).sort(compareRules);
   const gate = GATE_CODES[name];
-  const gates = closed || sorted.length === 0 || sorted.some((rule) => rule.decision !== undefined && permits(rule.decision));
+  const gates = closed || rules.some(makesAllowList);
   return {
     name,
     rules: sorted,
@@ -260,6 +307,15 @@ function compileLayer(name: string, rules: readonly Rule[], closed: boolean): Co
     gateCode: gates ? gate : undefined,
     lastEffectOnly: sorted.findLastIndex((rule) => rule.decision === undefined),
   };
+}
+
+/** Whether a rule makes its layer, if that gates, an allow-list (policy.md 3). */
+export function makesAllowList(rule: Rule): boolean {
+  return !rule.generated && allows(rule);
+}
+
+function allows({ effects: { decision } }: Rule): boolean {
+  return decision !== undefined && permits(decision);
 }
 
 function compileRule(rule: Rule): CompiledRule {

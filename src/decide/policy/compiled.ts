@@ -43,6 +43,15 @@ export interface CompiledLayer {
   readonly lastEffectOnly: number;
 }
 
+/** A gating layer of which the last rule was taken away by `disabled: true`. */
+export interface EmptiedLayer {
+  readonly layer: string;
+  /** The rule that says so. */
+  readonly rule_id: string;
+  readonly file: string;
+  readonly line: number;
+}
+
 /** One immutable snapshot of a bundle with its overlays. A request keeps the one it started with. */
 export interface CompiledPolicy {
   readonly bundle_id: string;
@@ -61,6 +70,8 @@ export interface CompiledPolicy {
   /** Whether one of them is about risk. */
   readonly readsRisk: boolean;
   readonly ruleCount: number;
+  /** Gating layers that have lost all of their rules and so count as absent (policy.md 9). */
+  readonly emptied: readonly EmptiedLayer[];
   /** Names under `files` that do not count, since the bundle has `inline_rules` (specification, "Policy bundle"). */
   readonly unusedFiles: readonly string[];
 }

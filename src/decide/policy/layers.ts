@@ -1,3 +1,5 @@
+import type { PlanTier } from '../../base/model/plan-tier.ts';
+
 /** The standard layers in the order in which they are evaluated (policy.md 2). */
 export const STANDARD_LAYERS = ['identity', 'connectors', 'credentials', 'targets', 'budgets', 'risk', 'transforms'] as const;
 
@@ -8,10 +10,6 @@ export const GATE_CODES: Readonly<Record<string, string>> = {
   credentials: 'credential_not_allowed',
   targets: 'target_not_allowed',
 };
-
-export const PLAN_TIERS = ['starter', 'pro', 'enterprise'] as const;
-/** What the org has bought; limits the layers that an overlay may use (specification, "Policy bundle"). */
-export type PlanTier = (typeof PLAN_TIERS)[number];
 
 const CUSTOM = /^custom\.[A-Za-z0-9_-]{1,64}$/;
 

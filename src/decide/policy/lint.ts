@@ -4,7 +4,7 @@ import { nearestName } from '../../base/lib/nearest.ts';
 import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
 import { type Decision, permits } from '../../base/model/decision.ts';
 import type { FileList } from './bundle.ts';
-import type { Layers, ReadPolicy } from './compile.ts';
+import { emptiedLayers, type Layers, makesAllowList, type ReadPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
@@ -25,6 +25,7 @@ export const LINT_CODES = [
   'money_as_number',
   'becomes_allow_list',
   'opens_empty_layer',
+  'empties_layer',
   'never_equal',
   'near_parameter',
   'text_not_boolean',
@@ -35,7 +36,8 @@ export const LINT_CODES = [
 export type LintCode = (typeof LINT_CODES)[number];
 
 /** The warnings about a policy that was read without problems and compiled, in the order of its texts and lines. */
-export function lintPolicy({ levels, idle, unused }: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
+export function lintPolicy(read: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
+  const { levels, idle, unused } = read;
   const rules: Layers = levels.at(-1) ?? new Map();
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
@@ -50,7 +52,7 @@ export function lintPolicy({ levels, idle, unused }: ReadPolicy, policy: Compile
     if (rule !== undefined)
       warnings.push(warning(rule, rule.node, 'unreachable_rule', why, 'remove the rule, or change its priority or condition'));
   }
-  warnings.push(...gateChanges(levels), ...idle.map(disablesNothing));
+  warnings.push(...gateChanges(read), ...emptiedLayers(read).map(emptiesLayer), ...idle.map(disablesNothing));
   if (unused !== undefined) warnings.push(filesDoNotCount(unused));
   return sortByPlace(warnings);
 }
@@ -64,6 +66,16 @@ function filesDoNotCount({ node, place, names }: FileList): ErrorDetail {
   const message = unusedFilesMessage(names.map(({ name }) => name));
   const hint = 'move the inline rules into a file, or take files: away';
   return { path: place.path, message, file: place.file, line: node.line, column: node.column, code: 'files_do_not_count', hint };
+}
+
+/** What people are told of a gating layer whose rules were all taken away. */
+export function emptiedMessage(layer: string): string {
+  return `the layer ${layer} has no rule left, so it counts as absent: it denies nothing`;
+}
+
+function emptiesLayer(rule: Rule): ErrorDetail {
+  const hint = 'if everything should be denied here, put a rule without a condition that does';
+  return warning(rule, rule.node, 'empties_layer', emptiedMessage(rule.layer), hint);
 }
 
 /** A misspelt id leaves the rule that is meant in force. */
@@ -256,11 +268,11 @@ function stopsAll(layer: CompiledLayer, stopOn: ReadonlySet<Decision>): string |
 }
 
 /** Rules that change what the absence of a match means in a gating layer (policy.md 2, 3). */
-function gateChanges(levels: readonly Layers[]): readonly ErrorDetail[] {
+function gateChanges({ levels, statedEmpty }: ReadPolicy): readonly ErrorDetail[] {
   return levels.flatMap((level, i) =>
     Object.entries(GATE_CODES).flatMap(([name, code]) => {
       const now = [...(level.get(name)?.values() ?? [])];
-      const allowing = now.filter(({ effects }) => effects.decision !== undefined && permits(effects.decision));
+      const allowing = now.filter(makesAllowList);
       const before = i === 0 ? undefined : levels[i - 1]?.get(name);
       const [first] = allowing;
       if (first !== undefined && turnsIntoAllowList(now, allowing, before)) {
@@ -269,7 +281,8 @@ function gateChanges(levels: readonly Layers[]): readonly ErrorDetail[] {
         return [warning(first, first.node, 'becomes_allow_list', message, hint)];
       }
       const [refusing] = now;
-      if (refusing === undefined || first !== undefined || before?.size !== 0) return [];
+      const wasClosed = before?.size === 0 && statedEmpty[i - 1]?.has(name) === true;
+      if (refusing === undefined || first !== undefined || !wasClosed) return [];
       const message = `the layer ${name} was empty and denied everything; with this rule it only denies what its rules match`;
       return [warning(refusing, refusing.node, 'opens_empty_layer', message, 'leave the layer empty to go on denying everything')];
     }),
@@ -284,7 +297,7 @@ function turnsIntoAllowList(now: readonly Rule[], allowing: readonly Rule[], bef
       effects.decision !== undefined && !permits(effects.decision) && only !== undefined && priority <= only.priority;
     return allowing.length === 1 && now.some(exempts);
   }
-  const allowed = [...before.values()].some(({ effects }) => effects.decision !== undefined && permits(effects.decision));
+  const allowed = [...before.values()].some(makesAllowList);
   return before.size > 0 && !allowed;
 }
 

@@ -17,6 +17,8 @@ export interface Rule {
   readonly effects: RuleEffects;
   readonly place: SourcePlace;
   readonly node: YamlMap;
+  /** The gateway itself has written it, for a reason that persons gave: what it allows shuts out nothing else (policy.md 3). */
+  readonly generated: boolean;
   /** What this rule of an overlay stands in the place of, `layer/id@level`, oldest first. */
   readonly replaces: readonly string[];
 }
@@ -26,7 +28,7 @@ const INTEGER = /^[+-]?\d{1,15}$/;
 export const RULE_KEYS = ['id', 'priority', 'when', 'conditions', 'effect', 'disabled', 'description'];
 
 /** Reads one rule; undefined when it has no usable id. Other mistakes become problems and the rule is of no use. */
-export function readRule(source: RuleNode, level: Level, reader: EffectReader): Rule | undefined {
+export function readRule(source: RuleNode, level: Level, reader: EffectReader, generated = false): Rule | undefined {
   const { problems } = reader;
   const { node, layer } = source;
   const map = problems.map(node, source.place, 'a rule');
@@ -48,7 +50,7 @@ export function readRule(source: RuleNode, level: Level, reader: EffectReader): 
   const condition = readRuleCondition(members.get('when')?.value, members.get('conditions')?.value, place, reader);
   const priority = readPriority(members.get('priority')?.value, place.at('priority'), reader);
   if (id === undefined) return undefined;
-  return { layer, id, level, priority, disabled, condition, effects, place, node: map, replaces: [] };
+  return { layer, id, level, priority, disabled, condition, effects, place, node: map, generated, replaces: [] };
 }
 
 function readId(node: YamlNode | undefined, rule: YamlNode, place: SourcePlace, { problems }: EffectReader): string | undefined {

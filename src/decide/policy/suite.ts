@@ -1,11 +1,11 @@
 import { readAmount } from '../../base/lib/amounts.ts';
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { parseYaml, toPlain, type YamlEntry, type YamlMap, type YamlNode, yamlMember } from '../../base/lib/yaml.ts';
+import { PLAN_TIERS, type PlanTier } from '../../base/model/plan-tier.ts';
 import type { PolicyText } from './bundle.ts';
 import type { Facts } from './facts.ts';
 import { type CallMeaning, costOfCall, describedCall, giveFacts, settleFacts } from './given-facts.ts';
 import type { CallCost } from './judge-caps.ts';
-import { PLAN_TIERS, type PlanTier } from './layers.ts';
 import { Problems, SourcePlace } from './problems.ts';
 import type { Mutation } from './verdict.ts';
 

@@ -5,6 +5,8 @@ import type { ShownCredential } from '../../services/credentials.ts';
 import { type CredentialBody, credentialChange, credentialParts, STRANGE_HOST, strangeHosts } from '../credential-body.ts';
 import { CREDENTIAL, NODE_IDS } from '../credential-operations.ts';
 import { withEtag } from '../etag.ts';
+import { HANDED_ON, onlyOf } from '../hand-on.ts';
+import { shownHere, watchedCredential, writtenCredential } from '../handed-on-credentials.ts';
 import { ALSO_WHEN_WRONG, choice, members, optional, requiredId, text } from '../members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import type { OperationServices } from '../services.ts';
@@ -85,7 +87,7 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     ownedRemotely: true,
     versioned: true,
-    errors: ['INVALID_ARGUMENT', 'conflict'],
+    errors: ['INVALID_ARGUMENT', 'conflict', ...HANDED_ON],
     tools: [{ name: 'create_credential', title: 'Create a credential', only: 'create' }],
     input: { body: { schema: ownBody, what: 'The credential' } },
     output: { status: 200, schema: SHOWN },
@@ -98,6 +100,16 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
       };
       return { json: shown(await credentials.service.change(body.id, next, commit)) };
     },
+    handOn: async ({ principal, body, headers, expectShown }, services, handOn) => {
+      const { credentials } = services;
+      const { id } = body;
+      const current = credentials.service.get(id);
+      expectShown(current && shown(current));
+      const change = credentialChange({ ...adminBody(body), org_id: orgOf(principal) }, credentials, 'provider');
+      const write = { kind: 'credentials.put' as const, entries: [writtenCredential(change)], only: onlyOf(headers) };
+      const [stored] = await handOn(write, watchedCredential(id, services));
+      return { json: shown(shownHere(id, services, stored)) };
+    },
   }),
   operation({
     id: 'mgmt.credentials.patch',
@@ -108,7 +120,7 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     ownedRemotely: true,
     versioned: true,
-    errors: ['INVALID_ARGUMENT', 'not_found', 'conflict'],
+    errors: ['INVALID_ARGUMENT', 'not_found', 'conflict', ...HANDED_ON],
     tools: [{ name: 'update_credential', title: 'Update a credential', ids: { id: 'credential_id' } }],
     input: { params, body: { schema: () => PATCH_BODY, what: 'The change' } },
     output: { status: 200, schema: SHOWN },
@@ -117,6 +129,17 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
       expectShown(shown(before));
       const { name: called, scope, node_ids: nodes } = body;
       return { json: shown(await credentials.service.amend(name, { name: called, distribution: scope, node_ids: nodes }, commit)) };
+    },
+    handOn: async ({ params: { id: name }, body, expectShown }, services, handOn) => {
+      const current = services.credentials.service.get(name);
+      if (current !== undefined) expectShown(shown(current));
+      const { name: called, scope, node_ids: nodes } = body;
+      const change = { ...optional('name', called), ...optional('distribution', scope), ...optional('node_ids', nodes) };
+      const [stored] = await handOn(
+        { kind: 'credentials.amend', entries: [{ id: name, body: change }] },
+        watchedCredential(name, services),
+      );
+      return { json: shown(shownHere(name, services, stored)) };
     },
   }),
   operation({
@@ -127,13 +150,17 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Removes a credential of the org and its secret.',
     annotations: REMOVES,
     ownedRemotely: true,
-    errors: ['not_found', 'conflict'],
+    errors: ['not_found', 'conflict', ...HANDED_ON],
     tools: [{ name: 'delete_credential', title: 'Delete a credential', ids: { id: 'credential_id' } }],
     input: { params },
     output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
     handle: async ({ principal, params: { id: name }, commit }, { credentials }) => {
       ownOne(name, orgOf(principal), credentials.service.get(name));
       await credentials.service.remove(name, commit);
+      return { json: { id: name, status: 'deleted' as const } };
+    },
+    handOn: async ({ params: { id: name } }, services, handOn) => {
+      await handOn({ kind: 'credentials.remove', entries: [{ id: name }] }, watchedCredential(name, services));
       return { json: { id: name, status: 'deleted' as const } };
     },
   }),

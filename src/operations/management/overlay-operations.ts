@@ -1,13 +1,15 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { POLICY_SOURCES } from '../../services/active-policy.ts';
-import type { OrgOverlay } from '../../services/org-overlays.ts';
+import { type ActivePolicy, POLICY_SOURCES } from '../../services/active-policy.ts';
+import type { OrgOverlay, OverlayPlace } from '../../services/org-overlays.ts';
 import type { PolicyService } from '../../services/policies.ts';
+import { emptiedWarnings, notLoadedPieces } from '../../services/policy-warnings.ts';
+import { HANDED_ON } from '../hand-on.ts';
 import { choice, id, members, optional } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
-import { MAX_PUT_LENGTH, POLICY, reloadPolicy } from '../policy-operations.ts';
-import { time } from '../shapes.ts';
+import { MAX_PUT_LENGTH, namesOf, POLICY, POLICY_WARNINGS, reloadPolicy } from '../policy-operations.ts';
+import { PROBLEM, time } from '../shapes.ts';
 import { orgOf } from './org-of.ts';
 
 const TEXT_RULE = `must be YAML text of at most ${MAX_PUT_LENGTH} characters`;
@@ -25,7 +27,9 @@ const BUNDLES = z.object({
       level: z.enum(['base', ...LEVELS]),
       node_id: z.string().optional(),
       bundle_id: z.string().optional().meta({ description: 'Of the base' }),
-      version: z.string().optional().meta({ description: 'Of the base' }),
+      version: z.string().optional().meta({ description: 'Of the base; of one from a control plane: as it was signed there' }),
+      sequence: z.int().optional().meta({ description: 'Of a base from a control plane' }),
+      kid: z.string().optional().meta({ description: 'Of a base from a control plane: the key that has signed it' }),
       source: z
         .enum([...POLICY_SOURCES, 'generated'])
         .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
@@ -33,12 +37,31 @@ const BUNDLES = z.object({
       bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
     }),
   ),
+  warnings: POLICY_WARNINGS.optional().meta({ description: 'Gating layers that have lost their last rule and count as absent' }),
+  not_loaded: z
+    .array(
+      z.object({
+        piece: z.string().meta({ description: '`org overlay`, `node overlay`, `preset ID`, or the file of the bundle' }),
+        problems: z.array(PROBLEM),
+        take_away: z.string().meta({ description: 'What takes it away; the rest need not load for that' }),
+      }),
+    )
+    .optional()
+    .meta({ description: 'What does not load here, and why: while there is some, all requests of the org are denied' }),
 });
 
-function shown(policies: PolicyService, orgId: string, overlays = policies.overlays(orgId)) {
-  const { bundle_id, version, source, loaded_at } = policies.current();
+/** @param judged what the org is judged by */
+function shown(
+  policies: PolicyService,
+  orgId: string,
+  overlays = policies.overlays(orgId),
+  judged: ActivePolicy = policies.current(orgId),
+) {
+  const active = policies.current();
+  const { source, loaded_at } = active;
   const auto = policies.autoRules(orgId);
-  const base = { level: 'base' as const, bundle_id, version, source, loaded_at: timestamp(loaded_at) };
+  const base = { level: 'base' as const, ...namesOf(active), source, loaded_at: timestamp(loaded_at) };
+  const warnings = emptiedWarnings(judged.policy);
   const laid = overlays.map(({ level, node_id, bundle_yaml, put_at }) => ({
     level,
     ...optional('node_id', node_id),
@@ -48,7 +71,11 @@ function shown(policies: PolicyService, orgId: string, overlays = policies.overl
   }));
   const generated =
     auto === undefined ? [] : [{ level: 'org' as const, source: 'generated' as const, loaded_at: base.loaded_at, bundle_yaml: auto }];
-  return { data: [base, ...generated, ...laid] };
+  return {
+    data: [base, ...generated, ...laid],
+    ...(warnings.length === 0 ? {} : { warnings }),
+    ...(judged.notLoaded === undefined ? {} : { not_loaded: notLoadedPieces(judged.notLoaded) }),
+  };
 }
 
 /** The bundle that an org is judged by, and what it lays over it (specification, "Policy bundle"; decision 5.6). */
@@ -73,7 +100,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     summary: "Lays an overlay over the bundle for the org's requests, from the next one on; one that does not load changes nothing.",
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['invalid_policy', 'precondition_failed'],
+    errors: ['invalid_policy', 'precondition_failed', ...HANDED_ON],
     versioned: true,
     tools: [
       { name: 'update_policy', title: 'Update the policy', description: 'Puts the policy overlay of the org or of a node, as raw YAML.' },
@@ -81,11 +108,26 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     input: { body: { schema: () => BODY, what: 'The overlay' } },
     output: { status: 200, schema: BUNDLES },
     handle: async ({ principal, body, commit, expectShown }, { policies, health }) => {
-      const { level = 'org', node_id: named, bundle_yaml: text } = body;
-      if (level === 'org' && named !== undefined) throw onlyOfNodes();
-      const place = { org_id: orgOf(principal), level, ...(level === 'node' ? { node_id: named ?? health.nodeId } : {}) };
+      const { bundle_yaml: text } = body;
+      const place = placeOf(body, orgOf(principal), health.nodeId);
       const expect = (before: readonly OrgOverlay[]): void => expectShown(shown(policies, place.org_id, before));
-      return { json: shown(policies, place.org_id, await policies.putOverlay(place, text, expect, commit)) };
+      const judged = await policies.putOverlay(place, text, expect, commit);
+      return { json: shown(policies, place.org_id, undefined, judged) };
+    },
+    handOn: async ({ principal, body, expectShown }, { policies, health }, handOn) => {
+      // As where it is put here.
+      const text = body.bundle_yaml.replace(/^\ufeff/, '');
+      const place = placeOf(body, orgOf(principal), health.nodeId);
+      const { org_id: orgId, level, node_id: nodeId } = place;
+      expectShown(shown(policies, orgId));
+      await policies.checkOverlay(place, text);
+      const id = level === 'org' ? level : `node:${nodeId ?? ''}`;
+      const show = (): unknown => policies.overlays(orgId).find((one) => one.level === level && one.node_id === nodeId);
+      await handOn(
+        { kind: 'overlays.put', entries: [{ id, body: { bundle_yaml: text } }] },
+        { entity: 'policy_overlay', object: id, show },
+      );
+      return { json: shown(policies, orgId) };
     },
   }),
   operation({
@@ -107,6 +149,11 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
 ];
+
+function placeOf({ level = 'org', node_id: named }: z.output<typeof BODY>, orgId: string, here: string): OverlayPlace {
+  if (level === 'org' && named !== undefined) throw onlyOfNodes();
+  return { org_id: orgId, level, ...(level === 'node' ? { node_id: named ?? here } : {}) };
+}
 
 function onlyOfNodes(): GatewayError {
   const details = [{ path: 'node_id', message: 'belongs to the level node' }];

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { ADDON_KINDS } from '../../base/model/addon.ts';
 import { PROVIDER_MODES } from '../../base/model/org-addons.ts';
+import { HANDED_ON } from '../hand-on.ts';
+import { switchElsewhere } from '../handed-on-addons.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { orgOf } from './org-of.ts';
 
@@ -47,13 +49,25 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Switches a mode of a provider (routing, byok, oauth), or a preset (routing), on or off, from the next call of the org on.',
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['not_found', 'mode_not_supported', 'invalid_policy', 'conflict'],
+    errors: ['not_found', 'mode_not_supported', 'invalid_policy', 'conflict', ...HANDED_ON],
     tools: [{ name: 'set_provider_mode', title: 'Switch a mode of a provider' }],
     input: { params },
     output: { status: 200, schema: ADDON },
     handle: async ({ principal, params: { provider, mode, state }, commit }, { addons }) => {
-      if (!STATES.some((known) => known === state)) throw new GatewayError('not_found', `A mode is switched by ${STATES.join(' or ')}.`);
+      requireState(state);
       return { json: await addons.set(orgOf(principal), provider, mode, state === ENABLE, commit) };
+    },
+    handOn: async ({ principal, params: { provider, mode, state } }, services, handOn) => {
+      requireState(state);
+      const orgId = orgOf(principal);
+      const entry = services.addons.named(orgId, provider, mode);
+      await switchElsewhere(entry, orgId, state === ENABLE, services, handOn);
+      return { json: services.addons.known(orgId, entry.addon_id) };
     },
   }),
 ];
+
+/** @throws GatewayError `not_found` for any other word */
+function requireState(state: string): void {
+  if (!STATES.some((known) => known === state)) throw new GatewayError('not_found', `A mode is switched by ${STATES.join(' or ')}.`);
+}

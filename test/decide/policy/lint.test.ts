@@ -214,6 +214,25 @@ t.test('overlays that change what a gating layer means', async (t) => {
   t.strictSame(codes(empty, { org: allow }), [], 'an allow-list still denies the rest');
 });
 
+t.test('a gating layer that loses its last rule is told, with the rule that takes it', async (t) => {
+  const one = bundle('- {id: a, conditions: {stream: true}, effect: {decision: deny}}');
+  const off = overlay('{id: a, disabled: true}');
+  t.strictSame(codes(one, { org: off }), ['empties_layer a']);
+  t.match(warnings(one, { org: off })[0], {
+    file: 'overlays/org.yaml',
+    line: 2,
+    message: 'the layer targets has no rule left, so it counts as absent: it denies nothing',
+  });
+  const back = { ...overlay('{id: b, conditions: {purpose: p}, effect: {decision: deny}}'), file: 'overlays/node.yaml' };
+  t.strictSame(codes(one, { org: off, node: back }), [], 'a rule that comes later fills it, and opens nothing');
+  const two = bundle(
+    '- {id: a, conditions: {stream: true}, effect: {decision: deny}}\n- {id: b, conditions: {org_id: x}, effect: {decision: deny}}',
+  );
+  t.strictSame(codes(two, { org: off }), []);
+  const empty = 'schema: gw.policy_bundle.v1\ninline_rules: {targets: []}';
+  t.strictSame(codes(empty, { org: off }), ['disables_nothing a'], 'what is written down as empty goes on denying');
+});
+
 t.test('what a warning about texts says to write loads', async (t) => {
   const rule = (test: string) => bundle(`- {id: a, conditions: {context.labels.n: {${test}}}, effect: {decision: deny}}`);
   t.match(warnings(rule('equals: 5')), [{ code: 'never_equal', hint: 'write "5"' }]);
@@ -241,7 +260,7 @@ t.test('disabled that takes nothing away is told, by an overlay alone', async (t
     '- {id: a, conditions: {org_id: x}, effect: {decision: deny}}\n- {id: off, disabled: true, effect: {decision: deny}}',
   );
   t.same(codes(base), [], 'a rule that is switched off where it stands');
-  t.same(codes(base, { org: overlay('{id: a, disabled: true}') }), []);
+  t.same(codes(base, { org: overlay('{id: a, disabled: true}') }), ['empties_layer a']);
   t.same(codes(base, { org: overlay('{id: A, disabled: true}') }), ['disables_nothing A']);
   t.match(warnings(base, { org: overlay('{id: A, disabled: true}') })[0], {
     file: 'overlays/org.yaml',
@@ -249,5 +268,5 @@ t.test('disabled that takes nothing away is told, by an overlay alone', async (t
     message: 'disabled takes no rule away: the layer targets has no rule "A" below this overlay',
   });
   const node = { ...overlay('{id: a, disabled: true}'), file: 'overlays/node.yaml' };
-  t.same(codes(base, { org: overlay('{id: a, disabled: true}'), node }), ['disables_nothing a'], 'what is gone already');
+  t.same(codes(base, { org: overlay('{id: a, disabled: true}'), node }), ['empties_layer a', 'disables_nothing a'], 'what is gone already');
 });

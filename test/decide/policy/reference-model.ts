@@ -71,12 +71,14 @@ interface Placed {
   readonly rule: ModelRule;
 }
 
-/** Base, then the overlays: the same layer and id replaces, `disabled` removes, a named layer is present. */
+/** Base, then the overlays: the same layer and id replaces, `disabled` removes, a layer that is written down as empty is present. */
 function effective(levels: readonly ModelLevel[]): Map<string, Placed[]> {
   const layers = new Map<string, Placed[]>();
+  const writtenEmpty = new Set<string>();
   for (const { level, layers: stated } of levels) {
     for (const [layer, rules] of Object.entries(stated)) {
       let kept = layers.get(layer) ?? [];
+      if (rules.length === 0) writtenEmpty.add(layer);
       for (const rule of rules) {
         kept = kept.filter((other) => other.rule.id !== rule.id);
         if (rule.disabled !== true) kept.push({ layer, level, rule });
@@ -84,6 +86,7 @@ function effective(levels: readonly ModelLevel[]): Map<string, Placed[]> {
       layers.set(layer, kept);
     }
   }
+  for (const [layer, rules] of layers) if (rules.length === 0 && !writtenEmpty.has(layer)) layers.delete(layer);
   const names = [...layers.keys()].sort((a, b) => place(a) - place(b) || (a < b ? -1 : 1));
   return new Map(names.map((name) => [name, ranked(layers.get(name) ?? [])]));
 }

@@ -1,0 +1,72 @@
+import { z } from 'zod';
+import { members } from '../../operations/members.ts';
+import { time } from '../../operations/shapes.ts';
+import type { KeptOverlay } from '../state/control-plane-state.ts';
+import { type AdminOperation, adminOperation } from './admin-operation.ts';
+import { dataOf, ofOrg, oneOfOrg, REMOVED } from './admin-shapes.ts';
+
+const MAX_OVERLAY_BYTES = 4 * 1024 * 1024;
+
+const OVERLAY = z.object({
+  id: z.string().meta({ description: '`org`, or `node:` and the id of the node on which it counts' }),
+  level: z.enum(['org', 'node']),
+  node_id: z.string().optional(),
+  kid: z.string().meta({ description: 'The key that has signed it' }),
+  put_at: time,
+  bundle_yaml: z.string(),
+});
+
+const BODY = members({ bundle_yaml: z.string('must be the text of an overlay').min(1, 'must not be empty: remove the overlay instead') });
+const params = oneOfOrg('`org`, or `node:` and the id of a node');
+
+/** What an org lays over its bundle: as its gateways hand it on, or put here (decision 13.12). */
+export const OVERLAY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
+  adminOperation({
+    id: 'overlay.list',
+    method: 'GET',
+    path: '/v1/orgs/{org}/overlays',
+    scope: 'admin',
+    changes: false,
+    summary: 'What an org lays over its bundle, at all of its gateways or at one.',
+    errors: ['not_found'],
+    input: { params: ofOrg },
+    output: { status: 200, schema: dataOf(OVERLAY) },
+    handle: async ({ params: { org } }, { state }) => ({ json: { data: (await state.overlays.list(org)).map(shown) } }),
+  }),
+  adminOperation({
+    id: 'overlay.put',
+    method: 'PUT',
+    path: '/v1/orgs/{org}/overlays/{id}',
+    scope: 'admin',
+    changes: true,
+    summary:
+      'Lays an overlay over the bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load on its plan tier changes nothing.',
+    errors: ['not_found', 'invalid_policy', 'body_too_large'],
+    maxBodyBytes: MAX_OVERLAY_BYTES,
+    textMember: 'bundle_yaml',
+    input: { params, body: { schema: () => BODY, what: 'The overlay' } },
+    output: { status: 200, schema: OVERLAY },
+    handle: async ({ params: { org, id }, body, commit }, { state }) => ({
+      json: shown(await state.overlays.put(org, id, body.bundle_yaml, commit)),
+    }),
+  }),
+  adminOperation({
+    id: 'overlay.remove',
+    method: 'DELETE',
+    path: '/v1/orgs/{org}/overlays/{id}',
+    scope: 'admin',
+    changes: true,
+    summary: 'Takes an overlay of an org away.',
+    errors: ['not_found'],
+    input: { params },
+    output: { status: 200, schema: REMOVED },
+    handle: async ({ params: { org, id }, commit }, { state }) => {
+      await state.overlays.remove(org, id, commit);
+      return { json: { id, status: 'deleted' as const } };
+    },
+  }),
+];
+
+function shown({ org_id: _org, signature: _signature, ...rest }: KeptOverlay) {
+  return rest;
+}

@@ -1,0 +1,103 @@
+import { sign } from 'node:crypto';
+import { canonicalJson } from '../../base/json/jcs.ts';
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
+import { isWellFormed } from '../../base/lib/well-formed.ts';
+import { BUNDLE_SCHEMA } from '../../decide/policy/bundle.ts';
+import type { Commit } from '../../services/commit.ts';
+import { loadPolicy } from '../../services/load-policy.ts';
+import type { Store } from '../../storage/contract/store.ts';
+import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
+import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
+import type { KeptOverlay, Org } from './control-plane-state.ts';
+import type { OrgVersions } from './org-versions.ts';
+
+const SIGNED_OVERLAY = 'gw.signed_overlay.v1';
+/** `org`, or `node:` and the id of a node. */
+const ID = /^(?:org|node:[\x21-\x7e]{1,128})$/;
+const ORG = 'org';
+/** What the gateway's own management API takes. */
+const MAX_CHARACTERS = 524_288;
+/** All of an org together: they are fetched in one message. */
+const MAX_BYTES = 3 * 1024 * 1024;
+const NO_RULES = { text: JSON.stringify({ schema: BUNDLE_SCHEMA }), file: 'bundle.yaml' };
+
+export interface KeptOverlaysOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly versions: OrgVersions;
+  readonly signer: KeptSigningKey;
+  /** Turns names of providers into connector ids; undefined for an unknown one. */
+  readonly connectorId: (text: string) => string | undefined;
+}
+
+/** What orgs lay over their bundles (specification, "Policy bundle"), each loaded alone on the tier of its org and then signed (decision 13.12). */
+export class KeptOverlays {
+  readonly #options: KeptOverlaysOptions;
+
+  constructor(options: KeptOverlaysOptions) {
+    this.#options = options;
+  }
+
+  /** In the order of their ids. */
+  async list(orgId: string): Promise<readonly KeptOverlay[]> {
+    const rows = await this.#options.store.list(SPACE.overlays, { prefix: prefixOf(orgId) });
+    return rows.map(({ value }) => value as KeptOverlay);
+  }
+
+  /** @throws GatewayError `invalid_request`, `invalid_policy` with line and column; `conflict` when somebody else was first */
+  async put(org: Org, id: string, bundleYaml: string, commit: Commit): Promise<KeptOverlay> {
+    const { store, clock, versions, signer } = this.#options;
+    const { org_id: orgId } = org;
+    await this.#check(org, id, bundleYaml);
+    const place = { space: SPACE.overlays, key: keyIn(orgId, id) };
+    const found = await store.entity(place.space, place.key);
+    const level = id === ORG ? 'org' : 'node';
+    const nodeId = id === ORG ? '' : id.slice('node:'.length);
+    const putAt = timestamp(clock.now());
+    const signed = { schema: SIGNED_OVERLAY, org_id: orgId, level, node_id: nodeId, put_at: putAt, sha256: sha256Hex(bundleYaml) };
+    const overlay: KeptOverlay = {
+      id,
+      org_id: orgId,
+      level,
+      ...(nodeId === '' ? {} : { node_id: nodeId }),
+      bundle_yaml: bundleYaml,
+      put_at: putAt,
+      kid: signer.kid,
+      signature: sign(undefined, Buffer.from(canonicalJson(signed)), signer.key).toString('base64'),
+    };
+    await versions.raising(orgId, ['overlays'], commit)(
+      id,
+      [{ op: 'put', ...place, value: overlay }],
+      [{ ...place, version: found?.version }],
+    );
+    return overlay;
+  }
+
+  /** @throws GatewayError `not_found` */
+  async remove(orgId: string, id: string, commit: Commit): Promise<void> {
+    const { store, versions } = this.#options;
+    const place = { space: SPACE.overlays, key: keyIn(orgId, id) };
+    const found = await store.entity(place.space, place.key);
+    if (found === undefined) throw new GatewayError('not_found', `There is no overlay ${id}.`);
+    await versions.raising(orgId, ['overlays'], commit)(id, [{ op: 'delete', ...place }], [{ ...place, version: found.version }]);
+  }
+
+  async #check({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string): Promise<void> {
+    if (!ID.test(id)) throw bad('id', 'must be org, or node: and the id of a node');
+    if (text.length > MAX_CHARACTERS || !isWellFormed(text))
+      throw bad('bundle_yaml', `must be text of at most ${MAX_CHARACTERS} characters, without halves of them`);
+    const others = (await this.list(orgId)).filter((one) => one.id !== id);
+    const bytes = others.reduce((sum, one) => sum + Buffer.byteLength(one.bundle_yaml), Buffer.byteLength(text));
+    if (bytes > MAX_BYTES) throw bad('bundle_yaml', `and the other overlays of the org must have at most ${MAX_BYTES} bytes together`);
+    const overlay = { text, file: `${id === ORG ? 'org' : 'node'} overlay` };
+    const { connectorId } = this.#options;
+    const overlays = id === ORG ? { org: overlay } : { node: overlay };
+    await loadPolicy({ bundle: NO_RULES, overlays }, { tier, connectorId }, 'The overlay does not load');
+  }
+}
+
+function bad(path: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', 'The overlay is not valid.', { details: [{ path, message }] });
+}

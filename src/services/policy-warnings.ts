@@ -1,0 +1,69 @@
+import type { ErrorDetail } from '../base/lib/gateway-error.ts';
+import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import { emptiedMessage } from '../decide/policy/lint.ts';
+import { overlayFile, presetFile } from './org-overlays.ts';
+import type { PolicyService } from './policies.ts';
+
+/** Orgs that health names; of more it says how many. */
+const NAMED = 8;
+const PRESET = presetFile('');
+
+/** Something that an org lays over the bundle and that does not load. */
+export interface NotLoadedPiece {
+  /** `org overlay`, `node overlay`, `preset ID`, or the file of the bundle. */
+  readonly piece: string;
+  /** Why, with line and column where it has such. */
+  readonly problems: readonly ErrorDetail[];
+  /** What takes it away. */
+  readonly take_away: string;
+}
+
+/** What does not load of an org, each piece once. */
+export function notLoadedPieces(problems: readonly ErrorDetail[]): readonly NotLoadedPiece[] {
+  const pieces = new Map<string, ErrorDetail[]>();
+  for (const problem of problems) {
+    const piece = problem.file ?? 'policy';
+    pieces.set(piece, [...(pieces.get(piece) ?? []), problem]);
+  }
+  return [...pieces].map(([piece, of]) => ({ piece, problems: of, take_away: takeAway(piece) }));
+}
+
+function takeAway(piece: string): string {
+  if (piece === overlayFile('org')) return 'PUT /mgmt/v1/policies with an empty bundle_yaml';
+  if (piece === overlayFile('node')) return 'PUT /mgmt/v1/policies with an empty bundle_yaml and the level node';
+  if (piece.startsWith(PRESET)) return `POST /mgmt/v1/providers/policy-${piece.slice(PRESET.length)}/routing/disable`;
+  return 'put another bundle, or choose a plan tier that includes it';
+}
+
+/** What health says of it (decision 5.8). */
+export function policyWarnings(policies: Pick<PolicyService, 'notLoaded'>): readonly { readonly code: string; readonly message: string }[] {
+  const found = policies.notLoaded();
+  const more = found.length - NAMED;
+  const warnings = found.slice(0, NAMED).map(({ org_id: orgId, problems }) => ({
+    code: 'policy_not_loaded',
+    message: `${orgId === undefined ? 'The policy bundle does not load: everything is denied' : `What the org ${orgId} lays over the policy bundle does not load: all of its requests are denied`}. ${told(problems)}`,
+  }));
+  if (more > 0) warnings.push({ code: 'policy_not_loaded', message: `The same is so of ${more} other org(s).` });
+  return warnings;
+}
+
+function told(problems: readonly ErrorDetail[]): string {
+  return notLoadedPieces(problems)
+    .map(({ piece, problems: [first], take_away: how }) => `${piece}: ${first?.message ?? ''} (${how}).`)
+    .join(' ');
+}
+
+/** What the answer to a PUT says of gating layers that have lost their last rule (policy.md 9). */
+export function emptiedWarnings({ emptied }: Pick<CompiledPolicy, 'emptied'>): readonly {
+  readonly path: string;
+  readonly code: string;
+  readonly message: string;
+  readonly files: readonly string[];
+}[] {
+  return emptied.map(({ layer, file }) => ({
+    path: `inline_rules.${layer}`,
+    code: 'empties_layer',
+    message: emptiedMessage(layer),
+    files: [file],
+  }));
+}
