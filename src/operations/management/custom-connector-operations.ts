@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { customConnectorId } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { CUSTOM_AUTH_MODES, CUSTOM_DIALECTS, type CustomConnector } from '../../base/model/custom-connector.ts';
+import { removeConnector } from '../../services/connector-removal.ts';
 import type { CustomConnectorChange } from '../../services/custom-connectors.ts';
 import { choice, members, optional, text, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
@@ -170,15 +171,17 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     method: 'DELETE',
     path: '/mgmt/v1/connectors/{id}',
     scope: 'write',
-    summary: 'Removes a custom connector: from the next call on its host has none.',
+    summary: 'Removes a custom connector, its credentials and its budget limits: from the next call on its host has none.',
     annotations: REMOVES,
     errors: ['not_found', 'conflict', 'precondition_failed'],
     tools: [{ name: 'delete_custom_provider', title: 'Delete a custom provider', ids }],
     input: { params },
     output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
-    handle: async ({ principal, params: { id }, commit, expectShown }, { customConnectors }) => {
+    handle: async ({ principal, params: { id }, commit, expectShown }, services) => {
       const expect = (before: CustomConnector): void => expectShown(shown(before));
-      if (!(await customConnectors.remove(orgOf(principal), id, expect, commit))) throw unknown(id);
+      const { customConnectors, alerts, budgets, credentials, managedRemotely } = services;
+      const ground = { customConnectors, alerts, budgets: budgets.service, credentials: managedRemotely ? undefined : credentials.service };
+      if (!(await removeConnector(ground, orgOf(principal), id, expect, commit))) throw unknown(id);
       return { json: { id, status: 'deleted' as const } };
     },
   }),

@@ -38,7 +38,6 @@ type OwnBody = z.output<ReturnType<typeof ownBody>>;
 
 const PATCH_BODY = members({
   name: text.optional(),
-  scope: choice(DISTRIBUTIONS).optional().meta({ description: 'Another one than it has is refused' }),
   node_ids: NODE_IDS.optional().meta({ description: 'Of a `node_scoped` one: the nodes that have it' }),
 });
 
@@ -115,8 +114,8 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, params: { id: name }, body, commit, expectShown }, { credentials }) => {
       const before = ownOne(name, orgOf(principal), credentials.service.get(name));
       expectShown(shown(before));
-      const { name: called, scope, node_ids: nodes } = body;
-      return { json: shown(await credentials.service.amend(name, { name: called, distribution: scope, node_ids: nodes }, commit)) };
+      const { name: called, node_ids: nodes } = body;
+      return { json: shown(await credentials.service.amend(name, { name: called, node_ids: nodes }, commit)) };
     },
   }),
   operation({

@@ -8,6 +8,7 @@ import { choice, id, members, optional } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { MAX_PUT_LENGTH, POLICY, reloadPolicy } from '../policy-operations.ts';
 import { time } from '../shapes.ts';
+import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
 const TEXT_RULE = `must be YAML text of at most ${MAX_PUT_LENGTH} characters`;
@@ -19,23 +20,22 @@ const BODY = members({
   node_id: id.optional().meta({ description: 'With level node; this node when left out' }),
 });
 
-const BUNDLES = z.object({
-  data: z.array(
-    z.object({
-      level: z.enum(['base', ...LEVELS]),
-      node_id: z.string().optional(),
-      bundle_id: z.string().optional().meta({ description: 'Of the base' }),
-      version: z.string().optional().meta({ description: 'Of the base' }),
-      source: z
-        .enum([...POLICY_SOURCES, 'generated'])
-        .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
-      loaded_at: time,
-      bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
-    }),
-  ),
+const BUNDLE = z.object({
+  level: z.enum(['base', ...LEVELS]),
+  node_id: z.string().optional(),
+  bundle_id: z.string().optional().meta({ description: 'Of the base' }),
+  version: z.string().optional().meta({ description: 'Of the base' }),
+  source: z
+    .enum([...POLICY_SOURCES, 'generated'])
+    .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
+  loaded_at: time,
+  bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
 });
+type Bundle = z.output<typeof BUNDLE>;
+const BUNDLES = z.object({ data: z.array(BUNDLE) });
+const ORDER: readonly Bundle['level'][] = ['base', ...LEVELS];
 
-function shown(policies: PolicyService, orgId: string, overlays = policies.overlays(orgId)) {
+function shown(policies: PolicyService, orgId: string, overlays = policies.overlays(orgId)): { readonly data: readonly Bundle[] } {
   const { bundle_id, version, source, loaded_at } = policies.current();
   const auto = policies.autoRules(orgId);
   const base = { level: 'base' as const, bundle_id, version, source, loaded_at: timestamp(loaded_at) };
@@ -51,6 +51,11 @@ function shown(policies: PolicyService, orgId: string, overlays = policies.overl
   return { data: [base, ...generated, ...laid] };
 }
 
+/** What a bundle stands by in the list: as they are laid over each other. */
+function placeOf({ level, source, node_id: node = '' }: Bundle): string {
+  return `${ORDER.indexOf(level)} ${source === 'generated' ? 0 : 1} ${node}`;
+}
+
 /** The bundle that an org is judged by, and what it lays over it (specification, "Policy bundle"; decision 5.6). */
 export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
   operation({
@@ -62,8 +67,12 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     versioned: true,
     tools: [{ name: 'get_policy', title: 'Get the policy' }],
-    output: { status: 200, schema: BUNDLES },
-    handle: ({ principal }, { policies }) => ({ json: shown(policies, orgOf(principal)) }),
+    input: { query: { schema: () => CURSOR_QUERY } },
+    output: { status: 200, schema: dataPage(BUNDLE) },
+    handle: ({ principal, query }, { policies }) => {
+      const all = shown(policies, orgOf(principal));
+      return { json: pageInMemory(all.data, placeOf, cursorPage('policies', query)), tagged: all };
+    },
   }),
   operation({
     id: 'mgmt.policies.put',
