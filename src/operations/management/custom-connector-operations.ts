@@ -4,7 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { CUSTOM_AUTH_MODES, CUSTOM_DIALECTS, type CustomConnector } from '../../base/model/custom-connector.ts';
 import { removeConnector } from '../../services/connector-removal.ts';
 import type { CustomConnectorChange } from '../../services/custom-connectors.ts';
-import { choice, members, optional, text, textThere } from '../members.ts';
+import { choice, members, optional, orNothing, text, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
@@ -20,7 +20,7 @@ const OWN_MEMBERS = {
   auth_header: text.optional().meta({ description: 'With auth_mode header: the header that carries the key' }),
   auth_query: text.optional().meta({ description: 'With auth_mode query: the parameter that carries the key' }),
   dialect: choice(CUSTOM_DIALECTS).optional().meta({ description: 'The wire format that it speaks; openai when left out' }),
-  default_model: textThere.nullable().optional().meta({ description: 'Of a structured call that names none; null: there is none' }),
+  default_model: orNothing(textThere).optional().meta({ description: 'Of a structured call that names none; null, or an empty text: there is none' }),
   enabled: flag.optional(),
 };
 
