@@ -276,7 +276,7 @@ export class Discovery {
 function fits(domain: DiscoveredDomain, { managed, category, vendor, trafficClass }: DomainQuery): boolean {
   return (
     (managed === undefined || domain.managed === managed) &&
-    (category === undefined || domain.category === category) &&
+    (category === undefined || domain.category?.toLowerCase() === category.toLowerCase()) &&
     (vendor === undefined || domain.vendor?.toLowerCase() === vendor.toLowerCase()) &&
     (trafficClass === undefined || domain.traffic[trafficClass] > 0)
   );
