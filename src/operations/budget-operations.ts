@@ -45,7 +45,11 @@ function limitMembers() {
       ACTIONS_RULE,
     )
       .optional()
-      .meta({ type: 'array', items: { type: 'string', enum: BUDGET_ACTIONS }, description: 'Left out: alert. An empty list is a draft that does nothing' }),
+      .meta({
+        type: 'array',
+        items: { type: 'string', enum: BUDGET_ACTIONS },
+        description: 'Left out: alert. An empty list is a draft that does nothing',
+      }),
   };
 }
 

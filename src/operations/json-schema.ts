@@ -26,7 +26,13 @@ export function withoutNull(schema: JsonObject): JsonObject {
   return everyPart(schema, (part) => {
     if (!Array.isArray(part['type'])) return part;
     // An empty text is none of what these are for.
-    const { type, enum: words, minLength: _shortest, pattern: _pattern, ...rest } = part as JsonObject & { readonly type: readonly unknown[] };
+    const {
+      type,
+      enum: words,
+      minLength: _shortest,
+      pattern: _pattern,
+      ...rest
+    } = part as JsonObject & { readonly type: readonly unknown[] };
     const kept = type.filter((one) => one !== 'null');
     return {
       ...rest,
@@ -36,7 +42,7 @@ export function withoutNull(schema: JsonObject): JsonObject {
   });
 }
 
-/** Each part says its type: models are offered no tool of a list in which one does not (decision 10.14). */
+/** Each part says its type: models are offered no tool of a list in which one does not (decision 10.15). */
 function typed(part: JsonObject): JsonObject {
   const { additionalProperties: others } = part;
   if (isJsonObject(others) && Object.keys(others).length === 0) return typed({ ...part, additionalProperties: true });

@@ -208,7 +208,11 @@ export interface TypedOperation<A, O extends z.ZodType> extends GatewayOperation
 type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> = NonNullable<OperationEntry<P, Q, B, z.ZodType>['input']>;
 
 /** Reads what is asked by the schemas, which are made once. A query without a schema has no parameter; a body without one is read by nobody. */
-function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(input: Input<P, Q, B>, services: OperationServices, anybodys: boolean) {
+function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(
+  input: Input<P, Q, B>,
+  services: OperationServices,
+  anybodys: boolean,
+) {
   const query = { refusal: input.query?.refusal, schema: input.query?.schema(services) ?? NO_QUERY };
   const body = input.body && { ...input.body, schema: input.body.schema(services) };
   return async ({ params, query: parameters, json }: Asked): Promise<Pick<Call<P, Q, B>, 'params' | 'query' | 'body'>> => ({

@@ -375,11 +375,7 @@ export class BudgetService {
 }
 
 function removal(limitId: string): readonly Effect[] {
-  return [
-    ...limitRemoval(limitId),
-    { op: 'delete', space: ALERTED, key: limitId },
-    { op: 'delete', space: POSTED, key: limitId },
-  ];
+  return [...limitRemoval(limitId), { op: 'delete', space: ALERTED, key: limitId }, { op: 'delete', space: POSTED, key: limitId }];
 }
 
 function effectsOf({ budget, post }: PostedAlert): readonly Effect[] {

@@ -104,9 +104,7 @@ export class CredentialService {
     const key = `${connectorId}\n${orgId}`;
     const known = this.#lists.get(key);
     if (known) return known;
-    const found = [...this.#entries.values()].filter(
-      (entry) => isAlias(entry) && this.#isFor(entry.credential, orgId, connectorId),
-    );
+    const found = [...this.#entries.values()].filter((entry) => isAlias(entry) && this.#isFor(entry.credential, orgId, connectorId));
     const list = found.map(({ credential }) => credential).sort((a, b) => (a.credential_id < b.credential_id ? -1 : 1));
     this.#lists.set(key, list);
     return list;

@@ -353,5 +353,8 @@ t.test('receivers that take the form of Slack and answer in their own words are 
   const channelId = await one.channel('slack');
   for (let at = 0; at < 3; at++) t.match(await one.manage('POST', `alerts/channels/${channelId}/test`), { status: 200 });
   const tests = await history(one.manage);
-  t.same(tests.map((entry) => entry['outcome']), ['delivered', 'delivered', 'delivered']);
+  t.same(
+    tests.map((entry) => entry['outcome']),
+    ['delivered', 'delivered', 'delivered'],
+  );
 });

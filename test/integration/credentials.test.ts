@@ -250,7 +250,10 @@ t.test('a variable that is not set is refused where it is named, by its name', a
   const file = (name: string) => `credential_id: of-file\nconnector_id: openai\nmode: alias\nsecret_ref: env:${name}\n`;
   writeFileSync(join(dir, 'a.yaml'), file('TEST_NOT_SET_KEY'));
   const reloaded = await gw.admin('POST', '/v1/admin/credentials/reload');
-  t.match(reloaded, { status: 400, body: { error: { details: [{ file: 'a.yaml', path: 'secret_ref', message: /env:TEST_NOT_SET_KEY/ }] } } });
+  t.match(reloaded, {
+    status: 400,
+    body: { error: { details: [{ file: 'a.yaml', path: 'secret_ref', message: /env:TEST_NOT_SET_KEY/ }] } },
+  });
   writeFileSync(join(dir, 'a.yaml'), file('TEST_PROVIDER_KEY'));
   t.equal((await gw.admin('POST', '/v1/admin/credentials/reload')).status, 200);
 
@@ -258,7 +261,12 @@ t.test('a variable that is not set is refused where it is named, by its name', a
   writeFileSync(join(dir, 'a.yaml'), '');
   await gw.gateway.stop();
   const lines: string[] = [];
-  const sink = new Writable({ write: (line, _encoding, done) => (lines.push(String(line)), done()) });
+  const sink = new Writable({
+    write: (line, _encoding, done) => {
+      lines.push(String(line));
+      done();
+    },
+  });
   const log = pino({ level: 'trace' }, sink) as unknown as Logger;
   const again = await startGoverned(t, { bundle: ALLOW_ALL, log, env: { GW_DATA_DIR: gw.dataDir } });
   t.match(lines.join(''), /TEST_PROVIDER_KEY/, 'one that is gone at a later start is told by its name');

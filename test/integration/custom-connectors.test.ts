@@ -327,7 +327,10 @@ t.test('a budget limit names a connector that its own org has, and a removed one
     t.match(refused, { status: 400, body: { error: { code: 'invalid_request', details: [{ path: 'scope_id' }] } } }, name);
   }
   const limits = async () => ((await one.acme('GET', 'budgets/limits')).body as { data: { limit_id: string; scope_id: string }[] }).data;
-  t.same((await limits()).map((limit) => limit.scope_id), [...Array<string>(4).fill(connectorId), `custom:${kept}`]);
+  t.same(
+    (await limits()).map((limit) => limit.scope_id),
+    [...Array<string>(4).fill(connectorId), `custom:${kept}`],
+  );
 
   await storeKey(one, id);
   await storeKey(one, id, { credential_id: 'cred-second', org_id: 'acme' });
@@ -342,11 +345,20 @@ t.test('a budget limit names a connector that its own org has, and a removed one
   t.match(await one.acme('GET', 'records?provider=custom:x'), { status: 200 });
 
   t.equal((await one.acme('DELETE', `connectors/${id}`)).status, 200);
-  t.same((await limits()).map((row) => row.limit_id), [ofKept]);
+  t.same(
+    (await limits()).map((row) => row.limit_id),
+    [ofKept],
+  );
   const credentials = (await one.gw.admin('GET', '/v1/admin/credentials')).body as { credentials: { credential_id: string }[] };
-  t.same(credentials.credentials.map((row) => row.credential_id), ['cred-kept']);
+  t.same(
+    credentials.credentials.map((row) => row.credential_id),
+    ['cred-kept'],
+  );
   const subscriptions = (await one.acme('GET', 'alerts/subscriptions')).body as { data: { limit_id: string }[] };
-  t.same(subscriptions.data.map((row) => row.limit_id), [ofKept]);
+  t.same(
+    subscriptions.data.map((row) => row.limit_id),
+    [ofKept],
+  );
   const { items } = (await one.gw.admin('GET', '/v1/admin/audit?limit=9')).body as {
     items: { operation: string; object: string; at: string; org_id?: string }[];
   };
@@ -367,6 +379,10 @@ t.test('a budget limit names a connector that its own org has, and a removed one
   const again = await scene(t, { GW_DATA_DIR: one.gw.dataDir });
   const { gw } = again;
   const after = (await gw.admin('GET', '/v1/admin/credentials')).body as typeof credentials;
-  t.same(after.credentials.map((row) => row.credential_id), ['cred-kept'], 'for good');
+  t.same(
+    after.credentials.map((row) => row.credential_id),
+    ['cred-kept'],
+    'for good',
+  );
   t.match((await gw.admin('GET', '/v1/admin/budgets/limits')).body, { limits: [{ limit_id: ofKept }] });
 });

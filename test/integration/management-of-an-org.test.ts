@@ -55,7 +55,11 @@ t.test('credentials of an org: made, renamed, removed, never read, and never a v
   t.equal((renamed.body as { name: string }).name, 'Production');
   for (const scope of ['node_scoped', 'org_wide']) {
     const refused = await manage('PATCH', 'credentials/main', { scope });
-    t.match(refused, { status: 400, body: { error: { code: 'invalid_request', details: [{ path: 'scope' }] } } }, 'it is fixed, and not offered');
+    t.match(
+      refused,
+      { status: 400, body: { error: { code: 'invalid_request', details: [{ path: 'scope' }] } } },
+      'it is fixed, and not offered',
+    );
   }
   t.equal(codeIn(await manage('PATCH', 'credentials/main', { node_ids: ['n1'] })), 'INVALID_ARGUMENT');
   t.strictSame(ids((await manage('GET', 'credentials')).body, 'id'), ['main']);

@@ -16,7 +16,10 @@ t.test('records and prices of a provider', async (t) => {
     await governed.execute({ org_id: 'acme' }, { params: { model: 'gpt-4o', messages: [] } }),
     await governed.execute({ org_id: 'acme' }, { target_host: 'api.mistral.ai', params: { model: 'mistral-small', messages: [] } }),
   ];
-  t.same(sent.map(({ status }) => status), [200, 200]);
+  t.same(
+    sent.map(({ status }) => status),
+    [200, 200],
+  );
   const list = async (path: string) => {
     const answer = await manage('GET', path);
     if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
@@ -24,11 +27,19 @@ t.test('records and prices of a provider', async (t) => {
   };
   for (const name of ['openai', 'provider_a', 'PROVIDER_A', 'OpenAI', 'gpt'].filter((one) => one !== 'gpt')) {
     const { data } = await list(`records?provider=${name}`);
-    t.strictSame(data.map((row) => row['provider']), ['openai'], name);
+    t.strictSame(
+      data.map((row) => row['provider']),
+      ['openai'],
+      name,
+    );
     const prices = (await list(`pricing?provider=${name}&limit=5`)).data;
     t.ok(prices.length > 0 && prices.every((row) => row['provider'] === 'openai'), `prices of ${name}`);
   }
-  t.strictSame((await list('records?provider=MistralAI')).data.map((row) => row['provider']), ['mistral'], 'an alias');
+  t.strictSame(
+    (await list('records?provider=MistralAI')).data.map((row) => row['provider']),
+    ['mistral'],
+    'an alias',
+  );
   t.strictSame((await list('records?provider=provider_b')).data, []);
   t.strictSame((await list('records?provider=nobody')).data, [], 'a name that nobody has finds nothing');
   t.equal((await list('records?target_host=API.OpenAI.com')).data.length, 1);

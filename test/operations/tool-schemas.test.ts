@@ -1,5 +1,5 @@
 /*
- * Tool lists as models take them (decision 10.14): every schema turned by the rules of Gemini's function declarations (its `Schema`, a part of OpenAPI 3.0) and by those of
+ * Tool lists as models take them (decision 10.15): every schema turned by the rules of Gemini's function declarations (its `Schema`, a part of OpenAPI 3.0) and by those of
  * OpenAI's strict mode. One tool that does not fit is enough for the whole list to be refused.
  */
 import t from 'tap';
@@ -78,7 +78,8 @@ t.test('a tool list that Gemini takes', (t) => {
       const say = (what: string) => wrong.push(`${name}${at}: ${what}`);
       const { type, enum: words, items, properties, required } = part;
       if (typeof type !== 'string' || !GEMINI_TYPES.includes(type)) say(`type ${JSON.stringify(type)}`);
-      for (const member of ['anyOf', 'oneOf', 'allOf', 'not', '$ref', '$defs', 'const', 'patternProperties']) if (member in part) say(member);
+      for (const member of ['anyOf', 'oneOf', 'allOf', 'not', '$ref', '$defs', 'const', 'patternProperties'])
+        if (member in part) say(member);
       if (words !== undefined) {
         const texts = Array.isArray(words) && words.length > 0 && words.every((word) => typeof word === 'string' && word !== '');
         if (type !== 'string' || !texts) say(`enum ${JSON.stringify(words)}`);

@@ -138,7 +138,11 @@ async function asGatewayReads({ provider, decision, ...values }: Options): Promi
     const { loadCatalogue } = await import('../../base/catalogue/catalogue.ts');
     id = canonicalConnectorId(loadCatalogue(), provider) ?? provider.toLowerCase();
   }
-  return { ...values, ...(id === undefined ? {} : { provider: id }), ...(decision === undefined ? {} : { decision: decision.toLowerCase() }) };
+  return {
+    ...values,
+    ...(id === undefined ? {} : { provider: id }),
+    ...(decision === undefined ? {} : { decision: decision.toLowerCase() }),
+  };
 }
 
 /** As the gateway's own list narrows (decision 8.10). */

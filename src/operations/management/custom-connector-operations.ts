@@ -20,7 +20,9 @@ const OWN_MEMBERS = {
   auth_header: text.optional().meta({ description: 'With auth_mode header: the header that carries the key' }),
   auth_query: text.optional().meta({ description: 'With auth_mode query: the parameter that carries the key' }),
   dialect: choice(CUSTOM_DIALECTS).optional().meta({ description: 'The wire format that it speaks; openai when left out' }),
-  default_model: orNothing(textThere).optional().meta({ description: 'Of a structured call that names none; null, or an empty text: there is none' }),
+  default_model: orNothing(textThere)
+    .optional()
+    .meta({ description: 'Of a structured call that names none; null, or an empty text: there is none' }),
   enabled: flag.optional(),
 };
 

@@ -29,7 +29,10 @@ function saysNo(body: string): boolean {
   if (said === undefined) return /^\s*(?:<!doctype|<html)/i.test(body);
   if (said['ok'] === false || said['success'] === false) return true;
   const { error, code, message, id, name } = said;
-  return (error !== undefined && error !== null && error !== false) || (typeof code === 'number' && typeof message === 'string' && (id ?? name) === undefined);
+  return (
+    (error !== undefined && error !== null && error !== false) ||
+    (typeof code === 'number' && typeof message === 'string' && (id ?? name) === undefined)
+  );
 }
 
 function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {

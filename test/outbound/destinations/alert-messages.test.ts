@@ -74,7 +74,16 @@ t.test('a product has taken an alert unless it says in its own way that it has n
   const answer = (status: number, body = '') => ({ status, body, headers: new Map<string, string>() });
   const taken: Readonly<Record<keyof typeof CHAT_WEBHOOKS, readonly (readonly [status: number, body?: string])[]>> = {
     // Slack, a workflow of Slack, Mattermost, Rocket.Chat, a receiver that says nothing, one that echoes.
-    slack: [[200, 'ok'], [200, '{"ok":true}'], [200, 'ok\n'], [200, '{"success":true}'], [200], [204], [201, '{"result":"success"}'], [202, 'queued']],
+    slack: [
+      [200, 'ok'],
+      [200, '{"ok":true}'],
+      [200, 'ok\n'],
+      [200, '{"success":true}'],
+      [200],
+      [204],
+      [201, '{"result":"success"}'],
+      [202, 'queued'],
+    ],
     teams: [[202], [200, '1'], [200], [204]],
     discord: [[204], [200, '{"id":"1","content":""}'], [200]],
     google_chat: [[200, '{"name":"spaces/S/messages/M","error":null}'], [200], [201, '{}']],
@@ -98,7 +107,8 @@ t.test('a product has taken an alert unless it says in its own way that it has n
     google_chat: [[200, '{"error":{"code":400,"message":"…","status":"INVALID_ARGUMENT"}}']],
   };
   for (const kind of Object.keys(taken) as (keyof typeof taken)[]) {
-    for (const [status, body] of taken[kind]) t.equal(CHAT_WEBHOOKS[kind].isTaken(answer(status, body)), true, `${kind}: ${status} ${body ?? ''}`);
+    for (const [status, body] of taken[kind])
+      t.equal(CHAT_WEBHOOKS[kind].isTaken(answer(status, body)), true, `${kind}: ${status} ${body ?? ''}`);
     for (const [status, body] of refused[kind]) t.equal(CHAT_WEBHOOKS[kind].isTaken(answer(status, body)), false, `${kind}: ${body ?? ''}`);
   }
 });
