@@ -47,7 +47,7 @@ function typed(part: JsonObject): JsonObject {
   const { additionalProperties: others } = part;
   if (isJsonObject(others) && Object.keys(others).length === 0) return typed({ ...part, additionalProperties: true });
   const { anyOf, ...rest } = part;
-  if (Array.isArray(anyOf) && anyOf.length === 2) {
+  if (isList(anyOf) && anyOf.length === 2) {
     const other = anyOf.find((one) => isJsonObject(one) && one['type'] !== 'null');
     if (isJsonObject(other) && anyOf.some((one) => isJsonObject(one) && one['type'] === 'null')) return { ...orNull(other), ...rest };
   }
@@ -59,8 +59,12 @@ function typed(part: JsonObject): JsonObject {
 
 function orNull(part: JsonObject): JsonObject {
   const { type, enum: words } = part;
-  const types = Array.isArray(type) ? type : [type];
-  return { ...part, type: [...types, 'null'], ...(Array.isArray(words) ? { enum: [...words, null] } : {}) };
+  const types = isList(type) ? type : [type];
+  return { ...part, type: [...types, 'null'], ...(isList(words) ? { enum: [...words, null] } : {}) };
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
 }
 
 /** Changes a schema from its innermost parts outwards. */

@@ -42,7 +42,7 @@ function textOf(maxLength: number) {
 
 /** A text, or null for none; an empty text says the same where null cannot be said. */
 export function orNothing(schema: z.ZodString): z.ZodType<string | null, string | null> {
-  return z.preprocess((value) => (value === '' ? null : value), schema.nullable()) as z.ZodType<string | null, string | null>;
+  return z.preprocess((value) => (value === '' ? null : value), schema.nullable());
 }
 
 /** One of these words. */

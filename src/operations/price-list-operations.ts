@@ -257,10 +257,8 @@ export const PRICE_LIST_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['not_found', 'conflict', 'invalid_price_list'],
     input: { body: { schema: () => ACCEPTED, what: 'The body' } },
     output: { status: 200, schema: z.object({ accepted: z.array(CHANGE), held: z.array(CHANGE) }) },
-    handle: async ({ body: { models = [], all }, commit, principal }, { prices: { lists, catalogues } }) => {
-      const catalogue = catalogues.current();
-      const named = models.map(({ provider, model }) => ({ provider: canonicalConnectorId(catalogue, provider) ?? provider, model }));
-      const accepted = await lists.accept(all === true ? 'all' : named, { by: principal.id, commit });
+    handle: async ({ body: { models, all }, commit, principal }, { prices: { lists } }) => {
+      const accepted = await lists.accept(all === true ? 'all' : (models ?? []), { by: principal.id, commit });
       return { json: { accepted: accepted.map(shownChange), held: lists.held.map(shownChange) } };
     },
   }),
