@@ -25,8 +25,8 @@ const amount = z
   .refine((given) => readAmount(given) !== undefined, AMOUNT_RULE)
   .meta({ examples: ['250.00'] });
 const PROJECT_ID_MISSING = 'must be text of at most 256 characters';
-const PROVIDER_RULE = 'must be a provider id such as openai, or custom:<id>; a host name is none';
-const NO_CONNECTOR = 'is not the id of a custom connector of this org';
+/** The same for what nobody has and for what another org has. */
+const PROVIDER_RULE = 'must be a provider id such as openai, or custom:<id> of a connector of the org; a host name is none';
 
 type Services = Pick<OperationServices, 'budgets' | 'customConnectors'>;
 
@@ -115,7 +115,7 @@ function providerIn(orgId: string, named: string, { budgets, customConnectors }:
   if (!isCustomConnectorId(id)) return id;
   const own = customConnectors.connectorId(id, orgId);
   if (own !== undefined) return own;
-  const details = [{ path: 'scope_id', message: NO_CONNECTOR }];
+  const details = [{ path: 'scope_id', message: PROVIDER_RULE }];
   throw new GatewayError('invalid_request', 'The budget limit has 1 bad member(s).', { details });
 }
 

@@ -250,6 +250,7 @@ t.test('a variable that is not set is refused where it is named, by its name', a
   const file = (name: string) => `credential_id: of-file\nconnector_id: openai\nmode: alias\nsecret_ref: env:${name}\n`;
   writeFileSync(join(dir, 'a.yaml'), file('TEST_NOT_SET_KEY'));
   const reloaded = await gw.admin('POST', '/v1/admin/credentials/reload');
+  await t.rejects(startTestGateway(t, { env: { GW_CREDENTIALS_DIR: dir } }), /1 mistake/, 'nor at a start');
   t.match(reloaded, {
     status: 400,
     body: { error: { details: [{ file: 'a.yaml', path: 'secret_ref', message: /env:TEST_NOT_SET_KEY/ }] } },
