@@ -52,7 +52,7 @@ function shown(policies: PolicyService, orgId: string, overlays = policies.overl
 }
 
 /** What a bundle stands by in the list: as they are laid over each other. */
-function placeOf({ level, source, node_id: node = '' }: Bundle): string {
+function rankOf({ level, source, node_id: node = '' }: Bundle): string {
   return `${ORDER.indexOf(level)} ${source === 'generated' ? 0 : 1} ${node}`;
 }
 
@@ -71,7 +71,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: dataPage(BUNDLE) },
     handle: ({ principal, query }, { policies }) => {
       const all = shown(policies, orgOf(principal));
-      return { json: pageInMemory(all.data, placeOf, cursorPage('policies', query)), tagged: all };
+      return { json: pageInMemory(all.data, rankOf, cursorPage('policies', query)), tagged: all };
     },
   }),
   operation({
