@@ -252,7 +252,7 @@ function eventsPage({ EVENTS }, { DURABLE }) {
 
 What the gateway tells its own parts in the process, by one bus: metrics, logs and services listen to it. Nothing of it holds a prompt, an answer or a secret.
 
-A durable event is committed with the record that it comes of and delivered at least once to every configured destination; no setting configures one yet.
+A durable event is committed with the record that it comes of and delivered at least once to every destination that wants it: [alert channels](../guides/alerts.md) and [export destinations](../guides/exports.md).
 
 ${table(['Event', 'When', 'What it says', 'Durable'], rows)}`;
 }

@@ -82,7 +82,7 @@ const APPROVAL = z.object({
 });
 const SHOWN = APPROVAL.extend({
   action: ACTION.extend({
-    params: z.unknown().optional().meta({ description: 'Where GW_APPROVAL_KEEP_CONTENT keeps them, while it waits' }),
+    params: z.unknown().optional().meta({ type: 'object', description: 'Where GW_APPROVAL_KEEP_CONTENT keeps them, while it waits' }),
   }),
 });
 

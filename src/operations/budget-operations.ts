@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isCustomConnectorId } from '../base/catalogue/connector-id.ts';
 import { readAmount } from '../base/lib/amounts.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
@@ -17,8 +18,6 @@ import { pathId, time, timeToCome, usd } from './shapes.ts';
 
 const WARNING_PCT = 80;
 const CRITICAL_PCT = 95;
-/** Prefixes of ids that name a custom connector. */
-const CUSTOM = /^(?:custom|catalog):[\x21-\x7e]{1,120}$/;
 const AMOUNT_RULE = 'must be a decimal text of dollars such as "250.00"';
 const ACTIONS_RULE = `must be a list of ${BUDGET_ACTIONS.join(' and ')}`;
 const amount = z
@@ -26,8 +25,10 @@ const amount = z
   .refine((given) => readAmount(given) !== undefined, AMOUNT_RULE)
   .meta({ examples: ['250.00'] });
 const PROJECT_ID_MISSING = 'must be text of at most 256 characters';
+/** The same for what nobody has and for what another org has. */
+const PROVIDER_RULE = 'must be a provider id such as openai, or custom:<id> of a connector of the org; a host name is none';
 
-type Services = Pick<OperationServices, 'budgets'>;
+type Services = Pick<OperationServices, 'budgets' | 'customConnectors'>;
 
 /** Members of a budget limit (specification, "Budget limit creation rules"). */
 function limitMembers() {
@@ -44,22 +45,26 @@ function limitMembers() {
       ACTIONS_RULE,
     )
       .optional()
-      .meta({ type: 'array', items: { enum: BUDGET_ACTIONS }, description: 'Left out: alert. An empty list is a draft that does nothing' }),
+      .meta({
+        type: 'array',
+        items: { type: 'string', enum: BUDGET_ACTIONS },
+        description: 'Left out: alert. An empty list is a draft that does nothing',
+      }),
   };
 }
 
-function ownBody({ budgets }: Services) {
+function ownBody({ budgets }: Pick<Services, 'budgets'>) {
   return members(limitMembers()).superRefine((limit, { addIssue }) => {
     for (const [path, message] of limitMistakes(limit, budgets)) addIssue({ code: 'custom', path: [path], message });
   }, ALSO_WHEN_WRONG);
 }
 
 /** A limit of the caller's own org. */
-export function limitBody(services: Services): ReturnType<typeof ownBody> {
+export function limitBody(services: Pick<Services, 'budgets'>): ReturnType<typeof ownBody> {
   return ownBody(services);
 }
 
-function anyOrgBody({ budgets }: Services) {
+function anyOrgBody({ budgets }: Pick<Services, 'budgets'>) {
   return members({ ...limitMembers(), org_id: id.optional() }).superRefine((limit, { addIssue }) => {
     for (const [path, message] of limitMistakes(limit, budgets)) addIssue({ code: 'custom', path: [path], message });
   }, ALSO_WHEN_WRONG);
@@ -76,7 +81,7 @@ function limitMistakes(limit: Partial<LimitBody>, { canonicalProvider }: Service
 }
 
 /** A temporary amount in the place of a limit's own. */
-function overrideBody({ budgets }: Services) {
+function overrideBody({ budgets }: Pick<Services, 'budgets'>) {
   return members({ limit_usd: amount, until: timeToCome(() => budgets.clock.now()), reason: text.optional() });
 }
 
@@ -98,20 +103,29 @@ function scopeIdMistake(
   if (scope === 'project') return given === undefined ? PROJECT_ID_MISSING : text.safeParse(given).error?.issues[0]?.message;
   const read = requiredId().safeParse(given);
   if (!read.success) return read.error.issues[0]?.message;
-  if (scope !== 'provider' || CUSTOM.test(read.data) || canonicalProvider(read.data) !== undefined) return undefined;
-  return 'must be a provider id such as openai, or custom:<id>; a host name is none';
+  return scope !== 'provider' || canonicalProvider(read.data) !== undefined ? undefined : PROVIDER_RULE;
 }
 
-function limitOf(body: LimitBody, { canonicalProvider }: Services['budgets']): Omit<BudgetLimit, 'limit_id' | 'org_id' | 'created_at'> {
+/**
+ * The canonical id of what a limit of a provider names: a connector that is there for this org.
+ * @throws GatewayError `invalid_request`
+ */
+function providerIn(orgId: string, named: string, { budgets, customConnectors }: Services): string {
+  const id = budgets.canonicalProvider(named) ?? named;
+  if (!isCustomConnectorId(id)) return id;
+  const own = customConnectors.connectorId(id, orgId);
+  if (own !== undefined) return own;
+  const details = [{ path: 'scope_id', message: PROVIDER_RULE }];
+  throw new GatewayError('invalid_request', 'The budget limit has 1 bad member(s).', { details });
+}
+
+function limitOf(orgId: string, body: LimitBody, services: Services): Omit<BudgetLimit, 'limit_id' | 'org_id' | 'created_at'> {
   const { scope, scope_id: given, actions } = body;
   const { warning, critical } = thresholds(body);
   const named = typeof given === 'string' ? given : undefined;
   return {
     scope,
-    ...optional(
-      'scope_id',
-      named === undefined || scope !== 'provider' || CUSTOM.test(named) ? named : (canonicalProvider(named) ?? named),
-    ),
+    ...optional('scope_id', named === undefined || scope !== 'provider' ? named : providerIn(orgId, named, services)),
     // As all amounts are told (decision 8.8), without the zeros that it may have come with.
     limit_usd: usdFromPico(readAmount(body.limit_usd) ?? 0n),
     period: body.period ?? 'monthly',
@@ -168,11 +182,12 @@ function shownOverride({ org_id: _org, ...override }: BudgetOverride): Omit<Budg
 export async function createLimit(
   orgId: string,
   body: LimitBody,
-  { budgets }: Services,
+  services: Services,
   commit: Commit,
 ): Promise<{ readonly json: { readonly limit_id: string; readonly status: 'created' } }> {
+  const { budgets } = services;
   const now = budgets.clock.now();
-  const limit: BudgetLimit = { limit_id: uuidv7(now), org_id: orgId, ...limitOf(body, budgets), created_at: timestamp(now) };
+  const limit: BudgetLimit = { limit_id: uuidv7(now), org_id: orgId, ...limitOf(orgId, body, services), created_at: timestamp(now) };
   await budgets.service.create(limit, commit);
   return { json: { limit_id: limit.limit_id, status: 'created' } };
 }
@@ -199,8 +214,8 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     input: { body: { schema: anyOrgBody, what: 'The budget limit' } },
     output: { status: 201, schema: z.object({ limit_id: z.string(), status: z.literal('created') }) },
-    handle: ({ body: { org_id: named, ...body }, commit }, { budgets }) =>
-      createLimit(named ?? budgets.defaultOrg, body, { budgets }, commit),
+    handle: ({ body: { org_id: named, ...body }, commit }, services) =>
+      createLimit(named ?? services.budgets.defaultOrg, body, services, commit),
   }),
   operation({
     id: 'budgets.remove',

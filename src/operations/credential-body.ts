@@ -1,15 +1,13 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
-import type { CredentialChange } from '../services/credentials.ts';
+import { type CredentialChange, isKeyText } from '../services/credentials.ts';
 import { ALSO_WHEN_WRONG, choice, id, isId, members, optional, requiredId, ruled, text } from './members.ts';
 import { readBody } from './read-input.ts';
 import type { CredentialBodyContext } from './services.ts';
 
 const MAX_SECRET = 65_536;
 const MAX_HOSTS = 100;
-/** What can stand in a header (RFC 9110 §5.5) without spaces around it. */
-const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
 const ENV_NAME = /^env:[A-Za-z_][A-Za-z0-9_]*$/;
 const SECRET_RULE = 'must be a key as it stands in a header, or env:NAME';
 const HOSTS_RULE = `must be a list of 1 to ${MAX_HOSTS} hosts`;
@@ -43,7 +41,7 @@ export function credentialParts({ credentials }: Registry): CredentialParts {
     secret: z
       .string(SECRET_RULE)
       .max(MAX_SECRET, SECRET_RULE)
-      .refine((value) => KEY.test(value) && (!value.startsWith('env:') || ENV_NAME.test(value)), SECRET_RULE)
+      .refine((value) => isKeyText(value) && (!value.startsWith('env:') || ENV_NAME.test(value)), SECRET_RULE)
       .optional()
       .meta({ description: 'The secret itself, or env:NAME' }),
   };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 
 /**
  * A parameter is text on its way; what it means is told as the type of its value, of which the rules of the text are none.
@@ -14,5 +15,73 @@ export function jsonSchema(schema: z.ZodType, of: 'input' | 'output'): z.core.JS
       if (part.type === 'integer') delete part.pattern;
     },
   });
-  return made;
+  return everyPart(made, typed);
+}
+
+/**
+ * The same without `null`, for tools: what models are shown is a narrower language than JSON Schema, in which each part has one type. What takes null takes an empty text
+ * for it.
+ */
+export function withoutNull(schema: JsonObject): JsonObject {
+  return everyPart(schema, (part) => {
+    if (!Array.isArray(part['type'])) return part;
+    // An empty text is none of what these are for.
+    const {
+      type,
+      enum: words,
+      minLength: _shortest,
+      pattern: _pattern,
+      ...rest
+    } = part as JsonObject & { readonly type: readonly unknown[] };
+    const kept = type.filter((one) => one !== 'null');
+    return {
+      ...rest,
+      type: kept.length === 1 ? kept[0] : kept,
+      ...(Array.isArray(words) ? { enum: words.filter((word) => word !== null) } : {}),
+    };
+  });
+}
+
+/** Each part says its type: models are offered no tool of a list in which one does not (decision 10.15). */
+function typed(part: JsonObject): JsonObject {
+  const { additionalProperties: others } = part;
+  if (isJsonObject(others) && Object.keys(others).length === 0) return typed({ ...part, additionalProperties: true });
+  const { anyOf, ...rest } = part;
+  if (isList(anyOf) && anyOf.length === 2) {
+    const other = anyOf.find((one) => isJsonObject(one) && one['type'] !== 'null');
+    if (isJsonObject(other) && anyOf.some((one) => isJsonObject(one) && one['type'] === 'null')) return { ...orNull(other), ...rest };
+  }
+  const words = part['enum'];
+  return Array.isArray(words) && part['type'] === undefined && words.every((word) => typeof word === 'string')
+    ? { type: 'string', ...part }
+    : part;
+}
+
+function orNull(part: JsonObject): JsonObject {
+  const { type, enum: words } = part;
+  const types = isList(type) ? type : [type];
+  return { ...part, type: [...types, 'null'], ...(isList(words) ? { enum: [...words, null] } : {}) };
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
+}
+
+/** Changes a schema from its innermost parts outwards. */
+function everyPart<T extends object>(schema: T, change: (part: JsonObject) => JsonObject): T {
+  const found = { ...schema } as Record<string, unknown>;
+  for (const name of ['items', 'additionalProperties', 'propertyNames']) {
+    const part = found[name];
+    if (isJsonObject(part)) found[name] = everyPart(part, change);
+  }
+  for (const name of ['anyOf', 'oneOf', 'allOf']) {
+    const parts = found[name];
+    if (Array.isArray(parts)) found[name] = parts.map((part: unknown) => (isJsonObject(part) ? everyPart(part, change) : part));
+  }
+  const members = found['properties'];
+  if (isJsonObject(members))
+    found['properties'] = Object.fromEntries(
+      Object.entries(members).map(([name, part]) => [name, isJsonObject(part) ? everyPart(part, change) : part]),
+    );
+  return change(found) as T;
 }

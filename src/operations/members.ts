@@ -40,6 +40,11 @@ function textOf(maxLength: number) {
     .refine((value) => value.isWellFormed(), rule);
 }
 
+/** A text, or null for none; an empty text says the same where null cannot be said. */
+export function orNothing(schema: z.ZodString): z.ZodType<string | null, string | null> {
+  return z.preprocess((value) => (value === '' ? null : value), schema.nullable());
+}
+
 /** One of these words. */
 export function choice<const T extends readonly string[]>(words: T): z.ZodEnum<{ [K in T[number]]: K }> {
   return z.enum(words, `must be one of ${words.join(', ')}`);

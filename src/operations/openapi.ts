@@ -146,9 +146,10 @@ function answerOf(
   return { description: 'Done.', ...(versioned === true ? { headers: { ETag: ETAG } } : {}), content: { [contentType]: content } };
 }
 
-function ruledErrors(scope: Scope, { query, body }: Inputs): readonly ErrorCode[] {
+function ruledErrors(scope: Scope, { body }: Inputs): readonly ErrorCode[] {
   return [
-    ...(query === undefined && body === undefined ? [] : (['invalid_request'] as const)),
+    // Every path refuses parameters that it does not know.
+    'invalid_request',
     ...(body === undefined ? [] : (['body_too_large', 'body_too_deep'] as const)),
     ...(scope === 'none' ? [] : (['unauthorized'] as const)),
     ...(scope === 'read' || scope === 'write' ? (['too_many_attempts'] as const) : []),

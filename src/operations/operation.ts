@@ -9,7 +9,7 @@ import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Commit } from '../services/commit.ts';
 import { etagOf, preconditionOf } from './etag.ts';
 import { type HandOn, handOnFor, ownedElsewhere } from './hand-on.ts';
-import { type Issue, readBody, readQuery } from './read-input.ts';
+import { type Issue, NO_QUERY, readBody, readQuery } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 
 /** What a caller may assume before it asks. */
@@ -36,8 +36,8 @@ export type Shown<T> = T extends readonly (infer U)[]
 
 /** Something made, before a face has put it into an answer. */
 export type OperationOutcome<T> =
-  /** `status`: one of the answer's `otherStatuses`. */
-  | { readonly json: Shown<T>; readonly headers?: readonly string[]; readonly status?: 503 }
+  /** `status`: one of the answer's `otherStatuses`. `tagged`: what its `ETag` is of, where that is more than a page of it. */
+  | { readonly json: Shown<T>; readonly headers?: readonly string[]; readonly status?: 503; readonly tagged?: unknown }
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
@@ -98,7 +98,7 @@ export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
 
 /** Schemas are made for services, because some rules need what is registered; their shape is the same for all. */
 export interface QueryInput<Q extends z.ZodObject> {
-  /** A strict object refuses other parameters, a plain one leaves them unread. */
+  /** Parameters that it does not name are refused (decision 8.15). */
   readonly schema: (services: OperationServices) => Q;
   /** Default: `The query has N bad parameter(s).` */
   readonly refusal?: string;
@@ -181,8 +181,8 @@ const CHANGES_NOTHING: Commit = () => Promise.reject(new TypeError('an operation
 
 function tagged(outcome: OperationOutcome<unknown>): OperationOutcome<unknown> {
   if (!('json' in outcome)) return outcome;
-  const { json, headers = [] } = outcome;
-  return { json, headers: [...headers, 'ETag', etagOf(json)] };
+  const { json, headers = [], tagged: whole = json } = outcome;
+  return { json, headers: [...headers, 'ETag', etagOf(whole)] };
 }
 
 /** The same operation on another surface: one handler, so that a rule stands once. In the audit trail it is called as the first. */
@@ -214,13 +214,17 @@ export interface TypedOperation<A, O extends z.ZodType> extends GatewayOperation
 
 type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> = NonNullable<OperationEntry<P, Q, B, z.ZodType>['input']>;
 
-/** Reads what is asked by the schemas, which are made once. What has no schema is read by nobody. */
-function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(input: Input<P, Q, B>, services: OperationServices) {
-  const query = input.query && { ...input.query, schema: input.query.schema(services) };
+/** Reads what is asked by the schemas, which are made once. A query without a schema has no parameter; a body without one is read by nobody. */
+function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(
+  input: Input<P, Q, B>,
+  services: OperationServices,
+  anybodys: boolean,
+) {
+  const query = { refusal: input.query?.refusal, schema: input.query?.schema(services) ?? NO_QUERY };
   const body = input.body && { ...input.body, schema: input.body.schema(services) };
   return async ({ params, query: parameters, json }: Asked): Promise<Pick<Call<P, Q, B>, 'params' | 'query' | 'body'>> => ({
     params: (input.params?.parse(params) ?? {}) as z.output<P>,
-    query: (query ? readQuery(query.schema, parameters, query.refusal) : {}) as z.output<Q>,
+    query: readQuery(query.schema, parameters, { refusal: query.refusal, anybodys }) as z.output<Q>,
     body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
   });
 }
@@ -249,7 +253,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
       ...(input.body === undefined ? {} : { body: input.body.schema(services), bodyOptional: input.body.optional === true }),
     }),
     bind: (services) => {
-      const read = reader(input, services);
+      const read = reader(input, services, facts.scope === 'none' && facts.annotations.readOnly);
       return async (asked) => {
         const isElsewhere = isOwnedElsewhere(facts, services, handOn !== undefined);
         available?.(services);

@@ -1,5 +1,6 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { badQuery, queryMistakes } from '../base/lib/query-names.ts';
 
 /** One mistake that a schema found. */
 export type Issue = z.core.$ZodIssue;
@@ -25,25 +26,45 @@ export function readBody<B extends z.ZodObject>({ schema, what, refusal }: BodyR
   throw new GatewayError('invalid_request', `${what} has ${details.length} bad member(s).`, { details });
 }
 
-/**
- * A query, checked by its schema: a parameter that is there twice is a mistake, and one that is unknown, when the schema is strict.
- * @param refusal the sentence of the error, in the place of one that counts the mistakes
- * @throws GatewayError `invalid_request`
- */
-export function readQuery<Q extends z.ZodObject>(schema: Q, query: URLSearchParams, refusal?: string): z.output<Q> {
-  const known = Object.keys(schema.shape);
-  const details = schema.def.catchall === undefined ? [] : strangers(query, known);
-  const read = schema.safeParse(Object.fromEntries(known.filter((name) => query.has(name)).map((name) => [name, query.get(name)])));
-  if (read.success && details.length === 0) return read.data;
-  if (!read.success) details.push(...detailsOf(read.error.issues));
-  throw new GatewayError('invalid_request', refusal ?? `The query has ${details.length} bad parameter(s).`, { details });
+/** Of what takes no parameters. */
+export const NO_QUERY: z.ZodObject = z.object({});
+
+export interface QueryReading {
+  /** The sentence of the error, in the place of one that counts the mistakes. */
+  readonly refusal?: string | undefined;
+  /** No token is needed for what is asked. */
+  readonly anybodys?: boolean;
 }
 
-function strangers(query: URLSearchParams, known: readonly string[]): ErrorDetail[] {
-  return [...new Set(query.keys())].flatMap((path) => {
-    if (!known.includes(path)) return [{ path, message: `is no parameter of this path, which takes ${known.join(', ')}` }];
-    return query.getAll(path).length > 1 ? [{ path, message: 'is there more than once' }] : [];
-  });
+/**
+ * A query, checked by its schema: a parameter that is unknown, or there twice, is a mistake (decision 8.15). Words that a parameter takes are read in any letter case.
+ * @throws GatewayError `invalid_request`
+ */
+export function readQuery<Q extends z.ZodObject>(
+  schema: Q,
+  query: URLSearchParams,
+  { refusal, anybodys = false }: QueryReading = {},
+): z.output<Q> {
+  const known = Object.keys(schema.shape);
+  const details = queryMistakes(query, known, anybodys);
+  const read = schema.safeParse(
+    Object.fromEntries(known.filter((name) => query.has(name)).map((name) => [name, folded(schema.shape[name], query.get(name) ?? '')])),
+  );
+  if (read.success && details.length === 0) return read.data;
+  if (!read.success) details.push(...detailsOf(read.error.issues));
+  throw badQuery(details, refusal);
+}
+
+/** One of the words of a parameter, as it is written there. */
+function folded(schema: unknown, text: string): string {
+  const words = wordsOf(schema);
+  return words === undefined || words.includes(text) ? text : (words.find((word) => word.toLowerCase() === text.toLowerCase()) ?? text);
+}
+
+function wordsOf(schema: unknown): readonly string[] | undefined {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return wordsOf(schema.unwrap());
+  if (schema instanceof z.ZodPipe) return wordsOf(schema.in);
+  return schema instanceof z.ZodEnum ? schema.options.map(String) : undefined;
 }
 
 function isNoObject({ code, path }: Issue): boolean {

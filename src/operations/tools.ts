@@ -7,7 +7,7 @@ import type { z } from 'zod';
 import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Principal } from '../base/model/principal.ts';
-import { jsonSchema } from './json-schema.ts';
+import { jsonSchema, withoutNull } from './json-schema.ts';
 import type { GatewayOperation, OperationOutcome, ToolFacts } from './operation.ts';
 import {
   ANY_SERVICES,
@@ -177,7 +177,8 @@ function inputSchemaOf(operation: GatewayOperation, { ids = {} }: ToolFacts): Js
   const take = (schema: z.ZodObject | undefined, nameOf: (name: string) => string): void => {
     if (schema === undefined) return;
     const made = jsonSchema(schema, 'input');
-    for (const [name, member] of Object.entries(made.properties ?? {})) properties[nameOf(name)] = member;
+    for (const [name, member] of Object.entries(made.properties ?? {}))
+      properties[nameOf(name)] = isJsonObject(member) ? withoutNull(member) : member;
     required.push(...(made.required ?? []).map(nameOf));
   };
   take(params, (name) => ids[name] ?? name);

@@ -65,24 +65,23 @@ export class AuditTrail {
     this.#options = options;
   }
 
-  /** Commits what this principal changes, with the entry that says so. */
+  /** Commits what this principal changes, with the entry that says so, and one for each thing that goes with it. */
   commitFor(asking: Asking): Commit {
-    return async (object, effects, expect) => {
+    return async (object, effects, expect, also = []) => {
       const { store, events, outbox } = this.#options;
-      const entry = await this.#entry(asking, object, effects);
-      const posted = outbox.post('audit', entry);
+      const entries = [await this.#entry(asking, object, effects)];
+      for (const one of also) entries.push(await this.#entry({ ...asking, operation: one.operation }, one.object, one.effects));
+      const posted = entries.map((entry) => outbox.post('audit', entry));
+      const kept = entries.map((entry): Effect => ({ op: 'put', space: SPACE, key: newestFirst(entry.audit_id), value: entry }));
+      const others = [...also.flatMap((one) => one.effects), ...kept, ...posted.flatMap((post) => post.effects)];
       try {
-        await store.commit(
-          undefined,
-          [...effects, { op: 'put', space: SPACE, key: newestFirst(entry.audit_id), value: entry }, ...posted.effects],
-          expect,
-        );
+        await store.commit(undefined, [...effects, ...others], expect);
       } catch (error) {
-        posted.failed();
+        for (const post of posted) post.failed();
         throw error;
       }
-      posted.stored();
-      events.emit('audit', entry);
+      for (const post of posted) post.stored();
+      for (const entry of entries) events.emit('audit', entry);
     };
   }
 

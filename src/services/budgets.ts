@@ -5,9 +5,9 @@ import { usdFromPico } from '../base/lib/money.ts';
 import type { BudgetLimit, BudgetOverride } from '../base/model/budget-limit.ts';
 import { dayOf, dayText, windowStart } from '../decide/limits/windows.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { type Commit, commitAlone } from './commit.ts';
+import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 import { DelegationBook } from './delegation-spend.ts';
-import { type GivenOverride, HeldLimits } from './held-limits.ts';
+import { type GivenOverride, HeldLimits, limitRemoval } from './held-limits.ts';
 import type { Outbox, Posted } from './outbox.ts';
 import { type CapExceeded, capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
@@ -134,11 +134,19 @@ export class BudgetService {
   /** Of an org, or of any. False when there is none. */
   async remove(limitId: string, commit: Commit = commitAlone(this.#store), orgId?: string): Promise<boolean> {
     if (this.get(limitId, orgId) === undefined) return false;
-    await this.#limits.remove(limitId, commit, [
-      { op: 'delete', space: ALERTED, key: limitId },
-      { op: 'delete', space: POSTED, key: limitId },
-    ]);
+    await commit(limitId, removal(limitId));
+    await this.#limits.refresh([limitId]);
     return true;
+  }
+
+  /** What takes these away; told by {@link refresh} once it is stored. */
+  removalOf(limitIds: readonly string[]): readonly AlsoChanged[] {
+    return limitIds.map((object) => ({ operation: 'budgets.remove', object, effects: removal(object) }));
+  }
+
+  /** Brings in what was stored of these. */
+  refresh(limitIds: readonly string[]): Promise<void> {
+    return this.#limits.refresh(limitIds);
   }
 
   /**
@@ -375,6 +383,10 @@ export class BudgetService {
   #scopeOf(limit: BudgetLimit): ScopeSpend {
     return this.#book.scope(limit.org_id, limit.scope, limit.scope_id ?? '');
   }
+}
+
+function removal(limitId: string): readonly Effect[] {
+  return [...limitRemoval(limitId), { op: 'delete', space: ALERTED, key: limitId }, { op: 'delete', space: POSTED, key: limitId }];
 }
 
 function effectsOf({ budget, post }: PostedAlert): readonly Effect[] {

@@ -4,11 +4,25 @@ import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
  * How a service stores what somebody has asked it to change. Whoever asks says what else belongs into that commit: an operation adds the entry of the audit trail, so that none
  * of the two is ever there alone.
  * @param object which one is changed; undefined where there is only one
+ * @param also what goes with it, each thing told of by itself
  * @throws GatewayError as `Store.commit`
  */
-export type Commit = (object: string | undefined, effects: readonly Effect[], expect?: readonly Expectation[]) => Promise<void>;
+export type Commit = (
+  object: string | undefined,
+  effects: readonly Effect[],
+  expect?: readonly Expectation[],
+  also?: readonly AlsoChanged[],
+) => Promise<void>;
+
+/** A thing that changes because another does. */
+export interface AlsoChanged {
+  /** The id of the operation that changes such a thing by itself. */
+  readonly operation: string;
+  readonly object: string;
+  readonly effects: readonly Effect[];
+}
 
 /** For what no person asks for: files that are read at a start, the gateway itself. */
 export function commitAlone(store: Pick<Store, 'commit'>): Commit {
-  return (_object, effects, expect) => store.commit(undefined, effects, expect);
+  return (_object, effects, expect, also = []) => store.commit(undefined, [...effects, ...also.flatMap((one) => one.effects)], expect);
 }

@@ -6,8 +6,10 @@ import { Lru } from '../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
 import type { Credential } from '../base/model/credential.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { type Commit, commitAlone } from './commit.ts';
+import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 
+/** What can stand in a header (RFC 9110 §5.5) without spaces around it. */
+const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
 /** Entities of this space hold a credential and, sealed, its secret. */
 export const CREDENTIALS = 'credential';
 /** Lists by org and connector that are kept ready; orgs may be named by callers. */
@@ -48,6 +50,11 @@ export interface CredentialServiceOptions {
   readonly nodeId: string;
   /** Looks an environment variable up. */
   readonly environment: (name: string) => string | undefined;
+}
+
+/** Whether a text can be the key of a call. */
+export function isKeyText(text: string): boolean {
+  return KEY.test(text);
 }
 
 /** Where the sealed secret of a credential belongs. */
@@ -91,15 +98,13 @@ export class CredentialService {
     return entry !== undefined && isOf(entry.credential, orgId) && entry.credential.type === 'ai_provider';
   }
 
-  /** Credentials of an org for a connector that have a secret and are on this node, in the order of their ids. The same list until something changes. */
+  /** Aliases of an org for a connector that have a secret and are on this node, in the order of their ids. The same list until something changes. */
   usable(orgId: string, connectorId: string): readonly Credential[] {
     if (this.#entries.size === 0) return NONE;
     const key = `${connectorId}\n${orgId}`;
     const known = this.#lists.get(key);
     if (known) return known;
-    const found = [...this.#entries.values()].filter(
-      ({ credential, secret }) => secret !== undefined && this.#isFor(credential, orgId, connectorId),
-    );
+    const found = [...this.#entries.values()].filter((entry) => isAlias(entry) && this.#isFor(entry.credential, orgId, connectorId));
     const list = found.map(({ credential }) => credential).sort((a, b) => (a.credential_id < b.credential_id ? -1 : 1));
     this.#lists.set(key, list);
     return list;
@@ -107,20 +112,22 @@ export class CredentialService {
 
   /** True when any org has a usable credential for the connector. */
   covers(connectorId: string): boolean {
-    for (const { credential, secret } of this.#entries.values()) {
-      if (secret !== undefined && credential.connector_id === connectorId && credential.type === 'ai_provider') return true;
+    for (const entry of this.#entries.values()) {
+      const { connector_id: of, type } = entry.credential;
+      if (isAlias(entry) && of === connectorId && type === 'ai_provider') return true;
     }
     return false;
   }
 
-  /** For the header of a forwarded call and nothing else. */
+  /** For the header of a forwarded call and nothing else: of an alias. */
   secretOf(credentialId: string): string | undefined {
-    return this.#entries.get(credentialId)?.secret;
+    const entry = this.#entries.get(credentialId);
+    return entry !== undefined && isAlias(entry) ? entry.secret : undefined;
   }
 
   /**
    * Creates or updates one.
-   * @throws GatewayError `invalid_request` for an alias without a secret, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
+   * @throws GatewayError `invalid_request` for an alias without a secret or a variable that is not set, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
    */
   async put(change: CredentialChange, commit: Commit = commitAlone(this.#options.store)): Promise<ShownCredential> {
     const value = this.#changed(change);
@@ -157,10 +164,9 @@ export class CredentialService {
     const kept = new Set(values.map(({ credential }) => credential.credential_id));
     const gone = [...this.#entries.keys()].filter((id) => !kept.has(id));
     const others = values.filter((value) => value !== this.#entries.get(value.credential.credential_id));
-    await commit(undefined, [...gone.map((key): Effect => ({ op: 'delete', space: CREDENTIALS, key })), ...others.map(putEffect)]);
-    for (const id of gone) this.#entries.delete(id);
+    await commit(undefined, [...gone.map(deletion), ...others.map(putEffect)]);
+    this.forget(gone);
     for (const value of others) this.#keep(value);
-    this.#lists.clear();
   }
 
   /** @throws GatewayError `invalid_request` for one that {@link replaceAll} would not take */
@@ -198,6 +204,7 @@ export class CredentialService {
     if (before && change.connector_id !== before.credential.connector_id && secretRef === undefined) {
       throw invalid('secret_ref', 'is needed when the connector changes: a secret goes to its own connector only');
     }
+    if (secretRef !== undefined) this.#requireSet(secretRef);
     const secret = secretRef === undefined ? sourceOf(before) : this.#sourceFrom(change.credential_id, secretRef);
     if (change.mode === 'alias' && secret.env === undefined && secret.sealed === undefined) {
       throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');
@@ -233,17 +240,16 @@ export class CredentialService {
 
   /**
    * Changes what can be changed of one that stays: its name, and its nodes. What is undefined stays.
-   * @throws GatewayError `not_found`; `INVALID_ARGUMENT` for another distribution, or nodes of an `org_wide` one
+   * @throws GatewayError `not_found`; `INVALID_ARGUMENT` for nodes of an `org_wide` one
    */
   async amend(
     credentialId: string,
-    { name, distribution, node_ids: nodes }: { readonly [K in 'name' | 'distribution' | 'node_ids']?: Credential[K] | undefined },
+    { name, node_ids: nodes }: { readonly [K in 'name' | 'node_ids']?: Credential[K] | undefined },
     commit: Commit = commitAlone(this.#options.store),
   ): Promise<ShownCredential> {
     const found = await this.#options.store.entity(CREDENTIALS, credentialId);
     const before = this.#entries.get(credentialId);
     if (!before) throw new GatewayError('not_found', `There is no credential ${credentialId}.`);
-    if (distribution !== undefined) requireSame(before.credential, distribution);
     if (nodes !== undefined) requireScoped(before.credential);
     const credential: Credential = {
       ...before.credential,
@@ -256,12 +262,29 @@ export class CredentialService {
     return this.#keep(value);
   }
 
+  /** Those that are for this connector, of whichever org. */
+  idsFor(connectorId: string): readonly string[] {
+    return [...this.#entries.values()].flatMap(({ credential }) =>
+      credential.connector_id === connectorId ? [credential.credential_id] : [],
+    );
+  }
+
+  /** What takes these away, secrets included; told by {@link forget} once it is stored. */
+  removalOf(ids: readonly string[]): readonly AlsoChanged[] {
+    return ids.map((id) => ({ operation: 'credentials.remove', object: id, effects: [deletion(id)] }));
+  }
+
+  /** These are stored no more. */
+  forget(ids: readonly string[]): void {
+    for (const id of ids) this.#entries.delete(id);
+    this.#lists.clear();
+  }
+
   /** False when there is none. */
   async remove(credentialId: string, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
     if (!this.#entries.has(credentialId)) return false;
-    await commit(credentialId, [{ op: 'delete', space: CREDENTIALS, key: credentialId }]);
-    this.#entries.delete(credentialId);
-    this.#lists.clear();
+    await commit(credentialId, [deletion(credentialId)]);
+    this.forget([credentialId]);
     return true;
   }
 
@@ -280,6 +303,14 @@ export class CredentialService {
   #sourceFrom(credentialId: string, secretRef: string): { env?: string; sealed?: Sealed } {
     if (secretRef.startsWith(ENV)) return { env: secretRef.slice(ENV.length) };
     return { sealed: this.#options.box.seal(secretRef, secretContext(credentialId)) };
+  }
+
+  /** A variable that is named is there now, or the name is a mistake (decision 6.6). @throws GatewayError `invalid_request` that names it, never its value */
+  #requireSet(secretRef: string): void {
+    if (!secretRef.startsWith(ENV)) return;
+    const value = this.#options.environment(secretRef.slice(ENV.length));
+    if (value === undefined) throw invalid('secret_ref', `names ${secretRef}, and this gateway has no such environment variable`);
+    if (!isKeyText(value)) throw invalid('secret_ref', `names ${secretRef}, whose value cannot stand in a header`);
   }
 
   #opened(stored: StoredCredential): Entry {
@@ -306,6 +337,10 @@ export class CredentialService {
 }
 
 const NONE: readonly Credential[] = [];
+/** Whether the gateway has a key of its own to put in: with mode `byok` the caller brings one, whatever is stored (decision 6.10). */
+function isAlias({ credential, secret }: Entry): boolean {
+  return secret !== undefined && credential.mode === 'alias';
+}
 
 function requireSame({ distribution }: Credential, asked: Credential['distribution']): void {
   if (asked !== distribution) throw new GatewayError('INVALID_ARGUMENT', 'The distribution of a credential is fixed when it is made.');
@@ -314,6 +349,10 @@ function requireSame({ distribution }: Credential, asked: Credential['distributi
 function requireScoped({ distribution }: Credential): void {
   if (distribution === 'org_wide')
     throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
+}
+
+function deletion(key: string): Effect {
+  return { op: 'delete', space: CREDENTIALS, key };
 }
 
 function putEffect(value: StoredCredential): Effect {

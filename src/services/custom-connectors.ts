@@ -8,7 +8,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { CustomConnector } from '../base/model/custom-connector.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
-import { type Commit, commitAlone } from './commit.ts';
+import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 import { authMistakes, authOf } from './custom-auth.ts';
 import { type CustomUrl, readBaseUrl } from './custom-place.ts';
 import { unlessConflict } from './unless-conflict.ts';
@@ -143,8 +143,17 @@ export class CustomConnectorService {
     return this.#store(connector, effects, [...expected, { ...claim, version: undefined }], commit);
   }
 
-  /** From the next call on its host has no connector. False when this org has none of this id. */
-  async remove(orgId: string, id: string, expect: Precondition, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
+  /**
+   * From the next call on its host has no connector. False when this org has none of this id.
+   * @param also what goes with it, asked when it is removed
+   */
+  async remove(
+    orgId: string,
+    id: string,
+    expect: Precondition,
+    commit: Commit = commitAlone(this.#options.store),
+    also: (connectorId: string) => readonly AlsoChanged[] = () => [],
+  ): Promise<boolean> {
     const entity = this.get(orgId, id) && (await this.#options.store.entity(CUSTOM_CONNECTORS, bareId(id)));
     if (entity === undefined) return false;
     const before = entity.value as CustomConnector;
@@ -153,8 +162,8 @@ export class CustomConnectorService {
       { op: 'delete', space: CUSTOM_CONNECTORS, key: before.id },
       { op: 'delete', space: HOSTS, key: hostKey(orgId, this.#urlOf(before)?.host ?? '') },
     ];
-    const done = await unlessConflict(commit(before.id, effects, [{ space: CUSTOM_CONNECTORS, key: before.id, version: entity.version }]));
-    if (!done) throw changedMeanwhile();
+    const expected = [{ space: CUSTOM_CONNECTORS, key: before.id, version: entity.version }];
+    if (!(await unlessConflict(commit(before.id, effects, expected, also(customConnectorId(before.id)))))) throw changedMeanwhile();
     await this.#all?.refresh(before.id);
     return true;
   }

@@ -328,7 +328,7 @@ function fits(domain: DiscoveredDomain, { managed, lookalike, category, vendor, 
   return (
     (managed === undefined || domain.managed === managed) &&
     (lookalike === undefined || (domain.looks_like !== undefined) === lookalike) &&
-    (category === undefined || domain.category === category) &&
+    (category === undefined || domain.category?.toLowerCase() === category.toLowerCase()) &&
     (vendor === undefined || domain.vendor?.toLowerCase() === vendor.toLowerCase()) &&
     (trafficClass === undefined || domain.traffic[trafficClass] > 0)
   );

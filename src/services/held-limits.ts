@@ -130,9 +130,9 @@ export class HeldLimits {
     await this.#limits.refresh(limit.limit_id);
   }
 
-  async remove(limitId: string, commit: Commit, also: readonly Effect[]): Promise<void> {
-    await commit(limitId, [{ op: 'delete', space: LIMITS, key: limitId }, { op: 'delete', space: OVERRIDES, key: limitId }, ...also]);
-    await Promise.all([this.#limits.refresh(limitId), this.#overrides.refresh(limitId)]);
+  /** Brings in what was stored of these. */
+  async refresh(limitIds: readonly string[]): Promise<void> {
+    await Promise.all(limitIds.flatMap((limitId) => [this.#limits.refresh(limitId), this.#overrides.refresh(limitId)]));
   }
 
   /** @throws GatewayError `conflict` when the limit is removed meanwhile */
@@ -161,6 +161,14 @@ export class HeldLimits {
     await this.#overrides.refresh(limitId);
     return true;
   }
+}
+
+/** What takes a limit away, and its override. */
+export function limitRemoval(limitId: string): readonly Effect[] {
+  return [
+    { op: 'delete', space: LIMITS, key: limitId },
+    { op: 'delete', space: OVERRIDES, key: limitId },
+  ];
 }
 
 function amountOf({ limit_usd: usd }: Pick<BudgetLimit, 'limit_usd'>): bigint {

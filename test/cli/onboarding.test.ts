@@ -99,6 +99,7 @@ t.test('logs: what is there, narrowed, as records, and from the log itself', asy
   t.match((await shown('--limit', '1'))[0], /\\u\{1b\}\[31mevil/);
   t.equal(JSON.parse((await shown('--json', '--limit', '1'))[0] ?? '')['connection_type'], 'sdk_redirect');
   t.same(await shown('--provider', 'anthropic'), []);
+  t.same((await shown('--provider', 'Provider_A', '--decision', 'ALLOW')).length, 3, 'names and words as everywhere');
   for (const [args, err] of [
     [['--since', 'soon'], /--since takes a duration/],
     [['--limit', '0'], /--limit takes a whole number/],
@@ -116,6 +117,9 @@ t.test('logs: what is there, narrowed, as records, and from the log itself', asy
   const input = `half a line"}\n${JSON.stringify(line)}\n{"msg":"started"}\n`;
   const piped = await run(t, process.execPath, [MAIN, 'logs', '-', '--decision', 'deny'], { input });
   t.match(piped, { code: 0, stdout: /^10:00:00 {2}deny +w .*h\\u\{7\}.* no\n$/, stderr: '' });
+  const openai = `${JSON.stringify({ ...line, provider: 'openai', model: 'gpt-4o' })}\n${JSON.stringify({ ...line, provider: 'mistral' })}\n`;
+  const narrowed = await run(t, process.execPath, [MAIN, 'logs', '-', '--provider', 'provider_a', '--model', 'GPT'], { input: openai });
+  t.match(narrowed, { code: 0, stdout: /^10:00:00 .*openai\/gpt-4o.*\n$/ });
 });
 
 t.test('following tells of each record once and in order, also over a gap', async (t) => {

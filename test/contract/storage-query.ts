@@ -41,7 +41,7 @@ function isWanted({ record_id: id, committed_at: at, members }: Given, filters: 
   return (
     isSame &&
     (record_id === undefined || record_id === id) &&
-    (model === undefined || members.model?.includes(model) === true) &&
+    (model === undefined || [model, model.toLowerCase()].some((part) => members.model?.includes(part) === true)) &&
     (label === undefined || (Object.hasOwn(labels, label.key) && (label.value === undefined || labels[label.key] === label.value))) &&
     (cost === undefined || (members.metering !== undefined && picoFromUsd(members.metering.cost_usd) >= picoFromUsd(cost))) &&
     (since === undefined || at >= since) &&

@@ -52,6 +52,23 @@ function pathsIn({ json }: { readonly json: Readonly<Record<string, unknown>> })
   return details.map(({ path }) => path).sort();
 }
 
+t.test('no operation takes parameters that it does not know', async (t) => {
+  const { bare } = await acme(t);
+  for (const operation of ADMIN_OPERATIONS) {
+    const { method, id, scope } = operation;
+    const ask = (query: string) =>
+      bare(method, `${pathFor(operation, 'acme')}?${query}`, {
+        headers: { 'CP-Admin-Token': PLANE_TOKEN },
+        body: method === 'GET' ? undefined : BODIES[id],
+      });
+    const { status, json } = await ask('nonsense=1');
+    t.match({ status, json }, { status: 400, json: { error: { code: 'invalid_request', details: [{ path: 'nonsense' }] } } }, id);
+    if (scope === 'none' && id !== 'proof.read') t.equal((await ask('_=1')).status, 200, `${id}: what passes caches`);
+    else if (scope === 'admin') t.equal((await ask('_=1')).status, 400, id);
+  }
+  t.equal((await bare('GET', '/metrics?nonsense=1', { headers: {} })).status, 400);
+});
+
 t.test('without the admin token, or with another one, only what is public is answered', async (t) => {
   const { bare } = await acme(t);
   for (const operation of ADMIN_OPERATIONS) {

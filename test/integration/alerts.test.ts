@@ -327,3 +327,34 @@ t.test('what channels and destinations are reached by has the new key after `gw 
   t.match((await asked('POST', `export/destinations/${destination}/test`)).body, { delivered: true });
   t.match(inbox.of(TEAMS).at(-1)?.headers['authorization'], 'Bearer token-of-siem');
 });
+
+t.test('a limit that raises no alerts is not subscribed to', async (t) => {
+  const one = await scene(t);
+  const channelId = await one.channel('slack');
+  const subscribe = (limitId: string) => one.manage('POST', 'alerts/subscriptions', { channel_id: channelId, limit_id: limitId });
+  for (const actions of [[], ['cap']]) {
+    const refused = await subscribe(await limit(one.governed, { limit_usd: '1', actions }));
+    const details = [{ path: 'limit_id', message: /raises no alerts/ }];
+    t.match(refused, { status: 400, body: { error: { code: 'invalid_request', details } } }, `actions ${actions.join()}`);
+  }
+  for (const actions of [undefined, ['alert'], ['cap', 'alert']]) {
+    const made = await subscribe(await limit(one.governed, { limit_usd: '1', ...(actions && { actions }) }));
+    t.equal(made.status, 201);
+    const { subscription_id: id } = made.body as Json;
+    t.equal((await one.manage('PUT', `alerts/subscriptions/${String(id)}`, { enabled: false })).status, 200);
+    t.equal((await one.manage('PUT', `alerts/subscriptions/${String(id)}`, { enabled: true })).status, 200);
+  }
+  t.equal((await subscribe('nobody')).status, 400);
+});
+
+t.test('receivers that take the form of Slack and answer in their own words are delivered to', async (t) => {
+  const words = ['{"success":true}', 'ok', '', '{"success":false,"error":"no channel"}'];
+  const one = await scene(t, ALLOW_ALL, () => ({ status: 200, text: words.shift() ?? '' }));
+  const channelId = await one.channel('slack');
+  for (let at = 0; at < 3; at++) t.match(await one.manage('POST', `alerts/channels/${channelId}/test`), { status: 200 });
+  const tests = await history(one.manage);
+  t.same(
+    tests.map((entry) => entry['outcome']),
+    ['delivered', 'delivered', 'delivered'],
+  );
+});

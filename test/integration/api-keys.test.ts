@@ -214,7 +214,7 @@ t.test('a key is none of the provider: the stored credential is used, and withou
   const call = () => send(bare(['Authorization', `Bearer ${key}`]));
   await call();
   t.equal(upstream.requests.at(-1)?.headers['authorization'], undefined);
-  const credential = { credential_id: 'c', connector_id: 'openai', mode: 'byok', secret_ref: 'sk-stored' };
+  const credential = { credential_id: 'c', connector_id: 'openai', mode: 'alias', secret_ref: 'sk-stored' };
   t.equal((await gw.admin('PUT', '/v1/admin/credentials', credential)).status, 200);
   await call();
   t.equal(upstream.requests.at(-1)?.headers['authorization'], 'Bearer sk-stored');

@@ -20,6 +20,12 @@ async function store(gw: TestGateway, credential: object): Promise<void> {
   if (answer.status !== 200) throw new Error(answer.text);
 }
 
+/** A call without any key. */
+function keyless(headers: readonly string[] = [], path?: string): ReturnType<typeof chat> {
+  const { headers: _withKey, ...call } = chat([], path);
+  return { ...call, headers: ['Content-Type', 'application/json', ...headers] };
+}
+
 /** The auth headers of the last call that reached the upstream. */
 function sent({ upstream }: Governed): Record<string, unknown> {
   const { authorization, 'x-api-key': xApiKey, 'api-key': apiKey, 'x-goog-api-key': google } = upstream.requests.at(-1)?.headers ?? {};
@@ -56,7 +62,9 @@ t.test('the admin API never shows a secret', async (t) => {
     status: 200,
     body: { credential_id: 'cred-a', connector_id: 'openai', type: 'ai_provider', distribution: 'org_wide', secret_source: 'stored' },
   });
-  await store(gw, { credential_id: 'cred-env', connector_id: 'anthropic', secret_ref: 'env:GW_TEST_NOT_SET' });
+  process.env['TEST_KEY_OF_A_TEAM'] = 'sk-of-the-environment';
+  t.teardown(() => delete process.env['TEST_KEY_OF_A_TEAM']);
+  await store(gw, { credential_id: 'cred-env', connector_id: 'anthropic', secret_ref: 'env:TEST_KEY_OF_A_TEAM' });
   t.equal((await governed.execute({ credential_hint: 'cred-a' })).status, 200);
   const listed = await gw.admin('GET', '/v1/admin/credentials');
   t.match(listed.body, {
@@ -66,7 +74,6 @@ t.test('the admin API never shows a secret', async (t) => {
     ],
   });
   for (const text of [created.text, listed.text, lines.join('')]) t.notOk(text.includes(SECRET) || text.includes('secret_ref'));
-  t.match(lines.join(''), /GW_TEST_NOT_SET/, 'a variable that is not set is told by its name');
 
   t.match(
     await put({ ...whole, secret_ref: undefined, name: 'Renamed' }),
@@ -168,7 +175,7 @@ t.test('policy selects among stored credentials', async (t) => {
     ['cred-team', {}],
     ['cred-fin', { billing_owner: 'finance' }],
     ['cred-forbidden', {}],
-    ['cred-own', { mode: 'byok' }],
+    ['cred-0-own', { mode: 'byok' }],
   ] as const) {
     await store(gw, { credential_id: id, connector_id: 'openai', secret_ref: `secret-${id}`, ...more });
   }
@@ -181,7 +188,10 @@ t.test('policy selects among stored credentials', async (t) => {
   t.equal(await took('any'), 'Bearer secret-cred-a', 'the first by id');
   t.equal(await took('team'), 'Bearer secret-cred-team');
   t.equal(await took('bill'), 'Bearer secret-cred-fin');
-  t.equal(await took('mine'), 'Bearer secret-cred-own');
+  t.same(await took('mine'), ['no_credential_candidate'], 'what is stored with mode byok is never put in');
+  t.equal(await took('mine', 'sk-raw-key'), 'Bearer sk-raw-key', 'a rule that selects byok means the key of the caller');
+  t.same(await took('mine', 'cred-a'), ['credential_not_allowed']);
+  t.same(await took('any', 'cred-0-own'), ['credential_not_allowed'], 'nor when it is named');
   t.same(await took('lost'), ['no_credential_candidate']);
   t.equal(await took('any', 'cred-team'), 'Bearer secret-cred-team', 'a hint');
   t.same(await took('bill', 'cred-team'), ['credential_not_allowed'], 'that policy did not leave');
@@ -194,6 +204,74 @@ t.test('policy selects among stored credentials', async (t) => {
   const proxied = await send(chat(['X-GW-Project-ID', 'team']));
   t.equal(proxied.status, 200);
   t.same(sent(governed), { ...none, authorization: 'Bearer secret-cred-team' }, "what policy selects comes before the client's own header");
+  t.equal((await send(chat(['X-GW-Project-ID', 'mine']))).status, 200);
+  t.same(sent(governed), { ...none, authorization: 'Bearer sk-client' });
+  t.equal((await send(keyless(['X-GW-Project-ID', 'mine']))).status, 403, 'and he must bring one');
+});
+
+t.test('a credential of mode byok is no key of the gateway, through any door', async (t) => {
+  const governed = await startGoverned(t, { bundle: ALLOW_ALL });
+  const { gw, execute, send, through } = governed;
+  await store(gw, { credential_id: 'cred-byok', connector_id: 'openai', mode: 'byok', secret_ref: SECRET });
+  const unnamed = { credential_hint: undefined };
+  t.match((await execute(unnamed)).body, { reason_codes: ['no_credential_candidate'] });
+  t.match((await execute({ credential_hint: 'cred-byok' })).body, { reason_codes: ['credential_not_allowed'] });
+  t.equal(governed.upstream.requests.length, 0);
+  await send(keyless());
+  await through('api.openai.com:443', keyless([], '/v1/chat/completions'));
+  t.equal(governed.upstream.requests.length, 2);
+  for (const request of governed.upstream.requests) t.notMatch(JSON.stringify(request.headers), SECRET);
+  const { connectors } = (await gw.admin('GET', '/v1/admin/connectors')).body as { connectors: { connector_id: string; status: string }[] };
+  t.equal(connectors.find((row) => row.connector_id === 'openai')?.status, 'no_credential');
+  await store(gw, { credential_id: 'cred-byok', connector_id: 'openai', mode: 'alias', secret_ref: SECRET });
+  t.equal((await execute(unnamed)).status, 200);
+  t.equal(sent(governed)['authorization'], `Bearer ${SECRET}`, 'as an alias it is one');
+});
+
+t.test('a variable that is not set is refused where it is named, by its name', async (t) => {
+  process.env['TEST_PROVIDER_KEY'] = 'sk-of-the-environment';
+  process.env['TEST_BAD_KEY'] = 'two\nlines';
+  t.teardown(() => {
+    delete process.env['TEST_PROVIDER_KEY'];
+    delete process.env['TEST_BAD_KEY'];
+  });
+  const dir = tempDir(t);
+  const { gw } = await startGoverned(t, { bundle: ALLOW_ALL, env: { GW_CREDENTIALS_DIR: dir } });
+  const put = (secret: string, mode = 'alias') =>
+    gw.admin('PUT', '/v1/admin/credentials', { credential_id: 'cred-env', connector_id: 'openai', mode, secret_ref: secret });
+  for (const mode of ['alias', 'byok']) {
+    const refused = await put('env:TEST_NOT_SET_KEY', mode);
+    t.match(refused, { status: 400, body: { error: { details: [{ path: 'secret_ref', message: /env:TEST_NOT_SET_KEY/ }] } } }, mode);
+  }
+  t.match(await put('env:TEST_BAD_KEY'), { status: 400, text: /env:TEST_BAD_KEY, whose value cannot stand in a header/ });
+  t.notMatch((await put('env:TEST_BAD_KEY')).text, /two/);
+  t.match(await put('env:TEST_PROVIDER_KEY'), { status: 200, body: { secret_source: 'environment' } });
+  t.equal((await put('env:TEST_NOT_SET_KEY')).status, 400, 'nor by a change of one that is there');
+  const file = (name: string) => `credential_id: of-file\nconnector_id: openai\nmode: alias\nsecret_ref: env:${name}\n`;
+  writeFileSync(join(dir, 'a.yaml'), file('TEST_NOT_SET_KEY'));
+  const reloaded = await gw.admin('POST', '/v1/admin/credentials/reload');
+  await t.rejects(startTestGateway(t, { env: { GW_CREDENTIALS_DIR: dir } }), /1 mistake/, 'nor at a start');
+  t.match(reloaded, {
+    status: 400,
+    body: { error: { details: [{ file: 'a.yaml', path: 'secret_ref', message: /env:TEST_NOT_SET_KEY/ }] } },
+  });
+  writeFileSync(join(dir, 'a.yaml'), file('TEST_PROVIDER_KEY'));
+  t.equal((await gw.admin('POST', '/v1/admin/credentials/reload')).status, 200);
+
+  delete process.env['TEST_PROVIDER_KEY'];
+  writeFileSync(join(dir, 'a.yaml'), '');
+  await gw.gateway.stop();
+  const lines: string[] = [];
+  const sink = new Writable({
+    write: (line, _encoding, done) => {
+      lines.push(String(line));
+      done();
+    },
+  });
+  const log = pino({ level: 'trace' }, sink) as unknown as Logger;
+  const again = await startGoverned(t, { bundle: ALLOW_ALL, log, env: { GW_DATA_DIR: gw.dataDir } });
+  t.match(lines.join(''), /TEST_PROVIDER_KEY/, 'one that is gone at a later start is told by its name');
+  t.match((await again.execute({ credential_hint: undefined })).body, { reason_codes: ['no_credential_candidate'] });
 });
 
 t.test('a credential goes to no host but its own', async (t) => {

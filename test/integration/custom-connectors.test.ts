@@ -309,3 +309,86 @@ t.test('of two who make a connector for one host at the same moment one succeeds
   t.same(answers.map(({ status }) => status).sort(), [201, 409, 409, 409]);
   t.equal(((await one.acme('GET', 'connectors')).body as { data: unknown[] }).data.length, 1);
 });
+
+t.test('a budget limit names a connector that its own org has, and a removed one takes what stands for it with it', async (t) => {
+  const one = await scene(t);
+  const { id, connector_id: connectorId } = await made(one.acme, bearer);
+  const { id: kept } = await made(one.acme, { ...bearer, base_url: 'https://two.corp.example/v1' });
+  const limitOn = (manage: Manage, name: string) =>
+    manage('POST', 'budgets/limits', { scope: 'provider', scope_id: name, limit_usd: '5', actions: ['alert', 'cap'] });
+  for (const name of [connectorId, `catalog:${id}`, `Custom:${id.toUpperCase()}`, id, `custom:${kept}`])
+    t.equal((await limitOn(one.acme, name)).status, 201, name);
+  for (const [manage, name] of [
+    [one.other, connectorId],
+    [one.acme, 'custom:0197a0c0-0000-7000-8000-000000000004'],
+    [one.acme, 'catalog:nobody'],
+  ] as const) {
+    const details = [{ path: 'scope_id', message: /^must be a provider id/ }];
+    t.match(
+      await limitOn(manage, name),
+      { status: 400, body: { error: { code: 'invalid_request', details } } },
+      `as one that nobody has: ${name}`,
+    );
+  }
+  t.match(await one.acme('PUT', `connectors/${kept}`, { default_model: 'm' }), { body: { default_model: 'm' } });
+  t.match(await one.acme('PUT', `connectors/${kept}`, { default_model: '' }), { body: { default_model: null } }, 'what tools say for null');
+  const limits = async () => ((await one.acme('GET', 'budgets/limits')).body as { data: { limit_id: string; scope_id: string }[] }).data;
+  t.same(
+    (await limits()).map((limit) => limit.scope_id),
+    [...Array<string>(4).fill(connectorId), `custom:${kept}`],
+  );
+
+  await storeKey(one, id);
+  await storeKey(one, id, { credential_id: 'cred-second', org_id: 'acme' });
+  await storeKey(one, kept, { credential_id: 'cred-kept' });
+  const [limit, , , , ofKept] = (await limits()).map((row) => row.limit_id);
+  const channel = await one.acme('POST', 'alerts/channels', { name: 'm', kind: 'email', config: { to_addresses: ['a@corp.example'] } });
+  const { channel_id: channelId } = channel.body as { channel_id: string };
+  for (const limitId of [limit, ofKept])
+    t.equal((await one.acme('POST', 'alerts/subscriptions', { channel_id: channelId, limit_id: limitId })).status, 201);
+  const until = '2999-01-01T00:00:00Z';
+  t.equal((await one.acme('POST', `budgets/limits/${limit ?? ''}/override`, { limit_usd: '6', until })).status, 200);
+  t.match(await one.acme('GET', 'records?provider=custom:x'), { status: 200 });
+
+  t.equal((await one.acme('DELETE', `connectors/${id}`)).status, 200);
+  t.same(
+    (await limits()).map((row) => row.limit_id),
+    [ofKept],
+  );
+  const credentials = (await one.gw.admin('GET', '/v1/admin/credentials')).body as { credentials: { credential_id: string }[] };
+  t.same(
+    credentials.credentials.map((row) => row.credential_id),
+    ['cred-kept'],
+  );
+  const subscriptions = (await one.acme('GET', 'alerts/subscriptions')).body as { data: { limit_id: string }[] };
+  t.same(
+    subscriptions.data.map((row) => row.limit_id),
+    [ofKept],
+  );
+  const { items } = (await one.gw.admin('GET', '/v1/admin/audit?limit=9')).body as {
+    items: { operation: string; object: string; at: string; org_id?: string }[];
+  };
+  const removals = items.filter(({ operation }) => operation.endsWith('.remove'));
+  t.same(
+    removals.map(({ operation }) => operation).sort(),
+    [
+      ...Array<string>(4).fill('budgets.remove'),
+      ...Array<string>(2).fill('credentials.remove'),
+      'mgmt.alerts.subscriptions.remove',
+      'mgmt.connectors.remove',
+    ],
+    'each thing has its entry',
+  );
+  t.ok(removals.some(({ operation, object }) => operation === 'credentials.remove' && object === 'cred-second'));
+
+  await one.gw.gateway.stop();
+  const again = await scene(t, { GW_DATA_DIR: one.gw.dataDir });
+  const { gw } = again;
+  const after = (await gw.admin('GET', '/v1/admin/credentials')).body as typeof credentials;
+  t.same(
+    after.credentials.map((row) => row.credential_id),
+    ['cred-kept'],
+    'for good',
+  );
+  t.match((await gw.admin('GET', '/v1/admin/budgets/limits')).body, { limits: [{ limit_id: ofKept }] });
+});

@@ -53,7 +53,14 @@ t.test('credentials of an org: made, renamed, removed, never read, and never a v
   t.equal((await manage('PUT', 'credentials', { id: 'x', provider: 'openai', mode: 'alias', secret: 'env:GW_ADMIN_TOKEN' })).status, 400);
   const renamed = await manage('PATCH', 'credentials/main', { name: 'Production' }, { 'if-match': put.headers.get('etag') ?? '' });
   t.equal((renamed.body as { name: string }).name, 'Production');
-  t.equal(codeIn(await manage('PATCH', 'credentials/main', { scope: 'node_scoped' })), 'INVALID_ARGUMENT');
+  for (const scope of ['node_scoped', 'org_wide']) {
+    const refused = await manage('PATCH', 'credentials/main', { scope });
+    t.match(
+      refused,
+      { status: 400, body: { error: { code: 'invalid_request', details: [{ path: 'scope' }] } } },
+      'it is fixed, and not offered',
+    );
+  }
   t.equal(codeIn(await manage('PATCH', 'credentials/main', { node_ids: ['n1'] })), 'INVALID_ARGUMENT');
   t.strictSame(ids((await manage('GET', 'credentials')).body, 'id'), ['main']);
   t.notMatch(JSON.stringify((await manage('GET', 'credentials')).body), secret);

@@ -87,7 +87,7 @@ t.test('org defaults are those of the next call, and the trail has them', async 
   await manage('PUT', 'projects/old', { status: 'archived' });
   t.equal(codeIn(await manage('PATCH', 'org/defaults', { project_id: 'old' })), 'conflict');
   t.same(detailsOf(await manage('PATCH', 'org/defaults', { workload_id: 'nobody' })), ['workload_id']);
-  t.same(detailsOf(await manage('PATCH', 'org/defaults', { workload_id: '', org_id: 'x' })), ['org_id', 'workload_id']);
+  t.same(detailsOf(await manage('PATCH', 'org/defaults', { workload_id: 'a b', org_id: 'x' })), ['org_id', 'workload_id']);
   const set = await manage('PATCH', 'org/defaults', { workload_id: 'ci', project_id: 'apollo' });
   t.match(set.body, { workload_id: 'ci', project_id: 'apollo', updated_at: new Date(START).toISOString() });
   t.match(await recordOf(await send(chat())), { workload_id: 'ci', project_id: 'apollo' });
@@ -96,13 +96,15 @@ t.test('org defaults are those of the next call, and the trail has them', async 
   t.match((await manage('PATCH', 'org/defaults', { project_id: null }, { 'if-match': set.headers.get('etag') ?? '' })).body, {
     project_id: null,
   });
+  await manage('PATCH', 'org/defaults', { project_id: 'apollo' });
+  t.match((await manage('PATCH', 'org/defaults', { project_id: '' })).body, { project_id: null }, 'what tools say for null');
   const record = await recordOf(await send(chat()));
   t.equal(record['workload_id'], 'ci');
   t.notOk('project_id' in record);
   const trail = (await gw.admin('GET', '/v1/admin/audit?operation=mgmt.org_defaults.change&org_id=default')).body as {
     items: readonly Json[];
   };
-  t.equal(trail.items.length, 2);
+  t.equal(trail.items.length, 4);
 });
 
 t.test('records are listed by every filter, the newest first, without what policy observed; one is shown whole', async (t) => {

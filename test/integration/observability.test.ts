@@ -60,7 +60,7 @@ async function exercised(t: Parameters<typeof startGoverned>[0]): Promise<string
 t.test('metrics have the names, types, labels and buckets of the specification', async (t) => {
   const text = await exercised(t);
   const rows = specified();
-  t.equal(rows.size, 13);
+  t.equal(rows.size, 14);
   const table = new Map<string, MetricRow>(Object.values(METRICS).map((row) => [row.name, row]));
   for (const [name, { type, labels, buckets }] of rows) {
     t.match(text, new RegExp(`^# TYPE ${name} ${type}$`, 'm'));

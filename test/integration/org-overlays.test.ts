@@ -79,7 +79,21 @@ t.test('node overlays lie over that of the org, and those of other nodes count t
       { level: 'node', node_id: 'there' },
     ],
   });
-  t.same((await one.acme('GET', 'policies')).body, listed.body);
+  const whole = await one.acme('GET', 'policies');
+  t.same(whole.body, { ...(listed.body as object), next_cursor: null, has_more: false });
+  t.equal(whole.headers.get('etag'), listed.headers.get('etag'));
+  const levels: unknown[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const page = await one.acme('GET', `policies?limit=1${cursor === '' ? '' : `&cursor=${cursor}`}`);
+    const { data, next_cursor: next, has_more: more } = page.body as Record<'data' | 'next_cursor' | 'has_more', never>;
+    levels.push(...(data as { level: string; node_id?: string }[]).map(({ level, node_id: node = '' }) => `${level} ${node}`));
+    t.equal(more, next !== null);
+    t.equal(page.headers.get('etag'), whole.headers.get('etag'), 'a page has the tag of what it is a page of');
+    cursor = next;
+  }
+  t.same(levels, ['base ', 'org ', 'node here', 'node there']);
+  t.equal((await one.acme('GET', 'policies?limit=501')).status, 400);
+  t.equal((await one.acme('GET', 'policies?cursor=x')).status, 400);
   t.equal(((await one.other('GET', 'policies')).body as { data: unknown[] }).data.length, 1, 'another org sees none of them');
   t.equal((await put(one.acme, '', { level: 'node', node_id: 'here' })).status, 200);
   t.equal(await one.asked('acme'), 'no_mini');

@@ -7,25 +7,33 @@ export const GENERIC_HTTP = 'generic_http';
 export const GENERIC_HTTP_VERSION = '1.0.0';
 const GENERIC_ALIASES: readonly string[] = [GENERIC_HTTP, 'generic'];
 const CUSTOM_PREFIX = 'custom:';
+/** What may stand before the id of a custom connector, in any letter case (specification, "Budget limit creation rules"). */
+const PREFIXED = /^(?:custom|catalog):(.*)$/is;
 
 /** The connector id of a custom connector. */
 export function customConnectorId(id: string): string {
   return CUSTOM_PREFIX + id;
 }
 
-/** The connector id that a name of a custom connector stands for: itself, or an id without its prefix. */
+/** Whether a canonical id is that of a custom connector. */
+export function isCustomConnectorId(id: string): boolean {
+  return id.startsWith(CUSTOM_PREFIX);
+}
+
+/** The connector id that a name of a custom connector stands for: with either prefix or none, in any letter case. */
 export function asCustomConnectorId(text: string): string {
-  return text.startsWith(CUSTOM_PREFIX) ? text : customConnectorId(text);
+  return customConnectorId((PREFIXED.exec(text)?.[1] ?? text).toLowerCase());
 }
 
 /**
  * The one place where a connector id from outside (hint, rule, credential, URL prefix, filter) is folded to the canonical one (decision 1): neutral names and
- * aliases become real ids, case is ignored. Ids of custom connectors (`custom:<id>`, decision 8.7) pass as they are.
+ * aliases become real ids, case is ignored. Ids of custom connectors (`custom:<id>`, decision 8.7) pass, whether there is such a connector or not.
  * @returns undefined for a name that nobody has
  */
 export function canonicalConnectorId(catalogue: Catalogue, text: string): string | undefined {
   if (GENERIC_ALIASES.includes(text.toLowerCase())) return GENERIC_HTTP;
-  if (text.startsWith(CUSTOM_PREFIX)) return text.length > CUSTOM_PREFIX.length ? text : undefined;
+  const custom = PREFIXED.exec(text)?.[1];
+  if (custom !== undefined) return custom === '' ? undefined : asCustomConnectorId(custom);
   return catalogue.provider(text)?.id;
 }
 

@@ -102,7 +102,7 @@ async function fillOrg({ ask }: Asked): Promise<string> {
     org: DEMO_ORG,
     id: 'openai',
     connector_id: 'openai',
-    mode: 'byok',
+    mode: 'alias',
     distribution: 'org_wide',
     secret_ref: SECRET,
   });

@@ -1,3 +1,4 @@
+import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/durations.ts';
@@ -112,10 +113,11 @@ async function fromGateway(
 /** Lines that tell of something else, and those that are no JSON, are passed over: what comes from a journal may begin in the middle of one. */
 async function fromLog(values: Options, since: number, io: CliIo): Promise<void> {
   const paint = paintFor(io.colours);
+  const asked = await asGatewayReads(values);
   for await (const line of io.stdinLines?.() ?? []) {
     const found = objectIn(line);
     const call = found && callOfLogLine(found);
-    if (call === undefined || !isAsked(call, values, since)) continue;
+    if (call === undefined || !isAsked(call, asked, since)) continue;
     io.stdout(values.json === true ? `${JSON.stringify(found)}\n` : `${callLine(call, paint)}\n`);
   }
 }
@@ -127,6 +129,20 @@ function objectIn(line: string): Readonly<Record<string, unknown>> | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Names and words as the gateway's own list reads them (decisions 1, 8.15). The registry is read where a provider is named alone. */
+async function asGatewayReads({ provider, decision, ...values }: Options): Promise<Options> {
+  let id = provider;
+  if (provider !== undefined) {
+    const { loadCatalogue } = await import('../../base/catalogue/catalogue.ts');
+    id = canonicalConnectorId(loadCatalogue(), provider) ?? provider.toLowerCase();
+  }
+  return {
+    ...values,
+    ...(id === undefined ? {} : { provider: id }),
+    ...(decision === undefined ? {} : { decision: decision.toLowerCase() }),
+  };
 }
 
 /** As the gateway's own list narrows (decision 8.10). */
@@ -141,7 +157,7 @@ function isAsked(call: SeenCall, { decision, workload, provider, model }: Option
     decided &&
     (workload === undefined || call.workload === workload) &&
     (provider === undefined || call.provider === provider) &&
-    (model === undefined || call.model.includes(model)) &&
+    (model === undefined || call.model.includes(model) || call.model.includes(model.toLowerCase())) &&
     (parseTime(call.at) ?? since) >= since
   );
 }

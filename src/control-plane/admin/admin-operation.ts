@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import type { Inputs, Shown } from '../../operations/operation.ts';
-import { readBody, readQuery } from '../../operations/read-input.ts';
+import { NO_QUERY, readBody, readQuery } from '../../operations/read-input.ts';
 import type { AuditTrail } from '../../services/audit-trail.ts';
 import type { Commit } from '../../services/commit.ts';
 import type { RouteAnswer, RouteRequest } from '../../surfaces/http/route.ts';
@@ -124,7 +124,7 @@ export function adminOperation<P extends z.ZodObject, Q extends z.ZodObject, B e
 
 type AdminInput<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> = NonNullable<AdminEntry<P, Q, B, z.ZodType>['input']>;
 
-/** Reads what is asked by the schemas, which are made once. What has no schema is read by nobody. */
+/** Reads what is asked by the schemas, which are made once. A query without a schema has no parameter; a body without one is read by nobody. */
 function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(
   facts: AdminOperationFacts,
   { params, query, body }: AdminInput<P, Q, B>,
@@ -133,7 +133,7 @@ function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObj
   const made = body && { ...body, schema: body.schema(services) };
   return async (request: RouteRequest): Promise<Omit<AdminCall<P, Q, B>, 'commit'>> => ({
     params: (params ? readBody({ schema: params, what: 'The path' }, request.params) : {}) as z.output<P>,
-    query: (query ? readQuery(query, request.query) : {}) as z.output<Q>,
+    query: readQuery(query ?? NO_QUERY, request.query, { anybodys: facts.scope === 'none' && !facts.changes }) as z.output<Q>,
     body: (made ? await bodyOf(facts, made, request) : {}) as z.output<B>,
   });
 }

@@ -15,6 +15,7 @@ export function adminRoutes(operations: readonly AdminOperation[], services: Adm
       path,
       auth: scope,
       summary,
+      query: 'read' as const,
       maxBodyBytes: maxBodyOf(operation),
       handle: async (request) => {
         try {

@@ -157,9 +157,8 @@ function readSelectConnector({ value }: YamlEntry, place: SourcePlace, effects: 
   const { problems, connectorId } = reader;
   const text = problems.text(value, place, 'select_connector', MAX_ID);
   if (text === undefined) return;
-  const custom = text.startsWith('custom:');
-  if (custom) refuseUnsupported('select_connector: custom', value, place, reader);
-  const id = custom ? text : connectorId(text);
+  const id = connectorId(text);
+  if (id?.startsWith('custom:') === true) refuseUnsupported('select_connector: custom', value, place, reader);
   if (id === undefined) problems.add(place, value, 'bad_value', `"${text}" is no connector`, 'a custom connector is written custom:<id>');
   else effects.selectConnector = id;
 }

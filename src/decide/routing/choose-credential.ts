@@ -24,7 +24,7 @@ export interface CredentialQuestion {
   readonly connectorId: string;
   /** The connector cannot be called without a key. */
   readonly needsCredential: boolean;
-  /** Stored ones that may go to the call's host, in the order of their ids. */
+  /** Stored aliases that may go to the call's host, in the order of their ids. */
   readonly candidates: readonly CredentialCandidate[];
   /** `credential_hint` of the structured API. */
   readonly hint: string | undefined;
@@ -71,7 +71,10 @@ export function chooseCredential(question: CredentialQuestion): CredentialAnswer
   if (!isEnvelope && question.passthrough && ownKey) return PASSED;
   if (select) {
     const chosen = candidates.find((candidate) => fits(candidate, select));
-    return chosen ? stored(chosen) : refused('no_credential_candidate', 'No stored credential is left by what policy selects.');
+    if (chosen) return stored(chosen);
+    // Keys of callers are what a rule with `mode: byok` selects; without the word a rule means stored ones.
+    if (select.mode === 'byok' && ownKey && fits(keyOfCaller(question), select)) return question.byok ? CALLER : notTaken(question);
+    return refused('no_credential_candidate', 'No stored credential is left by what policy selects.');
   }
   return byItself(question, ownKey);
 }
@@ -101,14 +104,18 @@ function byHint(question: CredentialQuestion, hint: string): CredentialAnswer {
       : refused('credential_not_allowed', 'Policy does not leave the credential that the hint names.');
   }
   if (question.hintIsStored)
-    return refused('credential_not_allowed', `The credential of the hint is not one for ${question.connectorId} and this host.`);
+    return refused('credential_not_allowed', `The credential of the hint is no alias for ${question.connectorId} and this host.`);
   if (CREDENTIAL_ID.test(hint)) return refused('credential_not_found', 'There is no stored credential of this id.');
   if (question.moved) return refused('no_credential_candidate', keyOfAnother(question));
   if (!question.byok) return notTaken(question);
-  const raw: CredentialCandidate = { credential_id: '', connector_id: question.connectorId, mode: 'byok' };
-  return !select || fits(raw, select)
+  return !select || fits(keyOfCaller(question), select)
     ? HINT
     : refused('credential_not_allowed', 'Policy does not leave a key of the caller for this call.');
+}
+
+/** As a rule's filters see the key that a call carries. */
+function keyOfCaller({ connectorId }: CredentialQuestion): CredentialCandidate {
+  return { credential_id: '', connector_id: connectorId, mode: 'byok' };
 }
 
 function notTaken({ connectorId }: CredentialQuestion): CredentialAnswer {

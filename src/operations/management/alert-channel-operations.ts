@@ -17,6 +17,11 @@ const kind = choice([...CHANNEL_KINDS, ...ALIASES]).meta({
 });
 const config = z.unknown().meta({
   type: 'object',
+  properties: {
+    webhook_url: { type: 'string', description: 'Of a chat' },
+    to_addresses: { type: 'array', items: { type: 'string' }, description: 'Of email' },
+  },
+  additionalProperties: false,
   description: `\`{webhook_url}\` for a chat, \`{to_addresses}\` for email. The URL is a secret: it is shown as ${MASK}, and that is never taken back`,
 });
 const enabled = z.boolean('must be true or false');

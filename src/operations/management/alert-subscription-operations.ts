@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import { ALERT_EVENTS, type AlertSubscription, CHANNEL_KINDS } from '../../base/model/alert-channel.ts';
 import type { AlertService } from '../../services/alerts/alert-service.ts';
+import type { LimitStatus } from '../../services/budgets.ts';
 import { ALSO_WHEN_WRONG, choice, id, members, requiredId } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';
@@ -10,6 +11,7 @@ import { orgOf } from './org-of.ts';
 
 const event = choice(ALERT_EVENTS).meta({ description: 'What happens in the org, in the place of a limit' });
 const enabled = z.boolean('must be true or false');
+const NO_ALERTS = 'is the id of a budget limit that raises no alerts: `alert` is none of its actions';
 
 const BODY = members({
   channel_id: requiredId(),
@@ -79,9 +81,7 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
         ...(alerts.channels.get(org, channelId) === undefined
           ? [{ path: 'channel_id', message: 'is not the id of an alert channel of this org' }]
           : []),
-        ...(limitId === undefined || budgets.service.list(org).some(({ limit }) => limit.limit_id === limitId)
-          ? []
-          : [{ path: 'limit_id', message: 'is not the id of a budget limit of this org' }]),
+        ...(limitId === undefined ? [] : limitMistakes(budgets.service.get(limitId, org))),
       ];
       if (unknown.length > 0) throw new GatewayError('invalid_request', 'The alert subscription is not valid.', { details: unknown });
       const subject = limitId === undefined ? (name === undefined ? {} : { event: name }) : { limit_id: limitId };
@@ -117,9 +117,14 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
     tools: [{ name: 'update_alert_subscription', title: 'Update alert subscription', ids }],
     input: { params, body: { schema: () => members({ enabled }), what: 'The alert subscription' } },
     output: { status: 200, schema: SUBSCRIPTION },
-    handle: async ({ principal, params: { id: of }, body, commit, expectShown }, { alerts }) => {
+    handle: async ({ principal, params: { id: of }, body, commit, expectShown }, { alerts, budgets }) => {
       const org = orgOf(principal);
-      expectShown(there(alerts, alerts.subscriptions.get(org, of), of));
+      const before = there(alerts, alerts.subscriptions.get(org, of), of);
+      expectShown(before);
+      if (body.enabled && before.limit_id !== undefined) {
+        const details = limitMistakes(budgets.service.get(before.limit_id, org));
+        if (details.length > 0) throw new GatewayError('invalid_request', 'The alert subscription is not valid.', { details });
+      }
       return { json: there(alerts, await alerts.subscriptions.enable(org, of, body.enabled, commit), of) };
     },
   }),
@@ -141,6 +146,12 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
 ];
+
+/** A limit raises alerts when that is one of its actions; a subscription to another would never say anything. */
+function limitMistakes(found: LimitStatus | undefined): readonly ErrorDetail[] {
+  if (found === undefined) return [{ path: 'limit_id', message: 'is not the id of a budget limit of this org' }];
+  return found.limit.actions.includes('alert') ? [] : [{ path: 'limit_id', message: NO_ALERTS }];
+}
 
 /** Undefined while its channel is being removed. */
 function shown(alerts: AlertService, { org_id: org, ...subscription }: AlertSubscription): Shown | undefined {

@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { customConnectorId } from '../../base/catalogue/connector-id.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { CUSTOM_AUTH_MODES, CUSTOM_DIALECTS, type CustomConnector } from '../../base/model/custom-connector.ts';
+import { removeConnector } from '../../services/connector-removal.ts';
 import type { CustomConnectorChange } from '../../services/custom-connectors.ts';
-import { choice, members, optional, text, textThere } from '../members.ts';
+import { choice, members, optional, orNothing, text, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
@@ -19,7 +20,9 @@ const OWN_MEMBERS = {
   auth_header: text.optional().meta({ description: 'With auth_mode header: the header that carries the key' }),
   auth_query: text.optional().meta({ description: 'With auth_mode query: the parameter that carries the key' }),
   dialect: choice(CUSTOM_DIALECTS).optional().meta({ description: 'The wire format that it speaks; openai when left out' }),
-  default_model: textThere.nullable().optional().meta({ description: 'Of a structured call that names none; null: there is none' }),
+  default_model: orNothing(textThere)
+    .optional()
+    .meta({ description: 'Of a structured call that names none; null, or an empty text: there is none' }),
   enabled: flag.optional(),
 };
 
@@ -170,15 +173,17 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     method: 'DELETE',
     path: '/mgmt/v1/connectors/{id}',
     scope: 'write',
-    summary: 'Removes a custom connector: from the next call on its host has none.',
+    summary: 'Removes a custom connector, its credentials and its budget limits: from the next call on its host has none.',
     annotations: REMOVES,
     errors: ['not_found', 'conflict', 'precondition_failed'],
     tools: [{ name: 'delete_custom_provider', title: 'Delete a custom provider', ids }],
     input: { params },
     output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
-    handle: async ({ principal, params: { id }, commit, expectShown }, { customConnectors }) => {
+    handle: async ({ principal, params: { id }, commit, expectShown }, services) => {
       const expect = (before: CustomConnector): void => expectShown(shown(before));
-      if (!(await customConnectors.remove(orgOf(principal), id, expect, commit))) throw unknown(id);
+      const { customConnectors, alerts, budgets, credentials, managedRemotely } = services;
+      const ground = { customConnectors, alerts, budgets: budgets.service, credentials: managedRemotely ? undefined : credentials.service };
+      if (!(await removeConnector(ground, orgOf(principal), id, expect, commit))) throw unknown(id);
       return { json: { id, status: 'deleted' as const } };
     },
   }),

@@ -20,6 +20,14 @@ import { orgOf } from './org-of.ts';
 
 const config = z.unknown().meta({
   type: 'object',
+  properties: {
+    url: { type: 'string', description: 'Of a webhook' },
+    token: { type: 'string', description: 'Of a webhook: sent as a bearer token' },
+    secret: { type: 'string', description: 'Of a webhook: by which it is signed' },
+    address: { type: 'string', description: 'Of syslog: tcp://host:port or udp://host:port' },
+    format: { type: 'string', enum: [...WEBHOOK_FORMATS, ...SYSLOG_FORMATS] },
+  },
+  additionalProperties: false,
   description:
     '`{url, token?, secret?, format?}` of a webhook (`json`, the envelope, or `ocsf`), `{address, format?}` of syslog. `token` and `secret` are shown as bullets, and those are never taken back',
 });
@@ -27,7 +35,7 @@ const enabled = z.boolean('must be true or false');
 const eventTypes = ruled<readonly ExportEventName[]>(
   (value) => Array.isArray(value) && value.length > 0 && value.every((one) => EXPORT_EVENTS.some((name) => name === one)),
   `must be a list of some of ${EXPORT_EVENTS.join(', ')}`,
-).meta({ type: 'array', items: { enum: EXPORT_EVENTS }, minItems: 1, description: 'Left out: all of them' });
+).meta({ type: 'array', items: { type: 'string', enum: EXPORT_EVENTS }, minItems: 1, description: 'Left out: all of them' });
 
 export const EXPORT_DESTINATION_BODY = members({
   name: textThere,
@@ -51,10 +59,13 @@ const DESTINATION = z.object({
   org_id: z.string(),
   name: z.string(),
   kind: z.enum(EXPORT_KINDS),
-  config: z.union([
-    z.object({ url: z.string(), token: z.string().optional(), secret: z.string().optional(), format: z.enum(WEBHOOK_FORMATS).optional() }),
-    z.object({ address: z.string(), format: z.enum(SYSLOG_FORMATS) }),
-  ]),
+  config: z.object({
+    url: z.string().optional().meta({ description: 'Of a webhook' }),
+    token: z.string().optional().meta({ description: 'Of a webhook, as bullets' }),
+    secret: z.string().optional().meta({ description: 'Of a webhook, as bullets' }),
+    address: z.string().optional().meta({ description: 'Of syslog' }),
+    format: z.enum([...WEBHOOK_FORMATS, ...SYSLOG_FORMATS]).optional(),
+  }),
   enabled: z.boolean(),
   node_id: z.string().optional(),
   event_types: z.array(z.enum(EXPORT_EVENTS)).optional(),

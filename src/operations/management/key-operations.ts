@@ -19,7 +19,13 @@ const SCOPES_RULE = 'must be ["read"] or ["read", "write"]';
 const scopes = ruled<readonly (typeof KEY_SCOPES)[number][]>(
   (value) => Array.isArray(value) && (value.join() === 'read' || value.join() === 'read,write'),
   SCOPES_RULE,
-).meta({ type: 'array', items: { enum: KEY_SCOPES }, minItems: 1, maxItems: 2, description: '`[read]` or `[read, write]`' });
+).meta({
+  type: 'array',
+  items: { type: 'string', enum: KEY_SCOPES },
+  minItems: 1,
+  maxItems: 2,
+  description: '`[read]` or `[read, write]`',
+});
 
 function keyMembers({ managementKeys }: OperationServices) {
   return {

@@ -40,7 +40,6 @@ type OwnBody = z.output<ReturnType<typeof ownBody>>;
 
 const PATCH_BODY = members({
   name: text.optional(),
-  scope: choice(DISTRIBUTIONS).optional().meta({ description: 'Another one than it has is refused' }),
   node_ids: NODE_IDS.optional().meta({ description: 'Of a `node_scoped` one: the nodes that have it' }),
 });
 
@@ -127,14 +126,14 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, params: { id: name }, body, commit, expectShown }, { credentials }) => {
       const before = ownOne(name, orgOf(principal), credentials.service.get(name));
       expectShown(shown(before));
-      const { name: called, scope, node_ids: nodes } = body;
-      return { json: shown(await credentials.service.amend(name, { name: called, distribution: scope, node_ids: nodes }, commit)) };
+      const { name: called, node_ids: nodes } = body;
+      return { json: shown(await credentials.service.amend(name, { name: called, node_ids: nodes }, commit)) };
     },
     handOn: async ({ params: { id: name }, body, expectShown }, services, handOn) => {
       const current = services.credentials.service.get(name);
       if (current !== undefined) expectShown(shown(current));
-      const { name: called, scope, node_ids: nodes } = body;
-      const change = { ...optional('name', called), ...optional('distribution', scope), ...optional('node_ids', nodes) };
+      const { name: called, node_ids: nodes } = body;
+      const change = { ...optional('name', called), ...optional('node_ids', nodes) };
       const [stored] = await handOn(
         { kind: 'credentials.amend', entries: [{ id: name, body: change }] },
         watchedCredential(name, services),

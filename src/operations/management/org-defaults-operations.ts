@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { id, members } from '../members.ts';
+import { id, members, orNothing } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { time } from '../shapes.ts';
 import { orgOf } from './org-of.ts';
@@ -10,6 +10,10 @@ const DEFAULTS = z.object({
   project_id: z.string().nullable().meta({ description: 'Charged where neither caller, workload nor policy names one; null: nobody is' }),
   updated_at: time.nullable().meta({ description: 'null: the org has set none of its own' }),
 });
+
+const TAKEN_BACK = 'null, or an empty text, takes it back';
+const WORKLOAD_ID = orNothing(id).meta({ description: `Of calls that name none; ${TAKEN_BACK}` });
+const PROJECT_ID = orNothing(id).meta({ description: `Charged where nothing names one; ${TAKEN_BACK}` });
 
 /** What an org gives to calls that say nothing (specification, "Org defaults"; decision 6.13). */
 export const ORG_DEFAULTS_OPERATIONS: readonly GatewayOperation[] = [
@@ -37,7 +41,7 @@ export const ORG_DEFAULTS_OPERATIONS: readonly GatewayOperation[] = [
     tools: [{ name: 'set_org_defaults', title: 'Set org defaults' }],
     input: {
       body: {
-        schema: () => members({ workload_id: id.nullable().optional(), project_id: id.nullable().optional() }),
+        schema: () => members({ workload_id: WORKLOAD_ID.optional(), project_id: PROJECT_ID.optional() }),
         what: 'The org defaults',
       },
     },

@@ -10,6 +10,7 @@ import { choice, id, members, optional } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { MAX_PUT_LENGTH, namesOf, POLICY, POLICY_WARNINGS, reloadPolicy } from '../policy-operations.ts';
 import { PROBLEM, time } from '../shapes.ts';
+import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
 const TEXT_RULE = `must be YAML text of at most ${MAX_PUT_LENGTH} characters`;
@@ -21,22 +22,20 @@ const BODY = members({
   node_id: id.optional().meta({ description: 'With level node; this node when left out' }),
 });
 
-const BUNDLES = z.object({
-  data: z.array(
-    z.object({
-      level: z.enum(['base', ...LEVELS]),
-      node_id: z.string().optional(),
-      bundle_id: z.string().optional().meta({ description: 'Of the base' }),
-      version: z.string().optional().meta({ description: 'Of the base; of one from a control plane: as it was signed there' }),
-      sequence: z.int().optional().meta({ description: 'Of a base from a control plane' }),
-      kid: z.string().optional().meta({ description: 'Of a base from a control plane: the key that has signed it' }),
-      source: z
-        .enum([...POLICY_SOURCES, 'generated'])
-        .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
-      loaded_at: time,
-      bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
-    }),
-  ),
+const BUNDLE = z.object({
+  level: z.enum(['base', ...LEVELS]),
+  node_id: z.string().optional(),
+  bundle_id: z.string().optional().meta({ description: 'Of the base' }),
+  version: z.string().optional().meta({ description: 'Of the base; of one from a control plane: as it was signed there' }),
+  sequence: z.int().optional().meta({ description: 'Of a base from a control plane' }),
+  kid: z.string().optional().meta({ description: 'Of a base from a control plane: the key that has signed it' }),
+  source: z
+    .enum([...POLICY_SOURCES, 'generated'])
+    .meta({ description: '`generated`: the rules `auto.allow.{provider}` of an org that has credentials from its control plane' }),
+  loaded_at: time,
+  bundle_yaml: z.string().optional().meta({ description: 'Of an overlay' }),
+});
+const ABOUT_ALL = {
   warnings: POLICY_WARNINGS.optional().meta({ description: 'Gating layers that have lost their last rule and count as absent' }),
   not_loaded: z
     .array(
@@ -48,7 +47,10 @@ const BUNDLES = z.object({
     )
     .optional()
     .meta({ description: 'What does not load here, and why: while there is some, all requests of the org are denied' }),
-});
+};
+type Bundle = z.output<typeof BUNDLE>;
+const BUNDLES = z.object({ data: z.array(BUNDLE), ...ABOUT_ALL });
+const ORDER: readonly Bundle['level'][] = ['base', ...LEVELS];
 
 /** @param judged what the org is judged by */
 function shown(
@@ -78,6 +80,11 @@ function shown(
   };
 }
 
+/** What a bundle stands by in the list: as they are laid over each other. */
+function rankOf({ level, source, node_id: node = '' }: Bundle): string {
+  return `${ORDER.indexOf(level)} ${source === 'generated' ? 0 : 1} ${node}`;
+}
+
 /** The bundle that an org is judged by, and what it lays over it (specification, "Policy bundle"; decision 5.6). */
 export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
   operation({
@@ -89,8 +96,13 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     versioned: true,
     tools: [{ name: 'get_policy', title: 'Get the policy' }],
-    output: { status: 200, schema: BUNDLES },
-    handle: ({ principal }, { policies }) => ({ json: shown(policies, orgOf(principal)) }),
+    input: { query: { schema: () => CURSOR_QUERY } },
+    output: { status: 200, schema: dataPage(BUNDLE).extend(ABOUT_ALL) },
+    handle: ({ principal, query }, { policies }) => {
+      const all = shown(policies, orgOf(principal));
+      const { data, ...aboutAll } = all;
+      return { json: { ...pageInMemory(data, rankOf, cursorPage('policies', query)), ...aboutAll }, tagged: all };
+    },
   }),
   operation({
     id: 'mgmt.policies.put',

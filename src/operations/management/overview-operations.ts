@@ -45,7 +45,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     },
     handle: async ({ principal, query }, { store, reports: { clock } }) => {
       const [orgId, now] = [orgOf(principal), clock.now()];
-      const asked = query.window ?? DEFAULT_WINDOW;
+      const asked = (query.window ?? DEFAULT_WINDOW).toLowerCase();
       const known = WINDOW_NAMES.find((name) => name === asked) ?? '1h';
       const buckets = await requestBuckets(store, orgId, known, now);
       return {

@@ -4,6 +4,7 @@ import { RATE_KINDS } from '../../base/model/rate-kinds.ts';
 import { UNITS } from '../../base/model/usage-units.ts';
 import { text } from '../members.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
+import { providerFilter } from '../provider-filter.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 
 const rate = z.string().meta({ description: 'US dollars per million tokens, decimal text', examples: ['2.5'] });
@@ -55,7 +56,11 @@ export const PRICING_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Rates that hold now, by provider and model; `provider` and a part of the name of a `model` narrow them.',
     annotations: READS,
     tools: [{ name: 'list_provider_pricing', title: 'List provider pricing' }],
-    input: { query: { schema: () => z.strictObject({ provider: text.optional(), model: text.optional(), ...CURSOR_PARAMETERS }) } },
+    input: {
+      query: {
+        schema: (services) => z.strictObject({ provider: providerFilter(services), model: text.optional(), ...CURSOR_PARAMETERS }),
+      },
+    },
     output: { status: 200, schema: dataPage(PRICE) },
     handle: ({ query }, { trust: { catalogues }, reports: { clock } }) => {
       const { provider, model } = query;

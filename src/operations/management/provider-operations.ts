@@ -5,6 +5,8 @@ import { PROVIDER_MODES } from '../../base/model/org-addons.ts';
 import { HANDED_ON } from '../hand-on.ts';
 import { switchElsewhere } from '../handed-on-addons.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
+import { pageLimit } from '../pages.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
 const ADDON = z.object({
@@ -17,6 +19,9 @@ const ADDON = z.object({
   logo_url: z.string().nullable(),
   docs_url: z.string().nullable(),
 });
+
+/** The catalogue is read as a whole: the interface shows it without pages. */
+const WHOLE_CATALOGUE = z.strictObject({ ...CURSOR_PARAMETERS, limit: pageLimit(500) });
 
 const ENABLE = 'enable';
 const STATES = [ENABLE, 'disable'] as const;
@@ -38,8 +43,13 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy.',
     annotations: READS,
     tools: [{ name: 'list_providers', title: 'List providers' }],
-    output: { status: 200, schema: z.object({ data: z.array(ADDON) }) },
-    handle: ({ principal }, { addons }) => ({ json: { data: addons.list(orgOf(principal)) } }),
+    input: { query: { schema: () => WHOLE_CATALOGUE } },
+    output: { status: 200, schema: dataPage(ADDON) },
+    handle: ({ principal, query }, { addons }) => {
+      const rows = addons.list(orgOf(principal)).map((addon, at) => ({ addon, place: String(at).padStart(5, '0') }));
+      const page = pageInMemory(rows, ({ place }) => place, cursorPage('providers', query));
+      return { json: { ...page, data: page.data.map(({ addon }) => addon) } };
+    },
   }),
   operation({
     id: 'mgmt.providers.switch',

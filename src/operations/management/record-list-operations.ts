@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { amountFromNumber } from '../../base/lib/amounts.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { canonicalHost } from '../../base/lib/host.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
 import { DECISIONS, permits, type RecordedDecision } from '../../base/model/decision.ts';
 import { type ExecutionRecord, RECORD_TIERS, STREAM_OUTCOMES } from '../../base/model/execution-record.ts';
@@ -8,6 +9,7 @@ import type { RecordFilters } from '../../storage/contract/record-query.ts';
 import type { Store, StoredRecord } from '../../storage/contract/store.ts';
 import { ALSO_WHEN_WRONG, choice, text } from '../members.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
+import { providerFilter } from '../provider-filter.ts';
 import { findRecord, RECORD } from '../record-operations.ts';
 import { DAY_MS, moment, timeOf, timeZone, zoneOf } from '../report-query.ts';
 import type { OperationServices } from '../services.ts';
@@ -20,7 +22,7 @@ const COST_RULE = 'must be a number of dollars of at least 0, such as 0.25';
 const PLACE = /^(\d{1,16}) (\S+)$/;
 const TIME_RULE = 'must be a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
 
-/** The filters of the list (specification, "Records filters"). */
+/** The filters of the list (specification, "Records filters"), but for `provider`. */
 const FILTERS = {
   from: moment,
   to: moment,
@@ -31,12 +33,14 @@ const FILTERS = {
     .meta({ description: '`allow` includes `downgrade`, `deny` every refusal; any other matches exactly' }),
   traffic_class: choice(TRAFFIC_CLASSES).optional(),
   workload_id: text.optional(),
-  provider: text.optional(),
-  model: text.optional().meta({ description: 'A part of its name' }),
+  model: text.optional().meta({ description: 'A part of its name, as it is or in lower case' }),
   action_type: text.optional(),
   record_tier: choice(RECORD_TIERS).optional(),
   connection_type: choice(CONNECTION_TYPES).optional(),
-  target_host: text.optional(),
+  target_host: text
+    .transform((host) => canonicalHost(host) ?? host)
+    .optional()
+    .meta({ type: 'string' }),
   stream_outcome: choice(STREAM_OUTCOMES).optional(),
   node: text.optional().meta({ description: 'Node id' }),
   credential_id: text.optional(),
@@ -53,8 +57,9 @@ const FILTERS = {
     .meta({ type: 'number', minimum: 0, description: 'US dollars' }),
 };
 
-function listQuery({ reports }: OperationServices) {
-  return z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS }).superRefine((query, { addIssue }) => {
+function listQuery(services: OperationServices) {
+  const { reports } = services;
+  return z.strictObject({ ...FILTERS, provider: providerFilter(services), ...CURSOR_PARAMETERS }).superRefine((query, { addIssue }) => {
     const add = (name: string, message: string) => addIssue({ code: 'custom', path: [name], message });
     const { from, to } = rangeOf(query, reports.clock.now());
     if (from === undefined) add('from', TIME_RULE);

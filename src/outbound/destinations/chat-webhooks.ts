@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { type WebAddress, withParameter } from '../../base/lib/web-address.ts';
 import type { ChatKind } from '../../base/model/alert-channel.ts';
@@ -18,14 +19,40 @@ interface ChatWebhook {
   readonly isTaken: (answer: PostAnswer) => boolean;
 }
 
-/** The four chat products: what each takes, and how it says that it has. */
+/** What Slack says, alone or behind a word, where it does not take a message (its list of webhook errors). */
+const SLACK_ERROR =
+  /^\s*(?:invalid_\w+|no_\w+|\w+_not_found|\w+_is_archived|\w+_denied|\w+_prohibited|\w+_disabled|too_many_\w+|rollup_error|missing_\w+|fatal_error|internal_error)\b/;
+
+/** Whether a body says in JSON that it was not done: `ok` or `success` that is false, or an error beside nothing that was made. */
+function saysNo(body: string): boolean {
+  const said = objectIn(body);
+  if (said === undefined) return /^\s*(?:<!doctype|<html)/i.test(body);
+  if (said['ok'] === false || said['success'] === false) return true;
+  const { error, code, message, id, name } = said;
+  return (
+    (error !== undefined && error !== null && error !== false) ||
+    (typeof code === 'number' && typeof message === 'string' && (id ?? name) === undefined)
+  );
+}
+
+function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isJsonObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The four chat products: what each takes, and how it says that it has not. Any 2xx is taken unless its body says otherwise in that product's words. */
 export const CHAT_WEBHOOKS: Readonly<Record<ChatKind, ChatWebhook>> = {
-  slack: { message: slackMessage, isTaken: ({ status, body }) => status === 200 && body.trim() === 'ok' },
+  // Receivers that take the form of Slack answer in words of their own: Rocket.Chat with `{"success": true}`, Mattermost with `ok`, others with nothing.
+  slack: { message: slackMessage, isTaken: ({ body }) => !SLACK_ERROR.test(body) && !saysNo(body) },
   // Its older connectors told of a limit in the text of a 200.
-  teams: { message: teamsMessage, isTaken: ({ body }) => !/returned HTTP error \d/.test(body) },
+  teams: { message: teamsMessage, isTaken: ({ body }) => !/returned HTTP error \d|delivery failed/i.test(body) && !saysNo(body) },
   // Without `wait` a message that is not kept is answered as one that is.
-  discord: { message: discordMessage, parameter: ['wait', 'true'], isTaken: () => true },
-  google_chat: { message: googleChatMessage, isTaken: ({ status }) => status === 200 },
+  discord: { message: discordMessage, parameter: ['wait', 'true'], isTaken: ({ body }) => !saysNo(body) },
+  google_chat: { message: googleChatMessage, isTaken: ({ body }) => !saysNo(body) },
 };
 
 /** Sends an alert to a chat. @returns what came back @throws DeliveryError */

@@ -3,7 +3,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { AlertSubscription } from '../../base/model/alert-channel.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone } from '../commit.ts';
+import { type AlsoChanged, type Commit, commitAlone } from '../commit.ts';
 import { WatchedSpace } from '../watched-space.ts';
 import { CHANNELS } from './alert-channels.ts';
 
@@ -147,6 +147,13 @@ export class AlertSubscriptions {
   /** What takes away all of a channel. */
   removalOf(channelId: string): readonly Effect[] {
     return [...this.#space.values()].filter((one) => one.channel_id === channelId).flatMap(removal);
+  }
+
+  /** What takes away all to a limit. */
+  removalOfLimit(limitId: string): readonly AlsoChanged[] {
+    return [...this.#space.values()]
+      .filter((one) => one.limit_id === limitId)
+      .map((one) => ({ operation: 'mgmt.alerts.subscriptions.remove', object: one.subscription_id, effects: removal(one) }));
   }
 
   /** Those of a channel that is gone, or to a limit that is, whoever has removed it. */

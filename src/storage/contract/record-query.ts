@@ -51,7 +51,7 @@ export type QueryText = keyof typeof QUERY_TEXTS;
 /** All that is given must be true of a record; of a list of texts it must have one. What a record does not have is equal to nothing. */
 export interface RecordFilters extends Readonly<Partial<Record<QueryText, string | readonly string[]>>> {
   readonly record_id?: string;
-  /** Is part of the record's `model`, in the same case. */
+  /** Is part of the record's `model`, as it is or in lower case. */
   readonly model?: string;
   /** One of its labels has this key, and this value where one is given. */
   readonly label?: { readonly key: string; readonly value?: string };

@@ -49,7 +49,7 @@ export function textTests(filters: RecordFilters): readonly (readonly [column: n
     const wanted = filters[name];
     if (wanted !== undefined) add(name, { isOneOf: typeof wanted === 'string' ? [wanted] : wanted });
   }
-  if (filters.model !== undefined) add('model', { containsOneOf: [filters.model] });
+  if (filters.model !== undefined) add('model', { containsOneOf: [filters.model, filters.model.toLowerCase()] });
   if (filters.label) add('labels', { containsOneOf: labelTexts(filters.label) });
   return tests;
 }

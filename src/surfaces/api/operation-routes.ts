@@ -13,6 +13,7 @@ export function operationRoutes(operations: readonly GatewayOperation[], service
       auth: scope,
       summary,
       ambient,
+      query: 'read' as const,
       ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }),
       handle: async ({ principal, head: { headers }, from, params, query, json }) => ({
         ...base,

@@ -48,6 +48,11 @@ interface RouteBase {
   readonly ambient?: boolean;
   /** A page for people, which holds no data: links from other sites lead to it (decision 11.4). */
   readonly page?: true;
+  /**
+   * Who refuses parameters that the route does not know (decision 8.15). `read`: its handler, by its schema. `unread`: nobody. Default: it takes none, and the router
+   * refuses any.
+   */
+  readonly query?: 'read' | 'unread';
   /** Default: 4 MiB. */
   readonly maxBodyBytes?: number;
 }

@@ -5,6 +5,7 @@ import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { percentDecoded } from '../../base/lib/percent-text.ts';
+import { badQuery, queryMistakes } from '../../base/lib/query-names.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
@@ -70,6 +71,7 @@ export class Router {
       const asked = this.#options.authenticator.principal(match.route.auth, head);
       // What takes the exchange over does so at once.
       const principal = asked instanceof Promise ? await asked : asked;
+      if (match.route.query === undefined) refuseQuery(match.route, head.rawTarget);
       if ('take' in match.route) {
         match.route.take(arrival);
         return;
@@ -164,14 +166,25 @@ function matchSegments(pattern: readonly string[], given: readonly string[]): Re
   return params;
 }
 
+function queryOf(rawTarget: string): URLSearchParams {
+  const query = rawTarget.indexOf('?');
+  return new URLSearchParams(query < 0 ? '' : rawTarget.slice(query + 1));
+}
+
+/** @throws GatewayError `invalid_request` for any parameter */
+function refuseQuery({ method, auth }: Route, rawTarget: string): void {
+  if (!rawTarget.includes('?')) return;
+  const mistakes = queryMistakes(queryOf(rawTarget), [], method === 'GET' && auth === 'none');
+  if (mistakes.length > 0) throw badQuery(mistakes);
+}
+
 function requestOf(arrival: Arrival, { params, route }: Match): Omit<RouteRequest, 'principal' | 'from'> {
   const { head, body } = arrival;
   const { maxBodyBytes = MAX_BODY_BYTES } = route;
-  const query = head.rawTarget.indexOf('?');
   return {
     head,
     params,
-    query: new URLSearchParams(query < 0 ? '' : head.rawTarget.slice(query + 1)),
+    query: queryOf(head.rawTarget),
     json: async (ifNone) => {
       const bytes = await body.readAll(maxBodyBytes);
       return bytes.length === 0 && ifNone !== undefined ? ifNone : parseSafeJson(bytes, { malformed: 'invalid_request' }).value;

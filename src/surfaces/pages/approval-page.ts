@@ -18,7 +18,8 @@ export function approvalPage(): Route {
   const bytes = Buffer.from(frame.replace('/* style */', () => style).replace('/* script */', () => script));
   const answer = { status: 200, bytes, contentType: 'text/html; charset=utf-8', headers: headersOf(script, style) };
   const { method, path, scope: auth, summary } = APPROVAL_PAGE;
-  return { method, path, auth, summary, page: true, handle: () => answer };
+  // Chats and mail programs add parameters of their own to the links that they show.
+  return { method, path, auth, summary, page: true, query: 'unread', handle: () => answer };
 }
 
 function headersOf(script: string, style: string): readonly string[] {

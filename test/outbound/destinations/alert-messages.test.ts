@@ -70,13 +70,47 @@ t.test('what is too long is cut to what the products take, in whole characters',
   for (const { message } of Object.values(CHAT_WEBHOOKS)) t.ok(JSON.stringify(message(HUGE)).isWellFormed());
 });
 
-t.test('a product has taken an alert when it says so in its own way', async (t) => {
+t.test('a product has taken an alert unless it says in its own way that it has not', async (t) => {
   const answer = (status: number, body = '') => ({ status, body, headers: new Map<string, string>() });
-  t.equal(CHAT_WEBHOOKS.slack.isTaken(answer(200, 'ok')), true);
-  t.equal(CHAT_WEBHOOKS.slack.isTaken(answer(200, '<html>')), false);
-  t.equal(CHAT_WEBHOOKS.teams.isTaken(answer(202)), true);
-  t.equal(CHAT_WEBHOOKS.teams.isTaken(answer(200, 'Microsoft Teams endpoint returned HTTP error 429')), false);
-  t.equal(CHAT_WEBHOOKS.discord.isTaken(answer(204)), true);
+  const taken: Readonly<Record<keyof typeof CHAT_WEBHOOKS, readonly (readonly [status: number, body?: string])[]>> = {
+    // Slack, a workflow of Slack, Mattermost, Rocket.Chat, a receiver that says nothing, one that echoes.
+    slack: [
+      [200, 'ok'],
+      [200, '{"ok":true}'],
+      [200, 'ok\n'],
+      [200, '{"success":true}'],
+      [200],
+      [204],
+      [201, '{"result":"success"}'],
+      [202, 'queued'],
+    ],
+    teams: [[202], [200, '1'], [200], [204]],
+    discord: [[204], [200, '{"id":"1","content":""}'], [200]],
+    google_chat: [[200, '{"name":"spaces/S/messages/M","error":null}'], [200], [201, '{}']],
+  };
+  const refused: typeof taken = {
+    slack: [
+      [200, '{"ok":false,"error":"channel_not_found"}'],
+      [200, '{"success":false,"error":"invalid-channel"}'],
+      [200, 'invalid_payload'],
+      [200, 'no_text'],
+      [200, 'channel_is_archived'],
+      [200, '<!DOCTYPE html><title>Sign in</title>'],
+      [200, '<html>'],
+    ],
+    teams: [
+      [200, 'Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429'],
+      [200, '{"error":{"code":"InvalidRequestContent","message":"…"}}'],
+      [200, '<html>'],
+    ],
+    discord: [[200, '{"code":50035,"message":"Invalid Form Body"}']],
+    google_chat: [[200, '{"error":{"code":400,"message":"…","status":"INVALID_ARGUMENT"}}']],
+  };
+  for (const kind of Object.keys(taken) as (keyof typeof taken)[]) {
+    for (const [status, body] of taken[kind])
+      t.equal(CHAT_WEBHOOKS[kind].isTaken(answer(status, body)), true, `${kind}: ${status} ${body ?? ''}`);
+    for (const [status, body] of refused[kind]) t.equal(CHAT_WEBHOOKS[kind].isTaken(answer(status, body)), false, `${kind}: ${body ?? ''}`);
+  }
 });
 
 t.test('a mail has no line that a text of a stranger made', async (t) => {
