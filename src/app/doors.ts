@@ -152,23 +152,38 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
   if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
-  const opened = tunnelOf(request, pipeline);
-  const who = await letIn(shown, () => connectHead(request, opened, pipeline), pipeline);
+  const asked = tunnelOf(request, pipeline);
+  const who = await letIn(shown, () => connectHead(request, asked, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);
-  const tunnel: Tunnel = { ...opened, ...who };
+  const tunnel: Tunnel = { ...asked, ...who };
   const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
   pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
   const treatment = treatmentOf(host, rules);
   pipeline.controlPlane?.awaken();
   const barred = barredOrg(head, pipeline);
-  if (treatment === 'govern' || treatment === 'inspect') {
-    const provider = pipeline.catalogues.current().providerForHost(host);
-    if (provider?.shared === true && restPasses(host, rules)) return { kind: 'intercept', tunnel: { ...tunnel, shared: true } };
-    // Nothing goes to an origin for whom every request inside is refused.
-    const dialFirst = barred === undefined && provider === undefined;
-    return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
-  }
+  const opened: Opened = { head, treatment, barred };
+  return treatment === 'govern' || treatment === 'inspect' ? intercepted(opened, tunnel, options) : passThrough(opened, pipeline);
+}
+
+/** A CONNECT of somebody who was let in. */
+interface Opened {
+  readonly head: ArrivalHead;
+  readonly treatment: Treatment;
+  /** The org for which nobody is served; undefined: all of them are. */
+  readonly barred: string | undefined;
+}
+
+function intercepted({ treatment, barred }: Opened, tunnel: Tunnel, { pipeline, rules }: DoorOptions): ConnectVerdict {
+  const { host } = tunnel.authority;
+  const provider = pipeline.catalogues.current().providerForHost(host);
+  if (provider?.shared === true && restPasses(host, rules)) return { kind: 'intercept', tunnel: { ...tunnel, shared: true } };
+  // Nothing goes to an origin for whom every request inside is refused.
+  const dialFirst = barred === undefined && provider === undefined;
+  return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
+}
+
+async function passThrough({ head, treatment, barred }: Opened, pipeline: LineGround): Promise<ConnectVerdict> {
   const passed: ConnectVerdict = {
     kind: 'tunnel',
     judge: (serverName) => judgeServerName(serverName, head, pipeline),
@@ -178,7 +193,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const judged: ReturnType<typeof runTunnel> = barred === undefined ? runTunnel(head, pipeline) : denySuspended({ head }, barred, pipeline);
   const result = await judged;
   const refusal = refusalIn(result, 'connect_refused');
-  if (refusal) return refuse(refusal);
+  if (refusal) return { kind: 'refuse', error: refusal };
   const { notOpened } = result;
   const opening: ConnectVerdict = notOpened ? { ...passed, notOpened } : passed;
   return result.kind === 'recorded' ? { ...opening, headers: headersOf(result.record) } : opening;
