@@ -335,8 +335,6 @@ export interface Price extends Rates {
   readonly longPrompts?: readonly LongPromptRates[];
   readonly units?: Readonly<Partial<Record<Unit, UnitRate>>>;
   readonly terms?: readonly PriceTerm[];
-  /** Of the operator's file, in a row that names a provider. */
-  readonly ofProvider?: true;
   /** A plan pays: the call costs nothing, whatever it uses. */
   readonly plan?: true;
 }

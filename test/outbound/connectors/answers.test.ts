@@ -87,6 +87,19 @@ const ANSWERS: readonly [string, object, object | undefined, string | undefined]
     'c',
   ],
   [
+    'code_assist',
+    {
+      response: {
+        candidates: [],
+        usageMetadata: { promptTokenCount: 8, candidatesTokenCount: 2, thoughtsTokenCount: 3 },
+        modelVersion: 'gemini-2.5-pro',
+      },
+      traceId: 't',
+    },
+    { tokens_in: 8, tokens_out: 5, reasoning_tokens_out: 3 },
+    'gemini-2.5-pro',
+  ],
+  [
     'gemini_generate',
     { usageMetadata: { promptTokenCount: 4, candidatesTokenCount: 5, thoughtsTokenCount: 6 }, modelVersion: 'g' },
     { tokens_in: 4, tokens_out: 11, reasoning_tokens_out: 6 },

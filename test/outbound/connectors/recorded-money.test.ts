@@ -10,6 +10,7 @@ import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { modelAsSeen } from '../../../src/base/catalogue/model-names.ts';
 import { namedModels } from '../../../src/base/catalogue/named-models.ts';
 import { conditionalPrices, isTiered } from '../../../src/base/catalogue/price-list/list-shape.ts';
+import { planPrice } from '../../../src/base/catalogue/prices/plan-price.ts';
 import type { Operation } from '../../../src/base/catalogue/types.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import type { Pass, TokenCounts, Usage } from '../../../src/base/model/usage.ts';
@@ -118,7 +119,8 @@ t.test('every recorded answer is counted and charged as it was reckoned by hand,
       const named = askedFor(row);
       const model = named === undefined ? undefined : modelAsSeen(named, operation.modelNames);
       const at = cameAt(row);
-      const price = catalogue.price(row.provider, model, at);
+      const listed = catalogue.price(row.provider, model, at);
+      const price = operation.plan === true ? planPrice(listed) : listed;
       const asked = {
         catalogue,
         providerId: row.provider,

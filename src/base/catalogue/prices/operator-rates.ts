@@ -6,6 +6,7 @@ import { parseYaml, type YamlNode } from '../../lib/yaml.ts';
 import { UNITS, type Unit, type UnitRate } from '../../model/usage-units.ts';
 import { Row, type RowProblems } from '../row-reader.ts';
 import type { LongPromptRates, Price, PriceTerm } from '../types.ts';
+import { statedForProvider } from './plan-price.ts';
 import { isFactor, isTerm } from './price-terms.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
 import { dayStart, faultsOf, PART_MEMBERS, priceOf, type RateTexts, ratesOf } from './row-texts.ts';
@@ -43,8 +44,8 @@ function addRow(list: RateList, row: Row, canonicalProvider: (name: string) => s
   const texts = rateTexts(row, ['max_output', 'valid_from']);
   const more = { ...longPrompts(row), ...units(row), ...terms(row) };
   if (provider === undefined || model === '' || stars > 1 || texts === undefined) return;
-  const own = provider === ANY_PROVIDER ? {} : ({ ofProvider: true } as const);
-  const price: Price = Object.freeze({ ...priceOf(texts, 'override'), ...more, ...own });
+  const price: Price = Object.freeze({ ...priceOf(texts, 'override'), ...more });
+  if (provider !== ANY_PROVIDER) statedForProvider(price);
   if (!list.add({ provider, model, price }, dayStart(texts))) row.problem('model', `"${model}" stands twice`);
 }
 
