@@ -114,6 +114,14 @@ const WRITES: Readonly<Record<string, (state: StoredControlPlane, write: Write) 
     return [await credential(registers, org, id, value)];
   },
   'credentials.remove': removing('credentials'),
+  // All of one connector, whose id stands in the place of theirs.
+  'credentials.remove_of': async ({ registers: { entities } }, { org: { org_id: orgId }, entries, commit }) => {
+    const { id: connectorId } = first(entries);
+    const all = await entities.list(orgId, 'credentials');
+    const ids = all.filter(({ value }) => value['connector_id'] === connectorId).map(({ id }) => id);
+    if (ids.length > 0) await entities.removeAll(orgId, 'credentials', ids, commit);
+    return [];
+  },
   'workloads.put': async ({ registers }, { org, entries, only, commit }) => {
     const put = await registers.entities.putAll(org, 'workloads', entries, commit, only);
     return put.map(({ value }) => value);
