@@ -174,6 +174,20 @@ t.test('what a management key and an assistant write goes the same way, in their
   t.match(await stored('addons', 'provider-anthropic'), { enabled: false });
 });
 
+t.test('writes of the same thing at the same moment all count, and the last one stays', async (t) => {
+  const { gw, manage, stored } = await place(t);
+  const many = async (write: (n: number) => Promise<{ readonly status: number }>): Promise<readonly number[]> => {
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => write(n)));
+    return answers.map(({ status }) => status).sort();
+  };
+  const ok = Array.from({ length: 8 }, () => 200);
+  t.same(await many((n) => gw.admin('PUT', '/v1/admin/credentials', { ...CREDENTIAL, secret_ref: `${SECRET}-${n}` })), ok);
+  t.same(await many((n) => manage('PUT', 'policies', { bundle_yaml: BUNDLE.replace('"7"', `"${n}"`) })), ok);
+  t.same(await many((n) => manage('POST', `providers/openai/routing/${n % 2 === 0 ? 'enable' : 'disable'}`)), ok);
+  t.same(await many(() => gw.admin('DELETE', '/v1/admin/credentials/cred-1')), [200, ...Array.from({ length: 7 }, () => 404)]);
+  t.equal(await stored('credentials', 'cred-1'), undefined);
+});
+
 t.test('nodes of a credential are shown as they are, so that who changes the list takes it from nobody', async (t) => {
   const { manage, stored, tool } = await place(t);
   const scoped = { id: 'scoped', provider: 'openai', mode: 'alias', scope: 'node_scoped', secret: SECRET };
