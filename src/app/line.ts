@@ -9,6 +9,7 @@ import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
 import { Authenticator } from '../services/authenticator.ts';
 import { ConnectorHealth } from '../services/connector-health.ts';
+import type { CredentialChange } from '../services/credentials.ts';
 import { LateRecords } from '../services/late-records.ts';
 import { PinnedHosts } from '../services/pinned-hosts.ts';
 import { ShadowPolicy } from '../services/shadow-policy.ts';
@@ -255,6 +256,7 @@ function moneyRoutes(
 ): Pick<RouteParts, 'budgets' | 'credentials' | 'connectors'> {
   const context = credentialContext(catalogues, customConnectors);
   const inFiles = fileContext(catalogues, customConnectors);
+  const elsewhere = { check: (change: CredentialChange): void => credentials.check(change, false) };
   return {
     budgets: {
       service: budgets,
@@ -267,7 +269,7 @@ function moneyRoutes(
       ...context,
       service: credentials,
       reload: (commit) => loadCredentialFiles(config.credentialsDir, credentials, inFiles, log, commit),
-      inFiles: () => readCredentialFiles(config.credentialsDir, credentials, inFiles, log),
+      inFiles: () => readCredentialFiles(config.credentialsDir, elsewhere, inFiles, log),
     },
     connectors: {
       catalogues,

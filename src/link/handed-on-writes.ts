@@ -12,6 +12,7 @@ const BRINGS = {
   'credentials.amend': 'credentials',
   'credentials.assign': 'credentials',
   'credentials.remove': 'credentials',
+  'credentials.remove_of': 'credentials',
   'workloads.put': 'workloads',
   'workloads.remove': 'workloads',
   'addons.put': 'addons',

@@ -47,10 +47,10 @@ export class RemoteCredentials implements RemoteResource {
     });
     const all = checkedEntries(
       'credential',
-      entries.map(({ credential, secret }: CredentialEntry) => ({ body: entryJson('credential', credential), secret })),
+      entries.map(({ credential, ...rest }: CredentialEntry) => ({ body: entryJson('credential', credential), ...rest })),
       {
         idOf: ({ body }) => (isJsonObject(body) ? body['credential_id'] : undefined),
-        check: ({ body, secret }) => this.#given(body, secret),
+        check: ({ body, secret, node_ids: nodeIds }) => this.#given(body, secret, nodeIds),
         keyOf: ({ credential_id: id }) => id,
       },
     );
@@ -72,7 +72,7 @@ export class RemoteCredentials implements RemoteResource {
     return commitAlone(store)(undefined, [...effects, versions.effect(NAME, version)]);
   }
 
-  #given(body: unknown, secret: string): GivenCredential {
+  #given(body: unknown, secret: string, nodeIds: readonly string[]): GivenCredential {
     const { orgId, nodeId, parse, credentials } = this.#options;
     const owned = requireOrg(body, orgId);
     const whole = isJsonObject(owned) ? { ...owned, org_id: orgId, ...(secret === '' ? {} : { secret_ref: secret }) } : owned;
@@ -82,7 +82,7 @@ export class RemoteCredentials implements RemoteResource {
       throw new GatewayError('invalid_request', 'The credential is not for gateways.', {
         details: [{ path: 'type', message: 'is export_auth, and such are never given to gateways' }],
       });
-    // What is given to this node was assigned to it.
-    return change.distribution === 'node_scoped' ? { ...change, node_ids: [nodeId] } : change;
+    // What is given to this node was assigned to it; the others are shown, so that who changes the list of nodes does not take it from them.
+    return change.distribution === 'node_scoped' ? { ...change, node_ids: [...new Set([...nodeIds, nodeId])].sort() } : change;
   }
 }

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import type { Principal } from '../base/model/principal.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
 import type { Asking } from '../services/audit-trail.ts';
 import type { OperationServices } from './services.ts';
@@ -50,6 +51,19 @@ export function ownOrg(given: string | undefined, { orgs: { orgId } }: Operation
 export function onlyOf(headers: Readonly<Record<string, string | undefined>>): RemoteWrite['only'] {
   if (headers['if-none-match'] === '*') return 'create';
   return headers['if-match'] === undefined ? undefined : 'update';
+}
+
+/**
+ * A control plane gives and takes for the org of this gateway alone. Keys of other orgs are left where it served those before it had one.
+ * @throws GatewayError `insufficient_scope` for who is of another org
+ */
+export function requireOwnPrincipal({ orgId }: Pick<Principal, 'orgId'>, { orgs }: Pick<OperationServices, 'orgs'>): void {
+  const own = orgs.orgId ?? 'default';
+  if (orgId === undefined || orgId === own) return;
+  throw new GatewayError(
+    'insufficient_scope',
+    `This key is of the org ${orgId}; the control plane of this gateway takes writes for ${own} alone.`,
+  );
 }
 
 /** How what is handed on can fail beside the errors of its own. */

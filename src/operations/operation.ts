@@ -8,7 +8,7 @@ import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Commit } from '../services/commit.ts';
 import { etagOf, preconditionOf } from './etag.ts';
-import { type HandOn, handOnFor, ownedElsewhere } from './hand-on.ts';
+import { type HandOn, handOnFor, ownedElsewhere, requireOwnPrincipal } from './hand-on.ts';
 import { type Issue, NO_QUERY, readBody, readQuery } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 
@@ -258,6 +258,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
         const isElsewhere = isOwnedElsewhere(facts, services, handOn !== undefined);
         available?.(services);
         const { principal, headers, from } = asked;
+        if (isElsewhere) requireOwnPrincipal(principal, services);
         const asking = { principal, operation: facts.id, from };
         const call = {
           ...(await read(asked)),

@@ -7,7 +7,7 @@ import type { CustomConnectorService, Precondition } from './custom-connectors.t
 
 export interface RemovalGround {
   readonly customConnectors: CustomConnectorService;
-  /** Undefined where a control plane owns them: there they are removed. */
+  /** Undefined where a control plane owns them: there they have been removed before. */
   readonly credentials: CredentialService | undefined;
   readonly budgets: BudgetService;
   readonly alerts: Pick<AlertService, 'subscriptions'>;

@@ -192,19 +192,23 @@ export class CredentialService {
     return { credential: { ...credential, updated_at: now }, ...(secretRef === undefined ? {} : this.#sourceFrom(id, secretRef)) };
   }
 
-  /** Changes nothing. @throws as {@link put} would */
-  check(change: CredentialChange): void {
-    this.#changed(change);
+  /**
+   * Changes nothing.
+   * @param isForHere false: it is for the gateways of a control plane, any of which may have the variable that it names (decision 13.10)
+   * @throws as {@link put} would
+   */
+  check(change: CredentialChange, isForHere = true): void {
+    this.#changed(change, isForHere);
   }
 
-  #changed(change: CredentialChange): StoredCredential {
+  #changed(change: CredentialChange, isForHere = true): StoredCredential {
     const { secret_ref: secretRef, ...rest } = change;
     const before = this.#entries.get(change.credential_id);
     if (before && change.distribution !== undefined) requireSame(before.credential, change.distribution);
     if (before && change.connector_id !== before.credential.connector_id && secretRef === undefined) {
       throw invalid('secret_ref', 'is needed when the connector changes: a secret goes to its own connector only');
     }
-    if (secretRef !== undefined) this.#requireSet(secretRef);
+    if (secretRef !== undefined && isForHere) this.#requireSet(secretRef);
     const secret = secretRef === undefined ? sourceOf(before) : this.#sourceFrom(change.credential_id, secretRef);
     if (change.mode === 'alias' && secret.env === undefined && secret.sealed === undefined) {
       throw invalid('secret_ref', 'is needed for an alias: the secret, or env:NAME');

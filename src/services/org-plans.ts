@@ -52,14 +52,13 @@ export class OrgPlanService implements MonthlyPlans {
     };
   }
 
-  /** What its control plane says of an org takes the place of everything else. @param plan undefined: it says nothing */
+  /**
+   * What its control plane says of an org takes the place of everything else.
+   * @param plan undefined: it leaves that to the settings; what was put here before there was a control plane counts no more, since nobody could take it away
+   */
   told(orgId: string, plan: MonthlyPlan | undefined): void {
-    if (plan === undefined) {
-      this.#told.delete(orgId);
-      return;
-    }
-    this.#told.set(orgId, plan);
-    this.alike = undefined;
+    this.#told.set(orgId, plan ?? this.#settings);
+    if (plan !== undefined) this.alike = undefined;
   }
 
   /** Those that were put here, in the order of their orgs. */

@@ -49,6 +49,8 @@ const STEPS: readonly (readonly [id: string, owner: Owner, path: string, body?: 
   ['org_plans.remove', 'acme', '/v1/admin/org-plans/acme'],
   ['addons.disable', 'acme', '/v1/orgs/acme/addons/provider-cohere/disable'],
   ['addons.enable', 'acme', '/v1/orgs/acme/addons/provider-cohere/enable'],
+  ['org_plans.put', 'globex', '/v1/admin/org-plans/globex', { monthly_request_limit: 5 }],
+  ['org_plans.remove', 'globex', '/v1/admin/org-plans/globex'],
   ['budgets.create', 'acme', '/v1/admin/budgets/limits', { org_id: 'acme', scope: 'org', limit_usd: '5' }],
   ['budgets.override', 'acme', '/v1/admin/budgets/limits/{made}/override', { limit_usd: '9', until: '2099-01-01T00:00:00Z' }],
   ['budgets.end_override', 'acme', '/v1/admin/budgets/limits/{made}/override'],

@@ -145,7 +145,7 @@ t.test('what a management key and an assistant write goes the same way, in their
   await isInBoth(one, t, 'mgmt.credentials.put', 'm-1', 'management_key');
   t.match(await manage('PATCH', 'credentials/m-1', { name: 'New name' }), { status: 200, body: { name: 'New name' } });
   t.match(await stored('credentials', 'm-1'), { name: 'New name' });
-  t.match(codeIn(await manage('PATCH', 'credentials/m-1', { scope: 'node_scoped' })), 'invalid_request');
+  t.match(codeIn(await manage('PATCH', 'credentials/m-1', { scope: 'node_scoped' })), 'invalid_request', 'its scope is fixed');
   t.equal((await manage('PATCH', 'credentials/none', { name: 'x' })).status, 404);
   t.match(await manage('PUT', 'credentials', { id: 'm-1', provider: 'openai', mode: 'alias', secret: SECRET }, { 'if-none-match': '*' }), {
     status: 412,
@@ -172,6 +172,101 @@ t.test('what a management key and an assistant write goes the same way, in their
     text: /provider-anthropic/,
   });
   t.match(await stored('addons', 'provider-anthropic'), { enabled: false });
+});
+
+t.test('writes of the same thing at the same moment all count, and the last one stays', async (t) => {
+  const { gw, manage, stored } = await place(t);
+  const many = async (write: (n: number) => Promise<{ readonly status: number }>): Promise<readonly number[]> => {
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => write(n)));
+    return answers.map(({ status }) => status).sort();
+  };
+  const ok = Array.from({ length: 8 }, () => 200);
+  t.same(await many((n) => gw.admin('PUT', '/v1/admin/credentials', { ...CREDENTIAL, secret_ref: `${SECRET}-${n}` })), ok);
+  t.same(await many((n) => manage('PUT', 'policies', { bundle_yaml: BUNDLE.replace('"7"', `"${n}"`) })), ok);
+  t.same(await many((n) => manage('POST', `providers/openai/routing/${n % 2 === 0 ? 'enable' : 'disable'}`)), ok);
+  t.same(await many(() => gw.admin('DELETE', '/v1/admin/credentials/cred-1')), [200, ...Array.from({ length: 7 }, () => 404)]);
+  t.equal(await stored('credentials', 'cred-1'), undefined);
+});
+
+t.test('nodes of a credential are shown as they are, so that who changes the list takes it from nobody', async (t) => {
+  const { manage, stored, tool } = await place(t);
+  const scoped = { id: 'scoped', provider: 'openai', mode: 'alias', scope: 'node_scoped', secret: SECRET };
+  t.match(await manage('PUT', 'credentials', scoped), { status: 200 });
+  t.match(await manage('PATCH', 'credentials/scoped', { node_ids: ['node-2', 'node-1'] }), {
+    status: 200,
+    body: { node_ids: ['node-1', 'node-2'] },
+  });
+  const listed = (await manage('GET', 'credentials')).body as { data: readonly { node_ids?: readonly string[] }[] };
+  t.same(listed.data[0]?.node_ids, ['node-1', 'node-2']);
+  t.match(await tool('update_credential', { credential_id: 'scoped', node_ids: [...(listed.data[0]?.node_ids ?? []), 'node-3'] }), {
+    isError: false,
+    text: /node-3/,
+  });
+  t.match(await stored('credentials', 'scoped'), { node_ids: ['node-1', 'node-2', 'node-3'] });
+});
+
+t.test('a custom connector that is removed takes its credentials from the control plane', async (t) => {
+  const one = await place(t);
+  const { manage, cp, stored } = one;
+  const make = async (host: string): Promise<string> => {
+    const made = await manage('POST', 'connectors', { name: host, base_url: `https://${host}/v1`, auth_mode: 'bearer' });
+    return (made.body as { id: string }).id;
+  };
+  const id = await make('llm.example.com');
+  const secret = { mode: 'alias', secret: SECRET };
+  t.equal((await manage('PUT', 'credentials', { id: 'of-it', provider: id, ...secret })).status, 200);
+  t.equal((await manage('PUT', 'credentials', { id: 'elsewhere', provider: id, scope: 'node_scoped', ...secret })).status, 200);
+  t.equal((await manage('PUT', 'credentials', { id: 'other', provider: 'openai', ...secret })).status, 200);
+  t.match(await manage('DELETE', `connectors/${id}`, undefined, { 'if-match': '"another"' }), { status: 412 });
+  t.ok(await stored('credentials', 'of-it'), 'nothing has changed');
+  await cp.plane.state.orgs.put('acme', { gateway_writes: 'deny' }, cp.commit);
+  t.match(await manage('DELETE', `connectors/${id}`), { status: 409, body: { error: { code: 'managed_remotely' } } });
+  t.match(await manage('GET', `connectors/${id}`), { status: 200 }, 'its key would stay behind');
+  t.equal((await manage('DELETE', `connectors/${await make('free.example.com')}`)).status, 200, 'one without a key needs nobody');
+  await cp.plane.state.orgs.put('acme', { gateway_writes: 'allow' }, cp.commit);
+  t.match(await manage('DELETE', `connectors/${id}`), { status: 200, body: { id, status: 'deleted' } });
+  t.equal(await stored('credentials', 'of-it'), undefined);
+  t.equal(await stored('credentials', 'elsewhere'), undefined, 'one that no node has goes, too');
+  t.ok(await stored('credentials', 'other'));
+  t.match((await manage('GET', 'credentials')).body, { data: [{ id: 'other' }] });
+  t.notMatch(JSON.stringify((await manage('GET', 'policies')).body), /auto\.allow\.custom/, 'and the rule that allowed it');
+  const { here, there } = await one.audits();
+  const ofRemoval = ({ operation }: AuditEntry): boolean => operation === 'mgmt.connectors.remove';
+  t.match(there.find(ofRemoval), { org_id: 'acme', node_id: 'node-1', principal: { kind: 'management_key' } });
+  t.match(here.filter(ofRemoval).slice(0, 2), [{ object: id }, { object: 'of-it' }]);
+  t.equal((await manage('DELETE', `connectors/${id}`)).status, 404);
+});
+
+t.test('a key of another org, from before there was a control plane, writes nothing of the org', async (t) => {
+  const one = await linked(t);
+  await one.putBundle(BUNDLE);
+  const policies = tempDir(t);
+  writeFileSync(join(policies, 'bundle.yaml'), BUNDLE);
+  const free = await one.start({ GW_CP_ADDR: '', GW_ORG_ID: '', GW_BOOTSTRAP_TOKEN: '', GW_POLICIES_DIR: policies });
+  const { key } = await (await managedOf(free.gw)).keyOf('globex');
+  await free.gw.gateway.stop();
+
+  const { state } = one.cp.plane;
+  await state.entities.put('acme', 'credentials', 'theirs', { connector_id: 'openai', mode: 'alias', secret_ref: SECRET }, one.cp.commit);
+  await state.entities.put('acme', 'workloads', 'theirs', { name: 'Theirs' }, one.cp.commit);
+  const { gw } = await one.start();
+  const globex = (await managedOf(gw)).with(key);
+  t.equal((await globex('GET', 'credentials')).status, 200, 'the key is still one');
+  const asks: readonly [string, string, unknown?][] = [
+    ['PUT', 'credentials', { id: 'x', provider: 'openai', mode: 'alias', secret: SECRET }],
+    ['PATCH', 'credentials/theirs', { name: 'Mine' }],
+    ['DELETE', 'credentials/theirs'],
+    ['PUT', 'workloads', { workload_id: 'x', name: 'X' }],
+    ['DELETE', 'workloads/theirs'],
+    ['PUT', 'policies', { bundle_yaml: BUNDLE }],
+    ['POST', 'providers/openai/routing/disable'],
+  ];
+  for (const [method, path, body] of asks)
+    t.match(await globex(method, path, body), { status: 403, body: { error: { code: 'insufficient_scope' } } }, `${method} ${path}`);
+  t.match((await state.entities.get('acme', 'credentials', 'theirs')).value, { name: undefined });
+  t.ok(await state.entities.get('acme', 'workloads', 'theirs'));
+  t.same(await state.overlays.list('acme'), []);
+  t.same(await state.entities.list('acme', 'addons'), []);
 });
 
 t.test('workloads of the admin API', async (t) => {
@@ -285,7 +380,7 @@ t.test('credentials of files are handed on by a reload, all of them or none', as
   mkdirSync(dir);
   const write = (body: string): void => writeFileSync(join(dir, 'a.yaml'), body, { mode: 0o600 });
   write(
-    `credentials:\n  - {credential_id: f-1, connector_id: openai, mode: alias, secret_ref: ${SECRET}}\n  - {credential_id: f-2, connector_id: cohere, mode: alias, secret_ref: "env:HOME"}\n`,
+    `credentials:\n  - {credential_id: f-1, connector_id: openai, mode: alias, secret_ref: ${SECRET}}\n  - {credential_id: f-2, connector_id: cohere, mode: alias, secret_ref: "env:NONE"}\n`,
   );
   const one = await place(t, { GW_CREDENTIALS_DIR: dir });
   t.equal(await asked(one), 'default_deny', 'a start reads none of them');

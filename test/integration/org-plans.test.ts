@@ -1,7 +1,11 @@
 // The monthly request limit of each org of a free gateway (decision 13.14).
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
+import { linked } from '../support/linked-gateway.ts';
+import { tempDir } from '../support/temp-dir.ts';
 
 const PLANS = '/v1/admin/org-plans';
 const put = (gw: TestGateway, org: string, plan: object) => gw.admin('PUT', `${PLANS}/${org}`, plan);
@@ -48,4 +52,24 @@ t.test('what is no plan is refused, and changes nothing', async (t) => {
   ])
     t.match(await put(gw, 'acme', bad), { status: 400, body: { error: { code: 'invalid_request' } } }, JSON.stringify(bad));
   t.same((await gw.admin('GET', PLANS)).body, { org_plans: [] });
+});
+
+t.test('a plan that was put before there was a control plane counts only without one', async (t) => {
+  const { start, putBundle } = await linked(t);
+  await putBundle(ALLOW_ALL);
+  const policies = tempDir(t);
+  writeFileSync(join(policies, 'bundle.yaml'), ALLOW_ALL);
+  const withoutPlane = { GW_CP_ADDR: '', GW_BOOTSTRAP_TOKEN: '', GW_POLICIES_DIR: policies };
+  const free = await start(withoutPlane);
+  t.equal((await put(free.gw, 'acme', { monthly_request_limit: 0 })).status, 200);
+  t.equal((await free.execute({ org_id: 'acme' })).status, 403);
+  await free.gw.gateway.stop();
+
+  const governed = await start();
+  t.equal((await governed.gw.admin('DELETE', `${PLANS}/acme`)).status, 409, 'nobody could take it away');
+  t.equal((await governed.execute({ org_id: 'acme' })).status, 200, 'the control plane sets no limit, and the settings have none');
+  await governed.gw.gateway.stop();
+
+  const again = await start(withoutPlane);
+  t.equal((await again.execute({ org_id: 'acme' })).status, 403);
 });

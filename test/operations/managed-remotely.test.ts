@@ -44,6 +44,7 @@ test('workloads, credentials, API keys and export destinations are owned; tokens
     'policies.put',
     'mgmt.policies.put',
     'mgmt.providers.switch',
+    'mgmt.connectors.remove',
   ])
     t.ok(owned.has(id), id);
   for (const id of ['workloads.issue_token', 'workloads.remove_token', 'mgmt.exports.test', 'mgmt.org_defaults.change', 'mgmt.keys.create'])
@@ -56,7 +57,15 @@ test('tools say the same', async (t) => {
   const set = TOOLS.boundTo(REMOTE);
   const tools = OWNED.flatMap(({ tools: named = [] }) => named.map(({ name }) => name));
   t.ok(tools.length >= 8);
-  const ids = { workload_id: 'w', credential_id: 'c', destination_id: 'd', provider: 'openai', mode: 'routing', state: 'enable' };
+  const ids = {
+    workload_id: 'w',
+    credential_id: 'c',
+    connector_id: 'x',
+    destination_id: 'd',
+    provider: 'openai',
+    mode: 'routing',
+    state: 'enable',
+  };
   for (const name of tools) {
     const { required = [] } = set.tools.find((tool) => tool.name === name)?.inputSchema ?? {};
     const args = Object.fromEntries(Object.entries(ids).filter(([id]) => Array.isArray(required) && required.includes(id)));

@@ -197,6 +197,7 @@ function handlersOf(plane: () => LyingControlPlane): CallHandlers {
             distribution: 'org_wide',
           }),
           secret: PLACE_SECRET,
+          node_ids: [],
         },
       ],
       next_cursor: '',

@@ -37,6 +37,8 @@ type Done = readonly JsonObject[];
 export class GatewayWrites {
   readonly #state: StoredControlPlane;
   readonly #states: NodeStates;
+  /** The last write of each org that has one under way. */
+  readonly #running = new Map<string, Promise<unknown>>();
 
   constructor(state: StoredControlPlane, states: NodeStates) {
     this.#state = state;
@@ -56,11 +58,24 @@ export class GatewayWrites {
       const org = register.require(node.orgId);
       if (org.gateway_writes === 'deny')
         throw new GatewayError('managed_remotely', 'The control plane takes no writes of gateways for this org: change it there.');
-      const results = await kind(this.#state, { org, entries, only: only === '' ? undefined : only, commit });
+      const asked: Write = { org, entries, only: only === '' ? undefined : only, commit };
+      const results = await this.#inTurn(node.orgId, () => kind(this.#state, asked));
       return { org: this.#states.stateFor(node), results: results.map((one) => JSON.stringify(one)), error: '' };
     } catch (error) {
       if (!(error instanceof GatewayError) || error.code === 'record_store_unavailable' || error.code === 'shutting_down') throw error;
       return { org: this.#states.stateFor(node), results: [], error: JSON.stringify(told(error)) };
+    }
+  }
+
+  /** Those of one org run one after the other: two of the same thing at the same moment both count, as at one gateway, and the later one stays. */
+  async #inTurn(orgId: string, work: () => Promise<Done>): Promise<Done> {
+    const mine = (this.#running.get(orgId) ?? Promise.resolve()).then(work);
+    const settled = mine.catch(() => undefined);
+    this.#running.set(orgId, settled);
+    try {
+      return await mine;
+    } finally {
+      if (this.#running.get(orgId) === settled) this.#running.delete(orgId);
     }
   }
 
@@ -114,6 +129,14 @@ const WRITES: Readonly<Record<string, (state: StoredControlPlane, write: Write) 
     return [await credential(registers, org, id, value)];
   },
   'credentials.remove': removing('credentials'),
+  // All of one connector, whose id stands in the place of theirs.
+  'credentials.remove_of': async ({ registers: { entities } }, { org: { org_id: orgId }, entries, commit }) => {
+    const { id: connectorId } = first(entries);
+    const all = await entities.list(orgId, 'credentials');
+    const ids = all.filter(({ value }) => value['connector_id'] === connectorId).map(({ id }) => id);
+    if (ids.length > 0) await entities.removeAll(orgId, 'credentials', ids, commit);
+    return [];
+  },
   'workloads.put': async ({ registers }, { org, entries, only, commit }) => {
     const put = await registers.entities.putAll(org, 'workloads', entries, commit, only);
     return put.map(({ value }) => value);

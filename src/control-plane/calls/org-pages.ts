@@ -50,8 +50,10 @@ export class OrgPages {
       'credentials',
       cursor,
       ({ value, secret }) =>
-        isFor(value, node.nodeId) ? { credential: JSON.stringify(without(value, NOT_ASKED)), secret: secret ?? '' } : undefined,
-      (one) => sizeOfText(one.credential) + sizeOfText(one.secret),
+        isFor(value, node.nodeId)
+          ? { credential: JSON.stringify(without(value, NOT_ASKED)), secret: secret ?? '', node_ids: nodesOf(value) }
+          : undefined,
+      (one) => [one.credential, one.secret, ...one.node_ids].reduce((sum, text) => sum + sizeOfText(text), 0),
     );
     return { org: this.#states.stateFor(node), version, credentials: entries, next_cursor: next };
   }

@@ -123,6 +123,8 @@ export interface CredentialEntry {
   /** As the admin API takes it, JSON, without its secret. */
   readonly credential: string;
   readonly secret: string;
+  /** Of a `node_scoped` one: all nodes that it is assigned to. */
+  readonly node_ids: readonly string[];
 }
 
 export interface CredentialsResponse {
@@ -175,8 +177,8 @@ export interface SignedOverlay {
 
 export interface WriteRequest {
   /**
-   * `credentials.put`, `credentials.amend`, `credentials.assign`, `credentials.remove`, `workloads.put`, `workloads.remove`, `addons.put`, `overlays.put`, `org.suspend`,
-   * `org.reactivate`.
+   * `credentials.put`, `credentials.amend`, `credentials.assign`, `credentials.remove`, `credentials.remove_of` (those of a connector), `workloads.put`,
+   * `workloads.remove`, `addons.put`, `overlays.put`, `org.suspend`, `org.reactivate`.
    */
   readonly kind: string;
   /** One, but for `credentials.put`, which takes several. */

@@ -163,11 +163,22 @@ export class OrgEntities {
 
   /** @throws GatewayError `not_found` */
   async remove(orgId: string, kind: EntityKind, id: string, commit: Commit): Promise<void> {
+    await this.removeAll(orgId, kind, [id], commit);
+  }
+
+  /** Several in one commit, all of them or none. @throws GatewayError `not_found`; `conflict` when somebody else was first */
+  async removeAll(orgId: string, kind: EntityKind, ids: readonly string[], commit: Commit): Promise<void> {
     const space = ENTITY_SPACE[kind];
-    const key = keyIn(orgId, id);
-    const found = await this.#options.store.entity(space, key);
-    if (found === undefined) throw unknown(kind, id);
-    await this.#raising(orgId, kind, commit)(id, [{ op: 'delete', space, key }], [{ space, key, version: found.version }]);
+    const effects: Effect[] = [];
+    const expect: Expectation[] = [];
+    for (const id of ids) {
+      const key = keyIn(orgId, id);
+      const found = await this.#options.store.entity(space, key);
+      if (found === undefined) throw unknown(kind, id);
+      effects.push({ op: 'delete', space, key });
+      expect.push({ space, key, version: found.version });
+    }
+    await this.#raising(orgId, kind, commit)(ids.length === 1 ? ids[0] : undefined, effects, expect);
   }
 
   /** Gives a `node_scoped` credential to a node, or takes it away. @throws GatewayError `not_found`; `conflict` for one that is org_wide */

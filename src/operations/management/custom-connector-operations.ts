@@ -4,6 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { CUSTOM_AUTH_MODES, CUSTOM_DIALECTS, type CustomConnector } from '../../base/model/custom-connector.ts';
 import { removeConnector } from '../../services/connector-removal.ts';
 import type { CustomConnectorChange } from '../../services/custom-connectors.ts';
+import { HANDED_ON } from '../hand-on.ts';
 import { choice, members, optional, orNothing, text, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';
@@ -175,15 +176,38 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Removes a custom connector, its credentials and its budget limits: from the next call on its host has none.',
     annotations: REMOVES,
-    errors: ['not_found', 'conflict', 'precondition_failed'],
+    ownedRemotely: true,
+    errors: ['not_found', 'conflict', 'precondition_failed', ...HANDED_ON],
     tools: [{ name: 'delete_custom_provider', title: 'Delete a custom provider', ids }],
     input: { params },
     output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
     handle: async ({ principal, params: { id }, commit, expectShown }, services) => {
       const expect = (before: CustomConnector): void => expectShown(shown(before));
-      const { customConnectors, alerts, budgets, credentials, managedRemotely } = services;
-      const ground = { customConnectors, alerts, budgets: budgets.service, credentials: managedRemotely ? undefined : credentials.service };
+      const { customConnectors, alerts, budgets, credentials } = services;
+      const ground = { customConnectors, alerts, budgets: budgets.service, credentials: credentials.service };
       if (!(await removeConnector(ground, orgOf(principal), id, expect, commit))) throw unknown(id);
+      return { json: { id, status: 'deleted' as const } };
+    },
+    // Its credentials are the control plane's, itself it is not: those go first, so that what fails between leaves a connector that can be removed again.
+    handOn: async ({ principal, params: { id }, commit, expectShown }, services, handOn) => {
+      const expect = (before: CustomConnector): void => expectShown(shown(before));
+      const { customConnectors, alerts, budgets, credentials } = services;
+      const orgId = orgOf(principal);
+      const found = customConnectors.get(orgId, id);
+      if (found === undefined) throw unknown(id);
+      expect(found);
+      const connectorId = customConnectorId(found.id);
+      const keys = credentials.service.idsFor(connectorId);
+      const show = (): unknown => Object.fromEntries(keys.map((key) => [key, credentials.service.get(key)]));
+      const watched = { entity: 'credential', object: keys.length === 1 ? keys[0] : undefined, show };
+      try {
+        await handOn({ kind: 'credentials.remove_of', entries: [{ id: connectorId }] }, watched);
+      } catch (error) {
+        // Without a credential here there is nothing that its removal would leave behind on this gateway.
+        if (keys.length > 0) throw error;
+      }
+      const ground = { customConnectors, alerts, budgets: budgets.service, credentials: undefined };
+      if (!(await removeConnector(ground, orgId, id, expect, commit))) throw unknown(id);
       return { json: { id, status: 'deleted' as const } };
     },
   }),
