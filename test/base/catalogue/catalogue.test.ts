@@ -137,10 +137,6 @@ t.test('a host belongs to the row that names it or a pattern above it', async (t
     ['api.tokenfactory.us-central1.nebius.com', 'nebius'],
     ['api.eu.residency.elevenlabs.io', 'elevenlabs'],
     ['ark.ap-southeast.bytepluses.com', 'volcengine'],
-    ['generativelanguage.mtls.googleapis.com', 'gemini'],
-    ['aiplatform.mtls.googleapis.com', 'vertex'],
-    ['us-central1-aiplatform.mtls.googleapis.com', 'vertex'],
-    ['cloudcode-pa.mtls.googleapis.com', 'gemini_code_assist'],
     ['staging-cloudcode-pa.sandbox.googleapis.com', 'gemini_code_assist'],
     ['api.individual.githubcopilot.com', 'github_copilot'],
     ['proxy.enterprise.githubcopilot.com', 'github_copilot'],
@@ -149,7 +145,6 @@ t.test('a host belongs to the row that names it or a pattern above it', async (t
     ['copilot-proxy.acme.ghe.com', 'github_copilot'],
     ['copilot-api.acme.ghe.com', 'github_copilot'],
     ['acme.ghe.com', undefined],
-    ['storage.mtls.googleapis.com', undefined],
     // What anybody can have for a name is none.
     ['bedrock-runtime.s3.amazonaws.com', undefined],
     ['bedrock-runtime.s3-us-west-2.amazonaws.com', undefined],
