@@ -15,7 +15,15 @@ const HOSTS = [
   'api.voyageai.com',
   'api.replicate.com',
   'api.elevenlabs.io',
+  'res.openai.azure.us',
+  'res.services.ai.azure.cn',
+  'bedrock-mantle.us-east-1.api.aws',
+  'vpce-1-a.bedrock-runtime.us-gov-west-1.vpce.amazonaws.com',
+  'aws-external-anthropic.us-east-1.api.aws',
+  'us-central1-aiplatform.p.googleapis.com',
+  'aiplatform-mine.p.googleapis.com',
 ];
+const VERTEX = '/v1/projects/p/locations/l';
 
 /** By host: what its clients and SDKs send. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
@@ -104,6 +112,31 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'api.voyageai.com': ['POST /v1/files', 'POST /v1/batches'],
   'api.replicate.com': ['POST /v1/files', 'POST /v1/models', 'POST /v1/predictions/p/cancel'],
   'api.elevenlabs.io': ['POST /v1/voices/add', 'POST /v1/user/subscription'],
+  // The same, and what there is beside it, at clouds.
+  'res.openai.azure.us': [
+    'POST /openai/v1/files',
+    'POST /openai/v1/evals/e/runs',
+    'POST /openai/v1/assistants',
+    'PUT /openai/deployments/d',
+    'DELETE /openai/operations/images/x',
+    'POST /openai/realtimeapi/sessions',
+  ],
+  'res.services.ai.azure.cn': [
+    'POST /api/projects/p/threads/t/messages',
+    'POST /api/projects/p/evaluations/runs:run',
+    'POST /anthropic/v1/messages/batches',
+    'POST /anthropic/v1/messages/count_tokens',
+  ],
+  'bedrock-mantle.us-east-1.api.aws': ['POST /v1/files', 'POST /v1/batches', 'GET /v1/models', 'POST /anthropic/v1/messages/batches'],
+  'vpce-1-a.bedrock-runtime.us-gov-west-1.vpce.amazonaws.com': ['POST /model/x/count-tokens', 'GET /async-invoke/i'],
+  'aws-external-anthropic.us-east-1.api.aws': ['POST /v1/messages/batches', 'POST /v1/skills', 'POST /api/event_logging/batch'],
+  'us-central1-aiplatform.p.googleapis.com': [
+    `POST ${VERTEX}/operations/o:wait`,
+    `POST ${VERTEX}/endpoints/e:deployModel`,
+    `PATCH ${VERTEX}/ragEngineConfig`,
+    `POST ${VERTEX}/publishers/google/models/m:countTokens`,
+  ],
+  'aiplatform-mine.p.googleapis.com': [`POST ${VERTEX}/cachedContents`, `POST ${VERTEX}/batchPredictionJobs/b:cancel`],
   'ollama.com': ['POST /api/show', 'POST /api/web_search', 'POST /api/me', 'POST /api/pull'],
 };
 

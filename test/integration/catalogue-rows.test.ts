@@ -69,6 +69,9 @@ const CLAUDE_STREAM = [
   { type: 'message_stop', 'amazon-bedrock-invocationMetrics': METRICS },
 ] as const;
 const CLAUDE_COUNTS = counted(8, 3, '0.000046', { cached_tokens_in: 3 });
+/** Paths below which a plan pays. */
+const IN_PLAN = /\/(?:coding|plan|tokenplan|step_plan)\//;
+const PLAN_COUNTS = counted(8, 3, '0', { cached_tokens_in: 3, billing: 'plan' });
 const GEMINI = {
   candidates: [],
   usageMetadata: { promptTokenCount: 4, cachedContentTokenCount: 2, candidatesTokenCount: 5, thoughtsTokenCount: 6 },
@@ -501,8 +504,14 @@ const ELSEWHERE: readonly (Pick<Row, 'host' | 'path' | 'body' | 'answer' | 'type
       ['api.moonshot.cn', 'moonshot', '/anthropic/v1/messages'],
       ['ai-gateway.vercel.sh', 'vercel', '/v1/messages'],
       ['ark.cn-beijing.volces.com', 'volcengine', '/api/coding/v1/messages'],
+      ['ark.ap-southeast.bytepluses.com', 'volcengine', '/api/plan/v1/messages'],
+      ['ark.cn-beijing.volces.com', 'volcengine', '/api/compatible/v1/messages'],
       ['api-inference.modelscope.cn', 'modelscope', '/v1/messages'],
       ['qianfan.baidubce.com', 'qianfan', '/anthropic/coding/v1/messages'],
+      ['qianfan.baidubce.com', 'qianfan', '/anthropic/tokenplan/personal/v1/messages'],
+      ['api.lkeap.cloud.tencent.com', 'tencent', '/coding/anthropic/v1/messages'],
+      ['api.stepfun.com', 'stepfun', '/step_plan/v1/messages'],
+      ['api.stepfun.ai', 'stepfun', '/v1/messages'],
       ['api.groq.com', 'groq', '/anthropic/v1/messages'],
       ['api.deepinfra.com', 'deepinfra', '/anthropic/v1/messages'],
     ] as const
@@ -513,7 +522,7 @@ const ELSEWHERE: readonly (Pick<Row, 'host' | 'path' | 'body' | 'answer' | 'type
       path,
       body: { model: 'm', max_tokens: 9, ...asked },
       answer: { model: 'm', usage: { input_tokens: 5, cache_read_input_tokens: 3, output_tokens: 3 } },
-      want: { model: 'm', metering: CLAUDE_COUNTS },
+      want: { model: 'm', metering: IN_PLAN.test(path) ? PLAN_COUNTS : CLAUDE_COUNTS },
     },
     {
       host,
@@ -522,7 +531,7 @@ const ELSEWHERE: readonly (Pick<Row, 'host' | 'path' | 'body' | 'answer' | 'type
       body: { model: 'm', max_tokens: 9, stream: true, ...asked },
       type: SSE,
       answer: named(...CLAUDE_STREAM),
-      want: { model: 'm', stream: true, stream_outcome: 'complete', metering: CLAUDE_COUNTS },
+      want: { model: 'm', stream: true, stream_outcome: 'complete', metering: IN_PLAN.test(path) ? PLAN_COUNTS : CLAUDE_COUNTS },
     },
   ]),
 ];

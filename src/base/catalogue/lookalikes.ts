@@ -67,7 +67,8 @@ export class Lookalikes {
    */
   look(method: string, path: string, upgrade: boolean): string | BodyLooks | undefined {
     const query = path.indexOf('?');
-    const plain = query === -1 ? path : path.slice(0, query);
+    const sent = query === -1 ? path : path.slice(0, query);
+    const plain = sent.includes('%') ? sent.replace(/%3a/gi, ':') : sent;
     if (upgrade) return this.#sockets.find((look) => look.path?.test(plain))?.like;
     if (method !== 'POST') return undefined;
     const meant = (this.#byEnd.get(endOf(plain)) ?? []).filter((look) => look.path?.test(plain));

@@ -72,6 +72,14 @@ interface TableOptions {
   readonly unknownAnswer: Dialect | undefined;
 }
 
+/** The path of calls on a shared host. */
+interface CallPath {
+  /** In any case. */
+  readonly regex: RegExp;
+  /** What every spelling of it holds, in lower case. */
+  readonly words: readonly string[];
+}
+
 const NO_CALL = HTTP_REQUEST.actionType;
 
 /**
@@ -85,8 +93,8 @@ export class OperationTable {
   readonly #patterns: Pattern[] = [];
   readonly #socketPatterns: Pattern[] = [];
   readonly #ignoreCase: boolean;
-  /** Of a shared host: the paths of its calls, in any case; undefined: the host is not shared. */
-  readonly #callPaths: RegExp[] | undefined;
+  /** Of a shared host: the paths of its calls; undefined: the host is not shared. */
+  readonly #callPaths: CallPath[] | undefined;
   readonly #planPaths: readonly RegExp[];
   /** What no row names: without a body, with one, and a POST, which fails towards inspection. */
   readonly #plainRequest: Operation;
@@ -140,11 +148,23 @@ export class OperationTable {
     if (this.#callPaths === undefined) return true;
     const plain = this.#plain(path);
     const loose = looseReading(plain);
-    if (loose === plain) {
+    if (loose === undefined) {
       const found = this.#described(method.toUpperCase(), plain);
-      if (found !== undefined) return found.actionType !== NO_CALL;
+      if (found?.actionType === NO_CALL) return this.#isPosted(plain);
+      if (found !== undefined) return true;
     }
-    return this.#callPaths.some((pattern) => pattern.test(loose) || pattern.test(plain));
+    return this.#callPaths.some(({ regex, words }) => {
+      if (regex.test(plain)) return true;
+      if (loose === undefined) return false;
+      const { climbing } = loose;
+      return loose.paths.some((read) => regex.test(read)) || (climbing !== undefined && words.every((word) => climbing.includes(word)));
+    });
+  }
+
+  /** Whether a POST of the path is a call that is understood: some servers take the method from elsewhere. */
+  #isPosted(plain: string): boolean {
+    const posted = this.#described('POST', plain);
+    return posted?.known === true && posted.actionType !== NO_CALL;
   }
 
   #isPlanned(plain: string): boolean {
@@ -191,7 +211,7 @@ export class OperationTable {
   /** What the row's lists of paths make of an operation that is a call. */
   #asCall(operation: Operation, path: string): Operation {
     if (operation.actionType === NO_CALL) return operation;
-    this.#callPaths?.push(compilePath(path, true));
+    this.#callPaths?.push({ regex: compilePath(path, true), words: wordsOf(path) });
     return this.#isPlanned(path) ? Object.freeze({ ...operation, plan: true }) : operation;
   }
 
@@ -210,6 +230,14 @@ function firstMatch(patterns: readonly Pattern[], method: string, path: string):
     if ((pattern.method === '*' || pattern.method === method) && pattern.regex.test(path)) return pattern.operation;
   }
   return undefined;
+}
+
+/** The texts of a path between slashes and open parts. */
+function wordsOf(path: string): readonly string[] {
+  return path
+    .toLowerCase()
+    .split(/\/|\*|\{[a-z_]+\}/)
+    .filter((word) => word !== '');
 }
 
 function compilePath(path: string, ignoreCase: boolean): RegExp {

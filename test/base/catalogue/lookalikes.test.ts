@@ -17,6 +17,9 @@ t.test('a name looks like a provider by its pattern or a part of it', async (t) 
     ['bedrock-agent-runtime.eu-west-1.amazonaws.com', 'bedrock'],
     ['us-central1-aiplatform.mtls.googleapis.com', 'vertex'],
     ['generativelanguage.mtls.googleapis.com', 'gemini'],
+    ['cloudcode-pa.mtls.googleapis.com', 'gemini_code_assist'],
+    ['grok.corp.example', 'xai'],
+    ['gpt5.corp.example', 'openai'],
     ['dashscope.inner.example', 'alibaba'],
     ['llm.corp.example', 'openai'],
     ['litellm-prod.corp.example', 'openai'],
@@ -56,7 +59,28 @@ t.test('a call looks like a wire format by how its path ends and by the members 
     ['/v1/rerank', ['query', 'documents', 'model'], 'rerank'],
     ['/whatever/it/is', ['stream', 'messages', 'model'], 'openai_chat'],
     ['/run', ['contents', 'generationConfig'], 'gemini_generate'],
+    ['/v1/responses', ['model', 'previous_response_id'], 'openai_responses'],
+    ['/v1/responses/compact', ['model', 'input'], 'openai_responses'],
+    ['/v1/videos', ['model', 'prompt'], 'openai_videos'],
+    ['/v1/messages/batches', ['requests'], 'anthropic_messages'],
+    ['/v1beta/models/gemini-x%3AgenerateContent', ['contents'], 'gemini_generate'],
+    ['/v1internal:streamGenerateContent?alt=sse', ['model', 'project', 'request'], 'code_assist'],
+    ['/v1beta/interactions', ['model', 'input'], 'gemini_interactions'],
+    ['/google.ai.generativelanguage.v1beta.GenerativeService/EmbedContent', [], 'gemini_embed'],
+    ['/google.cloud.aiplatform.v1.PredictionService/Predict', [], 'gemini_predict'],
+    ['/model/x/invoke-with-bidirectional-stream', [], 'bedrock_invoke'],
+    ['/async-invoke', ['modelId', 'modelInput'], 'bedrock_async'],
+    ['/v2/chat', ['model', 'messages'], 'cohere_chat'],
+    ['/v1/chat', ['model', 'message'], 'cohere_chat_v1'],
+    ['/v2/embed', ['model', 'inputs'], 'cohere_embed'],
+    ['/rerank', ['query', 'texts'], 'rerank'],
+    ['/api/embeddings', ['model', 'prompt'], 'ollama_embed'],
+    ['/v1/agents/completions', ['agent_id', 'messages'], 'mistral_agents'],
+    ['/v1/predictions', ['version', 'input'], 'replicate_prediction'],
     // What has only one of the two.
+    ['/v1/videos', ['prompt'], undefined],
+    ['/tensorflow.serving.PredictionService/Predict', [], undefined],
+    ['/sessions/interactions', ['input'], undefined],
     ['/v1/chat/completions', ['model'], undefined],
     ['/rooms/1/messages', ['text'], undefined],
     ['/rooms/1/messages', ['messages'], undefined],
@@ -68,6 +92,9 @@ t.test('a call looks like a wire format by how its path ends and by the members 
     t.equal(looks(path, members), want, `${path} ${members.join()}`);
   t.equal(looks('/v1/chat/completions', ['messages'], 'GET'), undefined);
   t.equal(lookalikes.look('GET', '/v1/realtime?model=x', true), 'openai_realtime');
+  const bidi = 'google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent';
+  t.equal(lookalikes.look('GET', `/ws/${bidi}`, true), 'gemini_generate');
+  t.equal(lookalikes.look('GET', '/ws/google.cloud.aiplatform.v1.LlmBidiService/BidiGenerateContent', true), 'gemini_generate');
   t.equal(lookalikes.look('GET', '/chat', true), undefined);
 });
 

@@ -1,7 +1,7 @@
 // Names and heads are a stranger's: whatever they are, they cost time in proportion to their length, and little of it.
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
-import { otherReading } from '../../../src/base/catalogue/other-reading.ts';
+import { looseReading, otherReading } from '../../../src/base/catalogue/other-reading.ts';
 import type { Operation } from '../../../src/base/catalogue/types.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { readAiBody, refuseLatePart } from '../../../src/inbound/normalise/body.ts';
@@ -163,6 +163,9 @@ t.test('the other way to read a path costs time in proportion to its length', as
   const clock = cpuClock();
   for (const piece of ['%2F', '%5C', ';', '%3B', '%25', '25', '%', '/', '%3', '%2525']) {
     for (const end of ['x', '%2Fx', ';', '%3F', '']) otherReading(`/v1/%2F${piece.repeat(many)}${end}`);
+  }
+  for (const piece of ['.', ' ', '. ', '/..', '/ ', '%2E', '%00', '/;', '../', '//']) {
+    for (const end of ['x', '/x', '..', '']) looseReading(`/v1/${piece.repeat(many)}${end}`);
   }
   t.ok(clock.spent() < PATIENCE_MS, `${clock.spent()} ms`);
   t.equal(otherReading('/v1/threads/t%252Fruns%2F;x'), '/v1/threads/t/runs');
