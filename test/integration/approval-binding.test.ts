@@ -125,6 +125,34 @@ t.test(
   },
 );
 
+t.test('a body that another reader could take for something else is not what was approved, so that it cannot wait', async (t) => {
+  const { gw, send, through, upstream } = await startGoverned(t, { bundle: BUNDLE });
+  const of = (message: string, more = '') => `{"model":"gpt-4o-mini","user":"ask",${more}"messages":[{"role":"user",${message}}]}`;
+  const good = of('"content":"nice"', '"seed":9007199254740991,');
+  const bad: readonly (readonly [what: string, body: string])[] = [
+    ['a name that stands twice', of('"content":"evil","content":"nice"', '"seed":9007199254740991,')],
+    ['once with an escape', of('"c\\u006fntent":"evil","content":"nice"', '"seed":9007199254740991,')],
+    ['deep in a value of any form', of('"content":"nice"', '"metadata":{"a":[{"b":{"c":1,"c":2}}]},')],
+    ['an integer that loses digits', of('"content":"nice"', '"seed":9007199254740993,')],
+  ];
+  const doors = [
+    (body: string) => send(chat([], undefined, body)),
+    (body: string) => through('api.openai.com:443', chat([], '/v1/chat/completions', body)),
+  ];
+  for (const call of doors) {
+    t.equal((await call(good)).status, 403);
+    await approveOnly(gw);
+    for (const [what, body] of bad) {
+      const answer = await call(body);
+      t.equal(answer.status, 403, what);
+      t.match(JSON.parse(answer.body.toString()), { reason_codes: ['approval_required', 'approval_not_possible'] }, what);
+    }
+    t.same(await list(gw), [], 'nobody is asked');
+    t.equal((await call(good)).status, 200);
+  }
+  t.equal(upstream.requests.length, doors.length);
+});
+
 t.test('another project or delegation asks again, and the entry names them', async (t) => {
   const issuer = new Issuer('ci');
   const clock = fakeClock(DELEGATED_AT);

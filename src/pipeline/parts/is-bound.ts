@@ -1,12 +1,18 @@
+import { isUnambiguousJson } from '../../base/json/unambiguous-json.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import { hidesSomething } from '../../decide/policy/hidden.ts';
 import type { Intake, Parts } from './parts.ts';
 
 type Read = Pick<Parts, 'action' | 'asked'> & { readonly intake?: Intake | undefined };
 
-/** Whether everything of a request that could matter is in its action hash: then what is approved is what runs (decision 9.1). */
+/**
+ * Whether everything of a request that could matter is in its action hash: then what is approved is what runs (decision 9.1). The hash covers what we read; a body that is
+ * sent as it came must then say the same to every other reader.
+ */
 export function isBound({ action, asked, intake }: Read, facts: Facts): boolean {
   if (action.isEnvelope) return true;
   if (intake?.streamed !== undefined || hidesSomething(facts)) return false;
-  return asked.body === undefined ? (intake?.requestBytes ?? 0) === 0 : asked.body.kind !== 'form';
+  const { body } = asked;
+  if (body === undefined) return (intake?.requestBytes ?? 0) === 0;
+  return body.kind === 'empty' || (body.kind === 'json' && isUnambiguousJson(body.text));
 }

@@ -132,7 +132,7 @@ function observedOf({ policy }: ActivePolicy, facts: Facts, { model }: Verdict):
 }
 
 function notPossible(verdict: Verdict): Verdict {
-  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read, or it has no canonical form`;
+  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read, or it could be read in two ways, or has no canonical form`;
   return { ...verdict, reason, reason_codes: [...verdict.reason_codes, 'approval_not_possible'] };
 }
 
