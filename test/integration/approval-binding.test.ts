@@ -347,3 +347,14 @@ t.test('a call on a WebSocket that its provider refuses gives it back', async (t
   while ((await entry())['executed_at'] !== undefined) await new Promise((resolve) => setImmediate(resolve));
   t.match(await entry(), { status: 'approved' });
 });
+
+t.test('an event on a WebSocket that another reader could take for something else cannot wait', async (t) => {
+  const bundle = bundleOf(`${ALLOW}  risk:
+    - {id: ask, when: {field: context.action.params.instructions, equals: big}, effect: {decision: require_approval, reason: ask first}}
+`);
+  const { gw, open } = await scene(t, { bundle });
+  const talk = await open(REALTIME);
+  const twice = '{"type":"response.create","event_id":"e-1","response":{"instructions":"big","metadata":{"a":1,"a":2}}}';
+  t.match(await talk.say(twice, 'error'), { error: { message: /read in two ways/ } });
+  t.same(await list(gw), []);
+});
