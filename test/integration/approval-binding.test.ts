@@ -93,6 +93,15 @@ t.test('where only the final choice needs an approval it waits too, and nobody i
   t.match(await approveOnly(gw), { rule_ids: ['connectors/ours'], action: { connector_id: 'mistral' } });
   t.equal((await call()).status, 200);
   t.same(hostsOf(governed), ['api.mistral.ai']);
+  const twice = await governed.send(
+    chat([], undefined, '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"a","content":"b"}]}'),
+  );
+  t.equal(twice.status, 403);
+  t.match(
+    JSON.parse(twice.body.toString()),
+    { reason_codes: ['approval_required', 'approval_not_possible'] },
+    'what could be read in two ways',
+  );
   await put(gw, rules('deny'));
   t.match(await call(), { status: 403, body: { decision: 'deny' } });
   t.same(await list(gw), []);
