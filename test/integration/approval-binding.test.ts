@@ -93,6 +93,15 @@ t.test('where only the final choice needs an approval it waits too, and nobody i
   t.match(await approveOnly(gw), { rule_ids: ['connectors/ours'], action: { connector_id: 'mistral' } });
   t.equal((await call()).status, 200);
   t.same(hostsOf(governed), ['api.mistral.ai']);
+  const twice = await governed.send(
+    chat([], undefined, '{"model":"gpt-4o-mini","messages":[{"role":"user","content":"a","content":"b"}]}'),
+  );
+  t.equal(twice.status, 403);
+  t.match(
+    JSON.parse(twice.body.toString()),
+    { reason_codes: ['approval_required', 'approval_not_possible'] },
+    'what could be read in two ways',
+  );
   await put(gw, rules('deny'));
   t.match(await call(), { status: 403, body: { decision: 'deny' } });
   t.same(await list(gw), []);
@@ -124,6 +133,34 @@ t.test(
     t.equal((await send(chat(retry, undefined, ask))).status, 200);
   },
 );
+
+t.test('a body that another reader could take for something else is not what was approved, so that it cannot wait', async (t) => {
+  const { gw, send, through, upstream } = await startGoverned(t, { bundle: BUNDLE });
+  const of = (message: string, more = '') => `{"model":"gpt-4o-mini","user":"ask",${more}"messages":[{"role":"user",${message}}]}`;
+  const good = of('"content":"nice"', '"seed":9007199254740991,');
+  const bad: readonly (readonly [what: string, body: string])[] = [
+    ['a name that stands twice', of('"content":"evil","content":"nice"', '"seed":9007199254740991,')],
+    ['once with an escape', of('"c\\u006fntent":"evil","content":"nice"', '"seed":9007199254740991,')],
+    ['deep in a value of any form', of('"content":"nice"', '"metadata":{"a":[{"b":{"c":1,"c":2}}]},')],
+    ['an integer that loses digits', of('"content":"nice"', '"seed":9007199254740993,')],
+  ];
+  const doors = [
+    (body: string) => send(chat([], undefined, body)),
+    (body: string) => through('api.openai.com:443', chat([], '/v1/chat/completions', body)),
+  ];
+  for (const call of doors) {
+    t.equal((await call(good)).status, 403);
+    await approveOnly(gw);
+    for (const [what, body] of bad) {
+      const answer = await call(body);
+      t.equal(answer.status, 403, what);
+      t.match(JSON.parse(answer.body.toString()), { reason_codes: ['approval_required', 'approval_not_possible'] }, what);
+    }
+    t.same(await list(gw), [], 'nobody is asked');
+    t.equal((await call(good)).status, 200);
+  }
+  t.equal(upstream.requests.length, doors.length);
+});
 
 t.test('another project or delegation asks again, and the entry names them', async (t) => {
   const issuer = new Issuer('ci');
@@ -318,4 +355,15 @@ t.test('a call on a WebSocket that its provider refuses gives it back', async (t
   const entry = (): Promise<Json> => gw.admin('GET', `/v1/admin/approvals/${String(id)}`).then(({ body }) => body as Json);
   while ((await entry())['executed_at'] !== undefined) await new Promise((resolve) => setImmediate(resolve));
   t.match(await entry(), { status: 'approved' });
+});
+
+t.test('an event on a WebSocket that another reader could take for something else cannot wait', async (t) => {
+  const bundle = bundleOf(`${ALLOW}  risk:
+    - {id: ask, when: {field: context.action.params.instructions, equals: big}, effect: {decision: require_approval, reason: ask first}}
+`);
+  const { gw, open } = await scene(t, { bundle });
+  const talk = await open(REALTIME);
+  const twice = '{"type":"response.create","event_id":"e-1","response":{"instructions":"big","metadata":{"a":1,"a":2}}}';
+  t.match(await talk.say(twice, 'error'), { error: { message: /read in two ways/ } });
+  t.same(await list(gw), []);
 });

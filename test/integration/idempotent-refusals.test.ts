@@ -46,6 +46,46 @@ t.test('a refusal is told again to the identical request, and who has mended his
   t.equal((await execute({ idempotency_key: 'action', ...good })).status, 409, 'now something was');
 });
 
+t.test(
+  'whose operator has mended it is judged anew: policy, what is charged where nobody says it, the network that the call comes from',
+  async (t) => {
+    const rules = (more = '') => `${ALLOW}  risk:
+    - {id: whose, effect: {enforce_attribution: {require: [project_id]}}}
+    - {id: where, when: {field: context.caller_ip, cidr: 203.0.113.0/24}, effect: {decision: deny, reason: not from there}}
+${more}`;
+    const never = '    - {id: never, when: {field: context.caller_id, equals: eve}, effect: {decision: deny, reason: not you}}\n';
+    const env = { GW_TRUSTED_PROXIES: '127.0.0.1' };
+    const { gw, execute, upstream } = await startGoverned(t, { bundle: bundleOf(rules(never)), env });
+    const given = { attribution: { project_id: 'p' } };
+    const from = (ip: string) => execute({ idempotency_key: 'network', ...given }, {}, { 'x-forwarded-for': ip });
+    t.equal((await from('203.0.113.9')).status, 403);
+    t.equal(isReplay(await from('203.0.113.9')), true);
+    t.equal((await from('198.51.100.9')).status, 200, 'from another network');
+
+    const eve = () => execute({ idempotency_key: 'policy', caller_id: 'eve', ...given });
+    t.equal((await eve()).status, 403);
+    t.equal(isReplay(await eve()), true);
+    const put = await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: bundleOf(rules()) });
+    t.equal(put.status, 200, put.text);
+    t.equal((await eve()).status, 200, 'policy lets it pass now');
+    t.equal(isReplay(await eve()), true, 'and what was executed is kept');
+
+    const bare = (key: string) => execute({ idempotency_key: key });
+    for (const key of ['workload', 'org']) t.equal((await bare(key)).status, 403);
+    t.equal(isReplay(await bare('workload')), true);
+    const workload = { org_id: 'default', workload_id: 'default', default_attribution: { project_id: 'w' } };
+    t.equal((await gw.admin('PUT', '/v1/admin/workloads', workload)).status, 200);
+    t.equal((await bare('workload')).status, 200, 'its workload says it now');
+    t.equal((await gw.admin('PUT', '/v1/admin/workloads', { org_id: 'default', workload_id: 'default' })).status, 200);
+    t.equal((await bare('org')).status, 403);
+    const { manage } = await managedAs(gw, 'default');
+    const told = await manage('PATCH', 'org/defaults', { project_id: 'o' });
+    t.equal(told.status, 200, JSON.stringify(told.body));
+    t.equal((await bare('org')).status, 200, 'its org says it now');
+    t.equal(upstream.requests.length, 4);
+  },
+);
+
 t.test('what lies outside of the request is asked anew: money, project, credential, approval, the provider’s key', async (t) => {
   let status = 401;
   const handler: UpstreamHandler = (_request, response, body) =>

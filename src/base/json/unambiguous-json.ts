@@ -24,6 +24,17 @@ export function unambiguousJson(input: Uint8Array | string): unknown {
   return value;
 }
 
+/** Whether a JSON text has one value for every reader, as {@link unambiguousJson} has it. */
+export function isUnambiguousJson(text: string): boolean {
+  try {
+    unambiguousJson(text);
+    return true;
+  } catch (error) {
+    if (error instanceof AmbiguousJsonError) return false;
+    throw error;
+  }
+}
+
 function parsed(input: Uint8Array | string): ReturnType<typeof parseSafeJson> {
   const options = { malformed: 'invalid_request', exactIntegers: true } as const;
   try {

@@ -126,7 +126,7 @@ export const REASON_CODES = {
   approval_not_possible: {
     decision: 'require_approval',
     meaning:
-      'A rule asks for an approval of a call whose body is not read whole, or has no canonical form, so that nobody could say what is approved.',
+      'A rule asks for an approval of a call whose body is not read whole, could be read in two ways, or has no canonical form, so that nobody could say what is approved.',
   },
   approval_denied: { decision: 'deny', meaning: 'A person has denied this very request (`GW_APPROVAL_REJECT_FOR`).', circumstance: true },
   approval_expired: {

@@ -40,13 +40,16 @@ export class ContextCache {
   readonly #contexts: Lru<string, CachedContext>;
   readonly #pending = new Map<string, Promise<SecureContext>>();
   readonly #leafKeyPem: string;
+  /** For clients that may know DHE alone; OpenSSL then takes the groups that fit the key (RFC 7919). */
+  readonly #isRsa: boolean;
   /** Leaves are made one after the other, so that many new hosts at once cannot hold the event loop. */
   #queue: Promise<unknown> = Promise.resolve();
 
   constructor(options: ContextCacheOptions) {
     this.#options = options;
     this.#contexts = new Lru({ max: options.max });
-    const type = options.leafKey.asymmetricKeyType === 'rsa' ? 'pkcs8' : 'sec1';
+    this.#isRsa = options.leafKey.asymmetricKeyType === 'rsa';
+    const type = this.#isRsa ? 'pkcs8' : 'sec1';
     this.#leafKeyPem = options.leafKey.export({ type, format: 'pem' }).toString();
   }
 
@@ -96,7 +99,13 @@ export class ContextCache {
     const leaf = await issueLeaf(profile, host, { notBefore, notAfter });
     // Two thirds of the whole are OpenSSL reading key and certificate from PEM; Node has no way to hand over what is parsed already.
     // An empty `ca`, or every context would hold all of Node's roots: clients show no certificate here.
-    const context = createSecureContext({ cert: certificatePem(leaf) + chainPem, key: this.#leafKeyPem, ca: [], minVersion: 'TLSv1.2' });
+    const context = createSecureContext({
+      cert: certificatePem(leaf) + chainPem,
+      key: this.#leafKeyPem,
+      ca: [],
+      minVersion: 'TLSv1.2',
+      ...(this.#isRsa ? { dhparam: 'auto' } : {}),
+    });
     return { context, notBefore, notAfter };
   }
 }

@@ -8,7 +8,7 @@ import type { MatchedRule, Verdict } from '../../decide/policy/verdict.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
-import { isBound } from '../parts/is-bound.ts';
+import { cannotWait, isBound } from '../parts/is-bound.ts';
 import type { CallRoute, Intake, Parts } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
@@ -67,8 +67,9 @@ function finalLook(parts: Read, route: CallRoute, mayWait: boolean): FinalLook {
   const { policy } = judgement.active;
   const matched: MatchedRule[] = [];
   const refused = lookAgain(parts, route, facts.approved, matched);
-  const waits = refused?.decision === 'require_approval' && mayWait && isBound(parts, facts);
-  const anyway = waits ? lookAgain(parts, route, true, matched) : refused;
+  const asks = refused?.decision === 'require_approval' && mayWait;
+  const waits = asks && isBound(parts, facts);
+  const anyway = waits ? lookAgain(parts, route, true, matched) : asks ? cannotWait(refused) : refused;
   return { refused: anyway, choiceAsks: matched.length === 0 ? undefined : askedBy(policy, matched) };
 }
 

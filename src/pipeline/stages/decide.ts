@@ -14,7 +14,7 @@ import { askedUnder } from '../parts/asked-under.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline, RateLimits } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
-import { isBound } from '../parts/is-bound.ts';
+import { cannotWait, isBound } from '../parts/is-bound.ts';
 import type { Claims, Intake, Parts } from '../parts/parts.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
 import { refusalFrom } from '../parts/verdict-refusal.ts';
@@ -26,7 +26,6 @@ type Read = Pick<Parts, 'arrival' | 'claims' | 'caller' | 'snapshot' | 'action' 
 };
 type Made = Pick<Parts, 'facts' | 'judgement' | 'approving'>;
 
-const NEEDED = 'approval_required';
 const NOT_ASKED: Approving = { rules: [], given: [], requestHash: undefined, onceGiven: undefined };
 
 /**
@@ -79,8 +78,7 @@ async function withApproval(parts: Read, decided: Decided, pipeline: Pipeline, c
   const { claims, offer } = parts;
   const { active } = decided;
   const requestHash = isBound(parts, decided.facts) ? actionHashIfAny(parts, offer) : undefined;
-  if (requestHash === undefined)
-    return conclude(parts, { ...decided, verdict: notPossible(decided.verdict) }, NOT_ASKED, pipeline, control);
+  if (requestHash === undefined) return conclude(parts, { ...decided, verdict: cannotWait(decided.verdict) }, NOT_ASKED, pipeline, control);
   const under = askedUnder(parts);
   const usable = (await pipeline.approvals?.usable(claims.orgId, requestHash)) ?? [];
   const given = usable.filter((approval) => isSameDelegation(approval, under));
@@ -129,11 +127,6 @@ function conclude(
 function observedOf({ policy }: ActivePolicy, facts: Facts, { model }: Verdict): Readonly<Record<string, unknown>> {
   const observed = observe(policy, facts);
   return model === undefined ? observed : { ...observed, decided_model: model };
-}
-
-function notPossible(verdict: Verdict): Verdict {
-  const reason = `${verdict.reason ?? NEEDED}; this call cannot wait for an approval, because not all of its body is read, or it has no canonical form`;
-  return { ...verdict, reason, reason_codes: [...verdict.reason_codes, 'approval_not_possible'] };
 }
 
 function verdictOf({ policy }: ActivePolicy, facts: Facts, claims: Claims, { rateLimits }: Pipeline): Maybe<Verdict> {

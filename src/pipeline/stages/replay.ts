@@ -19,7 +19,7 @@ import { ANSWERED, type Control, defineStage } from '../parts/stage.ts';
 const REPLAYED: ReadonlySet<string> = new Set(['allow', 'downgrade', 'deny', 'require_attribution']);
 const NOT_REPEATABLE = { repeatable: undefined };
 
-type Asked = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'content' | 'offer' | 'intake' | 'delegated'>;
+type Asked = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'caller' | 'action' | 'content' | 'snapshot' | 'offer' | 'intake' | 'delegated'>;
 
 /**
  * A call with an idempotency key that was answered before gets the same answer, and nothing is executed (specification, "Idempotency"). While the first one is
@@ -27,7 +27,7 @@ type Asked = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'content' |
  */
 export const replay = defineStage({
   name: 'replay',
-  reads: ['arrival', 'claims', 'proof', 'action', 'content', 'offer'],
+  reads: ['arrival', 'claims', 'proof', 'caller', 'action', 'content', 'snapshot', 'offer'],
   sees: ['intake', 'delegated'],
   makes: ['repeatable'],
   run({ intake, delegated, ...parts }, pipeline, control) {
@@ -68,12 +68,16 @@ async function replayOrKeep(
   return { repeatable: { copy } };
 }
 
-/** SHA-256 of all of a request but its ids: a refusal is told again to this one alone. */
-function wholeHashOf({ proof, action }: Asked, actionHash: string): string {
+/**
+ * SHA-256 of all of a request but its ids, and of what it was judged by: a refusal is told again to this one alone, and no longer than policy and what callers are charged by
+ * where they say nothing stay as they are.
+ */
+function wholeHashOf({ arrival, proof, caller, action, snapshot }: Asked, actionHash: string): string {
   const { caller_id, context, attribution, credential_hint, connector_hint, delegation_id, delegation_token } = action.request;
   const said = { caller_id, context, attribution, credential_hint, connector_hint, delegation_id, delegation_token };
-  const shown = { workload: proof.workload, api_key_id: proof.apiKey?.id };
-  return sha256Hex(canonicalJson({ action_hash: actionHash, ...said, ...shown }));
+  const shown = { workload: proof.workload, api_key_id: proof.apiKey?.id, caller_ip: arrival.callerIp };
+  const defaults = [caller.workload.default_attribution ?? null, caller.orgAttribution ?? null];
+  return sha256Hex(canonicalJson({ action_hash: actionHash, ...said, ...shown, defaults, policy: snapshot.active.content_hash }));
 }
 
 /** What was answered under one delegation is for nobody who does not bring it again, and what was answered without one not for who brings one. */

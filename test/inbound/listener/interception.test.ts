@@ -84,6 +84,7 @@ t.test('clients without ECDSA are served with a leaf of RSA, all others with the
     ['RSA suites alone', rsaOnly, 'RSA'],
     ['RSA suites of no key exchange', { maxVersion: 'TLSv1.2', ciphers: 'AES128-GCM-SHA256' }, 'RSA'],
     ['RSA suites of another age', { maxVersion: 'TLSv1.2', ciphers: 'AES128-SHA:AES256-SHA' }, 'RSA'],
+    ['RSA suites of finite fields alone', { maxVersion: 'TLSv1.2', ciphers: 'DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384' }, 'RSA'],
     ['signatures of RSA alone', { maxVersion: 'TLSv1.2', sigalgs: 'rsa_pss_rsae_sha256:RSA+SHA256' }, 'RSA'],
     ['TLS 1.3 with signatures of RSA alone', { minVersion: 'TLSv1.3', sigalgs: 'rsa_pss_rsae_sha256' }, 'RSA'],
     ['no P-256', { maxVersion: 'TLSv1.2', ecdhCurve: 'X25519' }, 'RSA'],
