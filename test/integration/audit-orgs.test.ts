@@ -45,6 +45,8 @@ const STEPS: readonly (readonly [id: string, owner: Owner, path: string, body?: 
   ['quarantine.release', 'acme', '/v1/admin/quarantine/{held}/release'],
   ['approvals.approve', 'acme', '/v1/admin/approvals/{asked}/approve'],
   ['approvals.deny', 'acme', '/v1/admin/approvals/{asked}/deny'],
+  ['org_plans.put', 'acme', '/v1/admin/org-plans/acme', { monthly_request_limit: 100000 }],
+  ['org_plans.remove', 'acme', '/v1/admin/org-plans/acme'],
   ['addons.disable', 'acme', '/v1/orgs/acme/addons/provider-cohere/disable'],
   ['addons.enable', 'acme', '/v1/orgs/acme/addons/provider-cohere/enable'],
   ['budgets.create', 'acme', '/v1/admin/budgets/limits', { org_id: 'acme', scope: 'org', limit_usd: '5' }],

@@ -145,7 +145,7 @@ t.test('what a management key and an assistant write goes the same way, in their
   await isInBoth(one, t, 'mgmt.credentials.put', 'm-1', 'management_key');
   t.match(await manage('PATCH', 'credentials/m-1', { name: 'New name' }), { status: 200, body: { name: 'New name' } });
   t.match(await stored('credentials', 'm-1'), { name: 'New name' });
-  t.match(codeIn(await manage('PATCH', 'credentials/m-1', { scope: 'node_scoped' })), 'INVALID_ARGUMENT');
+  t.match(codeIn(await manage('PATCH', 'credentials/m-1', { scope: 'node_scoped' })), 'invalid_request');
   t.equal((await manage('PATCH', 'credentials/none', { name: 'x' })).status, 404);
   t.match(await manage('PUT', 'credentials', { id: 'm-1', provider: 'openai', mode: 'alias', secret: SECRET }, { 'if-none-match': '*' }), {
     status: 412,
@@ -285,7 +285,7 @@ t.test('credentials of files are handed on by a reload, all of them or none', as
   mkdirSync(dir);
   const write = (body: string): void => writeFileSync(join(dir, 'a.yaml'), body, { mode: 0o600 });
   write(
-    `credentials:\n  - {credential_id: f-1, connector_id: openai, mode: alias, secret_ref: ${SECRET}}\n  - {credential_id: f-2, connector_id: cohere, mode: alias, secret_ref: "env:NONE"}\n`,
+    `credentials:\n  - {credential_id: f-1, connector_id: openai, mode: alias, secret_ref: ${SECRET}}\n  - {credential_id: f-2, connector_id: cohere, mode: alias, secret_ref: "env:HOME"}\n`,
   );
   const one = await place(t, { GW_CREDENTIALS_DIR: dir });
   t.equal(await asked(one), 'default_deny', 'a start reads none of them');
