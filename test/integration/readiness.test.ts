@@ -1,6 +1,6 @@
 // Whether calls should be sent to a gateway (decision 12.2), and what it says of itself.
 import t from 'tap';
-import { refusedAnyway } from '../../src/app/refused-anyway.ts';
+import { refusedAnyway } from '../../src/app/refused-whatever-it-is.ts';
 import type { PolicyService } from '../../src/services/policies.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
