@@ -24,7 +24,7 @@ import { ManagementPlace } from './management-place.ts';
 import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
 import { Readiness } from './readiness.ts';
-import { refusedAnyway } from './refused-anyway.ts';
+import { refusedAnyway } from './refused-whatever-it-is.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { choice } from './members.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { pacFile } from './pac.ts';
 import type { OperationServices } from './services.ts';
@@ -54,7 +55,9 @@ export const TRUST_OPERATIONS: readonly GatewayOperation[] = [
     ambient: true,
     summary: 'Proxy auto-configuration: AI domains through the proxy, everything else direct; `?all=true` sends everything.',
     annotations: READS,
-    input: { query: { schema: () => z.object({ all: z.string().optional().meta({ description: '`true` sends everything' }) }) } },
+    input: {
+      query: { schema: () => z.object({ all: choice(['true', 'false']).optional().meta({ description: '`true` sends everything' }) }) },
+    },
     output: { status: 200, contentType: 'application/x-ns-proxy-autoconfig' },
     handle: ({ query: { all }, headers }, { trust }) => {
       const { providers, domains } = trust.catalogues.current();

@@ -65,11 +65,7 @@ export class OrgService {
 
   /** From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the place of the first. @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
   suspend(orgId: string, reason: string | undefined, commit?: Commit): Promise<OrgStatus> {
-    return this.#change(commit, orgId, {
-      org_id: orgId,
-      status: 'suspended',
-      ...(reason === undefined ? {} : { suspended_reason: reason }),
-    });
+    return this.#change(commit, orgId, { org_id: orgId, status: 'suspended', ...given(reason) });
   }
 
   /** @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
@@ -82,7 +78,7 @@ export class OrgService {
    * @throws GatewayError `record_store_unavailable` when it counts and could not be stored
    */
   told(orgId: string, status: OrgStanding, reason: string | undefined): Promise<void> {
-    const to: OrgStatus = { org_id: orgId, status, ...(reason === undefined || status === 'active' ? {} : { suspended_reason: reason }) };
+    const to: OrgStatus = { org_id: orgId, status, ...(status === 'active' ? {} : given(reason)) };
     this.#told.set(orgId, to);
     endBarred(this.#underway);
     const store = async (): Promise<void> => {
@@ -131,4 +127,9 @@ function endBarred(underway: Roster<Underway>): void {
 
 function endOne(underway: Roster<Underway>, seat: Seat<Underway>): void {
   if (underway.remove(seat)) seat.value.end();
+}
+
+/** An empty text is no reason (specification, "Org status"). */
+function given(reason: string | undefined): { readonly suspended_reason?: string } {
+  return reason === undefined || reason === '' ? {} : { suspended_reason: reason };
 }

@@ -147,6 +147,20 @@ t.test('each mistake is told in one wording, whatever the command', async (t) =>
   t.match(told.err, /has 1 bad member\(s\)\.\n {2}window_duration must be /, 'what the gateway alone knows is told in its words');
 });
 
+t.test('words are read in any letter case, as by HTTP', async (t) => {
+  const { run } = await startShell(t);
+  for (const words of [
+    'records list --decision DENY --connection-type Direct_API',
+    'records list --provider PROVIDER_A --traffic-class DEVELOPER',
+    'quarantine list --active=TRUE',
+    'spend read --window 6H',
+    'budgets create --scope PROVIDER --scope-id Provider_A --limit-usd 5 --actions ALERT,Cap',
+    'alerts channels create --name x --kind CHAT_1 --config.webhook-url https://hooks.slack.com/x',
+  ])
+    t.match(await run(words.split(' ')), { code: 0, err: '' }, words);
+  t.match(await run(['budgets', 'list']), { out: /openai/ });
+});
+
 t.test('a group alone lists its commands, and each says what its options take', async (t) => {
   t.match(await gw(['workloads']), { code: 0, out: /^gw workloads list .*\n {4}Workloads that/ });
   const help = await gw(['workloads', 'put', '--help']);

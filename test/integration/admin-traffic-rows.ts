@@ -91,6 +91,7 @@ export const TRAFFIC_ROWS: readonly Row[] = [
       { ask: 'POST /v1/actions:execute', body: callOf('gpt-4o-mini'), status: 403, has: { error: 'org_suspended' } },
       { ask: 'POST /v1/admin/org/reactivate', status: 200, has: { status: 'active' } },
       { ask: 'POST /v1/admin/org/suspend', status: 200, has: { status: 'suspended' }, lacks: 'suspended_reason' },
+      { ask: 'POST /v1/admin/org/suspend', body: { reason: '' }, status: 200, has: { status: 'suspended' }, lacks: 'suspended_reason' },
       { ask: 'POST /v1/admin/org/reactivate', status: 200, has: { status: 'active' }, lacks: 'suspended_reason' },
       { ask: 'GET /v1/admin/org', at: 'bare', status: 404, has: NOT_FOUND },
       { ask: 'POST /v1/admin/org/suspend', at: 'bare', status: 404, has: NOT_FOUND },

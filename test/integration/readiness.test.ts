@@ -1,6 +1,6 @@
 // Whether calls should be sent to a gateway (decision 12.2), and what it says of itself.
 import t from 'tap';
-import { refusedAnyway } from '../../src/app/refused-anyway.ts';
+import { refusedAnyway } from '../../src/app/refused-whatever-it-is.ts';
 import type { PolicyService } from '../../src/services/policies.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
@@ -63,6 +63,28 @@ t.test('it is 503 with the reason while every call is refused, and 200 as soon a
       '  targets:\n    - {id: no, priority: 9, when: {field: action.target_host, equals: a.example}, effect: {decision: deny}}\n    - {id: all, effect: {decision: allow}}\n',
       true,
     ],
+    ['  identity: []\n  targets:\n    - {id: all, effect: {decision: allow}}\n', false],
+    ['  budgets: []\n  targets:\n    - {id: all, effect: {decision: allow}}\n', true],
+    [
+      '  targets:\n    - {id: one, priority: 9, when: {field: action.target_host, equals: a.example}, effect: {decision: deny}}\n    - {id: no, priority: 8, effect: {decision: deny}}\n    - {id: all, effect: {decision: allow}}\n',
+      false,
+    ],
+    [
+      '  targets:\n    - {id: one, priority: 9, when: {field: action.target_host, equals: a.example}, effect: {decision: allow}}\n    - {id: no, priority: 8, effect: {decision: deny}}\n',
+      true,
+    ],
+    [
+      '  targets:\n    - {id: all, effect: {decision: allow}}\n  budgets:\n    - {id: slow, priority: 9, effect: {decision: rate_limit, rate_limit: {requests_per_minute: 5}}}\n    - {id: no, effect: {decision: quarantine}}\n',
+      false,
+    ],
+    [
+      '  targets:\n    - {id: all, effect: {decision: allow}}\n  budgets:\n    - {id: who, effect: {decision: require_attribution, enforce_attribution: {require: [project_id]}}}\n',
+      true,
+    ],
+    [
+      '  targets:\n    - {id: all, effect: {decision: allow}}\n  budgets:\n    - {id: who, effect: {decision: require_attribution}}\n',
+      false,
+    ],
     ['  targets:\n    - {id: ask, effect: {decision: require_approval}}\n', true],
   ];
   for (const [text, isReady] of rules) {
@@ -79,13 +101,41 @@ t.test('it is 503 with the reason while every call is refused, and 200 as soon a
   t.strictSame(await ask(gw.url), ready);
 });
 
+t.test('a rule that asks people lets nothing through where nobody can be asked', async (t) => {
+  const gw = await startTestGateway(t, {
+    env: { GW_APPROVAL_ENABLED: 'false' },
+    bundle: bundleOf('  targets:\n    - {id: ask, effect: {decision: require_approval}}\n'),
+  });
+  t.match(await ask(gw.url), { status: 503, body: { reasons: ['policy_denies_all'] } });
+  const rules = '  targets:\n    - {id: all, effect: {decision: allow}}\n  risk:\n    - {id: ask, effect: {decision: require_approval}}\n';
+  await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: bundleOf(rules) });
+  t.match(await ask(gw.url), { status: 503 }, 'beside one that allows');
+});
+
+t.test('under strict, one rule that always refuses is enough, whatever its place', async (t) => {
+  const bundle = (strategy: string) =>
+    `${bundleOf('  targets:\n    - {id: all, priority: 9, effect: {decision: allow}}\n    - {id: no, effect: {decision: deny}}\n')}evaluation: {merge_strategy: ${strategy}}\n`;
+  const gw = await startTestGateway(t, { bundle: bundle('strict') });
+  t.match(await ask(gw.url), { status: 503, body: { reasons: ['policy_denies_all'] } });
+  await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: bundle('first_match') });
+  t.match(await ask(gw.url), { status: 200 });
+});
+
+t.test('a layer that may not be asked refuses nothing for sure', async (t) => {
+  const rules = '  identity:\n    - {id: all, effect: {decision: allow}}\n  targets:\n    - {id: no, effect: {decision: deny}}\n';
+  const gw = await startTestGateway(t, { bundle: `${bundleOf(rules)}evaluation: {stop_on: [allow]}\n` });
+  t.match(await ask(gw.url), { status: 200 });
+  await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: bundleOf(rules) });
+  t.match(await ask(gw.url), { status: 503 });
+});
+
 t.test('so is a gateway whose org is terminated, whose control plane is missed too long, and that never had a bundle', (t) => {
   const policy = { layers: [] } as unknown as ReturnType<PolicyService['current']>['policy'];
   const current = (bundle_id: string) => () =>
     ({ policy, bundle_id, source: 'control_plane' }) as unknown as ReturnType<PolicyService['current']>;
   const orgs = { status: (org_id: string) => ({ org_id, status: 'terminated' }) as const };
   const judged = (orgId: string | undefined, bundleId: string, barsAll: boolean) =>
-    refusedAnyway({ orgId }, { policies: { current: current(bundleId) }, orgs, link: { barsAll } });
+    refusedAnyway({ orgId, approvalEnabled: true }, { policies: { current: current(bundleId) }, orgs, link: { barsAll } });
   t.strictSame(judged('acme', 'no_bundle', true), ['no_bundle', 'org_terminated', 'control_plane_unreachable']);
   t.strictSame(judged('acme', 'b', false), ['policy_denies_all', 'org_terminated']);
   t.strictSame(judged(undefined, 'b', false), ['policy_denies_all'], 'a gateway for every org has none of its own');

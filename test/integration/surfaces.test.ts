@@ -46,7 +46,10 @@ t.test('the PAC file sends AI domains to the proxy and everything else direct', 
   t.equal(await find('', 'my-res.openai.azure.com'), proxy);
   t.equal(await find('', 'chatgpt.com'), proxy);
   t.equal(await find('', 'EXAMPLE.org'), 'DIRECT');
-  t.equal(await find('?all=true', 'example.org'), proxy);
+  for (const all of ['true', 'TRUE']) t.equal(await find(`?all=${all}`, 'example.org'), proxy);
+  t.equal(await find('?all=false', 'example.org'), 'DIRECT');
+  for (const all of ['1', 'yes', ''])
+    t.equal((await fetch(`${gw.url}/proxy.pac?all=${all}`)).status, 400, `${all}: not everything, and nobody would see it`);
 });
 
 t.test('without interception there is no certificate, and a CONNECT is decided and recorded by its host', async (t) => {

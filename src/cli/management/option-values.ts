@@ -83,9 +83,9 @@ function words({ kind, words: known = [], minimum, maximum, above }: ValueForm):
 function read(form: ValueForm, text: string): unknown {
   switch (form.kind) {
     case 'word':
-      return form.words?.includes(text) === true ? text : undefined;
+      return wordIn(form.words ?? [], text);
     case 'boolean':
-      return text === 'true' ? true : text === 'false' ? false : undefined;
+      return /^true$/i.test(text) ? true : /^false$/i.test(text) ? false : undefined;
     case 'time':
       return parseTime(text) === undefined ? undefined : text;
     case 'json':
@@ -95,6 +95,11 @@ function read(form: ValueForm, text: string): unknown {
     default:
       return numberIn(form, text);
   }
+}
+
+/** As it stands among the words, in whatever letter case it was typed (decision 8.15). */
+function wordIn(known: NonNullable<ValueForm['words']>, text: string): unknown {
+  return known.find((word) => word === text) ?? known.find((word) => word.toLowerCase() === text.toLowerCase());
 }
 
 function numberIn(

@@ -156,7 +156,8 @@ function filtersOf(orgId: string, query: ListQuery): RecordFilters {
     workload_id: query.workload_id,
     provider: query.provider,
     model: query.model,
-    action_type: query.action_type,
+    // Nothing else is an action type (specification, "ActionRequest").
+    action_type: query.action_type?.toLowerCase(),
     record_tier: query.record_tier,
     connection_type: query.connection_type,
     target_host: query.target_host,

@@ -23,16 +23,19 @@ interface ChatWebhook {
 const SLACK_ERROR =
   /^\s*(?:invalid_\w+|no_\w+|\w+_not_found|\w+_is_archived|\w+_denied|\w+_prohibited|\w+_disabled|too_many_\w+|rollup_error|missing_\w+|fatal_error|internal_error)\b/;
 
-/** Whether a body says in JSON that it was not done: `ok` or `success` that is false, or an error beside nothing that was made. */
+/** Whether a body says in JSON that it was not done: `ok` or `success` that is false, an error that says something, or a code other than 0 beside nothing that was made. */
 function saysNo(body: string): boolean {
   const said = objectIn(body);
   if (said === undefined) return /^\s*(?:<!doctype|<html)/i.test(body);
   if (said['ok'] === false || said['success'] === false) return true;
   const { error, code, message, id, name } = said;
-  return (
-    (error !== undefined && error !== null && error !== false) ||
-    (typeof code === 'number' && typeof message === 'string' && (id ?? name) === undefined)
-  );
+  return saysSomething(error) || (typeof code === 'number' && code !== 0 && typeof message === 'string' && (id ?? name) === undefined);
+}
+
+/** Many receivers have the member in every answer, and leave it empty where all went well. */
+function saysSomething(error: unknown): boolean {
+  if (typeof error === 'object' && error !== null) return Object.keys(error).length > 0;
+  return error !== undefined && error !== null && error !== false && error !== '' && error !== 0;
 }
 
 function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
