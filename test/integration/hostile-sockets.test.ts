@@ -32,7 +32,7 @@ const DEEP = '['.repeat(30_000) + ']'.repeat(30_000);
 t.test('an event of the server that nobody can read ends its socket, with a record of each call on it', async (t) => {
   const events = {
     'too deep': `{"type":"response.output_text.delta","response_id":"resp_1","delta":${DEEP}}`,
-    'too many members': `{"type":"response.output_text.delta","delta":[${'1,'.repeat(200_001)}1]}`,
+    'too many members': `{"type":"response.output_text.delta","delta":[${'{},'.repeat(100_001)}1]}`,
     'settings that are too deep': `{"type":"session.updated","session":{"tools":${DEEP}}}`,
     'settings that are too large': `{"type":"session.updated","session":{"instructions":"${'x'.repeat(1_100_000)}"}}`,
   };

@@ -25,7 +25,7 @@ export function compileAll(
   options: PolicyOptions = {},
 ): ReturnType<typeof compilePolicy> {
   const { text, ...rest } = input;
-  const connectorId = (id: string) => NEUTRAL[id] ?? (KNOWN.includes(id) ? id : undefined);
+  const connectorId = (id: string) => NEUTRAL[id] ?? (KNOWN.includes(id) || id.startsWith('custom:') ? id : undefined);
   return compilePolicy(
     { bundle: { text, file: 'bundle.yaml' }, files: new Map(), tier: 'enterprise', ...rest },
     { connectorId, allowUnsupported: true, ...options },
