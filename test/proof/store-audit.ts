@@ -2,7 +2,7 @@ import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { checkRecord } from '../../src/record/verify-record.ts';
 import { counterRows } from '../../src/storage/contract/counter-pages.ts';
-import type { CounterRow, Store } from '../../src/storage/contract/store.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 
 const PAGE = 1_000;
@@ -10,6 +10,11 @@ const PAGE = 1_000;
 export const SOCKET_TAG = 'ws-';
 /** How callers of CONNECTs are named that have a record of their own. */
 export const TUNNEL_TAG = 'tunnel-';
+/** The workload for which refused calls of those count that are not registered (decision 6.15). */
+const STRANGERS = 'unregistered workloads';
+/** Of these rows the model: strangers count under one that others have named before, which a record does not tell. */
+const MODEL_OF_STRANGERS = new RegExp(`(\\|${encodeURIComponent(STRANGERS)}\\|[^|]*\\|)[^|]*(\\|[^|]*)$`);
+const WITH_MODELS: ReadonlySet<string> = new Set(['usage_day', 'usage_quarter']);
 /** Counter spaces that every action adds to. */
 const SPACES = ['usage_day', 'usage_hour', 'usage_month', 'usage_quarter'];
 
@@ -24,6 +29,8 @@ interface ReadRecord {
   readonly connector_id?: string;
   readonly completed_at: string;
   readonly decision: string;
+  readonly reason_codes: readonly string[];
+  readonly model?: string;
   readonly upstream_status?: number;
   readonly stream_outcome?: string;
   readonly response_sha256?: string;
@@ -84,19 +91,27 @@ async function audit(store: Store): Promise<Audit> {
     }
     if (page.length < PAGE) break;
   }
-  const stored: CounterRow[] = [];
+  const stored = new Map<string, Record<string, bigint>>();
   for (const space of SPACES) {
-    for await (const { key, amounts } of counterRows(store, space)) stored.push({ key: `${space} ${key}`, amounts });
+    for await (const row of counterRows(store, space)) {
+      const key = `${space} ${WITH_MODELS.has(space) ? row.key.replace(MODEL_OF_STRANGERS, '$1$2') : row.key}`;
+      const totals = stored.get(key) ?? {};
+      stored.set(key, totals);
+      for (const [name, amount] of Object.entries(row.amounts)) totals[name] = (totals[name] ?? 0n) + amount;
+    }
   }
-  return { records, counters: stored.length, badHashes, doubles, wrongCounters: compare(stored, recount) };
+  return { records, counters: stored.size, badHashes, doubles, wrongCounters: compare(stored, recount) };
 }
 
 /** Adds one record to the recount: written here a second time, so that a slip in the product's own roll-up shows. */
 function count(record: ReadRecord, recount: Map<string, Record<string, bigint>>): void {
   if (record.record_tier !== 'action') return;
   const { metering, upstream_status: status } = record;
-  const model = status !== undefined && status < 400 ? (metering?.model ?? '') : '';
-  const { completed_at: time, org_id: org, workload_id: workload, connector_id: connector = '', decision } = record;
+  const accepted = status !== undefined && status < 400 ? metering?.model : undefined;
+  const { completed_at: time, org_id: org, connector_id: connector = '', decision } = record;
+  const isStranger = record.reason_codes.includes('workload_not_registered');
+  const workload = isStranger ? STRANGERS : record.workload_id;
+  const model = isStranger ? '' : (accepted ?? record.model ?? '');
   addTo(recount, 'usage_day', [time.slice(0, 10), org, workload, connector, model, decision], metering);
   addTo(recount, 'usage_month', [time.slice(0, 7), org, workload, connector, decision], metering);
   const [hour, minute] = [time.slice(0, 13), Number(time.slice(14, 16))];
@@ -127,13 +142,13 @@ function addTo(
   add('cost_pico', BigInt(whole) * 1_000_000_000_000n + BigInt(fraction.padEnd(12, '0')));
 }
 
-function compare(stored: readonly CounterRow[], recount: ReadonlyMap<string, Record<string, bigint>>): string[] {
+function compare(stored: ReadonlyMap<string, Record<string, bigint>>, recount: ReadonlyMap<string, Record<string, bigint>>): string[] {
   const text = (totals: Readonly<Record<string, bigint>>) =>
     Object.entries(totals)
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([name, total]) => `${name}=${total}`)
       .join(' ');
-  const kept = new Map(stored.map(({ key, amounts }) => [key, text(amounts)]));
+  const kept = new Map(Array.from(stored, ([key, amounts]) => [key, text(amounts)]));
   const wrong: string[] = [];
   for (const key of new Set([...kept.keys(), ...recount.keys()])) {
     const recounted = text(recount.get(key) ?? {});
