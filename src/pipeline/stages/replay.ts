@@ -30,10 +30,11 @@ export const replay = defineStage({
   reads: ['arrival', 'claims', 'proof', 'caller', 'action', 'content', 'snapshot', 'offer'],
   sees: ['intake', 'delegated'],
   makes: ['repeatable'],
-  run({ intake, delegated, ...parts }, pipeline, control) {
-    const key = parts.action.request.idempotency_key;
+  run(parts, pipeline, control) {
+    const { action, intake } = parts;
+    const key = action.request.idempotency_key;
     if (key === undefined || intake === undefined) return NOT_REPEATABLE;
-    return replayOrKeep({ ...parts, intake, delegated }, key, pipeline, control);
+    return replayOrKeep({ ...parts, intake, delegated: parts.delegated }, key, pipeline, control);
   },
 });
 
