@@ -1,5 +1,10 @@
+import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { NotReady } from '../base/model/not-ready.ts';
+import { refusesAll } from '../decide/policy/refuses-all.ts';
+import { NO_BUNDLE } from '../services/no-bundle.ts';
+import type { OrgService } from '../services/orgs.ts';
+import type { PolicyService } from '../services/policies.ts';
 
 /** Something an operator should know of a gateway that runs, told in its health. */
 export interface HealthWarning {
@@ -23,7 +28,7 @@ export class Readiness {
   readonly #startedAt: number;
   readonly #lasting: HealthWarning[] = [];
   readonly #sources: { warnings(): readonly HealthWarning[] }[] = [];
-  #refusedAnyway: () => readonly NotReady[] = () => [];
+  #whyAllIsRefused: () => readonly NotReady[] = () => [];
   #draining = false;
 
   constructor(options: ReadinessOptions) {
@@ -52,8 +57,8 @@ export class Readiness {
   }
 
   /** Whoever knows whether all calls are refused at the moment, and why; asked whenever somebody wants to know. */
-  judgeBy(refusedAnyway: () => readonly NotReady[]): void {
-    this.#refusedAnyway = refusedAnyway;
+  judgeBy(whyAllIsRefused: () => readonly NotReady[]): void {
+    this.#whyAllIsRefused = whyAllIsRefused;
   }
 
   /** Why nothing should be sent here; empty: it is ready. The gravest first. */
@@ -61,7 +66,7 @@ export class Readiness {
     return [
       ...(this.#draining ? (['draining'] as const) : []),
       ...(this.#options.store.writable ? [] : (['record_store_unavailable'] as const)),
-      ...this.#refusedAnyway(),
+      ...this.#whyAllIsRefused(),
       ...(this.starting ? (['starting'] as const) : []),
     ];
   }
@@ -69,4 +74,30 @@ export class Readiness {
   warnings(): readonly HealthWarning[] {
     return [...this.#lasting, ...(this.#options.certificate?.warnings() ?? []), ...this.#sources.flatMap((source) => source.warnings())];
   }
+}
+
+/** Who knows whether every call is refused at the moment. */
+interface Judges {
+  readonly policies: Pick<PolicyService, 'current'>;
+  readonly orgs: Pick<OrgService, 'status'>;
+  /** Undefined without a control plane. */
+  readonly link: { readonly barsAll: boolean } | undefined;
+}
+
+/**
+ * Why every call would be refused, whatever it is (decision 12.2): policy lets nothing through, or the gateway's org is not served. Without `GW_ORG_ID` what one org has laid
+ * down says nothing of the others.
+ */
+export function whyAllIsRefused(
+  { orgId, approvalEnabled }: Pick<Config, 'orgId' | 'approvalEnabled'>,
+  { policies, orgs, link }: Judges,
+): readonly NotReady[] {
+  const reasons: NotReady[] = [];
+  const { policy, bundle_id: bundleId, source } = policies.current(orgId);
+  if (refusesAll(policy, approvalEnabled))
+    reasons.push(source === 'control_plane' && bundleId === NO_BUNDLE.file ? 'no_bundle' : 'policy_denies_all');
+  const status = orgId === undefined ? 'active' : orgs.status(orgId).status;
+  if (status !== 'active') reasons.push(`org_${status}`);
+  if (link?.barsAll === true) reasons.push('control_plane_unreachable');
+  return reasons;
 }

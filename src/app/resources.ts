@@ -23,8 +23,7 @@ import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
-import { Readiness } from './readiness.ts';
-import { refusedAnyway } from './refused-whatever-it-is.ts';
+import { Readiness, whyAllIsRefused } from './readiness.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';
@@ -120,7 +119,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   for (const source of warningSources(services)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
-  readiness.judgeBy(() => refusedAnyway(config, { ...services, link }));
+  readiness.judgeBy(() => whyAllIsRefused(config, { ...services, link }));
   return {
     clock,
     log,

@@ -1,3 +1,4 @@
+import { timestamp } from '../base/lib/clock.ts';
 import type { Approval } from '../base/model/approval.ts';
 import type { AskedByRule } from '../decide/policy/asking-rules.ts';
 import { coverOf } from './approval-fit.ts';
@@ -71,4 +72,17 @@ function stands(approval: Approval, moment: Moment): boolean {
 
 function isUnspent({ executed_at: at }: Approval): boolean {
   return at === undefined;
+}
+
+/**
+ * What a yes does, in words; undefined where none can be said or used any more.
+ * @param approval as it counts now
+ * @param now epoch milliseconds: when the yes would be said
+ */
+export function onApproval(
+  { status, created_at: createdAt, expires_at: expiresAt, executed_at: executedAt }: Approval,
+  now: number,
+): string | undefined {
+  if (status === 'pending') return `allows one identical request until ${timestamp(now + Date.parse(expiresAt) - Date.parse(createdAt))}`;
+  return status === 'approved' && executedAt === undefined ? `allows one identical request until ${expiresAt}` : undefined;
 }

@@ -1,6 +1,6 @@
 // Whether calls should be sent to a gateway (decision 12.2), and what it says of itself.
 import t from 'tap';
-import { refusedAnyway } from '../../src/app/refused-whatever-it-is.ts';
+import { whyAllIsRefused } from '../../src/app/readiness.ts';
 import type { PolicyService } from '../../src/services/policies.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
@@ -135,7 +135,7 @@ t.test('so is a gateway whose org is terminated, whose control plane is missed t
     ({ policy, bundle_id, source: 'control_plane' }) as unknown as ReturnType<PolicyService['current']>;
   const orgs = { status: (org_id: string) => ({ org_id, status: 'terminated' }) as const };
   const judged = (orgId: string | undefined, bundleId: string, barsAll: boolean) =>
-    refusedAnyway({ orgId, approvalEnabled: true }, { policies: { current: current(bundleId) }, orgs, link: { barsAll } });
+    whyAllIsRefused({ orgId, approvalEnabled: true }, { policies: { current: current(bundleId) }, orgs, link: { barsAll } });
   t.strictSame(judged('acme', 'no_bundle', true), ['no_bundle', 'org_terminated', 'control_plane_unreachable']);
   t.strictSame(judged('acme', 'b', false), ['policy_denies_all', 'org_terminated']);
   t.strictSame(judged(undefined, 'b', false), ['policy_denies_all'], 'a gateway for every org has none of its own');

@@ -5,7 +5,6 @@ import type { BoundRequest } from '../../services/approval-fit.ts';
 import type { ApprovalRequest } from '../../services/approvals.ts';
 import { actionHashIfAny, boundPlace, isSamePlace } from './action-hash.ts';
 import type { BoundAction } from './approving.ts';
-import { askedUnder } from './asked-under.ts';
 import type { Approvals } from './call-services.ts';
 import type { LineName } from './line-name.ts';
 import type { Parts } from './parts.ts';
@@ -31,6 +30,16 @@ export function boundOf(
   if (requestHash === undefined || actionHash === undefined) return undefined;
   const rules = new Map([...approving.rules, ...choiceAsks].map((rule) => [rule.id, rule]));
   return { requestHash, actionHash, place: boundPlace(route, claims), rules: [...rules.values()] };
+}
+
+/** The delegation under which a call is asked for: that of its token, else what its caller names. */
+export function askedUnder({
+  claims,
+  delegated,
+}: Pick<Parts, 'claims'> & Partial<Pick<Parts, 'delegated'>>): Pick<Approval, 'delegation_id' | 'principal_id'> {
+  const id = delegated?.chain.leaf.delegationId ?? claims.delegationId;
+  const principal = delegated?.facts.principal_id;
+  return { ...(id === undefined ? {} : { delegation_id: id }), ...(principal === undefined ? {} : { principal_id: principal }) };
 }
 
 /** What makes it the same request as another one. */

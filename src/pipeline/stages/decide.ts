@@ -10,7 +10,7 @@ import type { ActivePolicy } from '../../services/active-policy.ts';
 import { approvedRules, isSameDelegation } from '../../services/approval-fit.ts';
 import { actionHashIfAny } from '../parts/action-hash.ts';
 import type { Approving } from '../parts/approving.ts';
-import { askedUnder } from '../parts/asked-under.ts';
+import { askedUnder } from '../parts/ask-for-approval.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline, RateLimits } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';

@@ -7,7 +7,7 @@ import type { BudgetAlert, BudgetLevel } from '../../base/model/budget-limit.ts'
 import type { QuarantineEntry } from '../../base/model/quarantine-entry.ts';
 import type { RiskAlert } from '../../base/model/risk-alert.ts';
 import type { AlertCard, AlertFact } from '../../outbound/destinations/alert-card.ts';
-import { onApproval } from '../approval-words.ts';
+import { onApproval } from '../approval-standing.ts';
 
 /** Of what strangers chose. */
 const SHOWN = 300;
