@@ -13,6 +13,7 @@ const ALWAYS_EXPOSED = [
   ...['Mcp-Session-Id', 'MCP-Protocol-Version', 'Retry-After', 'WWW-Authenticate', 'Allow', 'Idempotent-Replayed', 'x-should-retry'],
   ...['X-GW-Request-ID', 'X-GW-Record-ID', 'X-GW-Decision', 'X-GW-Record-Hash'],
 ];
+const ALWAYS_EXPOSED_LOWER: readonly string[] = ALWAYS_EXPOSED.map((name) => name.toLowerCase());
 /** Known to pages anyway, or to none (Fetch standard, "CORS-safelisted response-header name", "forbidden response-header name"). */
 const NEVER_NAMED: ReadonlySet<string> = new Set([
   ...['cache-control', 'content-language', 'content-length', 'content-type', 'expires', 'last-modified', 'pragma'],
@@ -101,7 +102,7 @@ export function pageFields(origin: string, named: readonly string[] = ALWAYS_EXP
 /** A provider's own word on who may read is about its host, and a second one would make browsers refuse both. */
 function readableFields(rawHeaders: readonly string[], origin: string): string[] {
   const fields: string[] = [];
-  const exposed = new Set(ALWAYS_EXPOSED.map((name) => name.toLowerCase()));
+  const exposed = new Set(ALWAYS_EXPOSED_LOWER);
   const named = [...ALWAYS_EXPOSED];
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
