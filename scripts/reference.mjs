@@ -73,6 +73,7 @@ const SECTIONS = [
   { file: 'ARCHITECTURE.md', name: 'stages', from: ['pipeline/line/stages'], body: stagesSection },
   { file: 'docs/guides/operations.md', name: 'alarms', from: [], body: alarmsSection },
   { file: 'docs/guides/monitoring.md', name: 'alerts', from: [], body: alertsSection },
+  { file: 'docs/guides/bodies-and-limits.md', name: 'bounds', from: ['base/model/bounds'], body: boundsSection },
 ];
 
 const { values: options } = parseArgs({ options: { check: { type: 'boolean' }, build: { type: 'string' } } });
@@ -190,6 +191,32 @@ function alarmsSection() {
     description,
   ]);
   return table(['Alarm', 'When', 'Means'], rows);
+}
+
+function boundsSection({ BOUNDS }) {
+  return Object.entries(BOUNDS)
+    .map(([heading, bounds]) => {
+      const rows = Object.values(bounds).map(({ what, shared, full, ...amounts }) => [what, amountOf(amounts), shared, full]);
+      return `### ${heading}\n\n${table(['What', 'How much', 'Shared by', 'When it is full'], rows)}`;
+    })
+    .join('\n\n');
+}
+
+function amountOf({ much, all, org, one, unit = 'entries' }) {
+  const inUnit = (amount) =>
+    unit === 'bytes' && amount % 1024 === 0 ? bytesText(amount) : `${amount.toLocaleString('en')}${unit === 'entries' ? '' : ` ${unit}`}`;
+  const numbers = [
+    [all, 'in all'],
+    [org, 'for one org'],
+    [one, 'for one'],
+  ].flatMap(([amount, of]) => (amount === undefined ? [] : [`${inUnit(amount)} ${of}`]));
+  return [...numbers, ...(much === undefined ? [] : [much])].join('; ');
+}
+
+function bytesText(amount) {
+  return amount % (1024 * 1024) === 0
+    ? `${(amount / 1024 / 1024).toLocaleString('en')} MiB`
+    : `${(amount / 1024).toLocaleString('en')} KiB`;
 }
 
 function alertsSection() {
