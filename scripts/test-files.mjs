@@ -48,9 +48,10 @@ export async function asProgram(main) {
  * @param root the folder that the names shown are relative to
  * @param times milliseconds that each file took, by its name; read for the order, and updated
  * @param skipsFail skipped tests count as failures
+ * @param noteSkipping is given the names of the files in which a test was skipped or left out
  * @returns the exit code
  */
-export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
+export async function runFiles(files, { root, jobs, times, skipsFail, noteSkipping, write }) {
   const name = ({ file, at }) => (at === undefined ? nameOf(file, root) : `${nameOf(file, root)}, ${at}`);
   // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
   const queue = files
@@ -62,11 +63,13 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
   };
   const failed = [];
   const skipping = [];
+  const leavingOut = [];
   const worker = async () => {
     for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
       const result = await runFile(one);
       times[name(one)] = result.ms;
       if (result.skipped > 0) skipping.push(name(one));
+      else if (result.optional > 0) leavingOut.push(name(one));
       write(reported(name(one), result));
       if (result.failed > 0) failed.push({ one, result });
       else add(result);
@@ -87,6 +90,7 @@ export async function runFiles(files, { root, jobs, times, skipsFail, write }) {
     (last.failed > 0 ? failures : flaky).push(name(one));
   }
 
+  noteSkipping?.([...skipping, ...leavingOut].sort());
   const isEmpty = files.length === 0;
   return closeRun({ total, failures, flaky, skipping, skipsFail, isEmpty, write });
 }

@@ -1,36 +1,51 @@
 /*
  * `npm test [-- pattern ...]`: sets the clone up, runs every compiled test file (those whose path contains a pattern, if any), and ends with the line
- * `N passed, N failed`.
+ * `N passed, N failed`. `--skipped` runs those in which the last run of all files skipped a test: with the peers that were missing then, CI judges what is left.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { parseArgs } from 'node:util';
 import { filesBelow, projectRoot, setUp } from './setup.mjs';
 import { asProgram, runFiles } from './test-files.mjs';
 
 const timesFile = join(projectRoot, 'build', '.test-times.json');
+const skippingFile = join(projectRoot, 'build', '.test-skipping.json');
 
 await asProgram(async () => {
   await setUp();
-  return await runAll(process.argv.slice(2));
+  const { values, positionals } = parseArgs({ options: { skipped: { type: 'boolean' } }, allowPositionals: true });
+  return await runAll(positionals, values.skipped === true);
 });
 
-async function runAll(patterns) {
+async function runAll(patterns, onlySkipping) {
   const files = filesBelow(join(projectRoot, 'build', 'test'))
     .filter((file) => file.endsWith('.test.js'))
     .filter(
       (file) => patterns.length === 0 || patterns.some((pattern) => relative(projectRoot, file).includes(pattern.replace(/\.ts$/, '.js'))),
-    );
-  const times = readTimes();
+    )
+    .filter(onlySkipping ? skippedBefore() : () => true);
+  const times = readJson(timesFile) ?? {};
   const code = await runFiles(files, {
     root: join(projectRoot, 'build'),
     jobs: jobs(),
     times,
     skipsFail: process.env.CI === 'true',
+    noteSkipping: (names) => {
+      if (patterns.length === 0 && !onlySkipping) writeJson(skippingFile, names);
+    },
     write: (text) => process.stdout.write(text),
   });
-  writeTimes(times);
+  writeJson(timesFile, times);
   return code;
+}
+
+/** @throws Error when no run of all files has ended in this clone */
+function skippedBefore() {
+  const names = readJson(skippingFile);
+  if (names === undefined) throw new Error('--skipped follows a run of all files: npm test');
+  const skipping = new Set(names.map((name) => join(projectRoot, 'build', name.replace(/\.ts$/, '.js'))));
+  return (file) => skipping.has(file);
 }
 
 function jobs() {
@@ -38,15 +53,15 @@ function jobs() {
   return Number.isInteger(wanted) && wanted > 0 ? wanted : availableParallelism();
 }
 
-function readTimes() {
+function readJson(file) {
   try {
-    return JSON.parse(readFileSync(timesFile, 'utf8'));
+    return JSON.parse(readFileSync(file, 'utf8'));
   } catch {
-    return {};
+    return undefined;
   }
 }
 
-function writeTimes(times) {
-  mkdirSync(dirname(timesFile), { recursive: true });
-  writeFileSync(timesFile, JSON.stringify(times));
+function writeJson(file, value) {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, JSON.stringify(value));
 }

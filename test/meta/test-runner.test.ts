@@ -11,6 +11,7 @@ interface Options {
   readonly jobs: number;
   readonly times: Record<string, number>;
   readonly skipsFail: boolean;
+  noteSkipping(names: readonly string[]): void;
   write(text: string): void;
 }
 
@@ -21,8 +22,14 @@ const { runFiles } = (await import(pathToFileURL(join(packageRoot(), 'scripts', 
 const PASSES = "console.log('TAP version 14\\nok 1 - it holds\\n1..1');";
 const FAILS = "console.log('TAP version 14\\nnot ok 1 - it holds\\n1..1'); process.exitCode = 1;";
 
+interface Outcome {
+  readonly code: number;
+  readonly text: string;
+  readonly skipping: readonly string[];
+}
+
 /** Runs files of these texts, by name; each may use `mark`, the path of a file that its first run can leave for its second. */
-async function run(t: HasTeardown, texts: Readonly<Record<string, string>>): Promise<{ code: number; text: string }> {
+async function run(t: HasTeardown, texts: Readonly<Record<string, string>>): Promise<Outcome> {
   const root = tempDir(t);
   const marks = join(root, 'marks');
   mkdirSync(marks);
@@ -35,8 +42,18 @@ async function run(t: HasTeardown, texts: Readonly<Record<string, string>>): Pro
     return file;
   });
   let text = '';
-  const code = await runFiles(files, { root, jobs: 2, times: {}, skipsFail: false, write: (more) => (text += more) });
-  return { code, text };
+  let skipping: readonly string[] = [];
+  const code = await runFiles(files, {
+    root,
+    jobs: 2,
+    times: {},
+    skipsFail: false,
+    noteSkipping: (names) => {
+      skipping = names;
+    },
+    write: (more) => (text += more),
+  });
+  return { code, text, skipping };
 }
 
 t.test('a file that fails and then passes alone counts as passed and is named as flaky', async (t) => {
@@ -74,4 +91,10 @@ t.test('when more than ten files fail none is run again', async (t) => {
   t.equal(code, 1);
   t.match(text, /^0 passed, 11 failed\n$/m);
   t.notMatch(text, 'again, alone');
+});
+
+t.test('files in which a test was skipped or left out are noted, so that they can be run with what was missing', async (t) => {
+  const skips = (reason: string): string => `console.log('TAP version 14\\nok 1 - it holds # SKIP ${reason}\\n1..1');`;
+  const { skipping } = await run(t, { fine: PASSES, skips: skips('curl not found'), leavesOut: skips('java not found (optional)') });
+  t.same(skipping, ['leavesOut.test.mjs', 'skips.test.mjs']);
 });
