@@ -5,10 +5,13 @@ import { join } from 'node:path';
 import { publint } from 'publint';
 import t, { type Test } from 'tap';
 import { packageRoot, packageVersion } from '../../src/base/lib/package-root.ts';
+import { STAND_IN_TEXT } from '../../src/cli/demo/stand-in-answers.ts';
 import { eventually, launch, run } from '../support/child.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
+import { startStandInGateway } from '../support/stand-in-gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { startTlsUpstream } from '../support/tls-upstream.ts';
+import { TOOL_PROGRAMS } from '../support/tool-programs.ts';
 import { installsByNpm, npmEnvironment } from './npm-place.ts';
 
 const ANSWER = JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion', model: 'gpt-4o-mini', choices: [] });
@@ -109,6 +112,17 @@ t.test('the package', { skip: skipWithout(['npm']) }, async (t) => {
     t.ok(answer.headers.get('x-gw-record-id'));
     gateway.kill('SIGTERM');
     t.equal((await gateway.ended).code, 0);
+  });
+
+  await t.test('lends programs on Node 20 a way through the gateway', async (t) => {
+    const gateway = await startStandInGateway(t);
+    const program = join(place, 'call.mjs');
+    writeFileSync(program, TOOL_PROGRAMS.node);
+    const env = { ...npmEnvironment(), OPENAI_API_KEY: 'sk-fake', ...gateway.settings };
+    const bin = join(place, 'node_modules', '.bin', 'gw');
+    const { code, stdout, stderr } = await run(t, bin, ['run', '--', process.execPath, program], { cwd: place, env });
+    t.equal(code, 0, stderr);
+    t.match(stdout, STAND_IN_TEXT);
   });
 
   await t.test('goes again', async (t) => {
