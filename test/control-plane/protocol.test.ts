@@ -9,6 +9,7 @@ import { ProtocolError, type ProtocolFault } from '../../src/control-plane/proto
 import { ProtocolServer } from '../../src/control-plane/proto/protocol-server.ts';
 import { type CertificateAndKey, LONG_OVER, testCa } from '../support/certificates.ts';
 import { fakeClock, runningClock } from '../support/fake-clock.ts';
+import { OPEN_GUARD } from '../support/open-guard.ts';
 import { orgSaid } from '../support/org-said.ts';
 
 const protocol = loadProtocol();
@@ -67,7 +68,7 @@ async function place(t: { teardown(what: () => unknown): void }) {
         else signal.addEventListener('abort', () => resolve());
       });
     },
-  });
+  }, OPEN_GUARD);
   const port = await server.open();
   t.teardown(() => server.close(AbortSignal.abort()));
   const client = (identity?: CertificateAndKey, ca = CA.certPem, clock = runningClock) => {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SigningRequestError } from '../pki/signing-request.ts';
-import { ProtocolError } from '../proto/protocol-error.ts';
+import { ProtocolError, type ProtocolFault } from '../proto/protocol-error.ts';
 import type { CountedCall } from '../state/control-plane-counts.ts';
 
 /** Counts calls by method and how they ended, and says by which fault of the protocol they failed. */
@@ -22,6 +22,11 @@ export class CountedCalls {
       this.#count(method, fault instanceof ProtocolError ? fault.fault : 'INTERNAL');
       throw fault;
     }
+  }
+
+  /** A call that ended before anything carried it out. */
+  refused(method: string, fault: ProtocolFault): void {
+    this.#count(method, fault);
   }
 
   #count(method: string, result: string): void {

@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { type InclusionProof, proveInclusion, recordLeaf } from '../../ledger/inclusion-proof.ts';
 import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../ledger/merkle-root.ts';
@@ -66,6 +67,8 @@ export class OrgLedger {
   #cancelTimer: (() => void) | undefined;
   #closing: Promise<void> | undefined;
   #ended = false;
+  /** The last try to close a batch has failed. */
+  #isFailing = false;
 
   private constructor(options: OrgLedgerOptions, head: Head) {
     this.#options = options;
@@ -88,9 +91,18 @@ export class OrgLedger {
     return this.#head.sequence;
   }
 
-  /** Takes hashes of 32 bytes; when it has resolved they are never forgotten. Those that are there already change nothing. */
+  /**
+   * Takes hashes of 32 bytes; when it has resolved they are never forgotten. Those that are there already change nothing.
+   * @throws GatewayError `record_store_unavailable` when they cannot be stored, such as on a full disk: none of them counts
+   */
   async submit(hashes: readonly Uint8Array[]): Promise<void> {
-    await this.#options.leaves.append(hashes);
+    try {
+      await this.#options.leaves.append(hashes);
+    } catch (error) {
+      // A mistake of ours, and no disk.
+      if (error instanceof TypeError) throw error;
+      throw new GatewayError('record_store_unavailable', 'The ledger of the org cannot be written at the moment.', { cause: error });
+    }
     this.#look();
   }
 
@@ -132,12 +144,18 @@ export class OrgLedger {
     this.#cancelTimer = undefined;
     if (this.#ended || this.#closing !== undefined) return;
     this.#closing = this.#closeBatch()
-      .then(() => true)
+      .then(() => {
+        this.#isFailing = false;
+        return true;
+      })
       .catch((error: unknown) => {
-        this.#options.log.error(
-          { err: error, org_id: this.#options.orgId },
-          'a batch of the ledger could not be closed; it is tried again',
-        );
+        // One line for each time it breaks, not for each second.
+        if (!this.#isFailing)
+          this.#options.log.error(
+            { err: error, org_id: this.#options.orgId },
+            'a batch of the ledger could not be closed; it is tried again each second',
+          );
+        this.#isFailing = true;
         return false;
       })
       .then((closed) => {

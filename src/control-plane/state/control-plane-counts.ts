@@ -7,6 +7,8 @@ export interface ControlPlaneCounts {
   readonly connectedStreams: number;
   /** Hashes of all orgs that are under no root yet. */
   readonly pendingHashes: number;
+  /** Orgs whose ledger could not be opened. */
+  readonly ledgersAside: number;
   /** Hashes that were acknowledged since the start; one that was handed in twice counts twice. */
   readonly acknowledgedHashes: number;
   /** Usage reports that were taken since the start. */

@@ -1,6 +1,7 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
@@ -10,7 +11,7 @@ import { keyIn, SPACE } from './control-plane-spaces.ts';
 import { type NodeEntry, RESOURCES, type Resource } from './control-plane-state.ts';
 
 /** Certificates of one node that count at the same time; of a renewal whose answer was lost the one before is still there. */
-const MAX_CERTIFICATES = 4;
+const MAX_CERTIFICATES = CONTROL_PLANE_BOUNDS.certificates.one;
 /** How often it is stored that a node was there, where nothing else is to be stored. */
 const SEEN_EVERY_MS = 60_000;
 
@@ -50,6 +51,12 @@ export interface SaidByNode {
   readonly policy?: { readonly sequence: number; readonly kid: string };
 }
 
+interface EnrolledNodesGround {
+  readonly holders: Map<string, string>;
+  readonly shownAt: Map<string, number>;
+  readonly listeners: Set<(node: NodeId) => void>;
+}
+
 /** The nodes of all orgs, with the certificates that count; in memory, because every call asks. What nodes say of themselves stands apart, so that it never meets a revocation. */
 export class EnrolledNodes {
   readonly #store: Store;
@@ -57,6 +64,8 @@ export class EnrolledNodes {
   readonly #space: WatchedSpace<StoredNode>;
   /** SHA-256 of a certificate to the key of its node. */
   readonly #holders: ReadonlyMap<string, string>;
+  /** When a certificate that counts was last shown, monotonic milliseconds; since this start. */
+  readonly #shownAt: Map<string, number>;
   readonly #seen = new Map<string, Seen>();
   /** When it was last stored, milliseconds. */
   readonly #storedAt = new Map<string, number>();
@@ -66,29 +75,31 @@ export class EnrolledNodes {
     store: Store,
     clock: Clock,
     space: WatchedSpace<StoredNode>,
-    holders: Map<string, string>,
-    listeners: Set<(node: NodeId) => void>,
+    { holders, shownAt, listeners }: EnrolledNodesGround,
   ) {
     this.#store = store;
     this.#clock = clock;
     this.#space = space;
     this.#holders = holders;
+    this.#shownAt = shownAt;
     this.#listeners = listeners;
   }
 
   static async open(store: Store, clock: Clock): Promise<EnrolledNodes> {
     const holders = new Map<string, string>();
+    const shownAt = new Map<string, number>();
     const listeners = new Set<(node: NodeId) => void>();
     const space = await WatchedSpace.open<StoredNode>(store, SPACE.nodes, {
       read: (value) => value as StoredNode,
       changed: (key, now, before) => {
         for (const { sha256 } of before?.certificates ?? []) holders.delete(sha256);
         for (const { sha256 } of now?.certificates ?? []) holders.set(sha256, key);
+        for (const { sha256 } of before?.certificates ?? []) if (!holders.has(sha256)) shownAt.delete(sha256);
         const of = now ?? before;
         if (of !== undefined) for (const listener of listeners) listener({ orgId: of.org_id, nodeId: of.node_id });
       },
     });
-    const nodes = new EnrolledNodes(store, clock, space, holders, listeners);
+    const nodes = new EnrolledNodes(store, clock, space, { holders, shownAt, listeners });
     for (const { key, value } of await store.list(SPACE.seen)) nodes.#seen.set(key, value as Seen);
     return nodes;
   }
@@ -117,6 +128,12 @@ export class EnrolledNodes {
     const found = node?.certificates.find((one) => one.sha256 === sha256);
     if (node === undefined || found === undefined || node.revoked_at !== undefined) return 'revoked';
     return Date.parse(found.expires_at) <= this.#clock.now() ? 'expired' : { orgId: node.org_id, nodeId: node.node_id };
+  }
+
+  /** A certificate that counts was shown with a call. */
+  shown(certificate: Uint8Array): void {
+    const sha256 = sha256Hex(certificate);
+    if (this.#holders.has(sha256)) this.#shownAt.set(sha256, this.#clock.monotonic());
   }
 
   list(orgId: string): readonly NodeEntry[] {
@@ -178,14 +195,30 @@ export class EnrolledNodes {
     await this.#space.refresh(key);
   }
 
-  /** A further certificate of a node that is enrolled. @throws GatewayError `not_found` when it was revoked meanwhile, `conflict` */
-  async renew({ orgId, nodeId }: NodeId, certificate: IssuedCertificate, commit: Commit): Promise<void> {
+  /**
+   * A further certificate of a node that is enrolled. Where there are too many the one goes that was not shown for longest, and never the one that asks.
+   * @param asking the certificate that was shown with the call, DER
+   * @throws GatewayError `not_found` when it was revoked meanwhile, `conflict`
+   */
+  async renew({ orgId, nodeId }: NodeId, certificate: IssuedCertificate, asking: Uint8Array | undefined, commit: Commit): Promise<void> {
     const now = this.#clock.now();
+    if (asking !== undefined) this.shown(asking);
     await this.#change(orgId, nodeId, commit, (before) => {
       if (before.revoked_at !== undefined) throw unknown(nodeId);
       const alive = before.certificates.filter((one) => Date.parse(one.expires_at) > now);
-      return { ...before, certificates: [...alive, storedCertificate(certificate)].slice(-MAX_CERTIFICATES) };
+      return { ...before, certificates: [...this.#lastShown(alive, MAX_CERTIFICATES - 1), storedCertificate(certificate)] };
     });
+  }
+
+  /** So many of them, in their order: those in use are kept, then the newer ones. */
+  #lastShown(certificates: readonly StoredCertificate[], most: number): readonly StoredCertificate[] {
+    const places = [...certificates.keys()].sort((a, b) => this.#usedAt(certificates[b]) - this.#usedAt(certificates[a]) || b - a);
+    const kept = new Set(places.slice(0, most));
+    return certificates.filter((_one, at) => kept.has(at));
+  }
+
+  #usedAt(certificate: StoredCertificate | undefined): number {
+    return this.#shownAt.get(certificate?.sha256 ?? '') ?? Number.MIN_SAFE_INTEGER;
   }
 
   /** None of its certificates counts from now on. The second time nothing changes. @throws GatewayError `not_found`, `conflict` */

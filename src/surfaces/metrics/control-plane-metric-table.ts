@@ -24,6 +24,12 @@ export const CONTROL_PLANE_METRICS = {
     labels: [],
     help: 'Hashes of records that are under no root yet; above zero for more than a few seconds means that no batch is closed.',
   },
+  ledgersAside: {
+    name: 'cp_ledgers_set_aside',
+    type: 'gauge',
+    labels: [],
+    help: 'Orgs whose ledger could not be opened (the log says why): their hashes wait at their gateways until its file is put back.',
+  },
   telemetryReports: { name: 'cp_telemetry_reports_total', type: 'counter', labels: [], help: 'Usage reports of gateways that were taken.' },
   adminRequests: {
     name: 'cp_admin_requests_total',
