@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { addressShare } from './address-share.ts';
 import type { Clock } from './clock.ts';
+import { networkOf } from './ip.ts';
 import { Roster, type Seat } from './roster.ts';
 import { Shares } from './shares.ts';
 
@@ -66,7 +66,7 @@ export class ConnectionShares {
 
   /** A connection has come, of which nothing is known. It counts until it is closed. */
   arrive(socket: Socket): HeldConnection {
-    const address = addressShare(socket.remoteAddress);
+    const address = networkOf(socket.remoteAddress ?? '');
     const held: Held = { socket, caller: undefined, address, seat: undefined, cancel: () => undefined };
     this.#makeRoom(address);
     this.#seat(held);

@@ -1,4 +1,4 @@
-import { addressShare } from '../../base/lib/address-share.ts';
+import { networkOf } from '../../base/lib/ip.ts';
 import { SharedLine } from '../../base/lib/shared-line.ts';
 import { Shares } from '../../base/lib/shares.ts';
 import { type Caller, hostOf, type Peer } from './peer.ts';
@@ -27,7 +27,7 @@ export class CallRoom {
   /** A call begins. @returns undefined: there is no place for it */
   admit(caller: Caller | undefined, peer: Peer): CallPlaces | undefined {
     const [shares, org, id] =
-      caller === undefined ? [this.#strangers, addressShare(hostOf(peer)), undefined] : [this.#nodes, caller.orgId, caller.nodeId];
+      caller === undefined ? [this.#strangers, networkOf(hostOf(peer)), undefined] : [this.#nodes, caller.orgId, caller.nodeId];
     const places = new CallPlaces(shares, org, id);
     return places.hold(1) ? places : undefined;
   }
