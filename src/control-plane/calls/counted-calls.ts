@@ -43,6 +43,7 @@ function faultFor(error: unknown): unknown {
   const { code, message } = error;
   if (code === 'conflict')
     return new ProtocolError('UNAVAILABLE', 'something else has changed this at the same time; try again', { cause: error });
+  if (code === 'too_many_attempts') return new ProtocolError('RESOURCE_EXHAUSTED', message, { cause: error });
   if (code === 'record_store_unavailable' || code === 'shutting_down') return new ProtocolError('UNAVAILABLE', message, { cause: error });
   return error;
 }

@@ -55,6 +55,12 @@ export async function signedLeaves(store: Pick<Store, 'get'>, orgId: string): Pr
   return headOf(await store.get(HEADS, orgId)).leaves;
 }
 
+/** Roots of an org behind a sequence, in order; no leaf is needed for that. @param limit at least 1 */
+export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
+  const rows = await store.entities(ROOTS, { prefix: `${orgId} `, after: rootKey(orgId, after), limit });
+  return rows.map(({ value }) => (value as StoredRoot).root);
+}
+
 /**
  * The ledger of one org: hashes come in, batches of them are closed under signed roots, each of which names the one before it. The root and the new head are one commit
  * that expects the head before it, so that there are never two roots of one sequence, whoever writes and whenever he dies.
@@ -117,11 +123,9 @@ export class OrgLedger {
     return { status: 'verified', proof: proveInclusion(hashes, place - first, root) };
   }
 
-  /** Roots behind a sequence, in order. @param limit at least 1 */
-  async roots(after: number, limit: number): Promise<readonly MerkleRoot[]> {
-    const { store, orgId } = this.#options;
-    const rows = await store.entities(ROOTS, { prefix: `${orgId} `, after: rootKey(orgId, after), limit });
-    return rows.map(({ value }) => (value as StoredRoot).root);
+  /** As {@link rootsOf}. */
+  roots(after: number, limit: number): Promise<readonly MerkleRoot[]> {
+    return rootsOf(this.#options.store, this.#options.orgId, after, limit);
   }
 
   /** Closes no further batch; hashes without a root get theirs at the next start. */

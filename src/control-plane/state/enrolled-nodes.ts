@@ -12,6 +12,8 @@ import { type NodeEntry, RESOURCES, type Resource } from './control-plane-state.
 
 /** Certificates of one node that count at the same time; of a renewal whose answer was lost the one before is still there. */
 const MAX_CERTIFICATES = CONTROL_PLANE_BOUNDS.certificates.one;
+/** A certificate that was shown within this is in use. */
+const IN_USE_MS = 86_400_000;
 /** How often it is stored that a node was there, where nothing else is to be stored. */
 const SEEN_EVERY_MS = 60_000;
 
@@ -196,29 +198,29 @@ export class EnrolledNodes {
   }
 
   /**
-   * A further certificate of a node that is enrolled. Where there are too many the one goes that was not shown for longest, and never the one that asks.
+   * A further certificate of a node that is enrolled. Where there are too many the oldest goes that nobody has shown within a day; never one in use, nor the one that asks.
    * @param asking the certificate that was shown with the call, DER
-   * @throws GatewayError `not_found` when it was revoked meanwhile, `conflict`
+   * @throws GatewayError `not_found` when it was revoked meanwhile, `too_many_attempts` when all are in use, `conflict`
    */
   async renew({ orgId, nodeId }: NodeId, certificate: IssuedCertificate, asking: Uint8Array | undefined, commit: Commit): Promise<void> {
     const now = this.#clock.now();
     if (asking !== undefined) this.shown(asking);
     await this.#change(orgId, nodeId, commit, (before) => {
       if (before.revoked_at !== undefined) throw unknown(nodeId);
-      const alive = before.certificates.filter((one) => Date.parse(one.expires_at) > now);
-      return { ...before, certificates: [...this.#lastShown(alive, MAX_CERTIFICATES - 1), storedCertificate(certificate)] };
+      const certificates = before.certificates.filter((one) => Date.parse(one.expires_at) > now);
+      for (let more = certificates.length + 1 - MAX_CERTIFICATES; more > 0; more--) {
+        const idle = certificates.findIndex((one) => !this.#isInUse(one));
+        if (idle === -1)
+          throw new GatewayError('too_many_attempts', `The node ${nodeId} has used ${MAX_CERTIFICATES} certificates within a day: it may renew tomorrow.`);
+        certificates.splice(idle, 1);
+      }
+      return { ...before, certificates: [...certificates, storedCertificate(certificate)] };
     });
   }
 
-  /** So many of them, in their order: those in use are kept, then the newer ones. */
-  #lastShown(certificates: readonly StoredCertificate[], most: number): readonly StoredCertificate[] {
-    const places = [...certificates.keys()].sort((a, b) => this.#usedAt(certificates[b]) - this.#usedAt(certificates[a]) || b - a);
-    const kept = new Set(places.slice(0, most));
-    return certificates.filter((_one, at) => kept.has(at));
-  }
-
-  #usedAt(certificate: StoredCertificate | undefined): number {
-    return this.#shownAt.get(certificate?.sha256 ?? '') ?? Number.MIN_SAFE_INTEGER;
+  #isInUse({ sha256 }: StoredCertificate): boolean {
+    const shownAt = this.#shownAt.get(sha256);
+    return shownAt !== undefined && this.#clock.monotonic() - shownAt < IN_USE_MS;
   }
 
   /** None of its certificates counts from now on. The second time nothing changes. @throws GatewayError `not_found`, `conflict` */

@@ -6,7 +6,7 @@ import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Leaves } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type Inclusion, OrgLedger, type RootSigner, signedLeaves } from '../ledger/org-ledger.ts';
+import { type Inclusion, OrgLedger, type RootSigner, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
 
 /** So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least recently is closed. */
 export const MOST_OPEN_LEDGERS = CONTROL_PLANE_BOUNDS.openLedgers.all;
@@ -69,7 +69,9 @@ export class OrgLedgers {
     const { place, store } = options;
     for (const orgId of orgIds) {
       try {
-        if (!(await place.has(orgId)) || !(await place.differs(orgId, await signedLeaves(store, orgId)))) continue;
+        const signed = await signedLeaves(store, orgId);
+        const isThere = await place.has(orgId);
+        if (isThere ? !(await place.differs(orgId, signed)) : signed === 0) continue;
         await ledgers.#with(orgId, async () => undefined);
       } catch (error) {
         // Of this org alone: the others are served, and so is everything else of it.
@@ -106,9 +108,9 @@ export class OrgLedgers {
     return this.#with(orgId, (ledger) => ledger.inclusion(hash));
   }
 
-  async roots(orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
-    if (!(await this.#exists(orgId))) return [];
-    return this.#with(orgId, (ledger) => ledger.roots(after, limit));
+  /** Also of a ledger that is set aside. */
+  roots(orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
+    return rootsOf(this.#options.store, orgId, after, limit);
   }
 
   async close(): Promise<void> {
@@ -120,7 +122,7 @@ export class OrgLedgers {
 
   /** Who only asks makes no file. */
   async #exists(orgId: string): Promise<boolean> {
-    return this.#open.has(orgId) || (await this.#options.place.has(orgId));
+    return this.#open.has(orgId) || (await signedLeaves(this.#options.store, orgId)) > 0 || (await this.#options.place.has(orgId));
   }
 
   /** Does something with the ledger of an org, which stays open meanwhile. */
@@ -163,7 +165,7 @@ export class OrgLedgers {
     const why = messageOf(cause);
     if (this.#aside.get(orgId)?.why !== why)
       this.#options.log.error(
-        { err: cause, org_id: orgId },
+        { err: cause, org_id: orgId, reason: why },
         'the ledger of an org cannot be opened and is set aside: its hashes wait at its gateways, and all else goes on. It is tried again when it is asked for',
       );
     this.#aside.set(orgId, { until: this.#options.clock.monotonic() + ASIDE_MS, why });
