@@ -1,4 +1,5 @@
 // What those who have shown no certificate can take of a control plane: whatever they send, whoever calls is asked first.
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -32,13 +33,16 @@ function emptyTexts(count: number): Buffer {
 async function countingServer(t: HasTeardown, options: Partial<ProtocolServerOptions> = {}) {
   const ca = testCa('Control plane');
   const { certPem, keyPem } = ca.leaf({ hosts: ['localhost', '127.0.0.1'] });
-  const node = ca.leaf({ hosts: ['node-1'], purpose: 'client' });
+  const nodeOf = (org: string) => {
+    const made = ca.leaf({ hosts: [org], purpose: 'client' });
+    return { certificate: made.certPem, key: made.keyPem };
+  };
   const server = new ProtocolServer({
     host: '127.0.0.1',
     port: 0,
     identity: { ca: ca.certPem, certificate: certPem, key: keyPem },
     log: silentLogger,
-    callerOf: () => ({ orgId: 'acme', nodeId: 'node-1' }),
+    callerOf: (certificate) => callerOf(certificate),
     ...options,
   });
   const counts = { decoded: 0, carriedOut: 0, refused: [] as string[] };
@@ -54,15 +58,18 @@ async function countingServer(t: HasTeardown, options: Partial<ProtocolServerOpt
     ),
   });
   const handlers = new Proxy({} as never, {
-    get: () => () => {
+    get: (_target, name) => () => {
       counts.carriedOut++;
+      if (name === 'FetchWorkloads') return Promise.resolve({ org: null, version: '1', workloads: ['x'.repeat(3_000_000)], next_cursor: '' });
       return Promise.reject(new ProtocolError('NOT_FOUND', 'carried out'));
     },
   });
+  const callerOf = (certificate: Uint8Array) => ({ orgId: new X509Certificate(certificate).subject, nodeId: 'node-1' });
   const guard: CallGuard<string> = {
     admit: (name, { certificate }) => {
-      if (certificate === undefined && name !== 'Enroll') throw new ProtocolError('UNAUTHENTICATED', 'no certificate was shown');
-      return name === 'Enroll' ? undefined : { orgId: 'acme', nodeId: 'node-1' };
+      if (name === 'Enroll') return undefined;
+      if (certificate === undefined) throw new ProtocolError('UNAUTHENTICATED', 'no certificate was shown');
+      return callerOf(certificate);
     },
     refused: (name, fault) => counts.refused.push(`${name} ${fault}`),
   };
@@ -70,7 +77,7 @@ async function countingServer(t: HasTeardown, options: Partial<ProtocolServerOpt
   server.add(counting(PROTOCOL.controlPlane.definition), handlers, guard);
   const port = await server.open();
   t.teardown(() => server.close(AbortSignal.abort()));
-  return { server, counts, place: { port, ca: ca.certPem }, node: { certificate: node.certPem, key: node.keyPem } };
+  return { server, counts, place: { port, ca: ca.certPem }, node: nodeOf('acme'), other: nodeOf('other') };
 }
 
 /** Waits until something is so, however long connections take for it. */
@@ -240,4 +247,35 @@ t.test('calls that need no certificate, and those of one node, hold their share 
   const after = beginCall(free, 'ControlPlane/CheckIn');
   after.end(framedMessage(Buffer.alloc(0)));
   t.match(await endOfCall(after), { status: '5' }, 'what a connection held is free when it has gone');
+});
+
+t.test('answers that a node does not read are few, hold nobody else up, and are cut', async (t) => {
+  const clock = fakeClock();
+  const { place, node, other, counts } = await countingServer(t, { clock, bounds: { largeAnswers: 6 } });
+  const fetch = (session: Awaited<ReturnType<typeof rawGrpc>>) => {
+    const call = beginCall(session, 'ControlPlane/FetchWorkloads');
+    call.end(framedMessage(Buffer.alloc(0)));
+    return call;
+  };
+  const session = await rawGrpc(t, place, node);
+  const unread = Array.from({ length: 40 }, () => fetch(session).pause());
+  // What is asked behind them is answered: all of them have come.
+  const asked = beginCall(session, 'ControlPlane/CheckIn');
+  asked.end(framedMessage(Buffer.alloc(0)));
+  t.match(await endOfCall(asked), { status: '5' });
+  const made = counts.carriedOut - 1;
+  t.equal(made, 2, 'a node has a third of the turns');
+  const another = await rawGrpc(t, place, other);
+  const read = fetch(another);
+  let bytes = 0;
+  read.on('data', (piece: Buffer) => {
+    bytes += piece.length;
+  });
+  t.match(await endOfCall(read), { status: '0' });
+  t.ok(bytes > 3_000_000, 'another org gets its own');
+  const cut = unread.slice(0, 2).map((call) => once(call, 'close'));
+  clock.advance(30_000);
+  await Promise.all(cut);
+  await until(() => counts.carriedOut === made + 4);
+  session.destroy();
 });

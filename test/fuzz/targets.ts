@@ -5,6 +5,7 @@ import { HTTP2_TARGETS } from './http2-targets.ts';
 import { LEDGER_TARGETS } from './ledger-targets.ts';
 import { PIECE_TARGETS } from './piece-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
+import { PROTOCOL_TARGETS } from './protocol-targets.ts';
 import { SOCKET_TARGETS } from './socket-targets.ts';
 import { STREAM_TARGETS } from './stream-targets.ts';
 import type { FuzzTarget } from './target.ts';
@@ -22,4 +23,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...PIECE_TARGETS,
   ...DELEGATION_TARGETS,
   ...LEDGER_TARGETS,
+  ...PROTOCOL_TARGETS,
 ];

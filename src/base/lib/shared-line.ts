@@ -50,7 +50,6 @@ export class SharedLine {
       this.#waiting.remove(seat);
       this.#shares.take(org, caller);
       begin();
-      return;
     }
   }
 }

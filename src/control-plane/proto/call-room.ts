@@ -24,6 +24,11 @@ export class CallRoom {
     this.#answers = new SharedLine(largeAnswers);
   }
 
+  /** Places that are held now, by strangers and by nodes, and calls that wait for their answer's turn. */
+  get held(): { readonly strangers: number; readonly nodes: number; readonly waiting: number } {
+    return { strangers: this.#strangers.taken, nodes: this.#nodes.taken, waiting: this.#answers.waiting };
+  }
+
   /** A call begins. @returns undefined: there is no place for it */
   admit(caller: Caller | undefined, peer: Peer): CallPlaces | undefined {
     const [shares, org, id] =
