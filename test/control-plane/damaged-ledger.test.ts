@@ -41,7 +41,9 @@ t.test('a ledger file that is cut off, or no file, sets its org aside and nothin
   const { plane, client } = await runControlPlane(t, { clock, log }, { dataDir });
   const clients = new Map(orgs.map((org) => [org, client(identities.get(org))]));
   const submit = (org: string) =>
-    faultOfCall((clients.get(org) as ReturnType<typeof client>).call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: HASHES }, TIMEOUT_MS));
+    faultOfCall(
+      (clients.get(org) as ReturnType<typeof client>).call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: HASHES }, TIMEOUT_MS),
+    );
   const aside = () => lines.filter((line) => line.includes('is set aside'));
   t.equal(aside().length, 3, 'the log says which');
   t.match(aside()[2], /missing\.leaves|is missing: \d+ leaves are under signed roots; .* put back a copy/);
@@ -77,8 +79,13 @@ t.test('hashes that the disk does not take are no fault of ours: the gateway is 
   const { plane, enrol } = await runControlPlane(t);
   const { client } = await enrol('acme', 'node-1');
   const { ledgers } = plane.state.registers;
-  t.capture(ledgers, 'submit', () => Promise.reject(new GatewayError('record_store_unavailable', 'The ledger of the org cannot be written.')));
-  t.match(await faultOfCall(client.call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: HASHES }, TIMEOUT_MS)), /^UNAVAILABLE: The ledger/);
+  t.capture(ledgers, 'submit', () =>
+    Promise.reject(new GatewayError('record_store_unavailable', 'The ledger of the org cannot be written.')),
+  );
+  t.match(
+    await faultOfCall(client.call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: HASHES }, TIMEOUT_MS)),
+    /^UNAVAILABLE: The ledger/,
+  );
 });
 
 t.test('a node, an org and all together hand in so many hashes a second, and are told when they may go on', async (t) => {

@@ -129,7 +129,9 @@ t.test('however often a node renews, the certificate that it uses counts to its 
     'of those that nobody has shown the newest three are kept',
   );
   // All four are in use now: whoever has one of them takes none from the others.
-  const refused = await faultOfCall((lost[8] as typeof first.client).call(PROTOCOL.controlPlane, 'Renew', { csr: newRequest().csr }, TIMEOUT_MS));
+  const refused = await faultOfCall(
+    (lost[8] as typeof first.client).call(PROTOCOL.controlPlane, 'Renew', { csr: newRequest().csr }, TIMEOUT_MS),
+  );
   t.match(refused, /^RESOURCE_EXHAUSTED: The node node-1 has used 4 certificates within a day/);
   for (const one of [first.client, ...lost.slice(6)]) t.equal(await checkIn(one), 'none');
   clock.advance(DAY_MS - 1_000);
@@ -145,6 +147,12 @@ t.test('however often a node renews, the certificate that it uses counts to its 
 t.test('a token that lets nobody in is refused before its signing request is looked at', async (t) => {
   const { client, plane, commit } = await runControlPlane(t);
   await plane.state.orgs.put('acme', {}, commit);
-  const request = { bootstrap_token: 'gwb_nothing', org_id: 'acme', node_id: 'node-1', csr: Buffer.from('no request'), gateway_version: '' };
+  const request = {
+    bootstrap_token: 'gwb_nothing',
+    org_id: 'acme',
+    node_id: 'node-1',
+    csr: Buffer.from('no request'),
+    gateway_version: '',
+  };
   t.match(await faultOfCall(client().call(PROTOCOL.enrolment, 'Enroll', request, TIMEOUT_MS)), /^UNAUTHENTICATED: the bootstrap token/);
 });

@@ -60,7 +60,8 @@ async function countingServer(t: HasTeardown, options: Partial<ProtocolServerOpt
   const handlers = new Proxy({} as never, {
     get: (_target, name) => () => {
       counts.carriedOut++;
-      if (name === 'FetchWorkloads') return Promise.resolve({ org: null, version: '1', workloads: ['x'.repeat(3_000_000)], next_cursor: '' });
+      if (name === 'FetchWorkloads')
+        return Promise.resolve({ org: null, version: '1', workloads: ['x'.repeat(3_000_000)], next_cursor: '' });
       return Promise.reject(new ProtocolError('NOT_FOUND', 'carried out'));
     },
   });
@@ -195,7 +196,14 @@ t.test('a message that does not come ends its call, and a connection that shows 
 t.test('who never answers a question on the connection is gone', async (t) => {
   const clock = fakeClock();
   const { place, node, server } = await countingServer(t, { clock });
-  const socket = connectTls({ port: place.port, host: '127.0.0.1', ca: place.ca, cert: node.certificate, key: node.key, ALPNProtocols: ['h2'] });
+  const socket = connectTls({
+    port: place.port,
+    host: '127.0.0.1',
+    ca: place.ca,
+    cert: node.certificate,
+    key: node.key,
+    ALPNProtocols: ['h2'],
+  });
   socket.on('error', () => undefined).resume();
   await once(socket, 'secureConnect');
   await until(() => server.connections.open === 1 && server.connections.openOfStrangers === 0);
@@ -217,9 +225,14 @@ t.test('however many connections say nothing, nodes, those who enrol and the adm
   t.equal((await node.call(PROTOCOL.controlPlane, 'CheckIn', CHECK_IN, TIMEOUT_MS)).node_id, 'node-1', 'on the connection it has');
   const { client: another } = await enrol('acme', 'node-2');
   t.equal((await another.call(PROTOCOL.controlPlane, 'CheckIn', CHECK_IN, TIMEOUT_MS)).node_id, 'node-2');
-  t.match(await client().call(PROTOCOL.controlPlane, 'CheckIn', CHECK_IN, TIMEOUT_MS).catch((error: unknown) => error), {
-    fault: 'UNAUTHENTICATED',
-  });
+  t.match(
+    await client()
+      .call(PROTOCOL.controlPlane, 'CheckIn', CHECK_IN, TIMEOUT_MS)
+      .catch((error: unknown) => error),
+    {
+      fault: 'UNAUTHENTICATED',
+    },
+  );
   t.equal((await fetch(`http://127.0.0.1:${plane.httpPort}/healthz`)).status, 200);
   t.ok(silent.filter(({ closed }) => !closed).length <= 2 * held, 'an address holds half of the places of each port at most');
 });
@@ -234,7 +247,10 @@ t.test('calls that need no certificate, and those of one node, hold their share 
   };
   const enrolling = Array.from({ length: 8 }, () => begun(stranger, 'Enrolment/Enroll', Buffer.alloc(1)));
   const refusals = await Promise.all(enrolling.slice(4));
-  t.ok(refusals.every(({ status, pushback }) => status === RESOURCE_EXHAUSTED && pushback === '1000'), 'of eight places an address has four');
+  t.ok(
+    refusals.every(({ status, pushback }) => status === RESOURCE_EXHAUSTED && pushback === '1000'),
+    'of eight places an address has four',
+  );
   const known = await rawGrpc(t, place, node);
   // 24 places of 32 KiB, of which a node alone gets a third and an org half: 8 for one node.
   const first = begun(known, 'ControlPlane/Write', framedMessage(Buffer.alloc(200_000), false, 4_000_000));

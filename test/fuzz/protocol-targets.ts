@@ -1,6 +1,6 @@
+import type { ServerHttp2Stream } from 'node:http2';
 import { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { ServerHttp2Stream } from 'node:http2';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { CALL_BOUNDS, type CallBound } from '../../src/control-plane/proto/call-bounds.ts';
 import { CallRoom } from '../../src/control-plane/proto/call-room.ts';
@@ -26,7 +26,10 @@ class PlayedStream extends Duplex {
     super({ read: () => undefined, write: (_chunk, _encoding, done) => done(), autoDestroy: false });
   }
 
-  respond(headers: Readonly<Record<string, unknown>>, options?: { readonly endStream?: boolean; readonly waitForTrailers?: boolean }): void {
+  respond(
+    headers: Readonly<Record<string, unknown>>,
+    options?: { readonly endStream?: boolean; readonly waitForTrailers?: boolean },
+  ): void {
     must(!this.headersSent, 'a call is answered once');
     this.headersSent = true;
     this.status = String(headers['grpc-status'] ?? '');

@@ -11,9 +11,9 @@ import type {
   SignedBundle,
   Stale,
 } from '../../src/control-plane/proto/messages.ts';
+import type { Peer } from '../../src/control-plane/proto/peer.ts';
 import { loadProtocol } from '../../src/control-plane/proto/protocol.ts';
 import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
-import type { Peer } from '../../src/control-plane/proto/peer.ts';
 import { type Handlers, ProtocolServer } from '../../src/control-plane/proto/protocol-server.ts';
 import { proveInclusion, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
 import { type MerkleRoot, NO_ROOT, signRoot } from '../../src/ledger/merkle-root.ts';
@@ -68,7 +68,11 @@ export class LyingControlPlane {
       return self.made;
     };
     const protocol = loadProtocol();
-    server.add<EnrolmentCalls>(protocol.enrolment, { Enroll: async (request) => made().enrolled(request.csr, request.node_id) }, OPEN_GUARD);
+    server.add<EnrolmentCalls>(
+      protocol.enrolment,
+      { Enroll: async (request) => made().enrolled(request.csr, request.node_id) },
+      OPEN_GUARD,
+    );
     server.add<Calls, 'StreamUpdates'>(protocol.controlPlane, handlersOf(made), OPEN_GUARD);
     const port = await server.open();
     t.teardown(() => server.close(AbortSignal.abort()));

@@ -35,7 +35,9 @@ export function beginCall(session: ClientHttp2Session, path: string, fields: Rea
 }
 
 /** What a call ended with: its status and what was said, or how its stream was closed. */
-export function endOfCall(stream: ClientHttp2Stream): Promise<{ readonly status: string; readonly message: string; readonly pushback: string }> {
+export function endOfCall(
+  stream: ClientHttp2Stream,
+): Promise<{ readonly status: string; readonly message: string; readonly pushback: string }> {
   return new Promise((resolve) => {
     const heed = (headers: Readonly<Record<string, unknown>>) => {
       if (headers['grpc-status'] === undefined) return;

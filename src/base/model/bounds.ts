@@ -126,7 +126,12 @@ export const CONTROL_PLANE_BOUNDS = {
     shared: 'Each call its own',
     full: '`RESOURCE_EXHAUSTED` for bytes, `INVALID_ARGUMENT` for members, before it is read',
   },
-  updateStreams: { what: 'Streams of updates', one: 1, shared: 'Each node its own', full: 'Another stream of the node ends the one before' },
+  updateStreams: {
+    what: 'Streams of updates',
+    one: 1,
+    shared: 'Each node its own',
+    full: 'Another stream of the node ends the one before',
+  },
   certificates: {
     what: 'Certificates of a node that count at the same time',
     one: 4,
@@ -139,7 +144,12 @@ export const CONTROL_PLANE_BOUNDS = {
     shared: 'Orgs, one each',
     full: 'The one that was used least recently is closed; none that is in use or has hashes without a root',
   },
-  keptUpdates: { what: 'Changes of an org that a gateway can catch up with', org: 1_000, shared: 'Each org its own', full: 'The oldest goes; who lacks it fetches everything' },
+  keptUpdates: {
+    what: 'Changes of an org that a gateway can catch up with',
+    org: 1_000,
+    shared: 'Each org its own',
+    full: 'The oldest goes; who lacks it fetches everything',
+  },
 } as const satisfies Bounds;
 
 /** Answers that the gateway itself reads: receivers of events, providers, helpers. */

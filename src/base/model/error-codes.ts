@@ -79,7 +79,8 @@ export const ERROR_CODES = {
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
   folder_not_writable: {
     status: 503,
-    meaning: 'A file of the gateway cannot be written: its disk is full, or a right is missing. Nothing was changed; the message names the folder.',
+    meaning:
+      'A file of the gateway cannot be written: its disk is full, or a right is missing. Nothing was changed; the message names the folder.',
   },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
   control_plane_unreachable: {

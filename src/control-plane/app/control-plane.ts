@@ -28,7 +28,7 @@ import { openSigningKey } from '../pki/kept-signing-key.ts';
 import { NodeAuthority } from '../pki/node-authority.ts';
 import { loadProtocol } from '../proto/protocol.ts';
 import { ProtocolServer } from '../proto/protocol-server.ts';
-import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
+import type { ControlPlaneCounts, PortConnections } from '../state/control-plane-counts.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
@@ -181,7 +181,7 @@ async function openPorts(
   const grpcPort = await openGrpc(server, config);
   const stopFollowing = identity.follow((next) => server.renew(next));
   closers.push(() => Promise.resolve(stopFollowing()));
-  const admin = adminServer(config, opened, { counts: handlers.counts, identity, health });
+  const admin = adminServer(config, opened, { counts: handlers.counts, grpc: server.connections, identity, health });
   closers.push(() => admin.close(ending.signal));
   const httpPort = await admin.open();
   const keeping = keepHourly({ clock, clockWatch: opened.clockWatch, log }, [
@@ -220,6 +220,7 @@ async function openPorts(
 
 interface AdminGround {
   readonly counts: ControlPlaneCounts;
+  readonly grpc: ProtocolServer['connections'];
   readonly identity: ServerIdentityInForce;
   readonly health: { readonly status: AdminHealth['status'] };
 }
@@ -227,16 +228,17 @@ interface AdminGround {
 function adminServer(
   config: ControlPlaneConfig,
   { clock, log, events, state, adminToken }: Opened,
-  { counts, identity, health }: AdminGround,
+  { counts, grpc, identity, health }: AdminGround,
 ): AdminServer {
   const metrics = createControlPlaneMetrics({
     operations: ADMIN_OPERATIONS.map(({ id }) => id),
     counts: () => counts,
+    connections: () => [connectionsOf('grpc', grpc), connectionsOf('http', admin.connections)],
     certificateExpiresAt: () => identity.notAfter,
   });
   events.attach(metrics.events);
   events.attach(adminRefusalLog(log, clock));
-  return new AdminServer({
+  const admin = new AdminServer({
     host: config.host,
     port: config.httpPort,
     names: config.names,
@@ -261,6 +263,11 @@ function adminServer(
     log,
     events,
   });
+  return admin;
+}
+
+function connectionsOf(port: PortConnections['port'], { open, counts }: ProtocolServer['connections']): PortConnections {
+  return { port, open, closed: counts };
 }
 
 /** @throws Error in words that name the setting to change */

@@ -2,8 +2,8 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt } from '../../decide/limits/token-bucket.ts';
 import { ProtocolError } from '../proto/protocol-error.ts';
-import type { NodeId } from '../state/enrolled-nodes.ts';
 import { keyIn } from '../state/control-plane-spaces.ts';
+import type { NodeId } from '../state/enrolled-nodes.ts';
 
 /** So many buckets are remembered before those that are full again are forgotten. */
 const SWEPT = 4_096;
@@ -59,9 +59,13 @@ export class NodeRates {
     const now = this.#clock.monotonic();
     const wait = Math.max(...this.#levels.map((level) => level.wait(node, amount, now)));
     if (wait > 0)
-      throw new ProtocolError('RESOURCE_EXHAUSTED', `more ${this.#what} come from here than are taken; try again in ${Math.ceil(wait)} ms`, {
-        retryAfterMs: wait,
-      });
+      throw new ProtocolError(
+        'RESOURCE_EXHAUSTED',
+        `more ${this.#what} come from here than are taken; try again in ${Math.ceil(wait)} ms`,
+        {
+          retryAfterMs: wait,
+        },
+      );
     for (const level of this.#levels) level.take(node, amount, now);
   }
 }

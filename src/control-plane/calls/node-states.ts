@@ -1,8 +1,8 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { OrgState, Stale, Versions } from '../proto/messages.ts';
-import { ProtocolError } from '../proto/protocol-error.ts';
 import type { Peer } from '../proto/peer.ts';
+import { ProtocolError } from '../proto/protocol-error.ts';
 import type { Org, Resource } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
@@ -78,7 +78,10 @@ export class NodeStates {
     } catch (error) {
       // It holds in memory. On a full disk nobody is to count as without contact because of that; after a restart the node lacks more than it does, and fetches it.
       if (!(error instanceof GatewayError) || error.code !== 'record_store_unavailable') throw error;
-      this.#log.warn({ err: error, node_id: node.nodeId }, 'what a node says of its versions could not be stored; it counts until a restart');
+      this.#log.warn(
+        { err: error, node_id: node.nodeId },
+        'what a node says of its versions could not be stored; it counts until a restart',
+      );
     }
     return state;
   }

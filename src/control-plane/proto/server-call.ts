@@ -228,7 +228,10 @@ export function refuseStream(stream: ServerHttp2Stream, headers: IncomingHttpHea
 }
 
 function endWith(stream: ServerHttp2Stream, error: ProtocolError): void {
-  stream.respond({ ':status': 200, 'content-type': `${TYPE}+proto`, 'grpc-accept-encoding': 'identity', ...statusFields(error) }, { endStream: true });
+  stream.respond(
+    { ':status': 200, 'content-type': `${TYPE}+proto`, 'grpc-accept-encoding': 'identity', ...statusFields(error) },
+    { endStream: true },
+  );
   // What is still on its way is not waited for (RFC 9113, section 8.1).
   stream.close(constants.NGHTTP2_NO_ERROR);
 }

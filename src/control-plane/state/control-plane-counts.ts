@@ -17,6 +17,14 @@ export interface ControlPlaneCounts {
   readonly calls: readonly CountedCall[];
 }
 
+/** Connections of one port. */
+export interface PortConnections {
+  readonly port: 'grpc' | 'http';
+  readonly open: number;
+  /** Since the start: closed to make room for others, and because their caller had as many as he may. */
+  readonly closed: { readonly madeWay: number; readonly refused: number };
+}
+
 export interface CountedCall {
   readonly method: string;
   readonly result: string;

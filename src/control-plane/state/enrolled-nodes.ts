@@ -73,12 +73,7 @@ export class EnrolledNodes {
   readonly #storedAt = new Map<string, number>();
   readonly #listeners: Set<(node: NodeId) => void>;
 
-  private constructor(
-    store: Store,
-    clock: Clock,
-    space: WatchedSpace<StoredNode>,
-    { holders, shownAt, listeners }: EnrolledNodesGround,
-  ) {
+  private constructor(store: Store, clock: Clock, space: WatchedSpace<StoredNode>, { holders, shownAt, listeners }: EnrolledNodesGround) {
     this.#store = store;
     this.#clock = clock;
     this.#space = space;
@@ -211,7 +206,10 @@ export class EnrolledNodes {
       for (let more = certificates.length + 1 - MAX_CERTIFICATES; more > 0; more--) {
         const idle = certificates.findIndex((one) => !this.#isInUse(one));
         if (idle === -1)
-          throw new GatewayError('too_many_attempts', `The node ${nodeId} has used ${MAX_CERTIFICATES} certificates within a day: it may renew tomorrow.`);
+          throw new GatewayError(
+            'too_many_attempts',
+            `The node ${nodeId} has used ${MAX_CERTIFICATES} certificates within a day: it may renew tomorrow.`,
+          );
         certificates.splice(idle, 1);
       }
       return { ...before, certificates: [...certificates, storedCertificate(certificate)] };

@@ -12,8 +12,8 @@ import { type Inclusion, OrgLedger, type RootSigner, rootsOf, signedLeaves } fro
 export const MOST_OPEN_LEDGERS = CONTROL_PLANE_BOUNDS.openLedgers.all;
 /** A ledger that nobody has used for so long is closed. */
 const IDLE_MS = 600_000;
-/** A ledger that could not be opened is not tried again before: its whole file is read for that. */
-const ASIDE_MS = 60_000;
+/** A ledger that could not be opened is not tried again before: its whole file is read for that. Twice as long each time, from the first to the second. */
+const ASIDE_MS = [1_000, 60_000] as const;
 /** How often it is looked which could be closed: while there are too many, and otherwise. */
 const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
 
@@ -56,7 +56,7 @@ export class OrgLedgers {
   /** Each file has one writer: who wants a ledger that is being closed waits for its end. */
   readonly #closing = new Map<string, Promise<void>>();
   /** Those that could not be opened, and until when they are not tried again, monotonic. */
-  readonly #aside = new Map<string, { readonly until: number; readonly why: string }>();
+  readonly #aside = new Map<string, { readonly until: number; readonly pause: number; readonly why: string }>();
   #cancelLook: (() => void) | undefined;
   #closed = false;
 
@@ -163,12 +163,15 @@ export class OrgLedgers {
     if (this.#closed) return;
     const cause = error instanceof GatewayError && error.cause !== undefined ? error.cause : error;
     const why = messageOf(cause);
-    if (this.#aside.get(orgId)?.why !== why)
+    const before = this.#aside.get(orgId);
+    if (before?.why !== why)
       this.#options.log.error(
         { err: cause, org_id: orgId, reason: why },
         'the ledger of an org cannot be opened and is set aside: its hashes wait at its gateways, and all else goes on. It is tried again when it is asked for',
       );
-    this.#aside.set(orgId, { until: this.#options.clock.monotonic() + ASIDE_MS, why });
+    const [shortest, longest] = ASIDE_MS;
+    const pause = before === undefined ? shortest : Math.min(before.pause * 2, longest);
+    this.#aside.set(orgId, { until: this.#options.clock.monotonic() + pause, pause, why });
   }
 
   #begin(orgId: string): OpenLedger {

@@ -111,7 +111,9 @@ export class RootsOnDisk {
     const next: NextRoot = { certificate, switchAt };
     try {
       const state: RootState = { made: withOne(this.#state.made, fingerprintOf(certificate)), next };
-      await this.#agreedTo([await this.#stageState(state), () => this.#stageCertificates(undefined, next)], () => agreed(fingerprintOf(certificate)));
+      await this.#agreedTo([await this.#stageState(state), () => this.#stageCertificates(undefined, next)], () =>
+        agreed(fingerprintOf(certificate)),
+      );
     } catch (error) {
       if (this.#state.next !== next) await removeNextKey(this.#dir);
       throw error;

@@ -6,6 +6,18 @@ export const CONTROL_PLANE_METRICS = {
   orgs: { name: 'cp_orgs', type: 'gauge', labels: [], help: 'Orgs, whatever their status.' },
   nodes: { name: 'cp_nodes_enrolled', type: 'gauge', labels: [], help: 'Gateways whose certificate counts.' },
   streams: { name: 'cp_streams_open', type: 'gauge', labels: [], help: 'Streams of updates that managed gateways hold open.' },
+  connections: {
+    name: 'cp_connections_open',
+    type: 'gauge',
+    labels: ['port'],
+    help: 'Connections that are open, by port: `grpc` or `http`.',
+  },
+  connectionsClosed: {
+    name: 'cp_connections_closed_total',
+    type: 'counter',
+    labels: ['port', 'reason'],
+    help: 'Connections that were closed because there was no place: `made_way` for a newer one of their address, `too_many` of their caller.',
+  },
   calls: {
     name: 'cp_calls_total',
     type: 'counter',

@@ -35,11 +35,7 @@ t.test('an address holds half of the places at most; its oldest connection makes
   const { shares, arrive } = port();
   const other = arrive('192.0.2.2');
   const flood = Array.from({ length: 400 }, () => arrive('192.0.2.1'));
-  t.same(
-    flood.map(({ socket }) => socket.destroyed).lastIndexOf(true),
-    flood.length - shares.openOfStrangers,
-    'the newest are open',
-  );
+  t.same(flood.map(({ socket }) => socket.destroyed).lastIndexOf(true), flood.length - shares.openOfStrangers, 'the newest are open');
   t.equal(shares.openOfStrangers, 1 + 8 - 0, 'eight of sixteen, and the other one');
   t.notOk(other.socket.destroyed);
   for (const { socket } of flood) socket.destroy();
