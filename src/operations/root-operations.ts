@@ -51,9 +51,9 @@ async function writing<T>(change: Promise<T>): Promise<T> {
   try {
     return await change;
   } catch (error) {
-    if (error instanceof CertificateAuthorityError)
-      throw new GatewayError('folder_not_writable', `The roots stay as they are: ${error.message}.`, { cause: error });
-    throw error;
+    if (!(error instanceof CertificateAuthorityError)) throw error;
+    // biome-ignore lint/style/useErrorCause: the cause is in the third argument
+    throw new GatewayError('folder_not_writable', `The roots stay as they are: ${error.message}.`, { cause: error });
   }
 }
 

@@ -107,6 +107,7 @@ export class OrgLedger {
     } catch (error) {
       // A mistake of ours, and no disk.
       if (error instanceof TypeError) throw error;
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
       throw new GatewayError('record_store_unavailable', 'The ledger of the org cannot be written at the moment.', { cause: error });
     }
     this.#look();

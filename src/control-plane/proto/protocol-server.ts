@@ -144,7 +144,7 @@ export class ProtocolServer {
     for (const [name, method] of Object.entries(service.definition)) {
       const handler: unknown = Reflect.get(handlers, name);
       if (typeof handler !== 'function') throw new TypeError(`nothing carries out ${name}`);
-      this.#calls.set(method.path, { name, method, handler: handler as CallKind['handler'], guard: guard as CallGuard<string> });
+      this.#calls.set(method.path, { name, method, handler: handler as CallKind['handler'], guard });
     }
   }
 

@@ -83,20 +83,16 @@ export class EnrolledNodes {
   }
 
   static async open(store: Store, clock: Clock): Promise<EnrolledNodes> {
-    const holders = new Map<string, string>();
-    const shownAt = new Map<string, number>();
-    const listeners = new Set<(node: NodeId) => void>();
+    const ground: EnrolledNodesGround = { holders: new Map(), shownAt: new Map(), listeners: new Set() };
     const space = await WatchedSpace.open<StoredNode>(store, SPACE.nodes, {
       read: (value) => value as StoredNode,
       changed: (key, now, before) => {
-        for (const { sha256 } of before?.certificates ?? []) holders.delete(sha256);
-        for (const { sha256 } of now?.certificates ?? []) holders.set(sha256, key);
-        for (const { sha256 } of before?.certificates ?? []) if (!holders.has(sha256)) shownAt.delete(sha256);
+        hold(ground, key, now?.certificates ?? [], before?.certificates ?? []);
         const of = now ?? before;
-        if (of !== undefined) for (const listener of listeners) listener({ orgId: of.org_id, nodeId: of.node_id });
+        if (of !== undefined) for (const listener of ground.listeners) listener({ orgId: of.org_id, nodeId: of.node_id });
       },
     });
-    const nodes = new EnrolledNodes(store, clock, space, { holders, shownAt, listeners });
+    const nodes = new EnrolledNodes(store, clock, space, ground);
     for (const { key, value } of await store.list(SPACE.seen)) nodes.#seen.set(key, value as Seen);
     return nodes;
   }
@@ -255,6 +251,18 @@ export class EnrolledNodes {
         : { policy_sequence: seen.policy.sequence, policy_kid: seen.policy.kid }),
     };
   }
+}
+
+/** These certificates of a node count now, and no others of it. */
+function hold(
+  { holders, shownAt }: EnrolledNodesGround,
+  key: string,
+  now: readonly StoredCertificate[],
+  before: readonly StoredCertificate[],
+): void {
+  for (const { sha256 } of before) holders.delete(sha256);
+  for (const { sha256 } of now) holders.set(sha256, key);
+  for (const { sha256 } of before) if (!holders.has(sha256)) shownAt.delete(sha256);
 }
 
 function storedCertificate({ der, notAfter }: IssuedCertificate): StoredCertificate {
