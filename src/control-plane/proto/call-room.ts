@@ -1,7 +1,7 @@
 import { networkOf } from '../../base/lib/ip.ts';
 import { SharedLine } from '../../base/lib/shared-line.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import { type Caller, hostOf, type Peer } from './peer.ts';
+import { type CallingNode, hostOf, type Peer } from './peer.ts';
 
 /** What one place of calls takes, bytes. */
 const PLACE_BYTES = 32 * 1_024;
@@ -30,21 +30,21 @@ export class CallRoom {
   }
 
   /** A call begins. @returns undefined: there is no place for it */
-  admit(caller: Caller | undefined, peer: Peer): CallPlaces | undefined {
+  admit(caller: CallingNode | undefined, peer: Peer): HeldRoom | undefined {
     const [shares, org, id] =
       caller === undefined ? [this.#strangers, networkOf(hostOf(peer)), undefined] : [this.#nodes, caller.orgId, caller.nodeId];
-    const places = new CallPlaces(shares, org, id);
+    const places = new HeldRoom(shares, org, id);
     return places.hold(1) ? places : undefined;
   }
 
   /** As {@link SharedLine.enter}. */
-  waitForAnswer({ orgId, nodeId }: Caller, begin: () => void): () => void {
+  waitForAnswer({ orgId, nodeId }: CallingNode, begin: () => void): () => void {
     return this.#answers.enter(orgId, nodeId, begin);
   }
 }
 
 /** The places of one call. */
-export class CallPlaces {
+export class HeldRoom {
   readonly #shares: Shares;
   readonly #org: string;
   readonly #caller: string | undefined;

@@ -7,7 +7,7 @@ export interface Peer {
 }
 
 /** A node, as its certificate says. */
-export interface Caller {
+export interface CallingNode {
   readonly orgId: string;
   readonly nodeId: string;
 }

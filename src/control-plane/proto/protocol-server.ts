@@ -13,7 +13,7 @@ import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import { CallRoom } from './call-room.ts';
-import type { Caller, Peer } from './peer.ts';
+import type { CallingNode, Peer } from './peer.ts';
 import type { ProtocolService } from './protocol.ts';
 import { type CallGuard, type CallKind, refuseStream, ServerCall, type ServerCallGround } from './server-call.ts';
 
@@ -51,7 +51,7 @@ export interface ProtocolServerOptions {
   readonly identity: ServerIdentity;
   readonly log: Logger;
   /** Whose certificate this is; undefined: nobody's that counts. Asked once for each connection, which then holds no place of strangers. */
-  readonly callerOf?: (certificate: Uint8Array) => Caller | undefined;
+  readonly callerOf?: (certificate: Uint8Array) => CallingNode | undefined;
   /** For what connections and messages may take; default: that of the machine. */
   readonly clock?: Pick<Clock, 'after'>;
   /** Default: the rows of the table of bounds. */

@@ -3,9 +3,9 @@ import type { MethodDefinition } from '@grpc/grpc-js';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { CALL_BOUNDS, type CallBound } from './call-bounds.ts';
-import type { CallPlaces, CallRoom } from './call-room.ts';
+import type { CallRoom, HeldRoom } from './call-room.ts';
 import { FramedMessage } from './framed-message.ts';
-import type { Caller, Peer } from './peer.ts';
+import type { CallingNode, Peer } from './peer.ts';
 import { MAX_MESSAGE_BYTES } from './protocol.ts';
 import { ProtocolError, type ProtocolFault, statusOf } from './protocol-error.ts';
 
@@ -21,7 +21,7 @@ const PREFIX_BYTES = 5;
 /** Who may call, and who is told of calls that nobody carries out. */
 export interface CallGuard<Names extends string> {
   /** Asked before anything of the message is read. @returns undefined: a call that needs no certificate @throws ProtocolError */
-  admit(name: Names, peer: Peer): Caller | undefined;
+  admit(name: Names, peer: Peer): CallingNode | undefined;
   /** A call has ended before its handler was asked. */
   refused(name: Names, fault: ProtocolFault): void;
 }
@@ -53,7 +53,7 @@ export class ServerCall {
   readonly #stream: ServerHttp2Stream;
   readonly #peer: Peer;
   readonly #ending = new AbortController();
-  #places: CallPlaces | undefined;
+  #places: HeldRoom | undefined;
   #leaveLine: () => void = () => undefined;
   #cancelTimer: () => void = () => undefined;
   /** Nothing more of the message is taken. */
@@ -83,7 +83,7 @@ export class ServerCall {
     }
   }
 
-  #read(caller: Caller | undefined, bound: CallBound): void {
+  #read(caller: CallingNode | undefined, bound: CallBound): void {
     const message = new FramedMessage(bound);
     const stream = this.#stream;
     this.#cancelTimer = this.#ground.clock.after(MESSAGE_MS, () =>
