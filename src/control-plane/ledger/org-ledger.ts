@@ -93,6 +93,11 @@ export class OrgLedger {
     return this.#options.leaves.count - this.#head.leaves;
   }
 
+  /** Its leaves take nothing any more until they are opened again. */
+  get isBroken(): boolean {
+    return this.#options.leaves.isBroken === true;
+  }
+
   get sequence(): number {
     return this.#head.sequence;
   }

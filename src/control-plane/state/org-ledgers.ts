@@ -142,6 +142,7 @@ export class OrgLedgers {
       one.usedAt = this.#options.clock.monotonic();
       // The next one who asks tries again.
       if (one.ledger === undefined && this.#open.get(orgId) === one) this.#open.delete(orgId);
+      if (one.ledger?.isBroken === true && one.users === 0 && this.#open.get(orgId) === one) this.#closeOne(orgId, one.ledger);
       this.#closeUnused();
     }
   }

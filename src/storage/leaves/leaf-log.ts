@@ -79,6 +79,10 @@ export class LeafLog implements Leaves {
     return this.#index.count;
   }
 
+  get isBroken(): boolean {
+    return this.#broken !== undefined;
+  }
+
   append(hashes: readonly Uint8Array[]): Promise<void> {
     for (const hash of hashes) {
       if (hash.byteLength !== HASH_BYTES) throw new TypeError(`a hash has ${HASH_BYTES} bytes`);
