@@ -111,6 +111,8 @@ export class CheckIns {
       const revoked = error instanceof ProtocolError && error.fault === 'PERMISSION_DENIED';
       this.counts[revoked ? 'refused' : 'failed'] += 1;
       this.#failures += 1;
+      // Told when to come again: that is contact, though nothing was said of the org.
+      if (error instanceof ProtocolError && error.retryAfterMs !== undefined) return false;
       await contact.failed(messageOf(error), revoked);
       if (revoked) await fetches.erase();
       return false;

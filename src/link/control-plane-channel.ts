@@ -64,7 +64,8 @@ export class ControlPlaneChannel implements Channel {
       await listener.heard((answer as { readonly org: OrgState | null }).org, turn);
       return answer;
     } catch (error) {
-      if (name !== 'CheckIn' && error instanceof ProtocolError) listener.broke(error);
+      // Who says when to come again has answered.
+      if (name !== 'CheckIn' && error instanceof ProtocolError && error.retryAfterMs === undefined) listener.broke(error);
       throw error;
     }
   }

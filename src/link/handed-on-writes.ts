@@ -95,6 +95,12 @@ function failureOf(error: unknown, denied: boolean): unknown {
   const { fault } = error;
   if (fault === 'INVALID_ARGUMENT')
     return new GatewayError('invalid_request', `The control plane does not take this: ${error.message}`, { cause: error });
+  if (fault === 'RESOURCE_EXHAUSTED' && error.retryAfterMs !== undefined)
+    return new GatewayError(
+      'control_plane_unreachable',
+      'The control plane takes no more changes of this gateway at the moment, and has stored nothing of this: try again in some seconds.',
+      { cause: error },
+    );
   if (fault === 'RESOURCE_EXHAUSTED')
     return new GatewayError('body_too_large', 'This is more than the control plane takes at once.', { cause: error });
   if (denied) return notTaken();

@@ -3,6 +3,7 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { retryDelay } from '../base/lib/retry-delay.ts';
+import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type HashPlace, hashesAfter, placeOf, placePut } from './hash-place.ts';
 import type { Channel } from './link-ports.ts';
@@ -16,6 +17,8 @@ const GATHER_MS = 200;
 /** Should a wake-up ever get lost. */
 const LOOK_MS = 60_000;
 const LONGEST_WAIT_MS = 30_000;
+/** A control plane that asks for more patience is asked again all the same. */
+const LONGEST_PATIENCE_MS = 60_000;
 /** Within this a hash is to be included (decision 13.3): what is under way for longer waits. */
 const LATE_MS = 2_000;
 /** A ledger that has forgotten hashes gets all of them again, and not more often than that. */
@@ -199,7 +202,7 @@ export class HashSubmission {
         this.#again = true;
         this.#failures++;
         this.#countSoon();
-        this.#over(Math.min(retryDelay(this.#failures - 1), LONGEST_WAIT_MS));
+        this.#over(waitAfter(error, this.#failures));
       },
     );
   }
@@ -330,4 +333,11 @@ export class HashSubmission {
     }
     return count;
   }
+}
+
+/** As long as the control plane has asked for; else longer with each failure. */
+function waitAfter(error: unknown, failures: number): number {
+  const asked = error instanceof ProtocolError ? error.retryAfterMs : undefined;
+  if (asked !== undefined) return Math.min(Math.max(asked, GATHER_MS), LONGEST_PATIENCE_MS);
+  return Math.min(retryDelay(failures - 1), LONGEST_WAIT_MS);
 }

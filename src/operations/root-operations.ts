@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseTime } from '../base/lib/rfc3339.ts';
+import { CertificateAuthorityError } from '../inbound/ca/root-files.ts';
 import type { Commit } from '../services/commit.ts';
 import { members } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
@@ -42,6 +43,20 @@ function telling(commit: Commit) {
   return (object: string, value: unknown) => commit(object, [{ op: 'put', space: SPACE, key: KEY, value }]);
 }
 
+/**
+ * A folder that cannot be written (a full disk, a right that is missing) is no fault of ours: all is as before, or is made whole by the next try (decision 12.10).
+ * @throws GatewayError `folder_not_writable`
+ */
+async function writing<T>(change: Promise<T>): Promise<T> {
+  try {
+    return await change;
+  } catch (error) {
+    if (!(error instanceof CertificateAuthorityError)) throw error;
+    // biome-ignore lint/style/useErrorCause: the cause is in the third argument
+    throw new GatewayError('folder_not_writable', `The roots stay as they are: ${error.message}.`, { cause: error });
+  }
+}
+
 /** Another root in the place of the one that signs, without a time at which clients trust none (decision 12.10). */
 export const ROOT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
@@ -63,12 +78,12 @@ export const ROOT_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Makes a next root, which is handed out beside the present one at once and signs from `switch_at` on.',
     annotations: ADDS,
-    errors: ['not_found', 'conflict'],
+    errors: ['not_found', 'conflict', 'folder_not_writable'],
     input: { body: { schema: () => BODY, what: 'The rotation' } },
     output: { status: 200, schema: STATUS },
     available: authority,
     handle: async ({ body, commit }, services) => ({
-      json: await authority(services).rotate(parseTime(body.switch_at) ?? 0, telling(commit)),
+      json: await writing(authority(services).rotate(parseTime(body.switch_at) ?? 0, telling(commit))),
     }),
   }),
   operation({
@@ -78,10 +93,10 @@ export const ROOT_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Gives the next root up; 409 when there is none, also because it signs already.',
     annotations: REMOVES,
-    errors: ['not_found', 'conflict'],
+    errors: ['not_found', 'conflict', 'folder_not_writable'],
     output: { status: 200, schema: STATUS },
     available: authority,
-    handle: async ({ commit }, services) => ({ json: await authority(services).cancelRotation(telling(commit)) }),
+    handle: async ({ commit }, services) => ({ json: await writing(authority(services).cancelRotation(telling(commit))) }),
   }),
   operation({
     id: 'ca.finish',
@@ -90,9 +105,9 @@ export const ROOT_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Stops handing former roots out; 409 when there is none.',
     annotations: REMOVES,
-    errors: ['not_found', 'conflict'],
+    errors: ['not_found', 'conflict', 'folder_not_writable'],
     output: { status: 200, schema: STATUS },
     available: authority,
-    handle: async ({ commit }, services) => ({ json: await authority(services).finishRotation(telling(commit)) }),
+    handle: async ({ commit }, services) => ({ json: await writing(authority(services).finishRotation(telling(commit))) }),
   }),
 ];

@@ -108,3 +108,51 @@ t.test('a certificate counts for nothing once its node is revoked, and the node 
   t.equal(plane.counts.enrolledNodes, 1);
   await t.rejects(plane.state.nodes.revoke('acme', 'node-2', commit), { code: 'not_found' });
 });
+
+t.test('however often a node renews, the certificate that it uses counts to its end', async (t) => {
+  const clock = fakeClock(Date.now());
+  const { client, enrol } = await runControlPlane(t, { clock });
+  const first = await enrol('acme', 'node-1');
+  const checkIn = (one: typeof first.client) => faultOfCall(one.call(PROTOCOL.controlPlane, 'CheckIn', CHECK_IN, TIMEOUT_MS));
+  const renewed = async (one: typeof first.client) => {
+    clock.advance(1_000);
+    const { key, csr } = newRequest({ curve: 'ed25519' });
+    return client(identityOf(await one.call(PROTOCOL.controlPlane, 'Renew', { csr }, TIMEOUT_MS), key));
+  };
+  const lost = [];
+  for (let i = 0; i < 9; i++) lost.push(await renewed(first.client));
+  t.equal(await checkIn(first.client), 'none', 'whose answers were all lost');
+  const kept = await Promise.all(lost.map(checkIn));
+  t.same(
+    kept.map((said) => said.split(':')[0]),
+    [...Array.from({ length: 6 }, () => 'PERMISSION_DENIED'), 'none', 'none', 'none'],
+    'of those that nobody has shown the newest three are kept',
+  );
+  // All four are in use now: whoever has one of them takes none from the others.
+  const refused = await faultOfCall(
+    (lost[8] as typeof first.client).call(PROTOCOL.controlPlane, 'Renew', { csr: newRequest().csr }, TIMEOUT_MS),
+  );
+  t.match(refused, /^RESOURCE_EXHAUSTED: The node node-1 has used 4 certificates within a day/);
+  for (const one of [first.client, ...lost.slice(6)]) t.equal(await checkIn(one), 'none');
+  clock.advance(DAY_MS - 1_000);
+  t.equal(await checkIn(first.client), 'none');
+  clock.advance(1_000);
+  // Certificates are checked against the clock of the machine, by which none is made tomorrow.
+  clock.set(Date.now());
+  t.equal(await checkIn(await renewed(lost[8] as typeof first.client)), 'none', 'a day later what nobody uses makes way');
+  t.equal(await checkIn(first.client), 'none');
+  t.match(await checkIn(lost[6] as typeof first.client), /^PERMISSION_DENIED/);
+});
+
+t.test('a token that lets nobody in is refused before its signing request is looked at', async (t) => {
+  const { client, plane, commit } = await runControlPlane(t);
+  await plane.state.orgs.put('acme', {}, commit);
+  const request = {
+    bootstrap_token: 'gwb_nothing',
+    org_id: 'acme',
+    node_id: 'node-1',
+    csr: Buffer.from('no request'),
+    gateway_version: '',
+  };
+  t.match(await faultOfCall(client().call(PROTOCOL.enrolment, 'Enroll', request, TIMEOUT_MS)), /^UNAUTHENTICATED: the bootstrap token/);
+});

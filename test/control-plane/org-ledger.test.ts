@@ -220,3 +220,42 @@ t.test('ledgers are opened when they are needed, and closed when nobody uses the
   t.equal((await second.roots('org-3', 0, 10)).length, 2);
   await second.close();
 });
+
+t.test('leaves that take nothing any more after a failed write are opened again by the next call', async (t) => {
+  const { dir, store } = await place(t);
+  const files = leafFiles(dir);
+  let opened = 0;
+  let failing = false;
+  const watched: LeafPlace = {
+    ...files,
+    open: async (orgId, atLeast) => {
+      const leaves = await files.open(orgId, atLeast);
+      const isFailing = failing;
+      opened++;
+      return {
+        get count() {
+          return leaves.count;
+        },
+        get isBroken() {
+          return isFailing;
+        },
+        append: (given) => (isFailing ? Promise.reject(new Error('ENOSPC')) : leaves.append(given)),
+        find: (hash) => leaves.find(hash),
+        read: (first, length) => leaves.read(first, length),
+        close: () => leaves.close(),
+      };
+    },
+  };
+  const signer = { kid: 'ledger-1', key: privateKey };
+  const ledgers = await OrgLedgers.open({ store, place: watched, signer, clock, log: silentLogger }, []);
+  const given = hashes(3);
+  failing = true;
+  for (let i = 1; i <= 3; i++) {
+    await t.rejects(ledgers.submit('acme', given), { code: 'record_store_unavailable' });
+    t.equal(opened, i);
+  }
+  failing = false;
+  await ledgers.submit('acme', given);
+  t.equal(ledgers.pending, 3);
+  await ledgers.close();
+});

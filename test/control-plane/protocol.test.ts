@@ -9,6 +9,7 @@ import { ProtocolError, type ProtocolFault } from '../../src/control-plane/proto
 import { ProtocolServer } from '../../src/control-plane/proto/protocol-server.ts';
 import { type CertificateAndKey, LONG_OVER, testCa } from '../support/certificates.ts';
 import { fakeClock, runningClock } from '../support/fake-clock.ts';
+import { OPEN_GUARD } from '../support/open-guard.ts';
 import { orgSaid } from '../support/org-said.ts';
 
 const protocol = loadProtocol();
@@ -35,39 +36,43 @@ async function place(t: { teardown(what: () => unknown): void }) {
   let waits: (() => void) | undefined;
   const streams: AbortSignal[] = [];
   const refuse = (fault: ProtocolFault) => () => Promise.reject(new ProtocolError(fault, `as ${fault}`));
-  server.add<NonNullable<typeof protocol.controlPlane.calls>, 'StreamUpdates'>(protocol.controlPlane, {
-    CheckIn: (request, { certificate }) => {
-      told.push({ request, certificate });
-      return Promise.resolve({ org: ORG, node_id: 'node-1', at: '2026-01-01T00:00:00.000Z' });
+  server.add<NonNullable<typeof protocol.controlPlane.calls>, 'StreamUpdates'>(
+    protocol.controlPlane,
+    {
+      CheckIn: (request, { certificate }) => {
+        told.push({ request, certificate });
+        return Promise.resolve({ org: ORG, node_id: 'node-1', at: '2026-01-01T00:00:00.000Z' });
+      },
+      Renew: refuse('PERMISSION_DENIED'),
+      FetchBundle: () => Promise.reject(new Error('a secret that nobody is told')),
+      FetchWorkloads: () => Promise.resolve({ org: ORG, version: '1', workloads: ['x'.repeat(MAX_MESSAGE_BYTES)], next_cursor: '' }),
+      FetchCredentials: refuse('NOT_FOUND'),
+      FetchExportConfig: refuse('RESOURCE_EXHAUSTED'),
+      FetchAddons: refuse('INVALID_ARGUMENT'),
+      FetchKeys: () =>
+        new Promise((_resolve, reject) => {
+          waits = () => reject(new ProtocolError('UNAVAILABLE', 'too late'));
+        }),
+      FetchOverlays: refuse('INTERNAL'),
+      Write: refuse('INTERNAL'),
+      LookUpApiKey: refuse('UNAUTHENTICATED'),
+      SubmitHashes: ({ hashes }) => Promise.resolve({ org: ORG, acknowledged: hashes.length, at: '' }),
+      FetchProof: refuse('UNAVAILABLE'),
+      ReportTelemetry: refuse('INTERNAL'),
+      StreamUpdates: async ({ after }, _peer, { send, signal }) => {
+        streams.push(signal);
+        for (let sequence = Number(after) + 1; sequence <= 3; sequence++) {
+          await send({ sequence: String(sequence), at: '', org: ORG, kind: 'changed', resync: false });
+        }
+        if (after === '2') throw new ProtocolError('PERMISSION_DENIED', 'revoked');
+        await new Promise<void>((resolve) => {
+          if (signal.aborted) resolve();
+          else signal.addEventListener('abort', () => resolve());
+        });
+      },
     },
-    Renew: refuse('PERMISSION_DENIED'),
-    FetchBundle: () => Promise.reject(new Error('a secret that nobody is told')),
-    FetchWorkloads: () => Promise.resolve({ org: ORG, version: '1', workloads: ['x'.repeat(MAX_MESSAGE_BYTES)], next_cursor: '' }),
-    FetchCredentials: refuse('NOT_FOUND'),
-    FetchExportConfig: refuse('RESOURCE_EXHAUSTED'),
-    FetchAddons: refuse('INVALID_ARGUMENT'),
-    FetchKeys: () =>
-      new Promise((_resolve, reject) => {
-        waits = () => reject(new ProtocolError('UNAVAILABLE', 'too late'));
-      }),
-    FetchOverlays: refuse('INTERNAL'),
-    Write: refuse('INTERNAL'),
-    LookUpApiKey: refuse('UNAUTHENTICATED'),
-    SubmitHashes: ({ hashes }) => Promise.resolve({ org: ORG, acknowledged: hashes.length, at: '' }),
-    FetchProof: refuse('UNAVAILABLE'),
-    ReportTelemetry: refuse('INTERNAL'),
-    StreamUpdates: async ({ after }, _peer, { send, signal }) => {
-      streams.push(signal);
-      for (let sequence = Number(after) + 1; sequence <= 3; sequence++) {
-        await send({ sequence: String(sequence), at: '', org: ORG, kind: 'changed', resync: false });
-      }
-      if (after === '2') throw new ProtocolError('PERMISSION_DENIED', 'revoked');
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        else signal.addEventListener('abort', () => resolve());
-      });
-    },
-  });
+    OPEN_GUARD,
+  );
   const port = await server.open();
   t.teardown(() => server.close(AbortSignal.abort()));
   const client = (identity?: CertificateAndKey, ca = CA.certPem, clock = runningClock) => {

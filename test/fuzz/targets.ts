@@ -6,6 +6,7 @@ import { LEDGER_TARGETS } from './ledger-targets.ts';
 import { PIECE_TARGETS } from './piece-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { SHARE_TARGETS } from './share-targets.ts';
+import { PROTOCOL_TARGETS } from './protocol-targets.ts';
 import { SOCKET_TARGETS } from './socket-targets.ts';
 import { STREAM_TARGETS } from './stream-targets.ts';
 import type { FuzzTarget } from './target.ts';
@@ -24,4 +25,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...DELEGATION_TARGETS,
   ...LEDGER_TARGETS,
   ...SHARE_TARGETS,
+  ...PROTOCOL_TARGETS,
 ];

@@ -3,6 +3,7 @@ import t from 'tap';
 import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ControlPlaneCalls } from '../../src/control-plane/proto/messages.ts';
+import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
 import { HashSubmission } from '../../src/link/hash-submission.ts';
 import type { Channel } from '../../src/link/link-ports.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -19,6 +20,8 @@ class Taker {
   readonly taken = new Set<string>();
   down = false;
   most = Number.POSITIVE_INFINITY;
+  /** Asks to come again after so many milliseconds. */
+  patience: number | undefined;
   underWay = 0;
   mostUnderWay = 0;
 
@@ -30,6 +33,7 @@ class Taker {
       this.underWay--;
       this.batches.push(request.hashes.length);
       if (this.down) throw new Error('nobody answers');
+      if (this.patience !== undefined) throw new ProtocolError('RESOURCE_EXHAUSTED', 'too many', { retryAfterMs: this.patience });
       const acknowledged = Math.min(this.most, request.hashes.length);
       for (const hash of request.hashes.slice(0, acknowledged)) this.taken.add(Buffer.from(hash).toString('hex'));
       return { org: null, acknowledged, at: '' };
@@ -183,4 +187,31 @@ t.test('a run that begins while the place is set back does not store its own ove
   await until(clock, () => taker.taken.size === 15 && submission.counts.acknowledged === 25);
   t.same([...taker.taken], hashes);
   t.equal(submission.pending, 0);
+});
+
+t.test('a control plane that says when to come again is asked then, not earlier, and gets every hash', async (t) => {
+  const { clock, record, submission } = await place(t);
+  const hashes = await record(10);
+  const taker = new Taker();
+  taker.patience = 7_000;
+  submission.start(taker.channel);
+  await until(clock, () => taker.batches.length === 1);
+  const settled = async () => {
+    for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  await settled();
+  t.equal(submission.pending, 10, 'they wait, and it is told');
+  clock.advance(6_899);
+  await settled();
+  t.equal(taker.batches.length, 1);
+  clock.advance(101);
+  await until(clock, () => taker.batches.length === 2);
+  taker.patience = 100_000_000;
+  clock.advance(7_000);
+  await until(clock, () => taker.batches.length === 3);
+  await settled();
+  taker.patience = undefined;
+  clock.advance(60_000);
+  await until(clock, () => taker.taken.size === 10);
+  t.same([...taker.taken], hashes, 'nobody is patient for ever, and none is lost');
 });

@@ -11,14 +11,16 @@ import type {
   SignedBundle,
   Stale,
 } from '../../src/control-plane/proto/messages.ts';
+import type { Peer } from '../../src/control-plane/proto/peer.ts';
 import { loadProtocol } from '../../src/control-plane/proto/protocol.ts';
 import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
-import { type Handlers, type Peer, ProtocolServer } from '../../src/control-plane/proto/protocol-server.ts';
+import { type Handlers, ProtocolServer } from '../../src/control-plane/proto/protocol-server.ts';
 import { proveInclusion, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
 import { type MerkleRoot, NO_ROOT, signRoot } from '../../src/ledger/merkle-root.ts';
 import { treeRoot } from '../../src/ledger/merkle-tree.ts';
 import { type TestCa, testCa } from './certificates.ts';
 import { PLACE_BUNDLE, PLACE_ORG, PLACE_SECRET, PLACE_WORKLOAD } from './control-plane-place.ts';
+import { OPEN_GUARD } from './open-guard.ts';
 import { orgSaid, staleOf } from './org-said.ts';
 import type { HasTeardown } from './temp-dir.ts';
 
@@ -66,8 +68,12 @@ export class LyingControlPlane {
       return self.made;
     };
     const protocol = loadProtocol();
-    server.add<EnrolmentCalls>(protocol.enrolment, { Enroll: async (request) => made().enrolled(request.csr, request.node_id) });
-    server.add<Calls, 'StreamUpdates'>(protocol.controlPlane, handlersOf(made));
+    server.add<EnrolmentCalls>(
+      protocol.enrolment,
+      { Enroll: async (request) => made().enrolled(request.csr, request.node_id) },
+      OPEN_GUARD,
+    );
+    server.add<Calls, 'StreamUpdates'>(protocol.controlPlane, handlersOf(made), OPEN_GUARD);
     const port = await server.open();
     t.teardown(() => server.close(AbortSignal.abort()));
     self.made = new LyingControlPlane(ca, port);

@@ -39,7 +39,118 @@ export const CONTROL_BOUNDS = {} as const satisfies Bounds;
 export const ENTITY_BOUNDS = {} as const satisfies Bounds;
 
 /** The control plane's ports and calls. */
-export const CONTROL_PLANE_BOUNDS = {} as const satisfies Bounds;
+export const CONTROL_PLANE_BOUNDS = {
+  strangerConnections: {
+    what: 'Connections of the gRPC port that have shown no certificate of a node, and as many of the HTTP port that have not shown the admin token',
+    all: 128,
+    shared: 'Addresses (of IPv6 the first 64 bits)',
+    full: 'The oldest such connection of that address is closed, or of the address that has most; on the gRPC port each is closed after 30 s',
+  },
+  nodeConnections: {
+    what: 'Connections on which a node has shown its certificate',
+    all: 8_192,
+    one: 8,
+    shared: 'Orgs, and their nodes',
+    full: 'The new connection is closed',
+  },
+  adminConnections: {
+    what: 'Connections of the HTTP port on which the admin token was shown',
+    all: 512,
+    one: 256,
+    shared: 'Nobody: there is one token',
+    full: 'The new connection is closed',
+  },
+  strangerCalls: {
+    what: 'Calls under way that need no certificate (Enroll), of at most 12 KiB each',
+    all: 64,
+    shared: 'Addresses (of IPv6 the first 64 bits)',
+    full: '`RESOURCE_EXHAUSTED`, before anything is read',
+  },
+  nodeCalls: {
+    what: 'Calls of nodes under way, and each further 32 KiB of what they send',
+    all: 2_048,
+    shared: 'Orgs, and their nodes',
+    full: '`RESOURCE_EXHAUSTED` with the time after which to try again; a gateway does',
+  },
+  largeAnswers: {
+    what: 'Answers of up to 4 MiB (bundle, workloads, credentials, exports, add-ons, overlays) that are made or not read yet',
+    all: 32,
+    shared: 'Orgs, and their nodes',
+    full: 'The call waits for its turn; an answer that is not read for 30 s is cut',
+  },
+  hashesOfNode: {
+    what: 'Hashes of records that a node hands in',
+    one: 2_500,
+    unit: 'per second',
+    much: '2,500 a second, 80,000 at once',
+    shared: 'Each node its own',
+    full: '`RESOURCE_EXHAUSTED` with the time after which to try again; the gateway waits so long and loses none',
+  },
+  hashesOfOrg: {
+    what: 'Hashes of records that the nodes of an org hand in',
+    org: 5_000,
+    unit: 'per second',
+    much: '5,000 a second, 160,000 at once',
+    shared: 'The nodes of the org',
+    full: 'As above',
+  },
+  hashes: {
+    what: 'Hashes of records that all nodes hand in',
+    all: 20_000,
+    unit: 'per second',
+    much: '20,000 a second, 640,000 at once',
+    shared: 'All orgs, each up to its own rate',
+    full: 'As above',
+  },
+  changesOfNode: {
+    what: 'Calls by which a node has something stored (CheckIn, Renew, Write, ReportTelemetry, StreamUpdates)',
+    one: 10,
+    unit: 'per second',
+    much: '10 a second, 200 at once',
+    shared: 'Each node its own',
+    full: '`RESOURCE_EXHAUSTED` with the time after which to try again',
+  },
+  changesOfOrg: {
+    what: 'Such calls of all nodes of an org',
+    org: 200,
+    unit: 'per second',
+    much: '200 a second, 4,000 at once',
+    shared: 'The nodes of the org',
+    full: 'As above',
+  },
+  largeMessages: {
+    what: 'What one call of a node sends: 1 to 12 KiB, 160 KiB of hashes (4,096), a report of 1 MiB, what was written at a gateway (4 MiB), each with so many members',
+    one: 4 * 1024 * 1024,
+    unit: 'bytes',
+    much: 'Each call its own bytes and members; compressed ones are not taken',
+    shared: 'Each call its own',
+    full: '`RESOURCE_EXHAUSTED` for bytes, `INVALID_ARGUMENT` for members, before it is read',
+  },
+  updateStreams: {
+    what: 'Streams of updates',
+    one: 1,
+    shared: 'Each node its own',
+    full: 'Another stream of the node ends the one before',
+  },
+  certificates: {
+    what: 'Certificates of a node that count at the same time',
+    one: 4,
+    shared: 'Each node its own',
+    full: 'The oldest that was not shown within a day counts no longer; where all were, the node gets no further one that day',
+  },
+  openLedgers: {
+    what: 'Ledgers that are open',
+    all: 256,
+    shared: 'Orgs, one each',
+    full: 'The one that was used least recently is closed; none that is in use or has hashes without a root',
+  },
+  keptUpdates: {
+    what: 'Changes of an org that a gateway can catch up with',
+    org: 1_000,
+    shared: 'Each org its own',
+    full: 'The oldest goes; who lacks it fetches everything',
+  },
+} as const satisfies Bounds;
 
 /** Answers that the gateway itself reads: receivers of events, providers, helpers. */
 export const OUTBOUND_BOUNDS = {} as const satisfies Bounds;

@@ -77,6 +77,11 @@ export const ERROR_CODES = {
   },
   ledger_proof_invalid: { status: 502, meaning: 'The control plane has sent a proof that does not prove what it should.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
+  folder_not_writable: {
+    status: 503,
+    meaning:
+      'A file of the gateway cannot be written: its disk is full, or a right is missing. Nothing was changed; the message names the folder.',
+  },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
   control_plane_unreachable: {
     status: 503,

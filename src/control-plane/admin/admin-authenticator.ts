@@ -46,6 +46,12 @@ export class AdminAuthenticator {
     }
   }
 
+  /** Whether the admin token is shown: says nothing to anybody, whatever is shown. */
+  isAdmin(head: Pick<ArrivalHead, 'headers'>): boolean {
+    const shown = head.headers[ADMIN_TOKEN_HEADER.toLowerCase()];
+    return shown !== undefined && sameSecret(shown, this.#tokens.adminToken);
+  }
+
   #judge(
     { shown, expected, principal }: { readonly shown: string | undefined; readonly expected: string; readonly principal: Principal },
     head: ArrivalHead,

@@ -1,10 +1,13 @@
 import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import type { Route } from '../../surfaces/http/route.ts';
 import { Router } from '../../surfaces/http/router.ts';
 import { AdminAuthenticator, type AdminTokens } from './admin-authenticator.ts';
@@ -14,9 +17,13 @@ import type { AdminServices } from './admin-operation.ts';
 import { ADMIN_OPERATIONS } from './admin-operation-table.ts';
 import { type AdminAnswered, adminRoutes } from './admin-routes.ts';
 
+/** There is one token, so that all who show it are one caller. */
+const ADMIN = 'admin';
 const HEAD_MS = 10_000;
 const REQUEST_MS = 60_000;
 const IDLE_MS = 30_000;
+/** How often connections are looked at that have sent no whole head in {@link HEAD_MS}. */
+const LOOK_MS = 5_000;
 
 export interface AdminServerOptions extends AdminTokens {
   readonly host: string;
@@ -29,7 +36,9 @@ export interface AdminServerOptions extends AdminTokens {
   readonly routes?: readonly Route[];
   /** Default: nobody is told. */
   readonly answered?: AdminAnswered;
-  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly clock: Pick<Clock, 'monotonic' | 'after'>;
+  /** Connections of who has not shown the admin token; default: the row of the table of bounds. */
+  readonly strangerConnections?: number;
   readonly log: Logger;
   /** Hears of `authFailure` and `unrecorded`. */
   readonly events: Events;
@@ -39,25 +48,43 @@ export interface AdminServerOptions extends AdminTokens {
 export class AdminServer {
   readonly #server: Server;
   readonly #options: AdminServerOptions;
+  readonly #connections: ConnectionShares;
 
   constructor(options: AdminServerOptions) {
     this.#options = options;
     const { host, names, services, routes = [], answered = () => undefined, clock, log, events } = options;
     const guard = { loopbackBind: isLoopbackHost(host), names: new Set(names) };
+    this.#connections = new ConnectionShares({
+      strangers: options.strangerConnections ?? CONTROL_PLANE_BOUNDS.strangerConnections.all,
+      known: CONTROL_PLANE_BOUNDS.adminConnections.all,
+      each: CONTROL_PLANE_BOUNDS.adminConnections.one,
+      clock,
+    });
+    const held = new WeakMap<Socket, HeldConnection>();
+    const authenticator = new AdminAuthenticator(options, events);
     const router = new Router({
       routes: [...adminRoutes(ADMIN_OPERATIONS, services, answered), ...routes],
-      authenticator: new AdminAuthenticator(options, events),
+      authenticator,
       log,
       events,
       callerIp: (head) => head.remoteAddress,
       advice: '',
     });
-    this.#server = createServer({ headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: IDLE_MS }, (request, response) => {
+    const times = { headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: IDLE_MS, connectionsCheckingInterval: LOOK_MS };
+    this.#server = createServer(times, (request, response) => {
       const arrival = arrivalOf(request, response, clock.monotonic());
+      const connection = held.get(request.socket);
+      if (connection !== undefined && authenticator.isAdmin(arrival.head)) this.#connections.recognise(connection, ADMIN, ADMIN);
       const refusal = guardAdmin(arrival.head, guard);
       if (refusal === undefined) void router.handle(arrival);
       else router.refuse(arrival, refusal);
     });
+    this.#server.on('connection', (socket) => held.set(socket, this.#connections.arrive(socket)));
+  }
+
+  /** Connections that are open, and what became of those that found no place. */
+  get connections(): Pick<ConnectionShares, 'open' | 'openOfStrangers' | 'counts'> {
+    return this.#connections;
   }
 
   /** @returns the port @throws Error that says for a person why it cannot be opened */

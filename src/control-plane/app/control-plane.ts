@@ -22,13 +22,13 @@ import type { AdminHealth } from '../admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../admin/admin-operation-table.ts';
 import { adminRefusalLog } from '../admin/admin-refusal-log.ts';
 import { AdminServer } from '../admin/admin-server.ts';
-import { ControlPlaneHandlers } from '../calls/control-plane-handlers.ts';
+import { type CallsOptions, ControlPlaneHandlers } from '../calls/control-plane-handlers.ts';
 import { keptOnce } from '../pki/kept-once.ts';
 import { openSigningKey } from '../pki/kept-signing-key.ts';
 import { NodeAuthority } from '../pki/node-authority.ts';
 import { loadProtocol } from '../proto/protocol.ts';
 import { ProtocolServer } from '../proto/protocol-server.ts';
-import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
+import type { ControlPlaneCounts, PortConnections } from '../state/control-plane-counts.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
@@ -50,6 +50,10 @@ const FILES = {
 export interface ControlPlaneStart {
   readonly clock?: Clock;
   readonly log?: Logger;
+  /** For what connections and messages may take; default: that of the machine, against which networks are measured. */
+  readonly portsClock?: Pick<Clock, 'after'>;
+  /** Default: the rows of the table of bounds. */
+  readonly rates?: Pick<CallsOptions, 'hashRates' | 'changeRates'>;
 }
 
 /** A control plane that runs. */
@@ -91,7 +95,7 @@ export async function startControlPlane(config: ControlPlaneConfig, start: Contr
   };
   try {
     const opened = await openState(config, start, closers);
-    return await openPorts(config, opened, closers, closeAll);
+    return await openPorts(config, start, opened, closers, closeAll);
   } catch (error) {
     await closeAll();
     throw error;
@@ -146,18 +150,27 @@ async function openState(
 
 async function openPorts(
   config: ControlPlaneConfig,
+  start: ControlPlaneStart,
   opened: Opened,
   closers: Closers,
   closeAll: () => Promise<void>,
 ): Promise<ControlPlane> {
   const { clock, log, state, adminToken } = opened;
   const { host } = config;
-  const handlers = new ControlPlaneHandlers({ state, clock, log });
+  const handlers = new ControlPlaneHandlers({ state, clock, log, ...start.rates });
   const identity = await ServerIdentityInForce.make({ authority: opened.authority, names: config.names, clock, log });
   const protocol = loadProtocol();
-  const server = new ProtocolServer({ host, port: config.grpcPort, identity: identity.current, log });
-  server.add(protocol.enrolment, handlers.enrolment);
-  server.add(protocol.controlPlane, handlers.controlPlane);
+  const { portsClock } = start;
+  const server = new ProtocolServer({
+    host,
+    port: config.grpcPort,
+    identity: identity.current,
+    log,
+    callerOf: (certificate) => handlers.callerOf(certificate),
+    ...(portsClock && { clock: portsClock }),
+  });
+  server.add(protocol.enrolment, handlers.enrolment, handlers.guards.enrolment);
+  server.add(protocol.controlPlane, handlers.controlPlane, handlers.guards.controlPlane);
   const ending = new AbortController();
   const health: { status: AdminHealth['status'] } = { status: 'ok' };
   closers.push(() => {
@@ -168,7 +181,7 @@ async function openPorts(
   const grpcPort = await openGrpc(server, config);
   const stopFollowing = identity.follow((next) => server.renew(next));
   closers.push(() => Promise.resolve(stopFollowing()));
-  const admin = adminServer(config, opened, { counts: handlers.counts, identity, health });
+  const admin = adminServer(config, opened, { counts: handlers.counts, grpc: server.connections, identity, health });
   closers.push(() => admin.close(ending.signal));
   const httpPort = await admin.open();
   const keeping = keepHourly({ clock, clockWatch: opened.clockWatch, log }, [
@@ -207,6 +220,7 @@ async function openPorts(
 
 interface AdminGround {
   readonly counts: ControlPlaneCounts;
+  readonly grpc: ProtocolServer['connections'];
   readonly identity: ServerIdentityInForce;
   readonly health: { readonly status: AdminHealth['status'] };
 }
@@ -214,16 +228,17 @@ interface AdminGround {
 function adminServer(
   config: ControlPlaneConfig,
   { clock, log, events, state, adminToken }: Opened,
-  { counts, identity, health }: AdminGround,
+  { counts, grpc, identity, health }: AdminGround,
 ): AdminServer {
   const metrics = createControlPlaneMetrics({
     operations: ADMIN_OPERATIONS.map(({ id }) => id),
     counts: () => counts,
+    connections: () => [connectionsOf('grpc', grpc), connectionsOf('http', admin.connections)],
     certificateExpiresAt: () => identity.notAfter,
   });
   events.attach(metrics.events);
   events.attach(adminRefusalLog(log, clock));
-  return new AdminServer({
+  const admin = new AdminServer({
     host: config.host,
     port: config.httpPort,
     names: config.names,
@@ -248,6 +263,11 @@ function adminServer(
     log,
     events,
   });
+  return admin;
+}
+
+function connectionsOf(port: PortConnections['port'], { open, counts }: ProtocolServer['connections']): PortConnections {
+  return { port, open, closed: counts };
 }
 
 /** @throws Error in words that name the setting to change */

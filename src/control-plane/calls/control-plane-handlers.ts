@@ -3,7 +3,9 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { ApiKey } from '../../base/model/api-key.ts';
 import type { ApiKeyEntry, ApiKeyResponse, BundleResponse, ControlPlaneCalls, EnrolmentCalls } from '../proto/messages.ts';
-import type { Handlers, Peer } from '../proto/protocol-server.ts';
+import type { Peer } from '../proto/peer.ts';
+import type { Handlers } from '../proto/protocol-server.ts';
+import type { CallGuard } from '../proto/server-call.ts';
 import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
 import type { OrgBundle } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
@@ -12,6 +14,7 @@ import { checkedHash, checkedNumber, checkedVersions, invalid, shortText } from 
 import { CountedCalls } from './counted-calls.ts';
 import { EnrolmentHandlers } from './enrolment-handlers.ts';
 import { GatewayWrites } from './gateway-writes.ts';
+import { CHANGE_RATES, HASH_RATES, type NodeRateBounds, NodeRates } from './node-rates.ts';
 import { NodeStates } from './node-states.ts';
 import { OrgPages } from './org-pages.ts';
 import { UpdateStreams } from './update-streams.ts';
@@ -25,7 +28,13 @@ export interface CallsOptions {
   readonly state: StoredControlPlane;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Default: the rows of the table of bounds. */
+  readonly hashRates?: NodeRateBounds | undefined;
+  readonly changeRates?: NodeRateBounds | undefined;
 }
+
+/** What has something stored for whoever calls it, and so has a rate. Hashes have one of their own. */
+const CHANGES: ReadonlySet<keyof ControlPlaneCalls> = new Set(['CheckIn', 'Renew', 'Write', 'ReportTelemetry', 'StreamUpdates']);
 
 type Answered = Exclude<keyof ControlPlaneCalls, 'StreamUpdates'>;
 
@@ -41,11 +50,15 @@ export class ControlPlaneHandlers {
   readonly #pages: OrgPages;
   readonly #streams: UpdateStreams;
   readonly #writes: GatewayWrites;
+  readonly #hashRates: NodeRates;
+  readonly #changeRates: NodeRates;
   #acknowledged = 0;
 
   constructor(options: CallsOptions) {
-    const { state, clock, log } = options;
+    const { state, clock, log, hashRates = HASH_RATES, changeRates = CHANGE_RATES } = options;
     this.#options = options;
+    this.#hashRates = new NodeRates(clock, 'hashes', hashRates);
+    this.#changeRates = new NodeRates(clock, 'changes', changeRates);
     this.#states = new NodeStates(state, log);
     this.#pages = new OrgPages(state, this.#states);
     this.#writes = new GatewayWrites(state, this.#states);
@@ -54,6 +67,28 @@ export class ControlPlaneHandlers {
     this.enrolment = this.#enrolment.handlers;
     this.controlPlane = this.#handlers();
     this.counts = this.#counts();
+  }
+
+  /** Who calls is asked before anything is read of a call, and how often he does. */
+  readonly guards: {
+    readonly enrolment: CallGuard<keyof EnrolmentCalls>;
+    readonly controlPlane: CallGuard<keyof ControlPlaneCalls>;
+  } = {
+    enrolment: { admit: () => undefined, refused: (name, fault) => this.#counted.refused(name, fault) },
+    controlPlane: {
+      admit: (name, peer) => {
+        const node = this.#states.who(peer);
+        if (CHANGES.has(name)) this.#changeRates.take(node);
+        return node;
+      },
+      refused: (name, fault) => this.#counted.refused(name, fault),
+    },
+  };
+
+  /** Whose certificate this is; undefined: nobody's that counts. */
+  callerOf(certificate: Uint8Array): NodeId | undefined {
+    const holder = this.#options.state.registers.nodes.holderOf(certificate);
+    return typeof holder === 'string' ? undefined : holder;
   }
 
   /** Ends the streams, so that the server can close. */
@@ -86,7 +121,7 @@ export class ControlPlaneHandlers {
     };
   }
 
-  /** Who calls is asked anew for each call, and before anything is read of it. */
+  /** Who calls was asked before the message was read, and is asked again: it may have taken its time. */
   #call<K extends Answered>(
     name: K,
     answer: (node: NodeId, request: ControlPlaneCalls[K]['request'], peer: Peer) => Promise<ControlPlaneCalls[K]['response']>,
@@ -95,7 +130,7 @@ export class ControlPlaneHandlers {
   }
 
   #isGood({ certificate }: Peer): boolean {
-    return certificate !== undefined && typeof this.#options.state.registers.nodes.holderOf(certificate) !== 'string';
+    return certificate !== undefined && this.callerOf(certificate) !== undefined;
   }
 
   async #checkIn(node: NodeId, request: ControlPlaneCalls['CheckIn']['request']) {
@@ -124,6 +159,7 @@ export class ControlPlaneHandlers {
   async #submit(node: NodeId, hashes: readonly Uint8Array[]) {
     if (hashes.length > MAX_HASHES) throw invalid('hashes', `must be at most ${MAX_HASHES}`);
     for (const [at, hash] of hashes.entries()) checkedHash(`hashes[${at}]`, hash);
+    this.#hashRates.take(node, hashes.length);
     await this.#options.state.registers.ledgers.submit(node.orgId, hashes);
     this.#acknowledged += hashes.length;
     return { org: this.#states.stateFor(node), acknowledged: hashes.length, at: timestamp(this.#options.clock.now()) };
@@ -159,6 +195,9 @@ export class ControlPlaneHandlers {
       },
       get pendingHashes() {
         return ledgers.pending;
+      },
+      get ledgersAside() {
+        return ledgers.asideCount;
       },
       get acknowledgedHashes() {
         return acknowledged();

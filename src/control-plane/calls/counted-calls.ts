@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SigningRequestError } from '../pki/signing-request.ts';
-import { ProtocolError } from '../proto/protocol-error.ts';
+import { ProtocolError, type ProtocolFault } from '../proto/protocol-error.ts';
 import type { CountedCall } from '../state/control-plane-counts.ts';
 
 /** Counts calls by method and how they ended, and says by which fault of the protocol they failed. */
@@ -24,6 +24,11 @@ export class CountedCalls {
     }
   }
 
+  /** A call that ended before anything carried it out. */
+  refused(method: string, fault: ProtocolFault): void {
+    this.#count(method, fault);
+  }
+
   #count(method: string, result: string): void {
     const key = `${method} ${result}`;
     const counted = this.#counts.get(key);
@@ -38,6 +43,7 @@ function faultFor(error: unknown): unknown {
   const { code, message } = error;
   if (code === 'conflict')
     return new ProtocolError('UNAVAILABLE', 'something else has changed this at the same time; try again', { cause: error });
+  if (code === 'too_many_attempts') return new ProtocolError('RESOURCE_EXHAUSTED', message, { cause: error });
   if (code === 'record_store_unavailable' || code === 'shutting_down') return new ProtocolError('UNAVAILABLE', message, { cause: error });
   return error;
 }

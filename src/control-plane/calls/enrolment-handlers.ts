@@ -1,12 +1,12 @@
-import type { KeyObject } from 'node:crypto';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Principal } from '../../base/model/principal.ts';
 import type { Commit } from '../../services/commit.ts';
 import { keyOfRequest } from '../pki/signing-request.ts';
 import type { EnrolledResponse, EnrollRequest, EnrolmentCalls } from '../proto/messages.ts';
+import { hostOf, type Peer } from '../proto/peer.ts';
 import { ProtocolError } from '../proto/protocol-error.ts';
-import type { Handlers, Peer } from '../proto/protocol-server.ts';
+import type { Handlers } from '../proto/protocol-server.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
 import { invalid, shortText } from './checked-input.ts';
@@ -39,7 +39,7 @@ export class EnrolmentHandlers {
     const { state } = this.#options;
     const certificate = await state.authority.issueForNode(node.orgId, node.nodeId, keyOfRequest(csr));
     try {
-      await state.registers.nodes.renew(node, certificate, this.#commit(node, 'protocol.renew', peer));
+      await state.registers.nodes.renew(node, certificate, peer.certificate, this.#commit(node, 'protocol.renew', peer));
     } catch (error) {
       throw error instanceof GatewayError && error.code === 'not_found' ? revoked(error) : error;
     }
@@ -49,11 +49,12 @@ export class EnrolmentHandlers {
   async #enrol(request: EnrollRequest, peer: Peer): Promise<EnrolledResponse> {
     const { state } = this.#options;
     const { tokens, register, nodes } = state.registers;
-    const { node, key, gatewayVersion } = checked(request);
+    const { node, gatewayVersion } = checked(request);
     const use = register.find(node.orgId) === undefined ? undefined : await tokens.use(request.bootstrap_token, node.orgId);
     // In one form, so that nobody learns which orgs there are.
     if (use === undefined) throw refused();
-    const certificate = await state.authority.issueForNode(node.orgId, node.nodeId, key);
+    // Judged behind the token: a signature costs more than a look at the store.
+    const certificate = await state.authority.issueForNode(node.orgId, node.nodeId, keyOfRequest(request.csr));
     try {
       await nodes.enrol(node, certificate, gatewayVersion, use, this.#commit(node, 'protocol.enroll', peer));
     } catch (error) {
@@ -74,19 +75,19 @@ export class EnrolmentHandlers {
     return { certificate: der, ca_certificate: state.authority.certificate, expires_at: timestamp(notAfter), org: states.stateFor(node) };
   }
 
-  #commit({ orgId, nodeId }: NodeId, operation: string, { address }: Peer): Commit {
+  #commit({ orgId, nodeId }: NodeId, operation: string, peer: Peer): Commit {
     const principal: Pick<Principal, 'kind' | 'id'> = { kind: 'node', id: `${orgId}/${nodeId}` };
-    return this.#options.state.audit.commitFor({ principal, operation, from: address.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1') });
+    return this.#options.state.audit.commitFor({ principal, operation, from: hostOf(peer) });
   }
 }
 
-function checked(request: EnrollRequest): { readonly node: NodeId; readonly key: KeyObject; readonly gatewayVersion: string } {
+function checked(request: EnrollRequest): { readonly node: NodeId; readonly gatewayVersion: string } {
   const { org_id: orgId, node_id: nodeId } = request;
   shortText('bootstrap_token', request.bootstrap_token, MAX_TOKEN);
   shortText('org_id', orgId, 64);
   if (!NODE_ID.test(nodeId)) throw invalid('node_id', 'must be 1 to 64 letters, digits, ., _ and -');
   const gatewayVersion = shortText('gateway_version', request.gateway_version, MAX_GATEWAY_VERSION);
-  return { node: { orgId, nodeId }, key: keyOfRequest(request.csr), gatewayVersion };
+  return { node: { orgId, nodeId }, gatewayVersion };
 }
 
 /** While it asked. */

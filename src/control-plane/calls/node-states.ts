@@ -1,7 +1,8 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { OrgState, Stale, Versions } from '../proto/messages.ts';
+import type { Peer } from '../proto/peer.ts';
 import { ProtocolError } from '../proto/protocol-error.ts';
-import type { Peer } from '../proto/protocol-server.ts';
 import type { Org, Resource } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
@@ -16,8 +17,17 @@ export class NodeStates {
     this.#log = log;
   }
 
+  /** Who calls, who is there with it. @throws ProtocolError as {@link who} */
+  caller(peer: Peer): NodeId {
+    const { certificate } = peer;
+    const node = this.who(peer);
+    if (certificate !== undefined) this.#state.registers.nodes.shown(certificate);
+    this.seen(node);
+    return node;
+  }
+
   /** @throws ProtocolError UNAUTHENTICATED without a certificate that is good; PERMISSION_DENIED for one that counts no longer, and where the org is gone */
-  caller({ certificate }: Peer): NodeId {
+  who({ certificate }: Peer): NodeId {
     if (certificate === undefined)
       throw new ProtocolError(
         'UNAUTHENTICATED',
@@ -29,7 +39,6 @@ export class NodeStates {
     if (holder === 'revoked')
       throw new ProtocolError('PERMISSION_DENIED', 'the certificate of this node was revoked, or another has taken its place');
     if (register.find(holder.orgId) === undefined) throw new ProtocolError('PERMISSION_DENIED', `there is no org ${holder.orgId}`);
-    this.seen(holder);
     return holder;
   }
 
@@ -60,11 +69,20 @@ export class NodeStates {
     const { api_keys: present } = this.#state.presentVersions(node.orgId);
     const { api_keys: before } = nodes.said(node);
     const state = this.#stateWith(node, { ...said, api_keys: said.api_keys === '' ? before : said.api_keys });
-    await nodes.heard(node, {
-      versions: { ...said, api_keys: said.api_keys === '' ? present : said.api_keys },
-      gatewayVersion,
-      ...(policy && { policy }),
-    });
+    try {
+      await nodes.heard(node, {
+        versions: { ...said, api_keys: said.api_keys === '' ? present : said.api_keys },
+        gatewayVersion,
+        ...(policy && { policy }),
+      });
+    } catch (error) {
+      // It holds in memory. On a full disk nobody is to count as without contact because of that; after a restart the node lacks more than it does, and fetches it.
+      if (!(error instanceof GatewayError) || error.code !== 'record_store_unavailable') throw error;
+      this.#log.warn(
+        { err: error, node_id: node.nodeId },
+        'what a node says of its versions could not be stored; it counts until a restart',
+      );
+    }
     return state;
   }
 

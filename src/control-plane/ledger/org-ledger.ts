@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { type InclusionProof, proveInclusion, recordLeaf } from '../../ledger/inclusion-proof.ts';
 import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../ledger/merkle-root.ts';
@@ -54,6 +55,12 @@ export async function signedLeaves(store: Pick<Store, 'get'>, orgId: string): Pr
   return headOf(await store.get(HEADS, orgId)).leaves;
 }
 
+/** Roots of an org behind a sequence, in order; no leaf is needed for that. @param limit at least 1 */
+export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
+  const rows = await store.entities(ROOTS, { prefix: `${orgId} `, after: rootKey(orgId, after), limit });
+  return rows.map(({ value }) => (value as StoredRoot).root);
+}
+
 /**
  * The ledger of one org: hashes come in, batches of them are closed under signed roots, each of which names the one before it. The root and the new head are one commit
  * that expects the head before it, so that there are never two roots of one sequence, whoever writes and whenever he dies.
@@ -66,6 +73,8 @@ export class OrgLedger {
   #cancelTimer: (() => void) | undefined;
   #closing: Promise<void> | undefined;
   #ended = false;
+  /** The last try to close a batch has failed. */
+  #isFailing = false;
 
   private constructor(options: OrgLedgerOptions, head: Head) {
     this.#options = options;
@@ -84,13 +93,28 @@ export class OrgLedger {
     return this.#options.leaves.count - this.#head.leaves;
   }
 
+  /** Its leaves take nothing any more until they are opened again. */
+  get isBroken(): boolean {
+    return this.#options.leaves.isBroken === true;
+  }
+
   get sequence(): number {
     return this.#head.sequence;
   }
 
-  /** Takes hashes of 32 bytes; when it has resolved they are never forgotten. Those that are there already change nothing. */
+  /**
+   * Takes hashes of 32 bytes; when it has resolved they are never forgotten. Those that are there already change nothing.
+   * @throws GatewayError `record_store_unavailable` when they cannot be stored, such as on a full disk: none of them counts
+   */
   async submit(hashes: readonly Uint8Array[]): Promise<void> {
-    await this.#options.leaves.append(hashes);
+    try {
+      await this.#options.leaves.append(hashes);
+    } catch (error) {
+      // A mistake of ours, and no disk.
+      if (error instanceof TypeError) throw error;
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
+      throw new GatewayError('record_store_unavailable', 'The ledger of the org cannot be written at the moment.', { cause: error });
+    }
     this.#look();
   }
 
@@ -105,11 +129,9 @@ export class OrgLedger {
     return { status: 'verified', proof: proveInclusion(hashes, place - first, root) };
   }
 
-  /** Roots behind a sequence, in order. @param limit at least 1 */
-  async roots(after: number, limit: number): Promise<readonly MerkleRoot[]> {
-    const { store, orgId } = this.#options;
-    const rows = await store.entities(ROOTS, { prefix: `${orgId} `, after: rootKey(orgId, after), limit });
-    return rows.map(({ value }) => (value as StoredRoot).root);
+  /** As {@link rootsOf}. */
+  roots(after: number, limit: number): Promise<readonly MerkleRoot[]> {
+    return rootsOf(this.#options.store, this.#options.orgId, after, limit);
   }
 
   /** Closes no further batch; hashes without a root get theirs at the next start. */
@@ -132,12 +154,18 @@ export class OrgLedger {
     this.#cancelTimer = undefined;
     if (this.#ended || this.#closing !== undefined) return;
     this.#closing = this.#closeBatch()
-      .then(() => true)
+      .then(() => {
+        this.#isFailing = false;
+        return true;
+      })
       .catch((error: unknown) => {
-        this.#options.log.error(
-          { err: error, org_id: this.#options.orgId },
-          'a batch of the ledger could not be closed; it is tried again',
-        );
+        // One line for each time it breaks, not for each second.
+        if (!this.#isFailing)
+          this.#options.log.error(
+            { err: error, org_id: this.#options.orgId },
+            'a batch of the ledger could not be closed; it is tried again each second',
+          );
+        this.#isFailing = true;
         return false;
       })
       .then((closed) => {

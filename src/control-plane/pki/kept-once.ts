@@ -33,6 +33,10 @@ async function writeWhole(file: string, text: string): Promise<void> {
   try {
     await handle.writeFile(text);
     await handle.sync();
+  } catch (error) {
+    // Half of a secret, such as on a full disk, is not left lying about.
+    await unlink(temporary);
+    throw error;
   } finally {
     await handle.close();
   }

@@ -133,6 +133,10 @@ function methodOf<Calls>(service: ProtocolService<Calls>, name: string & keyof C
 }
 
 function protocolError(error: unknown): ProtocolError {
-  const { code, details, message } = error as Partial<ServiceError>;
-  return new ProtocolError(faultOf(code), details || message || 'the call broke off', { cause: error });
+  const { code, details, message, metadata } = error as Partial<ServiceError>;
+  const pushback = /^\d{1,8}$/.exec(String(metadata?.get('grpc-retry-pushback-ms')[0] ?? ''))?.[0];
+  return new ProtocolError(faultOf(code), details || message || 'the call broke off', {
+    cause: error,
+    retryAfterMs: pushback === undefined ? undefined : Number(pushback),
+  });
 }

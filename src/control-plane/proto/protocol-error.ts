@@ -10,8 +10,10 @@ export type ProtocolFault =
   | 'PERMISSION_DENIED'
   /** There is no such org. */
   | 'NOT_FOUND'
-  /** More is asked for than is taken. */
+  /** More is asked for than is taken, or sooner. */
   | 'RESOURCE_EXHAUSTED'
+  /** There is no such call, or it is not spoken in this form. */
+  | 'UNIMPLEMENTED'
   | 'DEADLINE_EXCEEDED'
   /** Nobody can be reached, or he stops. */
   | 'UNAVAILABLE'
@@ -20,10 +22,13 @@ export type ProtocolFault =
 /** A call that was not carried out; the message is for a person and has no secret. */
 export class ProtocolError extends Error {
   readonly fault: ProtocolFault;
+  /** Milliseconds after which the same may be asked again; undefined: nothing was said of it. */
+  readonly retryAfterMs: number | undefined;
 
-  constructor(fault: ProtocolFault, message: string, options?: { cause?: unknown }) {
-    super(message, options);
+  constructor(fault: ProtocolFault, message: string, options?: { cause?: unknown; retryAfterMs?: number | undefined }) {
+    super(message, options?.cause === undefined ? undefined : { cause: options.cause });
     this.fault = fault;
+    this.retryAfterMs = options?.retryAfterMs;
   }
 }
 
@@ -33,6 +38,7 @@ const FAULTS: readonly ProtocolFault[] = [
   'PERMISSION_DENIED',
   'NOT_FOUND',
   'RESOURCE_EXHAUSTED',
+  'UNIMPLEMENTED',
   'DEADLINE_EXCEEDED',
   'UNAVAILABLE',
   'INTERNAL',

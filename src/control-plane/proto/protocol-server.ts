@@ -1,25 +1,21 @@
-import type { SecureContextOptions } from 'node:tls';
 import {
-  Server,
-  ServerCredentials,
-  type ServerDuplexStream,
-  type ServerUnaryCall,
-  type ServerWritableStream,
-  type sendUnaryData,
-  status,
-  type UntypedServiceImplementation,
-} from '@grpc/grpc-js';
+  createSecureServer,
+  type Http2Session,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+import type { SecureContextOptions, TLSSocket } from 'node:tls';
+import { type Clock, systemClock } from '../../base/lib/clock.ts';
+import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
+import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { MAX_MESSAGE_BYTES, type ProtocolService } from './protocol.ts';
-import { ProtocolError, statusOf } from './protocol-error.ts';
-
-/** Who calls. */
-export interface Peer {
-  /** Address and port. */
-  readonly address: string;
-  /** DER of the client certificate that the CA has signed and whose key the caller has; undefined: he has shown none. */
-  readonly certificate: Uint8Array | undefined;
-}
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CallRoom } from './call-room.ts';
+import type { CallingNode, Peer } from './peer.ts';
+import type { ProtocolService } from './protocol.ts';
+import { type CallGuard, type CallKind, refuseStream, ServerCall, type ServerCallGround } from './server-call.ts';
 
 type AnyCall = { readonly request: unknown; readonly response: unknown };
 
@@ -39,13 +35,6 @@ export type Handlers<Calls, Streams extends keyof Calls = never> = {
     : never;
 };
 
-type UnaryHandler = (request: unknown, peer: Peer) => Promise<unknown>;
-type StreamHandler = (
-  request: unknown,
-  peer: Peer,
-  out: { send(message: unknown): Promise<void>; readonly signal: AbortSignal },
-) => Promise<void>;
-
 export interface ServerIdentity {
   /** PEM: the CA whose client certificates are believed. */
   readonly ca: string;
@@ -61,118 +50,230 @@ export interface ProtocolServerOptions {
   readonly port: number;
   readonly identity: ServerIdentity;
   readonly log: Logger;
+  /** Whose certificate this is; undefined: nobody's that counts. Asked once for each connection, which then holds no place of strangers. */
+  readonly callerOf?: (certificate: Uint8Array) => CallingNode | undefined;
+  /** For what connections and messages may take; default: that of the machine. */
+  readonly clock?: Pick<Clock, 'after'>;
+  /** Default: the rows of the table of bounds. */
+  readonly bounds?: Partial<ServerBounds>;
 }
 
-/** The side of the control plane: one port, on which callers with and without a client certificate come in; each call says which it takes. */
+interface ServerBounds {
+  readonly strangerConnections: number;
+  readonly nodeConnections: number;
+  readonly connectionsOfNode: number;
+  readonly strangerCalls: number;
+  readonly nodeCalls: number;
+  readonly largeAnswers: number;
+}
+
+const BOUNDS: ServerBounds = {
+  strangerConnections: CONTROL_PLANE_BOUNDS.strangerConnections.all,
+  nodeConnections: CONTROL_PLANE_BOUNDS.nodeConnections.all,
+  connectionsOfNode: CONTROL_PLANE_BOUNDS.nodeConnections.one,
+  strangerCalls: CONTROL_PLANE_BOUNDS.strangerCalls.all,
+  nodeCalls: CONTROL_PLANE_BOUNDS.nodeCalls.all,
+  largeAnswers: CONTROL_PLANE_BOUNDS.largeAnswers.all,
+};
+const HANDSHAKE_MS = 10_000;
+/** Of a caller who has shown no certificate of a node: enrolling takes no longer. */
+const STRANGER_MS = 30_000;
+const KEEPALIVE_MS = 30_000;
+const KEEPALIVE_ANSWER_MS = 10_000;
+const MAX_STREAMS = 64;
+const MAX_FIELDS = 64;
+const MAX_HEAD_BYTES = 16_384;
+
+/** One connection, and who shows himself on it. */
+interface Line {
+  readonly connection: HeldConnection;
+  peer: Peer;
+  session: ServerHttp2Session | undefined;
+}
+
+/**
+ * The side of the control plane: one port, on which callers with and without a client certificate come in. gRPC over HTTP/2, spoken here itself: so that who calls is asked before a
+ * message is read, and what is kept of callers is bounded one by one and together (decision 13.15).
+ */
 export class ProtocolServer {
-  readonly #server = new Server({
-    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
-    'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
-    'grpc.keepalive_time_ms': 30_000,
-    'grpc.keepalive_timeout_ms': 10_000,
-    'grpc.max_concurrent_streams': 64,
-  });
   readonly #options: ProtocolServerOptions;
-  readonly #credentials: OptionalClientCertificates;
+  readonly #server;
+  readonly #clock: Pick<Clock, 'after'>;
+  readonly #connections: ConnectionShares;
+  readonly #lines = new Map<string, Line>();
+  readonly #calls = new Map<string, CallKind>();
+  readonly #ground: ServerCallGround;
+  #closing = false;
 
   constructor(options: ProtocolServerOptions) {
     this.#options = options;
-    this.#credentials = new OptionalClientCertificates(options.identity);
+    this.#clock = options.clock ?? systemClock;
+    const bounds = { ...BOUNDS, ...options.bounds };
+    this.#connections = new ConnectionShares({
+      strangers: bounds.strangerConnections,
+      known: bounds.nodeConnections,
+      each: bounds.connectionsOfNode,
+      clock: this.#clock,
+      strangerMs: STRANGER_MS,
+    });
+    this.#ground = { log: options.log, clock: this.#clock, room: new CallRoom(bounds) };
+    this.#server = createSecureServer({
+      ...contextOptions(options.identity),
+      requestCert: true,
+      // One that the CA has not signed, or that has expired, counts as not shown.
+      rejectUnauthorized: false,
+      handshakeTimeout: HANDSHAKE_MS,
+      settings: { maxConcurrentStreams: MAX_STREAMS, maxHeaderListSize: MAX_HEAD_BYTES },
+      maxHeaderListPairs: MAX_FIELDS,
+      maxSessionMemory: SESSION_MEMORY_MB,
+    });
+    this.#listen();
   }
 
-  add<Calls, Streams extends keyof Calls = never>(service: ProtocolService<Calls>, handlers: Handlers<Calls, Streams>): void {
-    const implementation: UntypedServiceImplementation = {};
+  /** Connections that are open, and what became of those that found no place. */
+  get connections(): Pick<ConnectionShares, 'open' | 'openOfStrangers' | 'counts'> {
+    return this.#connections;
+  }
+
+  /** @param guard who may call, asked before anything is read of the call */
+  add<Calls, Streams extends keyof Calls = never>(
+    service: ProtocolService<Calls>,
+    handlers: Handlers<Calls, Streams>,
+    guard: CallGuard<string & keyof Calls>,
+  ): void {
     for (const [name, method] of Object.entries(service.definition)) {
       const handler: unknown = Reflect.get(handlers, name);
       if (typeof handler !== 'function') throw new TypeError(`nothing carries out ${name}`);
-      implementation[name] = method.responseStream
-        ? this.#stream(name, handler as StreamHandler)
-        : this.#unary(name, handler as UnaryHandler);
+      this.#calls.set(method.path, { name, method, handler: handler as CallKind['handler'], guard });
     }
-    this.#server.addService(service.definition, implementation);
   }
 
   /** @returns the port @throws Error when the address cannot be bound */
   open(): Promise<number> {
     const { host, port } = this.#options;
     return new Promise((resolve, reject) => {
-      this.#server.bindAsync(`${host.includes(':') ? `[${host}]` : host}:${port}`, this.#credentials, (error, bound) =>
-        error === null ? resolve(bound) : reject(error),
-      );
+      this.#server.once('error', reject);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', reject);
+        this.#server.on('error', (error: Error) => this.#options.log.error({ err: error }, 'the gRPC port failed'));
+        resolve((this.#server.address() as AddressInfo).port);
+      });
     });
   }
 
   /** New connections see this certificate from now on. */
   renew(identity: ServerIdentity): void {
-    this.#credentials.renew(identity);
+    this.#server.setSecureContext(contextOptions(identity));
   }
 
   /** Takes no new call; those under way have until the signal is aborted. */
   close(signal: AbortSignal): Promise<void> {
+    this.#closing = true;
     return new Promise((resolve) => {
-      const cut = () => this.#server.forceShutdown();
+      const cut = () => {
+        for (const { socket } of this.#connections) socket.destroy();
+      };
       signal.addEventListener('abort', cut, { once: true });
-      this.#server.tryShutdown(() => {
+      this.#server.close(() => {
         signal.removeEventListener('abort', cut);
         resolve();
       });
+      for (const { session, connection } of this.#lines.values()) {
+        if (session === undefined) connection.socket.destroy();
+        else session.close();
+      }
       if (signal.aborted) cut();
     });
   }
 
-  #unary(name: string, call: UnaryHandler) {
-    return (given: ServerUnaryCall<unknown, unknown>, answer: sendUnaryData<unknown>): void => {
-      Promise.resolve()
-        .then(() => call(given.request, peerOf(given)))
-        .then(
-          (response) => answer(null, response),
-          (error: unknown) => answer(this.#refusal(name, error)),
-        );
-    };
+  #listen(): void {
+    const server = this.#server;
+    server.on('connection', (socket: Socket) => this.#arrive(socket));
+    server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
+    server.on('session', (session: ServerHttp2Session) => this.#begin(session));
+    server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => this.#call(stream, headers));
+    server.on('sessionError', ignore);
+    server.on('tlsClientError', ignore);
   }
 
-  #stream(name: string, call: StreamHandler) {
-    return (given: ServerWritableStream<unknown, unknown>): void => {
-      const ending = new AbortController();
-      given.on('cancelled', () => ending.abort());
-      given.on('close', () => ending.abort());
-      const send = (message: unknown): Promise<void> =>
-        given.write(message) || ending.signal.aborted ? Promise.resolve() : new Promise((resolve) => given.once('drain', resolve));
-      Promise.resolve()
-        .then(() => call(given.request, peerOf(given), { send, signal: ending.signal }))
-        .then(
-          () => given.end(),
-          (error: unknown) => given.emit('error', this.#refusal(name, error)),
-        );
-    };
+  #arrive(socket: Socket): void {
+    const key = placeOf(socket);
+    socket.on('error', ignore);
+    if (key === undefined || this.#closing) {
+      socket.destroy();
+      return;
+    }
+    const connection = this.#connections.arrive(socket);
+    this.#lines.set(key, { connection, peer: { address: key, certificate: undefined }, session: undefined });
+    socket.once('close', () => this.#lines.delete(key));
   }
 
-  #refusal(name: string, error: unknown): { readonly code: number; readonly details: string } {
-    if (error instanceof ProtocolError) return { code: statusOf(error.fault), details: error.message };
-    this.#options.log.error({ err: error, call: name }, 'a call of a gateway could not be carried out');
-    return { code: status.INTERNAL, details: 'internal error' };
+  /** A connection of a node leaves the places of strangers before it has asked for anything. */
+  #secured(socket: TLSSocket): void {
+    socket.on('error', ignore);
+    const line = this.#lineOf(socket);
+    const certificate = socket.authorized ? socket.getPeerCertificate().raw : undefined;
+    if (line === undefined || certificate === undefined) return;
+    line.peer = { ...line.peer, certificate };
+    const caller = this.#options.callerOf?.(certificate);
+    if (caller !== undefined) this.#connections.recognise(line.connection, caller.orgId, caller.nodeId);
+  }
+
+  #begin(session: ServerHttp2Session): void {
+    session.on('error', ignore);
+    const line = this.#lineOf(session.socket);
+    if (line === undefined) {
+      session.destroy();
+      return;
+    }
+    line.session = session;
+    if (this.#closing) session.close();
+    keepAlive(session, this.#clock);
+  }
+
+  #call(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    stream.on('error', ignore);
+    const line = stream.session === undefined ? undefined : this.#lineOf(stream.session.socket);
+    if (line === undefined) {
+      stream.close();
+      return;
+    }
+    const kind = this.#calls.get(String(headers[':path']));
+    if (kind === undefined) refuseStream(stream, headers, 'there is no such call');
+    else new ServerCall(this.#ground, kind, stream, line.peer).begin(headers);
+  }
+
+  #lineOf(socket: Pick<Socket, 'remoteAddress' | 'remotePort'>): Line | undefined {
+    return this.#lines.get(placeOf(socket) ?? '');
   }
 }
 
-/** TLS 1.3 on which a client may show a certificate and need not: one that the CA has not signed, or that has expired, counts as not shown. */
-class OptionalClientCertificates extends ServerCredentials {
-  constructor(identity: ServerIdentity) {
-    super({ requestCert: true, rejectUnauthorized: false }, contextOptions(identity));
-  }
+/** Who never answers is gone, whatever his connection looks like. */
+function keepAlive(session: Http2Session, clock: Pick<Clock, 'after'>): void {
+  let cancel: () => void = () => undefined;
+  const ask = () => {
+    cancel = clock.after(KEEPALIVE_ANSWER_MS, () => session.destroy());
+    if (!session.destroyed && session.ping(() => next())) return;
+    cancel();
+  };
+  const next = () => {
+    cancel();
+    if (!session.destroyed) cancel = clock.after(KEEPALIVE_MS, ask);
+  };
+  next();
+  session.once('close', () => cancel());
+}
 
-  renew(identity: ServerIdentity): void {
-    this.updateSecureContextOptions(contextOptions(identity));
-  }
-
-  override _equals(other: ServerCredentials): boolean {
-    return this === other;
-  }
+/** As it tells the two sides of TLS that they are one; a connection that has gone already has none. */
+function placeOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string | undefined {
+  if (remoteAddress === undefined || remotePort === undefined) return undefined;
+  return remoteAddress.includes(':') ? `[${remoteAddress}]:${remotePort}` : `${remoteAddress}:${remotePort}`;
 }
 
 function contextOptions({ ca, certificate, key }: ServerIdentity): SecureContextOptions {
   return { ca, cert: certificate, key, minVersion: 'TLSv1.3' };
 }
 
-function peerOf(call: Pick<ServerDuplexStream<unknown, unknown>, 'getPeer' | 'getAuthContext'>): Peer {
-  return { address: call.getPeer(), certificate: call.getAuthContext()?.sslPeerCertificate?.raw };
+function ignore(): void {
+  // A connection or a call that breaks ends by itself.
 }

@@ -2,10 +2,11 @@ import { join } from 'node:path';
 import type { ServiceDefinition } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { packageRoot } from '../../base/lib/package-root.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import type { ControlPlaneCalls, EnrolmentCalls } from './messages.ts';
 
 /** The largest message that either side takes, bytes. */
-export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
+export const MAX_MESSAGE_BYTES = CONTROL_PLANE_BOUNDS.largeMessages.one;
 const PACKAGE = 'gw.control_plane.v1';
 
 /** A service of the protocol with the messages of its calls. */

@@ -7,12 +7,22 @@ export interface ControlPlaneCounts {
   readonly connectedStreams: number;
   /** Hashes of all orgs that are under no root yet. */
   readonly pendingHashes: number;
+  /** Orgs whose ledger could not be opened. */
+  readonly ledgersAside: number;
   /** Hashes that were acknowledged since the start; one that was handed in twice counts twice. */
   readonly acknowledgedHashes: number;
   /** Usage reports that were taken since the start. */
   readonly telemetryReports: number;
   /** Calls of gateways since the start, by method and how they ended: `OK` or the name of a fault. */
   readonly calls: readonly CountedCall[];
+}
+
+/** Connections of one port. */
+export interface PortConnections {
+  readonly port: 'grpc' | 'http';
+  readonly open: number;
+  /** Since the start: closed to make room for others, and because their caller had as many as he may. */
+  readonly closed: { readonly madeWay: number; readonly refused: number };
 }
 
 export interface CountedCall {

@@ -1,6 +1,7 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
@@ -10,7 +11,9 @@ import { keyIn, SPACE } from './control-plane-spaces.ts';
 import { type NodeEntry, RESOURCES, type Resource } from './control-plane-state.ts';
 
 /** Certificates of one node that count at the same time; of a renewal whose answer was lost the one before is still there. */
-const MAX_CERTIFICATES = 4;
+const MAX_CERTIFICATES = CONTROL_PLANE_BOUNDS.certificates.one;
+/** A certificate that was shown within this is in use. */
+const IN_USE_MS = 86_400_000;
 /** How often it is stored that a node was there, where nothing else is to be stored. */
 const SEEN_EVERY_MS = 60_000;
 
@@ -50,6 +53,12 @@ export interface SaidByNode {
   readonly policy?: { readonly sequence: number; readonly kid: string };
 }
 
+interface EnrolledNodesGround {
+  readonly holders: Map<string, string>;
+  readonly shownAt: Map<string, number>;
+  readonly listeners: Set<(node: NodeId) => void>;
+}
+
 /** The nodes of all orgs, with the certificates that count; in memory, because every call asks. What nodes say of themselves stands apart, so that it never meets a revocation. */
 export class EnrolledNodes {
   readonly #store: Store;
@@ -57,38 +66,33 @@ export class EnrolledNodes {
   readonly #space: WatchedSpace<StoredNode>;
   /** SHA-256 of a certificate to the key of its node. */
   readonly #holders: ReadonlyMap<string, string>;
+  /** When a certificate that counts was last shown, monotonic milliseconds; since this start. */
+  readonly #shownAt: Map<string, number>;
   readonly #seen = new Map<string, Seen>();
   /** When it was last stored, milliseconds. */
   readonly #storedAt = new Map<string, number>();
   readonly #listeners: Set<(node: NodeId) => void>;
 
-  private constructor(
-    store: Store,
-    clock: Clock,
-    space: WatchedSpace<StoredNode>,
-    holders: Map<string, string>,
-    listeners: Set<(node: NodeId) => void>,
-  ) {
+  private constructor(store: Store, clock: Clock, space: WatchedSpace<StoredNode>, { holders, shownAt, listeners }: EnrolledNodesGround) {
     this.#store = store;
     this.#clock = clock;
     this.#space = space;
     this.#holders = holders;
+    this.#shownAt = shownAt;
     this.#listeners = listeners;
   }
 
   static async open(store: Store, clock: Clock): Promise<EnrolledNodes> {
-    const holders = new Map<string, string>();
-    const listeners = new Set<(node: NodeId) => void>();
+    const ground: EnrolledNodesGround = { holders: new Map(), shownAt: new Map(), listeners: new Set() };
     const space = await WatchedSpace.open<StoredNode>(store, SPACE.nodes, {
       read: (value) => value as StoredNode,
       changed: (key, now, before) => {
-        for (const { sha256 } of before?.certificates ?? []) holders.delete(sha256);
-        for (const { sha256 } of now?.certificates ?? []) holders.set(sha256, key);
+        hold(ground, key, now?.certificates ?? [], before?.certificates ?? []);
         const of = now ?? before;
-        if (of !== undefined) for (const listener of listeners) listener({ orgId: of.org_id, nodeId: of.node_id });
+        if (of !== undefined) for (const listener of ground.listeners) listener({ orgId: of.org_id, nodeId: of.node_id });
       },
     });
-    const nodes = new EnrolledNodes(store, clock, space, holders, listeners);
+    const nodes = new EnrolledNodes(store, clock, space, ground);
     for (const { key, value } of await store.list(SPACE.seen)) nodes.#seen.set(key, value as Seen);
     return nodes;
   }
@@ -117,6 +121,12 @@ export class EnrolledNodes {
     const found = node?.certificates.find((one) => one.sha256 === sha256);
     if (node === undefined || found === undefined || node.revoked_at !== undefined) return 'revoked';
     return Date.parse(found.expires_at) <= this.#clock.now() ? 'expired' : { orgId: node.org_id, nodeId: node.node_id };
+  }
+
+  /** A certificate that counts was shown with a call. */
+  shown(certificate: Uint8Array): void {
+    const sha256 = sha256Hex(certificate);
+    if (this.#holders.has(sha256)) this.#shownAt.set(sha256, this.#clock.monotonic());
   }
 
   list(orgId: string): readonly NodeEntry[] {
@@ -178,14 +188,33 @@ export class EnrolledNodes {
     await this.#space.refresh(key);
   }
 
-  /** A further certificate of a node that is enrolled. @throws GatewayError `not_found` when it was revoked meanwhile, `conflict` */
-  async renew({ orgId, nodeId }: NodeId, certificate: IssuedCertificate, commit: Commit): Promise<void> {
+  /**
+   * A further certificate of a node that is enrolled. Where there are too many the oldest goes that nobody has shown within a day; never one in use, nor the one that asks.
+   * @param asking the certificate that was shown with the call, DER
+   * @throws GatewayError `not_found` when it was revoked meanwhile, `too_many_attempts` when all are in use, `conflict`
+   */
+  async renew({ orgId, nodeId }: NodeId, certificate: IssuedCertificate, asking: Uint8Array | undefined, commit: Commit): Promise<void> {
     const now = this.#clock.now();
+    if (asking !== undefined) this.shown(asking);
     await this.#change(orgId, nodeId, commit, (before) => {
       if (before.revoked_at !== undefined) throw unknown(nodeId);
-      const alive = before.certificates.filter((one) => Date.parse(one.expires_at) > now);
-      return { ...before, certificates: [...alive, storedCertificate(certificate)].slice(-MAX_CERTIFICATES) };
+      const certificates = before.certificates.filter((one) => Date.parse(one.expires_at) > now);
+      for (let more = certificates.length + 1 - MAX_CERTIFICATES; more > 0; more--) {
+        const idle = certificates.findIndex((one) => !this.#isInUse(one));
+        if (idle === -1)
+          throw new GatewayError(
+            'too_many_attempts',
+            `The node ${nodeId} has used ${MAX_CERTIFICATES} certificates within a day: it may renew tomorrow.`,
+          );
+        certificates.splice(idle, 1);
+      }
+      return { ...before, certificates: [...certificates, storedCertificate(certificate)] };
     });
+  }
+
+  #isInUse({ sha256 }: StoredCertificate): boolean {
+    const shownAt = this.#shownAt.get(sha256);
+    return shownAt !== undefined && this.#clock.monotonic() - shownAt < IN_USE_MS;
   }
 
   /** None of its certificates counts from now on. The second time nothing changes. @throws GatewayError `not_found`, `conflict` */
@@ -222,6 +251,18 @@ export class EnrolledNodes {
         : { policy_sequence: seen.policy.sequence, policy_kid: seen.policy.kid }),
     };
   }
+}
+
+/** These certificates of a node count now, and no others of it. */
+function hold(
+  { holders, shownAt }: EnrolledNodesGround,
+  key: string,
+  now: readonly StoredCertificate[],
+  before: readonly StoredCertificate[],
+): void {
+  for (const { sha256 } of before) holders.delete(sha256);
+  for (const { sha256 } of now) holders.set(sha256, key);
+  for (const { sha256 } of before) if (!holders.has(sha256)) shownAt.delete(sha256);
 }
 
 function storedCertificate({ der, notAfter }: IssuedCertificate): StoredCertificate {

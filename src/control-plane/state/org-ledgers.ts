@@ -1,15 +1,19 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Leaves } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type Inclusion, OrgLedger, type RootSigner, signedLeaves } from '../ledger/org-ledger.ts';
+import { type Inclusion, OrgLedger, type RootSigner, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
 
 /** So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least recently is closed. */
-export const MOST_OPEN_LEDGERS = 256;
+export const MOST_OPEN_LEDGERS = CONTROL_PLANE_BOUNDS.openLedgers.all;
 /** A ledger that nobody has used for so long is closed. */
 const IDLE_MS = 600_000;
+/** A ledger that could not be opened is not tried again before: its whole file is read for that. Twice as long each time, from the first to the second. */
+const ASIDE_MS = [1_000, 60_000] as const;
 /** How often it is looked which could be closed: while there are too many, and otherwise. */
 const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
 
@@ -51,6 +55,8 @@ export class OrgLedgers {
   readonly #open = new Map<string, OpenLedger>();
   /** Each file has one writer: who wants a ledger that is being closed waits for its end. */
   readonly #closing = new Map<string, Promise<void>>();
+  /** Those that could not be opened, and until when they are not tried again, monotonic. */
+  readonly #aside = new Map<string, { readonly until: number; readonly pause: number; readonly why: string }>();
   #cancelLook: (() => void) | undefined;
   #closed = false;
 
@@ -61,16 +67,23 @@ export class OrgLedgers {
   static async open(options: OrgLedgersOptions, orgIds: readonly string[]): Promise<OrgLedgers> {
     const ledgers = new OrgLedgers(options);
     const { place, store } = options;
-    try {
-      for (const orgId of orgIds) {
-        if (!(await place.has(orgId)) || !(await place.differs(orgId, await signedLeaves(store, orgId)))) continue;
+    for (const orgId of orgIds) {
+      try {
+        const signed = await signedLeaves(store, orgId);
+        const isThere = await place.has(orgId);
+        if (isThere ? !(await place.differs(orgId, signed)) : signed === 0) continue;
         await ledgers.#with(orgId, async () => undefined);
+      } catch (error) {
+        // Of this org alone: the others are served, and so is everything else of it.
+        ledgers.#setAside(orgId, error);
       }
-    } catch (error) {
-      await ledgers.close();
-      throw error;
     }
     return ledgers;
+  }
+
+  /** Ledgers that could not be opened. */
+  get asideCount(): number {
+    return this.#aside.size;
   }
 
   /** Hashes of all orgs that are under no root yet. */
@@ -95,9 +108,9 @@ export class OrgLedgers {
     return this.#with(orgId, (ledger) => ledger.inclusion(hash));
   }
 
-  async roots(orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
-    if (!(await this.#exists(orgId))) return [];
-    return this.#with(orgId, (ledger) => ledger.roots(after, limit));
+  /** Also of a ledger that is set aside. */
+  roots(orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
+    return rootsOf(this.#options.store, orgId, after, limit);
   }
 
   async close(): Promise<void> {
@@ -109,26 +122,57 @@ export class OrgLedgers {
 
   /** Who only asks makes no file. */
   async #exists(orgId: string): Promise<boolean> {
-    return this.#open.has(orgId) || (await this.#options.place.has(orgId));
+    return this.#open.has(orgId) || (await signedLeaves(this.#options.store, orgId)) > 0 || (await this.#options.place.has(orgId));
   }
 
   /** Does something with the ledger of an org, which stays open meanwhile. */
   async #with<T>(orgId: string, use: (ledger: OrgLedger) => Promise<T>): Promise<T> {
     if (this.#closed) throw new GatewayError('shutting_down', 'The control plane is stopping; try again.');
+    const aside = this.#aside.get(orgId);
+    if (aside !== undefined && this.#options.clock.monotonic() < aside.until) throw setAside(orgId, aside.why);
     const one = this.#open.get(orgId) ?? this.#begin(orgId);
     one.users++;
     // Behind all others.
     this.#open.delete(orgId);
     this.#open.set(orgId, one);
     try {
-      return await use(await one.opening);
+      return await use(await this.#opened(orgId, one));
     } finally {
       one.users--;
       one.usedAt = this.#options.clock.monotonic();
       // The next one who asks tries again.
       if (one.ledger === undefined && this.#open.get(orgId) === one) this.#open.delete(orgId);
+      if (one.ledger?.isBroken === true && one.users === 0 && this.#open.get(orgId) === one) this.#closeOne(orgId, one.ledger);
       this.#closeUnused();
     }
+  }
+
+  /** @throws GatewayError `record_store_unavailable` for one that cannot be opened */
+  async #opened(orgId: string, { opening }: OpenLedger): Promise<OrgLedger> {
+    let ledger: OrgLedger;
+    try {
+      ledger = await opening;
+    } catch (error) {
+      this.#setAside(orgId, error);
+      throw setAside(orgId, messageOf(error), error);
+    }
+    if (this.#aside.delete(orgId)) this.#options.log.info({ org_id: orgId }, 'the ledger of an org that was set aside is served again');
+    return ledger;
+  }
+
+  #setAside(orgId: string, error: unknown): void {
+    if (this.#closed) return;
+    const cause = error instanceof GatewayError && error.cause !== undefined ? error.cause : error;
+    const why = messageOf(cause);
+    const before = this.#aside.get(orgId);
+    if (before?.why !== why)
+      this.#options.log.error(
+        { err: cause, org_id: orgId, reason: why },
+        'the ledger of an org cannot be opened and is set aside: its hashes wait at its gateways, and all else goes on. It is tried again when it is asked for',
+      );
+    const [shortest, longest] = ASIDE_MS;
+    const pause = before === undefined ? shortest : Math.min(before.pause * 2, longest);
+    this.#aside.set(orgId, { until: this.#options.clock.monotonic() + pause, pause, why });
   }
 
   #begin(orgId: string): OpenLedger {
@@ -180,4 +224,8 @@ export class OrgLedgers {
       .finally(() => this.#closing.delete(orgId));
     this.#closing.set(orgId, over);
   }
+}
+
+function setAside(orgId: string, why: string, cause?: unknown): GatewayError {
+  return new GatewayError('record_store_unavailable', `The ledger of the org ${orgId} is set aside: ${why}`, { cause });
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
 import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
@@ -7,7 +8,7 @@ import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
 import type { Resource } from './control-plane-state.ts';
 
 /** Updates of an org that can be told again to a gateway that comes back; older ones are removed. */
-export const KEPT_UPDATES = 1_000;
+export const KEPT_UPDATES = CONTROL_PLANE_BOUNDS.keptUpdates.org;
 const EPOCH_BYTES = 6;
 const SEQUENCE_DIGITS = 15;
 

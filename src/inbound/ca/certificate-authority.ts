@@ -130,6 +130,8 @@ class LocalAuthority implements CertificateAuthority {
   #queue: Promise<unknown> = Promise.resolve();
   #cancelTimer: () => void = () => undefined;
   #closed = false;
+  /** The file of trusted roots is older than what is trusted. */
+  #isUnpublished = false;
 
   constructor(options: CertificateAuthorityOptions, roots: RootsOnDisk, opened: Opened) {
     this.created = opened.created;
@@ -217,8 +219,7 @@ class LocalAuthority implements CertificateAuthority {
     return this.#inTurn(async () => {
       const { next } = this.#roots;
       if (next === undefined) throw conflict('There is no next root.');
-      await agreed(this.fingerprint, { ...this.status(), switch_at: null });
-      await this.#roots.cancel();
+      await this.#roots.cancel(() => agreed(this.fingerprint, { ...this.status(), switch_at: null }));
       return this.#changed('the next root was given up');
     });
   }
@@ -228,8 +229,7 @@ class LocalAuthority implements CertificateAuthority {
       if (this.#roots.former.length === 0)
         throw conflict('There is no former root; one that is to be replaced is former once the next one signs.');
       const { roots, ...rest } = this.status();
-      await agreed(this.fingerprint, { ...rest, roots: roots.filter(({ role }) => role !== 'former') });
-      await this.#roots.finish();
+      await this.#roots.finish(() => agreed(this.fingerprint, { ...rest, roots: roots.filter(({ role }) => role !== 'former') }));
       return this.#changed('former roots are not trusted any more');
     });
   }
@@ -247,8 +247,8 @@ class LocalAuthority implements CertificateAuthority {
   }
 
   async #changed(said: string): Promise<RootStatus> {
-    await this.#publish();
     this.#follow();
+    await this.#publishOrLater();
     const { next, former } = this.#roots;
     this.#options.log.info(
       { fingerprint: this.fingerprint, ...(next && { switch_at: timestamp(next.switchAt) }), former: former.length },
@@ -267,9 +267,9 @@ class LocalAuthority implements CertificateAuthority {
       this.#contexts = this.#contextsOf(this.#root);
       this.#rsaContexts = undefined;
       await this.#contexts.warmUp();
-      await this.#publish();
-      log.info({ fingerprint: this.fingerprint, expires_at: timestamp(this.expiresAt) }, 'the next root signs from now on');
       this.#follow();
+      await this.#publishOrLater();
+      log.info({ fingerprint: this.fingerprint, expires_at: timestamp(this.expiresAt) }, 'the next root signs from now on');
     } catch (error) {
       log.error({ err: error }, 'the next root cannot take over yet; it is tried again within a minute');
       this.#switchAt = clock.now() + RETRY_MS;
@@ -281,6 +281,18 @@ class LocalAuthority implements CertificateAuthority {
     const { dir, clock } = this.#options;
     this.#bundle = await trustBundle(this.rootPem);
     this.#bundlePath = await replacePublicFile(dir, TRUST_BUNDLE, this.#bundle, uuidv7(clock.now()));
+  }
+
+  /** The change is made and served; the file beside the roots follows once there is room for it. Never rejects. */
+  async #publishOrLater(): Promise<void> {
+    try {
+      await this.#publish();
+      this.#isUnpublished = false;
+    } catch (error) {
+      this.#isUnpublished = true;
+      this.#options.log.error({ err: error }, 'the file of trusted roots cannot be written; it is tried again within a minute');
+      this.#later(RETRY_MS);
+    }
   }
 
   /** Looks at the clock again while there is something to come: the switch, or the end of a former root. */
@@ -307,8 +319,8 @@ class LocalAuthority implements CertificateAuthority {
     await this.#roots
       .dropExpired()
       .catch((error: unknown) => this.#options.log.warn({ err: error }, 'a root that has ended cannot be taken out'));
-    if (this.#roots.former.length < before) await this.#publish();
     this.#follow();
+    if (this.#isUnpublished || this.#roots.former.length < before) await this.#publishOrLater();
   }
 
   #contextsOf(root: Root, leafKey = this.#opened.leafKey, subject = this.#opened.leafSubject): ContextCache {

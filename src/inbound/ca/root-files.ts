@@ -104,27 +104,46 @@ export async function removeNextKey(dir: string): Promise<void> {
   });
 }
 
+/** A file that lies ready on the disk beside the one that it is to replace: what is left to do needs no room there. */
+export interface StagedFile {
+  /** Replaces the file. @returns its path @throws CertificateAuthorityError */
+  put(): Promise<string>;
+  /** It is not needed after all. */
+  drop(): Promise<void>;
+}
+
+type PublicFile = typeof ROOT_CERTIFICATE | typeof TRUST_BUNDLE | typeof ROOT_STATE;
+
 /**
- * Replaces a file that anybody may read as a whole: readers see the old one or the new one. A symbolic link in its place is replaced, not followed.
+ * Writes what is to replace a file that anybody may read, as a whole: readers see the old one or the new one. A symbolic link in its place is replaced, not followed.
  * @param unique part of the name that it has until then
- * @returns its path
+ * @throws CertificateAuthorityError when there is no room for it; nothing is left of it then
  */
-export async function replacePublicFile(
-  dir: string,
-  name: typeof ROOT_CERTIFICATE | typeof TRUST_BUNDLE | typeof ROOT_STATE,
-  text: string,
-  unique: string,
-): Promise<string> {
-  const path = join(dir, name);
+export async function stagePublicFile(dir: string, name: PublicFile, text: string, unique: string): Promise<StagedFile> {
   const temporary = join(dir, `.${name}.${unique}`);
+  const drop = () => unlink(temporary).catch(() => undefined);
   try {
     await createExclusive(temporary, text, 0o644);
-    await rename(temporary, path);
   } catch (error) {
-    await unlink(temporary).catch(() => undefined);
+    await drop();
     throw folderUnusable(dir, error);
   }
-  return path;
+  const put = async () => {
+    const path = join(dir, name);
+    try {
+      await rename(temporary, path);
+    } catch (error) {
+      await drop();
+      throw folderUnusable(dir, error);
+    }
+    return path;
+  };
+  return { put, drop };
+}
+
+/** Stages a file and puts it at once. @returns its path @throws CertificateAuthorityError as {@link stagePublicFile} */
+export async function replacePublicFile(dir: string, name: PublicFile, text: string, unique: string): Promise<string> {
+  return (await stagePublicFile(dir, name, text, unique)).put();
 }
 
 async function createExclusive(path: string, text: string, mode: number): Promise<void> {

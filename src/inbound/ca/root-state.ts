@@ -3,7 +3,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import { readAuthority } from './authority-certificate.ts';
 import { rootName } from './certificate.ts';
-import { CertificateAuthorityError, ROOT_STATE, readRotationFile, replacePublicFile } from './root-files.ts';
+import { CertificateAuthorityError, ROOT_STATE, readRotationFile, type StagedFile, stagePublicFile } from './root-files.ts';
 
 /** What a folder remembers of its roots (decision 12.10). */
 export interface RootState {
@@ -36,9 +36,10 @@ export async function readRootState(dir: string): Promise<RootState> {
   }
 }
 
-export async function writeRootState(dir: string, { made, next }: RootState, unique: string): Promise<void> {
+/** @throws CertificateAuthorityError as {@link stagePublicFile} */
+export function stageRootState(dir: string, { made, next }: RootState, unique: string): Promise<StagedFile> {
   const shown = { made, ...(next && { next: { switch_at: timestamp(next.switchAt), certificate: next.certificate } }) };
-  await replacePublicFile(dir, ROOT_STATE, `${JSON.stringify(shown, undefined, 2)}\n`, unique);
+  return stagePublicFile(dir, ROOT_STATE, `${JSON.stringify(shown, undefined, 2)}\n`, unique);
 }
 
 function stateOf(value: unknown): RootState {

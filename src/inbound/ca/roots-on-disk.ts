@@ -15,9 +15,10 @@ import {
   readRootFiles,
   readRotationFile,
   removeNextKey,
-  replacePublicFile,
+  type StagedFile,
+  stagePublicFile,
 } from './root-files.ts';
-import { belongTogether, isOwnRoot, type NextRoot, type RootState, readRootState, splitRoots, writeRootState } from './root-state.ts';
+import { belongTogether, isOwnRoot, type NextRoot, type RootState, readRootState, splitRoots, stageRootState } from './root-state.ts';
 
 const DAY_MS = 86_400_000;
 const ROOT_LIFE_MS = 3650 * DAY_MS;
@@ -99,19 +100,24 @@ export class RootsOnDisk {
     return signing.length === 1 && isOwnRoot(signing[0] ?? '');
   }
 
-  /** Makes the root that signs from `switchAt` on. @param agreed called when it is made and before it counts; what it throws ends it */
+  /**
+   * Makes the root that signs from `switchAt` on.
+   * @param agreed called when everything that is needed lies ready on the disk, and before it counts; what it throws ends it
+   * @throws CertificateAuthorityError where there is no room; all is as before then
+   */
   async plan(switchAt: number, agreed: (fingerprint: string) => Promise<void>): Promise<void> {
     const { certificate, key } = await makeRoot(this.#clock);
     await createNextKey(this.#dir, key);
+    const next: NextRoot = { certificate, switchAt };
     try {
-      await agreed(fingerprintOf(certificate));
-      const { made } = this.#state;
-      await this.#write({ made: withOne(made, fingerprintOf(certificate)), next: { certificate, switchAt } });
+      const state: RootState = { made: withOne(this.#state.made, fingerprintOf(certificate)), next };
+      await this.#agreedTo([await this.#stageState(state), () => this.#stageCertificates(undefined, next)], () =>
+        agreed(fingerprintOf(certificate)),
+      );
     } catch (error) {
-      await removeNextKey(this.#dir);
+      if (this.#state.next !== next) await removeNextKey(this.#dir);
       throw error;
     }
-    await this.#writeCertificates();
   }
 
   /** The next root signs. */
@@ -128,19 +134,18 @@ export class RootsOnDisk {
     await this.#write({ made, next: undefined });
   }
 
-  /** The next root is given up; the file of certificates first, so that one that nobody remembers is not trusted for ever. */
-  async cancel(): Promise<void> {
+  /** The next root is given up; the file of certificates first, so that one that nobody remembers is not trusted for ever. @param agreed as for {@link plan} */
+  async cancel(agreed: () => Promise<void>): Promise<void> {
     const { next, made } = this.#state;
     if (next === undefined) return;
     const rest = this.former;
-    await this.#writeCertificates(rest);
-    await this.#write({ made, next: undefined });
+    await this.#agreedTo([await this.#stageCertificates(rest), () => this.#stageState({ made, next: undefined })], agreed);
     await removeNextKey(this.#dir);
   }
 
-  /** Former roots are not trusted any more. */
-  async finish(): Promise<void> {
-    await this.#writeCertificates(this.#state.next === undefined ? [] : [this.#state.next.certificate]);
+  /** Former roots are not trusted any more. @param agreed as for {@link plan} */
+  async finish(agreed: () => Promise<void>): Promise<void> {
+    await this.#agreedTo([await this.#stageCertificates(this.#state.next === undefined ? [] : [this.#state.next.certificate])], agreed);
   }
 
   /** Former roots that have ended go. */
@@ -174,18 +179,46 @@ export class RootsOnDisk {
   }
 
   async #write(state: RootState): Promise<void> {
-    await writeRootState(this.#dir, state, uuidv7(this.#clock.now()));
-    this.#state = state;
+    await (await this.#stageState(state)).put();
   }
 
-  /** The one that signs first, so that what reads one certificate alone reads that. @param others default: those that are there, and the next one */
   async #writeCertificates(others?: readonly string[]): Promise<void> {
-    const { next } = this.#state;
+    await (await this.#stageCertificates(others)).put();
+  }
+
+  /** Files that replace others in their order once it is agreed; of what is not put nothing stays. */
+  async #agreedTo([first, stage]: readonly [Step, (() => Promise<Step>)?], agreed: () => Promise<void>): Promise<void> {
+    const steps: Step[] = [first];
+    try {
+      if (stage !== undefined) steps.push(await stage());
+      await agreed();
+      for (let step = steps.shift(); step !== undefined; step = steps.shift()) await step.put();
+    } catch (error) {
+      for (const step of steps) await step.drop();
+      throw error;
+    }
+  }
+
+  async #stageState(state: RootState): Promise<Step> {
+    const file = await stageRootState(this.#dir, state, uuidv7(this.#clock.now()));
+    return stepOf(file, () => {
+      this.#state = state;
+    });
+  }
+
+  /**
+   * The one that signs first, so that what reads one certificate alone reads that.
+   * @param others default: those that are there, and the next one
+   * @param next default: the one of now
+   */
+  async #stageCertificates(others?: readonly string[], next = this.#state.next): Promise<Step> {
     const split = this.#split(next?.certificate);
     const rest = others ?? split.others;
-    const pem = `${[...split.signing, ...rest].map((one) => one.trim()).join('\n')}\n`;
-    await replacePublicFile(this.#dir, ROOT_CERTIFICATE, pem, uuidv7(this.#clock.now()));
-    this.#files = { ...this.#files, certificate: pem };
+    const certificate = `${[...split.signing, ...rest].map((one) => one.trim()).join('\n')}\n`;
+    const file = await stagePublicFile(this.#dir, ROOT_CERTIFICATE, certificate, uuidv7(this.#clock.now()));
+    return stepOf(file, () => {
+      this.#files = { ...this.#files, certificate };
+    });
   }
 
   /** @param and a certificate beside those of the file */
@@ -194,6 +227,16 @@ export class RootsOnDisk {
     const known = and === undefined || splitHas(certificate, key, and);
     return splitRoots(known ? certificate : `${certificate.trimEnd()}\n${and}`, key);
   }
+}
+
+/** A file that lies ready, and what is so once it is put. */
+interface Step {
+  put(): Promise<void>;
+  drop(): Promise<void>;
+}
+
+function stepOf(file: StagedFile, done: () => void): Step {
+  return { put: () => file.put().then(done), drop: () => file.drop() };
 }
 
 function splitHas(certificate: string, key: string, one: string): boolean {

@@ -8,6 +8,8 @@ export const HASH_BYTES = 32;
 export interface Leaves {
   /** How many there are. What is under way does not count. */
   readonly count: number;
+  /** A write has failed in a way that could not be taken back: nothing is added any more until they are opened again. */
+  readonly isBroken?: boolean;
   /**
    * Adds those that are not there yet, in their order. It MUST resolve only when all of them survive the death of the process and of the machine.
    * @param hashes of 32 bytes each @throws TypeError for another length; Error when they cannot be stored: then none of the new ones count

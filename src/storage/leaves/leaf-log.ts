@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { isMissing } from '../../base/lib/thrown.ts';
 import { HASH_BYTES, type Leaves } from '../contract/leaves.ts';
 import { type AcknowledgedLeaves, emptyHeader, HEADER_BYTES, otherSlot, readHeader, writeSlot } from './leaf-header.ts';
 import { LeafIndex } from './leaf-index.ts';
@@ -48,7 +49,7 @@ export class LeafLog implements Leaves {
    * @throws LeafLogDamaged when fewer can be read than were acknowledged or signed for; the file is left as it is
    */
   static async open(path: string, atLeast: number): Promise<LeafLog> {
-    const file = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+    const file = await openFile(path, atLeast);
     try {
       await syncFolder(dirname(path));
       const { size } = await file.stat();
@@ -76,6 +77,10 @@ export class LeafLog implements Leaves {
 
   get count(): number {
     return this.#index.count;
+  }
+
+  get isBroken(): boolean {
+    return this.#broken !== undefined;
   }
 
   append(hashes: readonly Uint8Array[]): Promise<void> {
@@ -201,6 +206,17 @@ function refuseDamaged(path: string, readable: number, acknowledged: number, sig
   throw new LeafLogDamaged(
     `${path} is damaged: ${count} leaves have been ${what}, and only the first ${readable} can be read (${signed} are under signed roots); ${REMEDY}`,
   );
+}
+
+/** Where leaves have been signed for there was a file, and an empty one is not put into its place. */
+async function openFile(path: string, signed: number): Promise<FileHandle> {
+  if (signed === 0) return open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+  try {
+    return await open(path, constants.O_RDWR);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    throw new LeafLogDamaged(`${path} is missing: ${signed} leaves are under signed roots; ${REMEDY}`, { cause: error });
+  }
 }
 
 function endOf(leaves: number): number {

@@ -6,6 +6,18 @@ export const CONTROL_PLANE_METRICS = {
   orgs: { name: 'cp_orgs', type: 'gauge', labels: [], help: 'Orgs, whatever their status.' },
   nodes: { name: 'cp_nodes_enrolled', type: 'gauge', labels: [], help: 'Gateways whose certificate counts.' },
   streams: { name: 'cp_streams_open', type: 'gauge', labels: [], help: 'Streams of updates that managed gateways hold open.' },
+  connections: {
+    name: 'cp_connections_open',
+    type: 'gauge',
+    labels: ['port'],
+    help: 'Connections that are open, by port: `grpc` or `http`.',
+  },
+  connectionsClosed: {
+    name: 'cp_connections_closed_total',
+    type: 'counter',
+    labels: ['port', 'reason'],
+    help: 'Connections that were closed because there was no place: `made_way` for a newer one of their address, `too_many` of their caller.',
+  },
   calls: {
     name: 'cp_calls_total',
     type: 'counter',
@@ -23,6 +35,12 @@ export const CONTROL_PLANE_METRICS = {
     type: 'gauge',
     labels: [],
     help: 'Hashes of records that are under no root yet; above zero for more than a few seconds means that no batch is closed.',
+  },
+  ledgersAside: {
+    name: 'cp_ledgers_set_aside',
+    type: 'gauge',
+    labels: [],
+    help: 'Orgs whose ledger could not be opened (the log says why): their hashes wait at their gateways until its file is put back.',
   },
   telemetryReports: { name: 'cp_telemetry_reports_total', type: 'counter', labels: [], help: 'Usage reports of gateways that were taken.' },
   adminRequests: {

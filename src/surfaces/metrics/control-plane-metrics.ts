@@ -2,10 +2,10 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Listeners } from '../../base/events/bus.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
-import type { ControlPlaneCounts } from '../../control-plane/state/control-plane-counts.ts';
+import type { ControlPlaneCounts, PortConnections } from '../../control-plane/state/control-plane-counts.ts';
 import type { Route } from '../http/route.ts';
 import { CONTROL_PLANE_METRICS } from './control-plane-metric-table.ts';
-import { counter, gauge, level, totals } from './registered.ts';
+import { counter, gauge, gauges, level, totals } from './registered.ts';
 
 const PLAIN_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
 const OTHER = 'other';
@@ -16,6 +16,7 @@ export interface ControlPlaneReadings {
   /** Ids that may stand in the label `operation`. */
   readonly operations: readonly string[];
   counts(): ControlPlaneCounts;
+  connections(): readonly PortConnections[];
   /** Of the gRPC port, milliseconds since the epoch. */
   certificateExpiresAt(): number;
 }
@@ -33,6 +34,12 @@ export function createControlPlaneMetrics(readings: ControlPlaneReadings): Contr
   collectDefaultMetrics({ register: registry });
   level(registry, CONTROL_PLANE_METRICS.build)(packageVersion()).set(1);
   registerCounts(registry, () => readings.counts());
+  gauges(registry, CONTROL_PLANE_METRICS.connections, () => readings.connections().map(({ port, open }) => [port, open] as const));
+  totals(registry, CONTROL_PLANE_METRICS.connectionsClosed, () =>
+    readings
+      .connections()
+      .flatMap(({ port, closed: { madeWay, refused } }) => [[port, 'made_way', madeWay] as const, [port, 'too_many', refused] as const]),
+  );
   gauge(registry, CONTROL_PLANE_METRICS.certificateExpiry, () => readings.certificateExpiresAt() / 1000);
   const requests = counter(registry, CONTROL_PLANE_METRICS.adminRequests);
   const refused = counter(registry, CONTROL_PLANE_METRICS.refused);
@@ -66,6 +73,7 @@ function registerCounts(registry: Registry, counts: () => ControlPlaneCounts): v
   gauge(registry, CONTROL_PLANE_METRICS.nodes, () => counts().enrolledNodes);
   gauge(registry, CONTROL_PLANE_METRICS.streams, () => counts().connectedStreams);
   gauge(registry, CONTROL_PLANE_METRICS.hashesPending, () => counts().pendingHashes);
+  gauge(registry, CONTROL_PLANE_METRICS.ledgersAside, () => counts().ledgersAside);
   totals(registry, CONTROL_PLANE_METRICS.hashesAcknowledged, () => [[counts().acknowledgedHashes]]);
   totals(registry, CONTROL_PLANE_METRICS.telemetryReports, () => [[counts().telemetryReports]]);
   totals(registry, CONTROL_PLANE_METRICS.calls, () => counts().calls.map(({ method, result, count }) => [method, result, count] as const));
