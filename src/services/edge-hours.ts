@@ -19,7 +19,7 @@ type ByDecision = Map<RecordedDecision, UsageSum>;
  * @returns undefined when the records that are there are not those which were counted: retention has removed some, or the clock was set in that hour
  */
 export async function usageInPart(
-  store: Store,
+  store: Pick<Store, 'records'>,
   orgId: string,
   { hour, from, to, now }: { readonly hour: number; readonly from: number; readonly to: number; readonly now: number },
   counted: UsageSum,
@@ -37,7 +37,7 @@ export async function usageInPart(
   return isSame(whole, counted) || (grows && whole.requests >= counted.requests) ? inside : undefined;
 }
 
-async function* recordsOfHour(store: Store, hour: number): AsyncGenerator<{ readonly completedAt: number; readonly text: string }, void> {
+async function* recordsOfHour(store: Pick<Store, 'records'>, hour: number): AsyncGenerator<{ readonly completedAt: number; readonly text: string }, void> {
   let after: string | undefined;
   for (;;) {
     const page = await store.records({ since: hour, limit: PAGE, ...(after === undefined ? {} : { after }) });

@@ -37,7 +37,7 @@ export interface QueryGround {
  * @throws TypeError for what the contract does not allow; GatewayError `invalid_request` for an unknown position
  */
 export async function recordsOf(ground: QueryGround, query: RecordQuery): Promise<readonly StoredRecord[]> {
-  const { after: position, limit, newestFirst = false, record_id: id, ...filters } = query;
+  const { after: position, limit, newestFirst = false, record_id: id, signal: _signal, ...filters } = query;
   refuseOdd(query);
   const { segments, columns } = ground;
   let after = position === undefined ? undefined : knownPlace(position, segments.last);
@@ -124,6 +124,7 @@ async function choose(segments: Segments, all: SegmentColumns, query: RecordQuer
   for (const segment of worthALook(segments, query, after)) {
     const held = all.of(segment);
     const columns = held instanceof Promise ? await held : held;
+    if (held instanceof Promise) query.signal?.throwIfAborted();
     if (columns === undefined) continue;
     const [from, to] = range(columns, segment === after?.segment ? after.offset : undefined, newestFirst);
     const rows = selectRows(columns, query, { from, to, limit: left, newestFirst });
@@ -134,6 +135,7 @@ async function choose(segments: Segments, all: SegmentColumns, query: RecordQuer
     if (looked < ROWS_PER_TURN) continue;
     looked = 0;
     await turn();
+    query.signal?.throwIfAborted();
   }
   return found;
 }

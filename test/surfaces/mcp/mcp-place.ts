@@ -8,8 +8,8 @@ import { type FixtureToolSet, fixtureTools } from './fixture-tools.ts';
 
 export const SERVER = { name: 'fixture', title: 'A fixture', version: '1.2.3', instructions: 'Nothing here is real.' };
 
-export function principalOf(id: string, scopes: readonly Scope[] = ['read', 'write']): Principal {
-  return { kind: 'mcp_key', id, orgId: 'acme', scopes: ['mcp', ...scopes] };
+export function principalOf(id: string, scopes: readonly Scope[] = ['read', 'write'], orgId = 'acme'): Principal {
+  return { kind: 'mcp_key', id, orgId, scopes: ['mcp', ...scopes] };
 }
 
 export interface McpPlace {

@@ -1,0 +1,24 @@
+import type { Store } from '../storage/contract/store.ts';
+
+/** What a store gives to whoever only reads. */
+export type Reading = Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
+
+/** A store that gives nothing more once nobody waits for it: each page is asked for in vain, with the reason of the signal. */
+export function readUntil<S extends Partial<Reading>>(signal: AbortSignal, store: S): S {
+  const { recordById, recordByHash, records, counters } = store;
+  const ended = Object.assign(
+    {},
+    recordById && { recordById: until(signal, recordById.bind(store)) },
+    recordByHash && { recordByHash: until(signal, recordByHash.bind(store)) },
+    counters && { counters: until(signal, counters.bind(store)) },
+    records && { records: until(signal, ((query) => records.call(store, { ...query, signal })) satisfies Store['records']) },
+  );
+  return ended as S;
+}
+
+function until<A extends unknown[], R>(signal: AbortSignal, read: (...args: A) => Promise<R>): (...args: A) => Promise<R> {
+  return async (...args) => {
+    signal.throwIfAborted();
+    return read(...args);
+  };
+}
