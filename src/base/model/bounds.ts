@@ -86,11 +86,11 @@ export const REPORT_BOUNDS = {
     one: 1_000,
     much: 'shown are the dearest',
     shared: 'one answer',
-    full: 'all others are one row, `(other)`; totals stay exact',
+    full: 'all others are one row (`other`, `other workloads`, `other models`, `other connectors`); totals stay exact',
   },
   partRecords: {
     what: 'records that are read for the part of an hour in which the range of a dashboard begins or ends',
-    one: 20_000,
+    one: 100_000,
     shared: 'one answer',
     full: 'the whole hour is counted, and `from` or `to` of the answer says so',
   },

@@ -80,15 +80,19 @@ export class McpSessions {
     return session !== undefined;
   }
 
-  /** Takes one session from him who is at his bound: the key, another key of its org, or, where nobody of the org has any, the org that holds most. */
+  /** Takes one session from whoever is at his bound: the key, the org (of its keys the one that has most), or, where all places are taken, the org that holds most. */
   #makeRoom({ org, key }: SessionOwner): void {
     const full = this.#shares.full(org, key);
     const own = this.#ofOrg(org);
     const ofKey = own.get(key) ?? [];
-    if (full === undefined && ofKey.length < this.#options.maxOfOwner) return;
-    const isOfKey = ofKey.length > 0 && (full === undefined || full === 'caller' || ofKey.length >= this.#options.maxOfOwner);
-    const from = isOfKey ? ofKey : (largest(own) ?? largest(this.#ofOrg(this.#shares.largest() ?? org)));
-    this.#forget(from?.[0]);
+    if (ofKey.length >= this.#options.maxOfOwner || (full === 'caller' && ofKey.length > 0)) this.#forget(ofKey[0]);
+    else if (full !== undefined) this.#forget(largest(full === 'all' ? this.#ofOrg(this.#largestOr(org)) : own)?.[0]);
+  }
+
+  /** The org that holds most; this one where none holds more. */
+  #largestOr(org: string): string {
+    const largestOrg = this.#shares.largest() ?? org;
+    return this.#shares.takenBy(largestOrg) > this.#shares.takenBy(org) ? largestOrg : org;
   }
 
   /** Sessions of an org by key, of each the one that was idle longest first. */
