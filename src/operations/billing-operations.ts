@@ -16,7 +16,7 @@ const query = { schema: () => PERIOD_QUERY };
 const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd });
 
 /** Beyond so many they are one row. */
-const MAX_WORKLOADS = REPORT_BOUNDS.reportNames.all;
+const MAX_WORKLOADS = REPORT_BOUNDS.billNames.one;
 
 /** Usage by connector, by workload. */
 type Breakdown = ReadonlyMap<string, ReadonlyMap<string, UsageSum>>;

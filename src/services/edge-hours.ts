@@ -1,5 +1,5 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import { picoFromUsd } from '../base/lib/money.ts';
+import { nextTurn } from '../base/lib/turns.ts';
 import { REPORT_BOUNDS } from '../base/model/bounds.ts';
 import type { RecordedDecision } from '../base/model/decision.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
@@ -61,7 +61,7 @@ async function* recordsOfHour(
     }
     if (page.length < PAGE) return;
     after = page.at(-1)?.position;
-    await turn();
+    await nextTurn();
   }
 }
 

@@ -1,8 +1,11 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import { newestFirst } from '../base/lib/newest-first.ts';
+import { nextTurn } from '../base/lib/turns.ts';
+import { REPORT_BOUNDS } from '../base/model/bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const AT_ONCE = 200;
+/** Of one page, those that are passed over included. */
+const MAX_LOOKED = REPORT_BOUNDS.pageLooked.one;
 
 /** What somebody asks of a list whose entities stand under {@link newestFirst} of their ids. */
 export interface PageQuery {
@@ -14,7 +17,7 @@ export interface PageQuery {
 
 export interface EntitiesPage<T> {
   readonly items: readonly T[];
-  /** The `after` of the next page; undefined when nothing comes behind this one. */
+  /** The `after` of the next page; undefined when nothing comes behind this one. There may be one where this one is not full, since a page has an end of what it looks at, too. */
   readonly next: string | undefined;
 }
 
@@ -32,7 +35,7 @@ export async function entityPage<T>(
   const items: T[] = [];
   let last: string | undefined;
   let from = after === undefined ? undefined : newestFirst(after);
-  for (;;) {
+  for (let looked = AT_ONCE; ; looked += AT_ONCE) {
     const rows = await store.list(space, { limit: AT_ONCE, ...(from === undefined ? {} : { after: from }) });
     for (const { key, value } of rows) {
       const id = newestFirst(key);
@@ -44,7 +47,9 @@ export async function entityPage<T>(
     }
     if (rows.length < AT_ONCE) return { items, next: undefined };
     from = rows.at(-1)?.key;
-    await turn();
+    // Whoever looks for what hardly anything fits asks again, from here on.
+    if (looked >= MAX_LOOKED && from !== undefined) return { items, next: newestFirst(from) };
+    await nextTurn();
   }
 }
 

@@ -88,6 +88,12 @@ export const REPORT_BOUNDS = {
     shared: 'one answer',
     full: 'all others are one row (`other`, `other workloads`, `other models`, `other connectors`); totals stay exact',
   },
+  billNames: {
+    what: 'workloads of the bill of all orgs, which the operator asks for; its CSV has all lines',
+    one: 100_000,
+    shared: 'one answer',
+    full: 'all others are one row, `other workloads`; totals stay exact',
+  },
   partRecords: {
     what: 'records that are read for the part of an hour in which the range of a dashboard begins or ends',
     one: 100_000,

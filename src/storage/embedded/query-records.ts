@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import { setImmediate as turn } from 'node:timers/promises';
+import { nextTurn } from '../../base/lib/turns.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
 import type { StoredRecord } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText } from './frame.ts';
@@ -134,7 +134,7 @@ async function choose(segments: Segments, all: SegmentColumns, query: RecordQuer
     looked += to - from;
     if (looked < ROWS_PER_TURN) continue;
     looked = 0;
-    await turn();
+    await nextTurn();
     query.signal?.throwIfAborted();
   }
   return found;
