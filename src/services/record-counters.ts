@@ -13,6 +13,8 @@ const { countedNames: NAMED, countedOrgs: OTHER_ORGS } = REPORT_BOUNDS;
 const MONTHS = 2;
 const PAGE = 1_000;
 const NONE: readonly Effect[] = [];
+const MAX_KEPT = 1_024;
+const MAX_KEPT_LENGTH = 512;
 
 /** Names of models that calls have named which no upstream accepted, as a kind beside those of `ATTRIBUTED`. */
 const MODELS = 'm';
@@ -57,6 +59,8 @@ export class RecordCounters implements CountedNames {
   /** For strangers, who add no name. */
   readonly #knownNames: CountedNames = { part: (org, month, kind, name) => this.#of(month, org, kind)?.parts.get(name) ?? '' };
   readonly #shares: Shares;
+  /** Models that have a row, by month, org and name, for the calls that come next. Emptied when full. */
+  readonly #accepted = new Map<string, string>();
 
   private constructor(registered: RegisteredNames, all: number) {
     this.#registered = registered;
@@ -89,7 +93,9 @@ export class RecordCounters implements CountedNames {
     // Nearly every record: of a call that was let through and answered.
     if (accepted !== '') {
       const named: Effect[] = [];
-      const counted = rollUp(record, this.#acceptedModel(record, accepted, named));
+      const { org_id: org, completed_at: time } = record;
+      const asked = `${time.slice(0, 7)} ${org}\n${accepted}`;
+      const counted = rollUp(record, this.#accepted.get(asked) ?? this.#acceptedModel(record, accepted, asked, named));
       const attributed = attributionRollUp(record, this);
       return attributed.length + named.length === 0 ? counted : [...counted, ...named, ...attributed];
     }
@@ -110,10 +116,13 @@ export class RecordCounters implements CountedNames {
   }
 
   /** The name under which an accepted model counts. */
-  #acceptedModel({ org_id: org, completed_at: time, provider, connector_id: connector = '' }: ExecutionRecord, model: string, added: Effect[]): string {
-    const month = time.slice(0, 7);
-    if (this.part(org, month, ACCEPTED, model, added) !== '') return model;
-    return this.#registered.model?.(provider ?? connector, model) === true ? model : OTHER_MODELS;
+  #acceptedModel(record: ExecutionRecord, model: string, asked: string, added: Effect[]): string {
+    const { org_id: org, completed_at: time, provider, connector_id: connector = '' } = record;
+    if (this.part(org, time.slice(0, 7), ACCEPTED, model, added) === '')
+      return this.#registered.model?.(provider ?? connector, model) === true ? model : OTHER_MODELS;
+    if (this.#accepted.size >= MAX_KEPT) this.#accepted.clear();
+    if (added.length === 0 && asked.length <= MAX_KEPT_LENGTH) this.#accepted.set(asked, model);
+    return model;
   }
 
   /** An org that a call was refused for: where any org may call, callers name orgs as they like. */

@@ -7,19 +7,16 @@ const MERGED_AT = 1_024;
  */
 export class SortedKeys {
   #main: readonly string[] = [];
-  #added: string[] = [];
-  #isSorted = true;
-
-  /** @param key that was not added before */
-  add(key: string): void {
-    this.#added.push(key);
-    this.#isSorted = false;
-  }
+  /** What was added since; a key that was not there before is pushed to it. An array, since this stands on the way of every commit. */
+  added: string[] = [];
+  /** So many of them were in order when they were last read. */
+  #ordered = 0;
 
   /** The keys that begin with `prefix` and are larger than `after`, in order. Nothing may be added while they are read. */
   *from(prefix: string, after: string): Generator<string, void> {
     this.#order();
-    const [main, added] = [this.#main, this.#added];
+    const { added } = this;
+    const main = this.#main;
     let [a, b] = [firstBehind(main, prefix, after), firstBehind(added, prefix, after)];
     for (;;) {
       const [one, other] = [main[a], added[b]];
@@ -33,11 +30,12 @@ export class SortedKeys {
   }
 
   #order(): void {
-    if (!this.#isSorted) this.#added.sort();
-    this.#isSorted = true;
-    if (this.#added.length <= Math.max(MERGED_AT, this.#main.length >> 3)) return;
-    this.#main = merged(this.#main, this.#added);
-    this.#added = [];
+    if (this.added.length > this.#ordered) this.added.sort();
+    if (this.added.length > Math.max(MERGED_AT, this.#main.length >> 3)) {
+      this.#main = merged(this.#main, this.added);
+      this.added = [];
+    }
+    this.#ordered = this.added.length;
   }
 }
 

@@ -15,12 +15,6 @@ export class Generation {
   commits = 0;
   /** Characters of entity values, so that memory has a bound in bytes too. */
   weight = 0;
-
-  /** @param value undefined: it was deleted */
-  setEntity(key: string, value: string | undefined): void {
-    if (!this.entities.has(key)) this.entityKeys.add(key);
-    this.entities.set(key, value);
-  }
 }
 
 /** By what a record is looked up. */
@@ -79,11 +73,11 @@ export class Tail {
     if (recordId !== '') active.records.add(recordId, recordHash, location);
     let nextCell = 0;
     for (const effect of effects) {
-      if (effect.op === 'put') {
-        active.setEntity(effect.key, effect.value);
-        active.weight += effect.value.length;
-      } else if (effect.op === 'delete') {
-        active.setEntity(effect.key, undefined);
+      if (effect.op !== 'add') {
+        const value = effect.op === 'put' ? effect.value : undefined;
+        if (!active.entities.has(effect.key)) active.entityKeys.added.push(effect.key);
+        active.entities.set(effect.key, value);
+        active.weight += value?.length ?? 0;
       } else {
         const cell = cells[nextCell++];
         if (cell === undefined) throw new Error('A counter was not held');
@@ -163,6 +157,6 @@ export class Tail {
     if (this.#active.cells.has(cell.key)) return;
     cell.pins += 1;
     this.#active.cells.set(cell.key, cell);
-    this.#active.cellKeys.add(cell.key);
+    this.#active.cellKeys.added.push(cell.key);
   }
 }
