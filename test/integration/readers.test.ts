@@ -15,7 +15,7 @@ t.setTimeout(240_000);
 
 const NOW = Date.UTC(2026, 10, 22, 10, 30);
 /** Names that a folder of an older version may have of one org. */
-const NAMES = 20_000;
+const NAMES = 1_500;
 const FORMS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 
 interface Place extends Managed {
@@ -109,7 +109,7 @@ t.test('six batches of a hundred bills over very many names: each answer has an 
     t.equal(messages.length, 100, 'each message has its answer');
     t.strictSame(messages.at(-1)?.error?.data, { code: 'batch_too_large' });
     const bill = JSON.parse(messages[0]?.result?.content[0]?.text ?? '') as Record<string, Record<string, { requests: number }>>;
-    t.match(bill, { total_requests: NAMES, total_cost_usd: '20' });
+    t.match(bill, { total_requests: NAMES, total_cost_usd: '1.5' });
     for (const by of ['by_workload', 'by_model']) {
       const rows = Object.values(bill[by] ?? {});
       t.equal(rows.length, 1_001, by);
