@@ -1,3 +1,4 @@
+import { nextTurn } from '../../base/lib/turns.ts';
 import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
 import { errorText, invalidRequest, RPC, RpcError, type RpcMessage, type RpcRequest, readMessage } from './json-rpc.ts';
 
@@ -25,6 +26,8 @@ export async function batchAnswers(
     if (text === undefined) continue;
     bytes += Buffer.byteLength(text);
     texts.push(text);
+    // What one message asks for may be done in one go; that of a hundred may not.
+    if (!isLeftOut) await nextTurn();
   }
   return texts.length === 0 ? undefined : `[${texts.join(',')}]`;
 }
