@@ -6,6 +6,7 @@ import type { z } from 'zod';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
+import type { Asking } from '../services/audit-trail.ts';
 import type { Commit } from '../services/commit.ts';
 import { readUntil } from '../services/read-until.ts';
 import { etagOf, preconditionOf } from './etag.ts';
@@ -188,8 +189,13 @@ function tagged(outcome: OperationOutcome<unknown>): OperationOutcome<unknown> {
   return { json, headers: [...headers, 'ETag', etagOf(whole)] };
 }
 
+function commitOf({ annotations }: Pick<OperationFacts, 'annotations'>, asking: Asking, { audit }: OperationServices): Commit {
+  return annotations.readOnly ? CHANGES_NOTHING : audit.commitFor(asking);
+}
+
 /** Services on which what only reads ends, between two pages, when nobody waits for it any more. */
-function endingWith(signal: AbortSignal, services: OperationServices): OperationServices {
+function endingWith(signal: AbortSignal | undefined, services: OperationServices): OperationServices {
+  if (signal === undefined) return services;
   signal.throwIfAborted();
   const { store, reports } = services;
   const ended: Pick<OperationServices, 'store' | 'reports'> = {
@@ -279,9 +285,9 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
           principal,
           headers,
           expectShown: preconditionOf(headers),
-          commit: facts.annotations.readOnly ? CHANGES_NOTHING : services.audit.commitFor(asking),
+          commit: commitOf(facts, asking, services),
         };
-        const ground = facts.annotations.readOnly && signal !== undefined ? endingWith(signal, services) : services;
+        const ground = endingWith(facts.annotations.readOnly ? signal : undefined, services);
         const outcome = await (isElsewhere && handOn ? handOn(call, services, handOnFor(asking, services)) : handle(call, ground));
         return facts.versioned === true ? tagged(outcome) : outcome;
       };

@@ -45,12 +45,18 @@ export async function entityPage<T>(
       items.push(item);
       last = id;
     }
-    if (rows.length < AT_ONCE) return { items, next: undefined };
+    const end = endOf(rows, looked);
+    if (end !== undefined) return { items, ...end };
     from = rows.at(-1)?.key;
-    // Whoever looks for what hardly anything fits asks again, from here on.
-    if (looked >= MAX_LOOKED && from !== undefined) return { items, next: newestFirst(from) };
     await nextTurn();
   }
+}
+
+/** Where a page ends behind what was read: with the list, or when it has looked at so many that whoever looks for what hardly anything fits is to ask again, from here on. */
+function endOf(rows: readonly { readonly key: string }[], looked: number): { readonly next: string | undefined } | undefined {
+  if (rows.length < AT_ONCE) return { next: undefined };
+  const last = rows.at(-1);
+  return looked < MAX_LOOKED || last === undefined ? undefined : { next: newestFirst(last.key) };
 }
 
 /**

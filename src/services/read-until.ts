@@ -6,13 +6,14 @@ export type Reading = Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'c
 /** A store that gives nothing more once nobody waits for it: each page is asked for in vain, with the reason of the signal. */
 export function readUntil<S extends Partial<Reading>>(signal: AbortSignal, store: S): S {
   const { recordById, recordByHash, records, counters } = store;
-  const ended = Object.assign(
-    {},
-    recordById && { recordById: until(signal, recordById.bind(store)) },
-    recordByHash && { recordByHash: until(signal, recordByHash.bind(store)) },
-    counters && { counters: until(signal, counters.bind(store)) },
-    records && { records: until(signal, ((query) => records.call(store, { ...query, signal })) satisfies Store['records']) },
-  );
+  const ended: { -readonly [K in keyof Reading]?: Reading[K] } = {};
+  if (recordById) ended.recordById = until(signal, recordById.bind(store));
+  if (recordByHash) ended.recordByHash = until(signal, recordByHash.bind(store));
+  if (counters) ended.counters = until(signal, counters.bind(store));
+  if (records) {
+    const read = records.bind(store);
+    ended.records = until(signal, (query) => read({ ...query, signal }));
+  }
   return ended as S;
 }
 

@@ -172,7 +172,8 @@ export class RecordCounters implements CountedNames {
 
   #forgetOldest(): void {
     const oldest = [...this.#months.keys()].sort()[0] ?? '';
-    for (const { parts, share } of this.#months.get(oldest)?.values() ?? []) for (let left = parts.size; left > 0; left -= 1) this.#shares.give(share);
+    for (const { parts, share } of this.#months.get(oldest)?.values() ?? [])
+      for (let left = parts.size; left > 0; left -= 1) this.#shares.give(share);
     this.#months.delete(oldest);
   }
 }

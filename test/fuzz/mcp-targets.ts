@@ -79,7 +79,9 @@ const batch: FuzzTarget = {
     ',',
   ],
   async run(input) {
-    const { value: read, code } = outcomeOf(['invalid_request', 'body_too_deep'], () => parseSafeJson(input, { malformed: 'invalid_request' }));
+    const { value: read, code } = outcomeOf(['invalid_request', 'body_too_deep'], () =>
+      parseSafeJson(input, { malformed: 'invalid_request' }),
+    );
     if (read === undefined) return code ?? 'refused';
     begun ??= begin();
     const session = await begun;

@@ -1,11 +1,12 @@
 // Readers of one org that ask for as much as they can, and leave: what they have under way has an end, work ends with its client, and nobody else waits. Judged by counts and bytes, not by time.
 import { request as httpRequest } from 'node:http';
 import t, { type Test } from 'tap';
-import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { REPORT_BOUNDS } from '../../src/base/model/bounds.ts';
+import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { eventually } from '../support/child.ts';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type Managed, managedOf } from '../support/managed.ts';
@@ -86,7 +87,9 @@ function post(gw: TestGateway, key: string, body: unknown, session?: string) {
       let text = '';
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
       response.on('error', reject);
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text, session: String(response.headers['mcp-session-id'] ?? '') }));
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, text, session: String(response.headers['mcp-session-id'] ?? '') }),
+      );
     });
   });
   answered.catch(() => undefined);
@@ -109,11 +112,15 @@ t.test('six batches of a hundred bills over very many names: each answer has an 
     t.equal(messages.length, 100, 'each message has its answer');
     t.strictSame(messages.at(-1)?.error?.data, { code: 'batch_too_large' });
     const bill = JSON.parse(messages[0]?.result?.content[0]?.text ?? '') as Record<string, Record<string, { requests: number }>>;
-    t.match(bill, { total_requests: NAMES, total_cost_usd: '1.5' });
+    t.match(bill, { total_requests: NAMES, total_cost_usd: exactly('1.5') });
     for (const by of ['by_workload', 'by_model']) {
       const rows = Object.values(bill[by] ?? {});
       t.equal(rows.length, 1_001, by);
-      t.equal(rows.reduce((sum, { requests }) => sum + requests, 0), NAMES, `${by}: nothing is lost`);
+      t.equal(
+        rows.reduce((sum, { requests }) => sum + requests, 0),
+        NAMES,
+        `${by}: nothing is lost`,
+      );
     }
   }
   const manage = withKey((await keyOf('acme', ['read'])).key);
@@ -146,33 +153,36 @@ t.test('work ends with its client: a batch, a report and what waits for its turn
   t.equal(pages.count - asked, 0, 'not one page more is read for them');
 });
 
-t.test('a key that asks for more than its share waits, and has an end of waiting; the key of another org, the operator and health do not', async (t) => {
-  const { gw, keyOf, pages } = await start(t, 10);
-  const [greedy, other] = [(await keyOf('acme', ['read'])).key, (await keyOf('other', ['read'])).key];
-  pages.held = true;
-  const begun = pages.count;
-  const { all } = REPORT_BOUNDS.underWay;
-  const statuses: number[] = [];
-  const bills = Array.from({ length: 500 }, async () => {
-    const response = await fetch(`${gw.url}/mgmt/v1/billing/summary`, { headers: { authorization: `Bearer ${greedy}` } });
-    await response.text();
-    statuses.push(response.status);
-    return response;
-  });
-  await eventually('the first ones', () => pages.count - begun >= all / 3 || undefined);
-  await eventually('refusals', () => statuses.length > 100 || undefined);
-  t.equal(pages.count - begun, all / 3, 'a third of the places is what one key has');
-  t.ok(
-    statuses.every((status) => status === 429),
-    'the others wait, or are refused',
-  );
-  t.equal((await fetch(`${gw.url}/healthz`)).status, 200);
-  const keys = await fetch(`${gw.url}/mgmt/v1/keys`, { headers: { authorization: `Bearer ${other}` } });
-  t.equal(keys.status, 200, 'the key of another org');
-  t.equal((await gw.admin('GET', '/v1/admin/workloads')).status, 200, 'the operator');
-  pages.go();
-  const answered = await Promise.all(bills);
-  const refused = answered.filter(({ status }) => status === 429);
-  t.equal(refused[0]?.headers.get('retry-after'), '1');
-  t.equal(answered.length - refused.length, answered.filter(({ status }) => status === 200).length, 'whoever has waited is answered');
-});
+t.test(
+  'a key that asks for more than its share waits, and has an end of waiting; the key of another org, the operator and health do not',
+  async (t) => {
+    const { gw, keyOf, pages } = await start(t, 10);
+    const [greedy, other] = [(await keyOf('acme', ['read'])).key, (await keyOf('other', ['read'])).key];
+    pages.held = true;
+    const begun = pages.count;
+    const { all } = REPORT_BOUNDS.underWay;
+    const statuses: number[] = [];
+    const bills = Array.from({ length: 500 }, async () => {
+      const response = await fetch(`${gw.url}/mgmt/v1/billing/summary`, { headers: { authorization: `Bearer ${greedy}` } });
+      await response.text();
+      statuses.push(response.status);
+      return response;
+    });
+    await eventually('the first ones', () => pages.count - begun >= all / 3 || undefined);
+    await eventually('refusals', () => statuses.length > 100 || undefined);
+    t.equal(pages.count - begun, all / 3, 'a third of the places is what one key has');
+    t.ok(
+      statuses.every((status) => status === 429),
+      'the others wait, or are refused',
+    );
+    t.equal((await fetch(`${gw.url}/healthz`)).status, 200);
+    const keys = await fetch(`${gw.url}/mgmt/v1/keys`, { headers: { authorization: `Bearer ${other}` } });
+    t.equal(keys.status, 200, 'the key of another org');
+    t.equal((await gw.admin('GET', '/v1/admin/workloads')).status, 200, 'the operator');
+    pages.go();
+    const answered = await Promise.all(bills);
+    const refused = answered.filter(({ status }) => status === 429);
+    t.equal(refused[0]?.headers.get('retry-after'), '1');
+    t.equal(answered.length - refused.length, answered.filter(({ status }) => status === 200).length, 'whoever has waited is answered');
+  },
+);

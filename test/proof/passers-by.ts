@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { ConnectRefused, connectPlain, connectThrough, h1Request, openTunnel } from '../support/raw-clients.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
+import { ConnectRefused, connectPlain, connectThrough, h1Request, openTunnel } from '../support/raw-clients.ts';
 import { sleep } from './checks.ts';
 import { AI_HOST, OTHER_HOST } from './paced-upstream.ts';
 import type { ProofGateway } from './proof-gateway.ts';

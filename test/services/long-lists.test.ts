@@ -6,6 +6,7 @@ import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { nextTurn } from '../../src/base/lib/turns.ts';
 import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
 import { REPORT_BOUNDS } from '../../src/base/model/bounds.ts';
+import { cursorPage, pageInMemory } from '../../src/operations/management/cursor-pages.ts';
 import { entityPage } from '../../src/services/entity-page.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -88,7 +89,11 @@ t.test('a page of records has an end in bytes, and its cursor is the rest', asyn
   let pages = 0;
   for (let cursor = ''; ; pages += 1) {
     const { body } = await manage('GET', `records?limit=500${cursor}`);
-    const { data, next_cursor: next, has_more: more } = body as { data: { record_id: string }[]; next_cursor: string | null; has_more: boolean };
+    const {
+      data,
+      next_cursor: next,
+      has_more: more,
+    } = body as { data: { record_id: string }[]; next_cursor: string | null; has_more: boolean };
     t.ok(JSON.stringify(data).length <= REPORT_BOUNDS.pageBytes.one && data.length > 0, `${data.length} records`);
     ids.push(...data.map(({ record_id: id }) => id));
     t.equal(more, next !== null);
@@ -98,4 +103,29 @@ t.test('a page of records has an end in bytes, and its cursor is the rest', asyn
   t.equal(pages, 2);
   t.equal(ids.length, 30);
   t.equal(new Set(ids).size, 30, 'each once');
+});
+
+t.test('a page of what is laid down for an org has an end in bytes as well', (t) => {
+  const items = Array.from({ length: 20 }, (_, n) => ({
+    id: `i${String(n).padStart(2, '0')}`,
+    text: 'x'.repeat(n === 5 ? 5_000_000 : 500_000),
+  }));
+  const ids: string[] = [];
+  let cursor: string | undefined;
+  let pages = 0;
+  do {
+    const page = pageInMemory(items, ({ id }) => id, cursorPage('items', { limit: 500, ...(cursor === undefined ? {} : { cursor }) }));
+    const bytes = JSON.stringify(page.data).length;
+    t.ok(page.data.length === 1 || bytes <= REPORT_BOUNDS.pageBytes.one + 100, `${page.data.length} items, ${bytes} bytes`);
+    ids.push(...page.data.map(({ id }) => id));
+    cursor = page.next_cursor ?? undefined;
+    pages += 1;
+  } while (cursor !== undefined);
+  t.strictSame(
+    ids,
+    items.map(({ id }) => id),
+    'each once, in order',
+  );
+  t.ok(pages > 3 && pages < 8, `${pages} pages`);
+  t.end();
 });

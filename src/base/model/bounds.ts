@@ -107,7 +107,7 @@ export const REPORT_BOUNDS = {
     full: '`next_page_token`, or `next_cursor`, is the rest',
   },
   pageBytes: {
-    what: 'records of one page',
+    what: 'records, and what is laid down for an org, of one page together',
     one: 4 * 1024 * 1024,
     unit: 'bytes',
     shared: 'one answer',

@@ -4,15 +4,7 @@ import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Asker } from '../../operations/tools.ts';
 import { batchAnswers, MAX_BATCH } from '../../surfaces/mcp/batch-answers.ts';
-import {
-  errorText,
-  invalidRequest,
-  RPC,
-  RpcError,
-  type RpcMessage,
-  type RpcRequest,
-  readMessage,
-} from '../../surfaces/mcp/json-rpc.ts';
+import { errorText, invalidRequest, RPC, RpcError, type RpcMessage, type RpcRequest, readMessage } from '../../surfaces/mcp/json-rpc.ts';
 import type { McpDispatcher } from '../../surfaces/mcp/mcp-dispatcher.ts';
 import type { McpRevision } from '../../surfaces/mcp/mcp-revision.ts';
 import { claimOf, judgeClaim } from '../../surfaces/mcp/request-claim.ts';

@@ -122,9 +122,9 @@ async function choose(segments: Segments, all: SegmentColumns, query: RecordQuer
   let left = query.limit;
   let looked = 0;
   for (const segment of worthALook(segments, query, after)) {
+    query.signal?.throwIfAborted();
     const held = all.of(segment);
     const columns = held instanceof Promise ? await held : held;
-    if (held instanceof Promise) query.signal?.throwIfAborted();
     if (columns === undefined) continue;
     const [from, to] = range(columns, segment === after?.segment ? after.offset : undefined, newestFirst);
     const rows = selectRows(columns, query, { from, to, limit: left, newestFirst });
@@ -135,7 +135,6 @@ async function choose(segments: Segments, all: SegmentColumns, query: RecordQuer
     if (looked < ROWS_PER_TURN) continue;
     looked = 0;
     await nextTurn();
-    query.signal?.throwIfAborted();
   }
   return found;
 }

@@ -127,7 +127,7 @@ const MESSAGES: Readonly<Record<FullFor, string>> = {
   all: 'Too many requests are under way or wait for their turn; try again soon.',
 };
 
-/** The operator is no org: its tokens share a place of their own. */
-function placeOf({ kind, id, orgId = '' }: Principal): Place {
+/** The operator is no org, and neither are those who had to show nothing: each has a share as an org has, by a name that none can have. */
+function placeOf({ kind, id, orgId = kind === 'anyone' ? ' anyone' : '' }: Principal): Place {
   return { org: orgId, caller: `${orgId} ${kind} ${id}` };
 }

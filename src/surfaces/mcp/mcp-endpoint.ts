@@ -7,8 +7,8 @@ import type { McpDispatcher } from './mcp-dispatcher.ts';
 import { judgeForms, judgeMirrors, type McpHeaders, mirrors, TransportError } from './mcp-headers.ts';
 import { type McpRevision, revisionOf } from './mcp-revision.ts';
 import { type McpSession, McpSessions, type SessionOwner } from './mcp-sessions.ts';
-import { RequestsUnderWay } from './requests-under-way.ts';
 import { claimOf, judgeClaim, unsupported } from './request-claim.ts';
+import { RequestsUnderWay } from './requests-under-way.ts';
 
 /** What is posted to the endpoint, by somebody who was let in. */
 export interface McpPost {

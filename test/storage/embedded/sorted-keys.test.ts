@@ -1,11 +1,11 @@
 // Keys in order, of which many are added for one that is read, and the rows of the tail that pages are made of.
 import t from 'tap';
+import type { Effect } from '../../../src/storage/contract/store.ts';
 import { Counters } from '../../../src/storage/embedded/counters.ts';
 import { mergeRows } from '../../../src/storage/embedded/merge-rows.ts';
 import { prepareCommit } from '../../../src/storage/embedded/prepared-commit.ts';
 import { SortedKeys } from '../../../src/storage/embedded/sorted-keys.ts';
 import { type Generation, Tail } from '../../../src/storage/embedded/tail.ts';
-import type { Effect } from '../../../src/storage/contract/store.ts';
 import { Mulberry32 } from '../../support/mulberry32.ts';
 
 t.test('keys come in order from any place of any prefix on, however they were added and read meanwhile', (t) => {

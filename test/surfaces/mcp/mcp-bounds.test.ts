@@ -13,7 +13,7 @@ function heldTool() {
   const tool = (_name: string, _args: unknown, asker: Asker): Promise<unknown> =>
     new Promise((answer, reject) => {
       asked.push({ asker, answer });
-      asker.signal?.addEventListener('abort', () => reject(asker.signal?.reason), { once: true });
+      asker.signal?.addEventListener('abort', () => reject(asker.signal?.reason as Error), { once: true });
     });
   return { asked, tool };
 }
