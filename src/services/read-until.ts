@@ -1,12 +1,12 @@
 import type { Store } from '../storage/contract/store.ts';
 
 /** What a store gives to whoever only reads. */
-export type Reading = Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
+export type StoreReading = Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
 
 /** A store that gives nothing more once nobody waits for it: each page is asked for in vain, with the reason of the signal. */
-export function readUntil<S extends Partial<Reading>>(signal: AbortSignal, store: S): S {
+export function readUntil<S extends Partial<StoreReading>>(signal: AbortSignal, store: S): S {
   const { recordById, recordByHash, records, counters } = store;
-  const ended: { -readonly [K in keyof Reading]?: Reading[K] } = {};
+  const ended: { -readonly [K in keyof StoreReading]?: StoreReading[K] } = {};
   if (recordById) ended.recordById = until(signal, recordById.bind(store));
   if (recordByHash) ended.recordByHash = until(signal, recordByHash.bind(store));
   if (counters) ended.counters = until(signal, counters.bind(store));

@@ -10,7 +10,7 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { AttributionReports, OTHER } from '../../src/services/attribution-reports.ts';
 import { NamedSums, OTHER_WORKLOADS } from '../../src/services/named-sums.ts';
-import { type Reading, readUntil } from '../../src/services/read-until.ts';
+import { readUntil, type StoreReading } from '../../src/services/read-until.ts';
 import { OTHER_MODELS, RecordCounters, UNKNOWN_ORG, UNREGISTERED } from '../../src/services/record-counters.ts';
 import { requestBuckets, WINDOWS, type Window } from '../../src/services/request-buckets.ts';
 import { type UsageBreakdown, usageOnDays } from '../../src/services/usage-breakdown.ts';
@@ -532,7 +532,7 @@ t.test('a report ends, between two pages, when nobody waits for it any more', as
   const counters = await RecordCounters.open(store, fakeClock(now), ALL_REGISTERED);
   await commit(store, records, (record) => counters.effects(record));
   const days = { first: '2026-11-20', last: '2026-11-20', zone: utc() };
-  const reports: Readonly<Record<string, (reading: Reading) => Promise<unknown>>> = {
+  const reports: Readonly<Record<string, (reading: StoreReading) => Promise<unknown>>> = {
     bill: (reading) => usageOnDays(reading, 'acme', days),
     attribution: (reading) => new AttributionReports(reading).summary('acme', now - DAY, now),
     month: async (reading) => {
@@ -542,7 +542,7 @@ t.test('a report ends, between two pages, when nobody waits for it any more', as
   for (const [name, report] of Object.entries(reports)) {
     const client = new AbortController();
     let pages = 0;
-    const counting: Reading = {
+    const counting: StoreReading = {
       recordById: (id) => store.recordById(id),
       recordByHash: (hash) => store.recordByHash(hash),
       records: (query) => {
