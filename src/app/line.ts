@@ -17,6 +17,7 @@ import { UsageReports } from '../services/usage-reports.ts';
 import { WrongKeys } from '../services/wrong-keys.ts';
 import type { Route } from '../surfaces/http/route.ts';
 import { Router, type RouterOptions } from '../surfaces/http/router.ts';
+import { WorkUnderWay } from '../surfaces/http/work-under-way.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
 import { credentialContext, fileContext, loadCredentialFiles, readCredentialFiles } from './credential-files.ts';
@@ -128,7 +129,8 @@ function routersOf(
   ground: Omit<RouterOptions, 'routes'>,
 ): Pick<Line, 'router' | 'managementRouter'> {
   const { main, management } = routesByPort(routes, apart);
-  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, ...ground });
+  const underWay = new WorkUnderWay();
+  const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, underWay, ...ground });
   return { router: routerOf(main), managementRouter: management && routerOf(management) };
 }
 

@@ -120,12 +120,13 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
 
 /** What records add to, with what an older version has not counted. */
 async function openCounters(
-  { store, clock, log }: Ground,
+  { store, clock, log, catalogues }: Ground,
   { workloads }: Pick<Registers, 'workloads'>,
   orgs: KnownOrgs,
 ): Promise<RecordCounters> {
   const workload = (orgId: string, id: string): boolean => workloads.get(orgId, id) !== undefined;
-  const counters = await RecordCounters.open(store, clock, { org: (id) => orgs.has(id), workload });
+  const model = (provider: string, name: string): boolean => catalogues.shipped().spellsOutModel(provider, name);
+  const counters = await RecordCounters.open(store, clock, { org: (id) => orgs.has(id), workload, model });
   await countAgain(store, counters, log);
   return counters;
 }

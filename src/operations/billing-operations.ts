@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
+import { REPORT_BOUNDS } from '../base/model/bounds.ts';
+import { OTHER_WORKLOADS } from '../services/named-sums.ts';
 import type { MonthlyUsage } from '../services/usage-reports.ts';
 import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';
 import { csvLine } from './csv-line.ts';
@@ -12,6 +14,9 @@ const COLUMNS = ['period', 'org_id', 'workload_id', 'connector_id', 'request_cou
 const query = { schema: () => PERIOD_QUERY };
 
 const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd });
+
+/** Beyond so many they are one row. */
+const MAX_WORKLOADS = REPORT_BOUNDS.billNames.one;
 
 /** Usage by connector, by workload. */
 type Breakdown = ReadonlyMap<string, ReadonlyMap<string, UsageSum>>;
@@ -68,8 +73,9 @@ async function summed(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<{ r
   for await (const some of rows) {
     total = sumUsage([total, ...some]);
     for (const row of some) {
-      const connectors = breakdown.get(row.workloadId) ?? new Map<string, UsageSum>();
-      breakdown.set(row.workloadId, connectors);
+      const name = breakdown.has(row.workloadId) || breakdown.size < MAX_WORKLOADS ? row.workloadId : OTHER_WORKLOADS;
+      const connectors = breakdown.get(name) ?? new Map<string, UsageSum>();
+      breakdown.set(name, connectors);
       connectors.set(row.connectorId, sumUsage([connectors.get(row.connectorId) ?? NO_USAGE, row]));
     }
   }

@@ -6,7 +6,9 @@ import type { z } from 'zod';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
+import type { Asking } from '../services/audit-trail.ts';
 import type { Commit } from '../services/commit.ts';
+import { readUntil } from '../services/read-until.ts';
 import { etagOf, preconditionOf } from './etag.ts';
 import { type HandOn, handOnFor, ownedElsewhere, requireOwnPrincipal } from './hand-on.ts';
 import { type Issue, NO_QUERY, readBody, readQuery } from './read-input.ts';
@@ -159,6 +161,8 @@ export interface Asked {
   readonly from: string;
   /** The body as JSON. `ifNone`: what stands for one that is empty. */
   readonly json: (ifNone?: unknown) => Promise<unknown>;
+  /** Aborted when nobody waits for the answer any more; absent: somebody does. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Inputs {
@@ -183,6 +187,22 @@ function tagged(outcome: OperationOutcome<unknown>): OperationOutcome<unknown> {
   if (!('json' in outcome)) return outcome;
   const { json, headers = [], tagged: whole = json } = outcome;
   return { json, headers: [...headers, 'ETag', etagOf(whole)] };
+}
+
+function commitOf({ annotations }: Pick<OperationFacts, 'annotations'>, asking: Asking, { audit }: OperationServices): Commit {
+  return annotations.readOnly ? CHANGES_NOTHING : audit.commitFor(asking);
+}
+
+/** Services on which what only reads ends, between two pages, when nobody waits for it any more. */
+function endingWith(signal: AbortSignal | undefined, services: OperationServices): OperationServices {
+  if (signal === undefined) return services;
+  signal.throwIfAborted();
+  const { store, reports } = services;
+  const ended: Pick<OperationServices, 'store' | 'reports'> = {
+    store: readUntil(signal, store),
+    reports: Object.assign(Object.create(reports) as typeof reports, { reports: reports.reports.until(signal) }),
+  };
+  return Object.assign(Object.create(services) as OperationServices, ended);
 }
 
 /** The same operation on another surface: one handler, so that a rule stands once. In the audit trail it is called as the first. */
@@ -257,7 +277,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
       return async (asked) => {
         const isElsewhere = isOwnedElsewhere(facts, services, handOn !== undefined);
         available?.(services);
-        const { principal, headers, from } = asked;
+        const { principal, headers, from, signal } = asked;
         if (isElsewhere) requireOwnPrincipal(principal, services);
         const asking = { principal, operation: facts.id, from };
         const call = {
@@ -265,9 +285,10 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
           principal,
           headers,
           expectShown: preconditionOf(headers),
-          commit: facts.annotations.readOnly ? CHANGES_NOTHING : services.audit.commitFor(asking),
+          commit: commitOf(facts, asking, services),
         };
-        const outcome = await (isElsewhere && handOn ? handOn(call, services, handOnFor(asking, services)) : handle(call, services));
+        const ground = endingWith(facts.annotations.readOnly ? signal : undefined, services);
+        const outcome = await (isElsewhere && handOn ? handOn(call, services, handOnFor(asking, services)) : handle(call, ground));
         return facts.versioned === true ? tagged(outcome) : outcome;
       };
     },

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
+import { NamedSums, OTHER_CONNECTORS } from '../services/named-sums.ts';
 import type { MonthlyUsage } from '../services/usage-reports.ts';
 import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';
 import { jsonParts } from './json-parts.ts';
@@ -82,13 +83,9 @@ async function* byWorkload(rows: AsyncIterable<readonly MonthlyUsage[]>): AsyncG
  * cost nothing.
  */
 async function byConnector(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<ReadonlyMap<string, UsageSum>> {
-  const sums = new Map<string, UsageSum>();
-  for await (const some of rows) {
-    for (const row of some) {
-      if (row.connectorId !== '') sums.set(row.connectorId, sumUsage([sums.get(row.connectorId) ?? NO_USAGE, row]));
-    }
-  }
-  return new Map([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
+  const sums = new NamedSums(OTHER_CONNECTORS);
+  for await (const some of rows) for (const row of some) if (row.connectorId !== '') sums.add(row.connectorId, row);
+  return sums.shown();
 }
 
 function workload([id, { requests, tokensIn, tokensOut }]: readonly [string, UsageSum]) {

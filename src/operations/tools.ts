@@ -43,6 +43,8 @@ export interface Asker {
   readonly principal: Principal;
   /** Address, without port. */
   readonly from: string;
+  /** Aborted when he waits no more: what only reads ends then. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Something that is read whole, by its URI. */
@@ -111,7 +113,7 @@ export class ToolTable {
   /** The tools on services of this process. */
   boundTo(services: OperationServices): ToolSet {
     const bound = new Map<GatewayOperation, ReturnType<GatewayOperation['bind']>>();
-    const call = async (name: string, args: unknown, { principal, from }: Asker): Promise<unknown> => {
+    const call = async (name: string, args: unknown, { principal, from, signal }: Asker): Promise<unknown> => {
       const { tool, plan } = this.#row(name);
       if (!principal.scopes.includes(tool.scope))
         throw new GatewayError('insufficient_scope', `This key may read; ${name} needs the scope \`${tool.scope}\`.`);
@@ -120,7 +122,7 @@ export class ToolTable {
       const { operation, params, query, headers, body } = planned;
       const ask = bound.get(operation) ?? operation.bind(services);
       bound.set(operation, ask);
-      return jsonOf(await ask({ principal, params, query, headers, from, json: (ifNone) => Promise.resolve(body ?? ifNone) }));
+      return jsonOf(await ask({ principal, params, query, headers, from, signal, json: (ifNone) => Promise.resolve(body ?? ifNone) }));
     };
     return {
       tools: this.tools,

@@ -1,3 +1,4 @@
+import { REPORT_BOUNDS } from '../base/model/bounds.ts';
 import { counterRows } from '../storage/contract/counter-pages.ts';
 import {
   ATTRIBUTED,
@@ -8,12 +9,16 @@ import {
   parseRollUpKey,
 } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { NamedSums } from './named-sums.ts';
 import { QUARTER_MS, quarterStart, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
 import { usageInQuarters } from './usage-breakdown.ts';
-import { NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
+import { sumUsage, type UsageSum } from './usage-sums.ts';
 
 /** What those names are called together that came when no more could have a row of their own. */
 export const OTHER = 'other';
+
+/** Of keys and values of labels, in one answer. */
+const MAX_PAIRS = REPORT_BOUNDS.reportNames.all;
 
 const KINDS = ['project', 'customer', 'account', 'caller'] as const;
 type Kind = (typeof KINDS)[number];
@@ -57,15 +62,19 @@ export class AttributionReports {
 
   /** The labels that calls had, by their keys. */
   async labels(orgId: string, from: number, now: number): Promise<readonly LabelUse[]> {
-    const found = new Map<string, { values: Set<string>; requests: bigint }>();
+    const requests = new NamedSums(OTHER);
+    const values = new Map<string, Set<string>>();
+    let pairs = 0;
     for await (const { names, usage } of this.#rows(orgId, ATTRIBUTED.label, quarterStart(from), quarterStart(now) + QUARTER_MS)) {
       const [key = '', value = ''] = names;
-      const label = found.get(key) ?? { values: new Set(), requests: 0n };
-      found.set(key, label);
-      label.values.add(value);
-      label.requests += usage.requests;
+      requests.add(key || OTHER, usage);
+      const known = values.get(key || OTHER) ?? new Set();
+      // Beyond so many pairs they count as one value more of their key.
+      const counted = pairs < MAX_PAIRS ? value : '';
+      if (!known.has(counted)) pairs += 1;
+      values.set(key || OTHER, known.add(counted));
     }
-    return [...found].map(([key, { values, requests }]) => ({ key: key === '' ? OTHER : key, values: values.size, requests })).sort(byKey);
+    return [...requests.shown()].map(([key, usage]) => ({ key, values: values.get(key)?.size ?? 1, requests: usage.requests }));
   }
 
   /** The values of one label. */
@@ -74,12 +83,9 @@ export class AttributionReports {
   }
 
   async #sums(orgId: string, kind: string, from: number, to: number): Promise<Sums> {
-    const sums = new Map<string, UsageSum>();
-    for await (const { names, usage } of this.#rows(orgId, kind, from, to)) {
-      const name = names.at(-1) || OTHER;
-      sums.set(name, plus(sums.get(name) ?? NO_USAGE, usage));
-    }
-    return new Map([...sums].sort(([a], [b]) => (a < b ? -1 : 1)));
+    const sums = new NamedSums(OTHER);
+    for await (const { names, usage } of this.#rows(orgId, kind, from, to)) sums.add(names.at(-1) || OTHER, usage);
+    return sums.shown();
   }
 
   async *#rows(orgId: string, kind: string, from: number, to: number): AsyncGenerator<{ names: readonly string[]; usage: UsageSum }> {
@@ -109,8 +115,4 @@ function minus(a: UsageSum, b: UsageSum): UsageSum {
     tokensOut: a.tokensOut - b.tokensOut,
     costPico: a.costPico - b.costPico,
   };
-}
-
-function byKey(a: LabelUse, b: LabelUse): number {
-  return a.key < b.key ? -1 : 1;
 }

@@ -1,8 +1,11 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import { newestFirst } from '../base/lib/newest-first.ts';
+import { nextTurn } from '../base/lib/turns.ts';
+import { REPORT_BOUNDS } from '../base/model/bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const AT_ONCE = 200;
+/** Of one page, those that are passed over included. */
+const MAX_LOOKED = REPORT_BOUNDS.pageLooked.one;
 
 /** What somebody asks of a list whose entities stand under {@link newestFirst} of their ids. */
 export interface PageQuery {
@@ -14,7 +17,7 @@ export interface PageQuery {
 
 export interface EntitiesPage<T> {
   readonly items: readonly T[];
-  /** The `after` of the next page; undefined when nothing comes behind this one. */
+  /** The `after` of the next page; undefined when nothing comes behind this one. There may be one where this one is not full, since a page has an end of what it looks at, too. */
   readonly next: string | undefined;
 }
 
@@ -32,7 +35,7 @@ export async function entityPage<T>(
   const items: T[] = [];
   let last: string | undefined;
   let from = after === undefined ? undefined : newestFirst(after);
-  for (;;) {
+  for (let looked = AT_ONCE; ; looked += AT_ONCE) {
     const rows = await store.list(space, { limit: AT_ONCE, ...(from === undefined ? {} : { after: from }) });
     for (const { key, value } of rows) {
       const id = newestFirst(key);
@@ -42,10 +45,18 @@ export async function entityPage<T>(
       items.push(item);
       last = id;
     }
-    if (rows.length < AT_ONCE) return { items, next: undefined };
+    const end = endOf(rows, looked);
+    if (end !== undefined) return { items, ...end };
     from = rows.at(-1)?.key;
-    await turn();
+    await nextTurn();
   }
+}
+
+/** Where a page ends behind what was read: with the list, or when it has looked at so many that whoever looks for what hardly anything fits is to ask again, from here on. */
+function endOf(rows: readonly { readonly key: string }[], looked: number): { readonly next: string | undefined } | undefined {
+  if (rows.length < AT_ONCE) return { next: undefined };
+  const last = rows.at(-1);
+  return looked < MAX_LOOKED || last === undefined ? undefined : { next: newestFirst(last.key) };
 }
 
 /**

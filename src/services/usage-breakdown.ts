@@ -2,12 +2,14 @@ import { dayAfter, type TimeZone } from '../base/lib/time-zone.ts';
 import { counterRows } from '../storage/contract/counter-pages.ts';
 import { dayPrefix, hoursPrefix, parseRollUpKey, USAGE_DAY, USAGE_HOUR, USAGE_QUARTER } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { NamedSums, OTHER_CONNECTORS, OTHER_WORKLOADS } from './named-sums.ts';
 import { QUARTER_MS, type Stretch, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
+import { OTHER_MODELS } from './record-counters.ts';
 import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
 type Sums = ReadonlyMap<string, UsageSum>;
 
-/** What an org used on some days of a zone. The name of a connector, or a model, is empty for calls that ended before there was one. */
+/** What an org used on some days of a zone. The name of a connector, or a model, is empty for calls that ended before there was one. Of very many names the dearest have rows. */
 export interface UsageBreakdown {
   readonly total: UsageSum;
   readonly byWorkload: Sums;
@@ -29,19 +31,21 @@ export interface DayRange {
  */
 export async function usageOnDays(store: Pick<Store, 'counters'>, orgId: string, days: DayRange): Promise<UsageBreakdown> {
   const { first, last, zone } = days;
-  const [byWorkload, byConnector, byModel] = [new Map<string, UsageSum>(), new Map<string, UsageSum>(), new Map<string, UsageSum>()];
+  const [byWorkload, byConnector] = [new NamedSums(OTHER_WORKLOADS), new NamedSums(OTHER_CONNECTORS)];
+  const byModel = new NamedSums(OTHER_MODELS);
   let total = NO_USAGE;
   const begun = await firstCounted(store);
   for (const stretch of stretchesOf(Math.max(begun, zone.startOf(first)), zone.startOf(dayAfter(last)))) {
     for await (const { names, usage } of rowsOf(store, orgId, stretch)) {
       const [workload = '', connector = '', model = ''] = names;
       total = plus(total, usage);
-      add(byWorkload, workload, usage);
-      add(byConnector, connector, usage);
-      add(byModel, model, usage);
+      byWorkload.add(workload, usage);
+      byConnector.add(connector, usage);
+      byModel.add(model, usage);
     }
   }
-  return { total, byWorkload, byConnector, byModel, byDay: await costOfDays(store, orgId, days, begun) };
+  const byDay = await costOfDays(store, orgId, days, begun);
+  return { total, byWorkload: byWorkload.shown(), byConnector: byConnector.shown(), byModel: byModel.shown(), byDay };
 }
 
 /** Before this day, a UTC one, nothing was counted, epoch milliseconds: nobody waits for years without calls. */
@@ -106,10 +110,6 @@ async function* hourRows(store: Pick<Store, 'counters'>, orgId: string, from: nu
       if (hour >= first && hour <= last) yield row;
     }
   }
-}
-
-function add(sums: Map<string, UsageSum>, name: string, usage: UsageSum): void {
-  sums.set(name, plus(sums.get(name) ?? NO_USAGE, usage));
 }
 
 function upToHour(at: number): number {

@@ -4,6 +4,7 @@ import { hoursPrefix, monthPrefix, parseRollUpKey, USAGE_HOUR, USAGE_MONTH } fro
 import type { CounterRow, Store } from '../storage/contract/store.ts';
 import { usageInPart } from './edge-hours.ts';
 import { usageOf } from './quarter-ranges.ts';
+import { readUntil } from './read-until.ts';
 import { HOUR_MS, NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
 
 /** What one workload of an org used of one connector in a month; the connector is empty for calls that were refused before one was chosen. */
@@ -26,10 +27,15 @@ export interface UsageBetween {
  * digit. Records are read of the hours alone in the middle of which a range begins or ends.
  */
 export class UsageReports {
-  readonly #store: Store;
+  readonly #store: Pick<Store, 'counters' | 'records'>;
 
-  constructor(store: Store) {
+  constructor(store: Pick<Store, 'counters' | 'records'>) {
     this.#store = store;
+  }
+
+  /** The same, which end when nobody waits for them any more. */
+  until(signal: AbortSignal): UsageReports {
+    return new UsageReports(readUntil(signal, this.#store));
   }
 
   /**

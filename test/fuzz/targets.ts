@@ -3,6 +3,7 @@ import { DELEGATION_TARGETS } from './delegation-targets.ts';
 import { HEAD_TARGETS } from './head-targets.ts';
 import { HTTP2_TARGETS } from './http2-targets.ts';
 import { LEDGER_TARGETS } from './ledger-targets.ts';
+import { MCP_TARGETS } from './mcp-targets.ts';
 import { PIECE_TARGETS } from './piece-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { SHARE_TARGETS } from './share-targets.ts';
@@ -26,4 +27,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...LEDGER_TARGETS,
   ...SHARE_TARGETS,
   ...PROTOCOL_TARGETS,
+  ...MCP_TARGETS,
 ];

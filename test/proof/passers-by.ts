@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { ConnectRefused, connectPlain, connectThrough, h1Request, openTunnel } from '../support/raw-clients.ts';
 import { sleep } from './checks.ts';
 import { AI_HOST, OTHER_HOST } from './paced-upstream.ts';
@@ -17,6 +18,8 @@ export const PASSERS_BY = [
   'refused port',
   'tunnel without a word',
   'distrust',
+  'report that nobody waits for',
+  'many reports that nobody waits for',
 ] as const;
 export type PasserBy = (typeof PASSERS_BY)[number];
 
@@ -62,6 +65,9 @@ const WAYS: Readonly<Record<PasserBy, Way>> = {
     }
     return 'the tunnel was opened';
   },
+  'report that nobody waits for': (port) => leaveAfter(port, reportOf(port)),
+  // Pipelined, so that some wait for their turn.
+  'many reports that nobody waits for': (port) => leaveAfter(port, reportOf(port).repeat(40)),
   'tunnel without a word': async (port) => leave(await openTunnel(port, `${AI_HOST}:443`)),
   distrust: async (port) => {
     const tunnel = await openTunnel(port, `${AI_HOST}:443`);
@@ -78,6 +84,11 @@ const WAYS: Readonly<Record<PasserBy, Way>> = {
     });
   },
 };
+
+/** A request for the dearest report. */
+function reportOf(port: number): string {
+  return `GET /v1/admin/billing/summary HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nGW-Admin-Token: ${ADMIN_TOKEN}\r\n\r\n`;
+}
 
 async function ownRoute(port: number, method: string, path: string, expected: number, body?: string): Promise<string | undefined> {
   const socket = await connectPlain(port);

@@ -9,10 +9,13 @@ import { dayAfter, TimeZone } from '../../src/base/lib/time-zone.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { AttributionReports, OTHER } from '../../src/services/attribution-reports.ts';
-import { RecordCounters, UNKNOWN_ORG, UNREGISTERED } from '../../src/services/record-counters.ts';
+import { NamedSums, OTHER_WORKLOADS } from '../../src/services/named-sums.ts';
+import { readUntil, type StoreReading } from '../../src/services/read-until.ts';
+import { OTHER_MODELS, RecordCounters, UNKNOWN_ORG, UNREGISTERED } from '../../src/services/record-counters.ts';
 import { requestBuckets, WINDOWS, type Window } from '../../src/services/request-buckets.ts';
 import { type UsageBreakdown, usageOnDays } from '../../src/services/usage-breakdown.ts';
-import type { UsageSum } from '../../src/services/usage-sums.ts';
+import { UsageReports } from '../../src/services/usage-reports.ts';
+import { sumUsage, type UsageSum } from '../../src/services/usage-sums.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { ALL_REGISTERED } from '../support/all-registered.ts';
@@ -389,6 +392,185 @@ t.test('a call that no upstream has accepted counts under the model that it name
   t.equal(byModel.get('gpt-4o')?.requests, 3n);
   t.equal(byModel.size, 1_001, 'a thousand names, and none');
   t.equal(byModel.get('')?.requests, 2n + 201n);
+});
+
+t.test(
+  'models that an upstream accepts, whatever they are called, have an end as well: totals stay exact, and so they are after a restart',
+  async (t) => {
+    const store = await openStore(t);
+    const now = Date.UTC(2026, 10, 20, 12);
+    const registered = {
+      org: () => true,
+      workload: () => true,
+      model: (provider: string, name: string) => provider === 'c-1' && name === 'priced',
+    };
+    const open = () => RecordCounters.open(store, fakeClock(now), registered);
+    const called = (n: number, model: string): ExecutionRecord =>
+      recordAt(n, now, {
+        org_id: 'acme',
+        record_tier: 'action',
+        decision: 'allow',
+        connector_id: 'c-1',
+        workload_id: 'w',
+        upstream_status: 200,
+        metering: { cost_usd: '0.001', tokens_in: 2, tokens_out: 1, model },
+        project_id: undefined,
+        customer_id: undefined,
+        caller_id: undefined,
+        labels: undefined,
+      });
+    const rowsNow = async () =>
+      (await Promise.all(['usage_day', 'usage_quarter'].map((space) => store.counters(space, { limit: 10_000 })))).map(
+        ({ length }) => length,
+      );
+    const first = await open();
+    const many = Array.from({ length: 1_500 }, (_, n) => called(n, `made-up-${n}`));
+    await commit(store, many, (record) => first.effects(record));
+    t.strictSame(await rowsNow(), [1_001, 1_001], 'a thousand names, and all others');
+    const second = await open();
+    const more = [
+      ...Array.from({ length: 500 }, (_, n) => called(n + 1_500, `later-${n}`)),
+      called(2_000, 'priced'),
+      called(2_001, 'made-up-7'),
+    ];
+    await commit(store, more, (record) => second.effects(record));
+    t.strictSame(await rowsNow(), [1_002, 1_002], 'a restart forgets none, and a model of the price list has always a row');
+    const { byModel, total } = await usageOnDays(store, 'acme', { first: '2026-11-20', last: '2026-11-20', zone: utc() });
+    t.equal(total.requests, 2_002n);
+    t.equal(total.costPico, 2_002n * picoFromUsd('0.001'));
+    // Of the 1,001 names with rows an answer shows a thousand, the dearest.
+    t.strictSame([byModel.get(OTHER_MODELS)?.requests, byModel.get('made-up-7')?.requests, byModel.size], [1_001n, 2n, 1_001]);
+  },
+);
+
+t.test(
+  'orgs share the names of all: those that callers make up have one share together, and an org that comes late finds some',
+  async (t) => {
+    const store = await openStore(t);
+    const now = Date.UTC(2026, 10, 20, 12);
+    const registered = { org: (id: string) => id.startsWith('real'), workload: () => true };
+    const counters = await RecordCounters.open(store, fakeClock(now), registered, 400);
+    let n = 0;
+    const charged = (org: string, project: string): ExecutionRecord =>
+      recordAt(5 * n++ + 1, now, {
+        org_id: org,
+        record_tier: 'action',
+        decision: 'allow',
+        project_id: project,
+        labels: undefined,
+        customer_id: undefined,
+        caller_id: undefined,
+        connector_id: 'c',
+      });
+    const namesOf = async (org: string) => {
+      const { by } = await new AttributionReports(store).summary(org, now - HOUR, now);
+      return [...by.project.keys()].filter((name) => name !== OTHER).length;
+    };
+    const flood = Array.from({ length: 1_000 }, (_, at) => charged(`made-up-${at % 100}`, `p${at}`));
+    await commit(store, flood, (record) => counters.effects(record));
+    const greedy = Array.from({ length: 1_000 }, (_, at) => charged('real-greedy', `p${at}`));
+    await commit(store, greedy, (record) => counters.effects(record));
+    const late = Array.from({ length: 20 }, (_, at) => charged('real-late', `p${at}`));
+    await commit(store, late, (record) => counters.effects(record));
+    t.ok((await namesOf('real-greedy')) >= 90, `${await namesOf('real-greedy')} of the one`);
+    t.equal(await namesOf('real-late'), 20, 'all of the other');
+    const { by, unattributed } = await new AttributionReports(store).summary('real-greedy', now - HOUR, now);
+    t.equal(
+      [...by.project.values()].reduce((sum, { requests }) => sum + requests, 0n),
+      1_000n,
+      'none is lost',
+    );
+    t.equal(unattributed.project.requests, 0n);
+  },
+);
+
+t.test('an answer has an end whatever an older version has counted: the dearest names, all others as one, and exact totals', async (t) => {
+  const store = await openStore(t);
+  const now = Date.UTC(2026, 10, 20, 12);
+  const records = Array.from({ length: 11_000 }, (_, n) =>
+    recordAt(n, now, {
+      org_id: 'acme',
+      record_tier: 'action',
+      decision: 'allow',
+      workload_id: `w${n % 10_500}`,
+      connector_id: 'c',
+      upstream_status: 200,
+      metering: { cost_usd: usdFromPico(BigInt(n)), tokens_in: 1, tokens_out: 0, model: `m${n}` },
+    }),
+  );
+  const effects = records.flatMap((record) => rollUp(record).filter(({ space }) => space.startsWith('usage')));
+  for (let at = 0; at < effects.length; at += 2_000) await store.commit(undefined, effects.slice(at, at + 2_000));
+  const { byModel, byWorkload, total } = await usageOnDays(store, 'acme', { first: '2026-11-20', last: '2026-11-20', zone: utc() });
+  t.equal(total.requests, 11_000n);
+  for (const [by, rest] of [
+    [byModel, OTHER_MODELS],
+    [byWorkload, OTHER_WORKLOADS],
+  ] as const) {
+    t.equal(by.size, 1_001);
+    t.strictSame(shown(sumUsage(by.values())), shown(total), 'nothing is lost');
+    t.ok((by.get(rest)?.requests ?? 0n) > 9_000n);
+  }
+  const many = new NamedSums('rest', 100);
+  for (let n = 0; n < 150; n += 1) many.add(`n${n}`, { requests: 1n, tokensIn: 0n, tokensOut: 0n, costPico: BigInt(n) });
+  t.strictSame(
+    [...many.shown(2)].map(([name, { requests }]) => [name, requests]),
+    [
+      ['n98', 1n],
+      ['n99', 1n],
+      ['rest', 148n],
+    ],
+  );
+  t.equal(new NamedSums('rest').shown().size, 0, 'no row for nothing');
+});
+
+t.test('a report ends, between two pages, when nobody waits for it any more', async (t) => {
+  const store = await openStore(t);
+  const now = Date.UTC(2026, 10, 20, 12);
+  const records = Array.from({ length: 3_000 }, (_, n) =>
+    recordAt(n, now, { org_id: 'acme', record_tier: 'action', workload_id: `w${n}`, customer_id: `c${n % 900}`, decision: 'allow' }),
+  );
+  const counters = await RecordCounters.open(store, fakeClock(now), ALL_REGISTERED);
+  await commit(store, records, (record) => counters.effects(record));
+  const days = { first: '2026-11-20', last: '2026-11-20', zone: utc() };
+  const reports: Readonly<Record<string, (reading: StoreReading) => Promise<unknown>>> = {
+    bill: (reading) => usageOnDays(reading, 'acme', days),
+    attribution: (reading) => new AttributionReports(reading).summary('acme', now - DAY, now),
+    month: async (reading) => {
+      for await (const _rows of new UsageReports(reading).month('2026-11', 'acme'));
+    },
+  };
+  for (const [name, report] of Object.entries(reports)) {
+    const client = new AbortController();
+    let pages = 0;
+    const counting: StoreReading = {
+      recordById: (id) => store.recordById(id),
+      recordByHash: (hash) => store.recordByHash(hash),
+      records: (query) => {
+        pages += 1;
+        return store.records(query);
+      },
+      counters: (space, page) => {
+        pages += 1;
+        return store.counters(space, page);
+      },
+    };
+    await report(readUntil(client.signal, counting));
+    const all = pages;
+    pages = 0;
+    const left = new Error('gone');
+    const ended = report(
+      readUntil(client.signal, {
+        ...counting,
+        counters: (space, page) => {
+          if (pages === 1) client.abort(left);
+          return counting.counters(space, page);
+        },
+      }),
+    );
+    await t.rejects(ended, left, name);
+    t.equal(pages, 2, `${name}: of ${all} pages none behind that during which he left`);
+    t.ok(all > 2, `${name}: ${all} pages`);
+  }
 });
 
 t.test('buckets of every window are a recount', async (t) => {

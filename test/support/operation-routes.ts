@@ -3,6 +3,8 @@ import { BILLING_OPERATIONS } from '../../src/operations/billing-operations.ts';
 import type { GatewayOperation } from '../../src/operations/operation.ts';
 import { POLICY_OPERATIONS } from '../../src/operations/policy-operations.ts';
 import type { OperationServices } from '../../src/operations/services.ts';
+import { UsageReports } from '../../src/services/usage-reports.ts';
+import type { Store } from '../../src/storage/contract/store.ts';
 import { operationRoutes } from '../../src/surfaces/api/operation-routes.ts';
 import type { Route } from '../../src/surfaces/http/route.ts';
 
@@ -15,7 +17,8 @@ export function policyRoutes(services: Pick<OperationServices, 'policies' | 'sha
 }
 
 function routesOf(operations: readonly GatewayOperation[], services: Partial<OperationServices>): readonly Route[] {
-  return operationRoutes(operations, services as OperationServices).map((route) =>
+  const nothing = { store: {}, reports: { reports: new UsageReports({} as Store) } } as Partial<OperationServices>;
+  return operationRoutes(operations, { ...nothing, ...services } as OperationServices).map((route) =>
     'handle' in route ? { ...route, handle: (request) => route.handle({ ...request, head: request.head ?? { headers: {} } }) } : route,
   );
 }

@@ -30,7 +30,96 @@ export const STRANGER_BOUNDS = {} as const satisfies Bounds;
 export const POLICY_BOUNDS = {} as const satisfies Bounds;
 
 /** Reports, lists and MCP: what one key has under way. */
-export const REPORT_BOUNDS = {} as const satisfies Bounds;
+export const REPORT_BOUNDS = {
+  underWay: {
+    what: 'requests to routes of the gateway itself that need a key or token and are under way (admin API, reports, management API, MCP); of a batch of MCP one message at a time',
+    all: 48,
+    much: 'a share for an org, and within it for a key',
+    shared: 'all orgs, their keys, and the operator’s tokens as one more org',
+    full: 'the request waits for its turn',
+  },
+  waiting: {
+    what: 'requests that wait for such a turn',
+    all: 1_024,
+    much: 'a share for an org, and within it for a key',
+    shared: 'all orgs, their keys, and the operator’s tokens as one more org',
+    full: '429 `too_many_requests` with `Retry-After`, to the key or the org that has its share',
+  },
+  sessions: {
+    what: 'sessions of MCP',
+    all: 2_048,
+    one: 64,
+    much: 'a share for an org, and within it for a key',
+    shared: 'all orgs, and their MCP keys',
+    full: 'one more takes the place of the one that was idle longest, of the same key or the same org; when all places are taken, of the org that holds most',
+  },
+  batchMessages: {
+    what: 'messages of one batch of MCP',
+    one: 100,
+    shared: 'one request',
+    full: '400, JSON-RPC error -32600',
+  },
+  batchBytes: {
+    what: 'answers of one batch of MCP together',
+    one: 4 * 1024 * 1024,
+    unit: 'bytes',
+    shared: 'one request',
+    full: 'the messages behind are not carried out: each is answered by a JSON-RPC error -32010 with `data.code` `batch_too_large`, which says so',
+  },
+  countedNames: {
+    what: 'names of one kind that totals of a month count one by one: projects, customers, accounts, callers, keys and values of labels, models that were refused, models that a provider accepted',
+    all: 100_000,
+    org: 1_000,
+    much: 'a share for an org of those of all',
+    shared: 'all orgs',
+    full: 'further names are counted together (`other`, `other models`); totals stay exact, and records keep what was sent',
+  },
+  countedOrgs: {
+    what: 'orgs of a month for which nobody has laid down anything and whose refused calls are counted by the org’s name',
+    all: 1_000,
+    shared: 'all callers',
+    full: 'further ones are counted together as `unknown orgs`',
+  },
+  reportNames: {
+    what: 'names that one breakdown of a report adds up one by one, and that it shows',
+    all: 10_000,
+    one: 1_000,
+    much: 'shown are the dearest',
+    shared: 'one answer',
+    full: 'all others are one row (`other`, `other workloads`, `other models`, `other connectors`); totals stay exact',
+  },
+  billNames: {
+    what: 'workloads of the bill of all orgs, which the operator asks for; its CSV has all lines',
+    one: 100_000,
+    shared: 'one answer',
+    full: 'all others are one row, `other workloads`; totals stay exact',
+  },
+  partRecords: {
+    what: 'records that are read for the part of an hour in which the range of a dashboard begins or ends',
+    one: 100_000,
+    shared: 'one answer',
+    full: 'the whole hour is counted, and `from` or `to` of the answer says so',
+  },
+  pageItems: {
+    what: 'items of one page of a list',
+    one: 500,
+    shared: 'one answer',
+    full: '`next_page_token`, or `next_cursor`, is the rest',
+  },
+  pageBytes: {
+    what: 'records, and what is laid down for an org, of one page together',
+    one: 4 * 1024 * 1024,
+    unit: 'bytes',
+    shared: 'one answer',
+    full: 'the page ends, with `next_cursor`',
+  },
+  pageLooked: {
+    what: 'entries of a list that one page looks at, also those that its filters pass over',
+    one: 10_000,
+    shared: 'one answer',
+    full: 'the page ends with what it has found, perhaps nothing, and a token for the rest',
+  },
+} as const satisfies Bounds;
 
 /** Controls and events: approvals, outbox, quarantine, risk, discovery, idempotency. */
 export const CONTROL_BOUNDS = {} as const satisfies Bounds;

@@ -44,6 +44,8 @@ const CAUTIONS: Readonly<Record<EnvironmentName, string>> = {
 const HOLDER: Principal = { kind: 'mcp_key', id: 'gw-mcp', scopes: ['mcp', 'read', 'write'] };
 /** Sessions by HTTP, all of one owner. */
 const MAX_SESSIONS = 256;
+/** Of which one holder gets a third (decision 7.12). */
+const SESSION_PLACES = MAX_SESSIONS * 3;
 
 /** Runs until its input ends or it is asked to end. @returns the exit code */
 export async function runGwMcp(args: readonly string[], io: GwMcpIo): Promise<number> {
@@ -112,7 +114,7 @@ async function serveStdio(dispatcher: McpDispatcher, { input, output, signal }: 
 
 async function serveHttp(dispatcher: McpDispatcher, listen: ListenOptions, idleMs: number, io: GwMcpIo): Promise<void> {
   const { clock, log, signal, stderr } = io;
-  const endpoint = new McpEndpoint({ dispatcher, clock, idleMs, limits: { max: MAX_SESSIONS, maxOfOwner: MAX_SESSIONS } });
+  const endpoint = new McpEndpoint({ dispatcher, clock, idleMs, limits: { max: SESSION_PLACES, maxOfOwner: MAX_SESSIONS } });
   const server = await openMcpServer({ endpoint, asker: { principal: HOLDER }, ...listen, log });
   const { host, tls } = listen;
   if (tls === undefined && !isLoopbackHost(host)) {

@@ -78,7 +78,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, option
       return;
     }
     judge(request, options);
-    const asker = { ...options.asker, from: request.socket.remoteAddress ?? '' };
+    const asker = { ...options.asker, from: request.socket.remoteAddress ?? '', signal: goneSignal(response) };
     if (request.method === 'DELETE') return send(response, options.endpoint.end({ headers, asker }));
     const json = async () => parseSafeJson(await bodyOf(request), { malformed: 'invalid_request' }).value;
     send(response, await options.endpoint.post({ headers, asker, json }));
@@ -90,6 +90,15 @@ async function answer(request: IncomingMessage, response: ServerResponse, option
     response.writeHead(error.status, { ...fields, ...allow, 'Content-Type': 'application/json' });
     response.end(JSON.stringify(error.toBody()));
   }
+}
+
+/** Aborted when the client leaves before it was answered. */
+function goneSignal(response: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  response.once('close', () => {
+    if (!response.writableEnded) controller.abort(cut(undefined));
+  });
+  return controller.signal;
 }
 
 function judgeHost({ headers }: IncomingMessage, { host }: McpHttpOptions): void {

@@ -3,23 +3,17 @@ import type { Readable, Writable } from 'node:stream';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Asker } from '../../operations/tools.ts';
-import {
-  errorText,
-  invalidRequest,
-  type RequestId,
-  RPC,
-  RpcError,
-  type RpcMessage,
-  type RpcRequest,
-  readMessage,
-} from '../../surfaces/mcp/json-rpc.ts';
+import { batchAnswers, MAX_BATCH } from '../../surfaces/mcp/batch-answers.ts';
+import { errorText, invalidRequest, RPC, RpcError, type RpcMessage, type RpcRequest, readMessage } from '../../surfaces/mcp/json-rpc.ts';
 import type { McpDispatcher } from '../../surfaces/mcp/mcp-dispatcher.ts';
 import type { McpRevision } from '../../surfaces/mcp/mcp-revision.ts';
 import { claimOf, judgeClaim } from '../../surfaces/mcp/request-claim.ts';
+import { RequestsUnderWay } from '../../surfaces/mcp/requests-under-way.ts';
 import { LineReader } from './line-reader.ts';
 
+/** The one client needs no name among others. */
+const ONE = '';
 const MAX_LINE = 4 * 1024 * 1024;
-const MAX_BATCH = 100;
 /** Requests under way; more are read when one of them is answered. */
 const MAX_UNDER_WAY = 32;
 
@@ -35,8 +29,8 @@ export class StdioConnection {
   readonly #options: StdioOptions;
   /** What `initialize` has agreed on. */
   #revision: McpRevision | undefined;
-  /** Requests that are not answered yet; one that was cancelled never is. */
-  readonly #underWay = new Set<RequestId>();
+  /** Requests that are not answered yet. */
+  readonly #requests = new RequestsUnderWay();
   readonly #running = new Set<Promise<void>>();
   /** The first fault, such as of an output that nobody reads any more. */
   #fault: { readonly error: unknown } | undefined;
@@ -90,30 +84,22 @@ export class StdioConnection {
   async #batch(values: readonly unknown[]): Promise<string | undefined> {
     if (this.#revision?.batches !== true) return errorText(null, invalidRequest('There are no batches here: send one message at a time.'));
     if (values.length === 0 || values.length > MAX_BATCH) return errorText(null, invalidRequest(`A batch has 1 to ${MAX_BATCH} messages.`));
-    const texts: string[] = [];
-    for (const value of values) {
-      const text = await this.#one(readMessage(value));
-      if (text !== undefined) texts.push(text);
-    }
-    return texts.length === 0 ? undefined : `[${texts.join(',')}]`;
+    return batchAnswers(values, (message) => this.#one(message));
   }
 
   async #one(message: RpcMessage): Promise<string | undefined> {
     if (message.kind === 'invalid') return errorText(message.id ?? null, invalidRequest('This is no JSON-RPC 2.0 message.'));
-    if (message.kind === 'notification' && message.method === 'notifications/cancelled') this.#cancel(message.params['requestId']);
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled')
+      this.#requests.cancel(ONE, message.params['requestId']);
     if (message.kind !== 'request') return undefined;
-    this.#underWay.add(message.id);
-    const text = await this.#request(message);
-    return this.#underWay.delete(message.id) ? text : undefined;
+    const answer = async (asker: Asker) => ({ text: await this.#request(message, asker) });
+    const answered = await this.#requests.answered(ONE, message, this.#options.asker, answer);
+    // One that was cancelled is never answered.
+    return 'failed' in answered ? undefined : answered.text;
   }
 
-  /** What runs is not stopped, since nobody could say how far it has come; its answer is not sent. */
-  #cancel(id: unknown): void {
-    if (typeof id === 'string' || typeof id === 'number') this.#underWay.delete(id);
-  }
-
-  async #request(request: RpcRequest): Promise<string> {
-    const { dispatcher, asker } = this.#options;
+  async #request(request: RpcRequest, asker: Asker): Promise<string> {
+    const { dispatcher } = this.#options;
     const claim = claimOf(request);
     try {
       if (claim === undefined && request.method === 'initialize') {

@@ -83,8 +83,7 @@ function periodOf({ from, to }: { readonly from?: string | undefined; readonly t
 }
 
 function shownUsage({ total, byWorkload, byConnector, byModel, byDay }: UsageBreakdown) {
-  const names = (sums: ReadonlyMap<string, UsageSum>) =>
-    Object.fromEntries([...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, usage]) => [name, shown(usage)]));
+  const names = (sums: ReadonlyMap<string, UsageSum>) => Object.fromEntries([...sums].map(([name, usage]) => [name, shown(usage)]));
   const { cost_usd: cost, requests, tokens_in: tokensIn, tokens_out: tokensOut } = shown(total);
   return {
     total_cost_usd: cost,

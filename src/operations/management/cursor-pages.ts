@@ -3,10 +3,13 @@ import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
+import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
 import type { EntitiesPage } from '../../services/entity-page.ts';
 import { pageLimit } from '../pages.ts';
 
 const USUAL = 50;
+/** Of one page, as JSON. */
+const MAX_BYTES = REPORT_BOUNDS.pageBytes.one;
 const CURSOR_RULE = 'must be the next_cursor of an earlier page of this list, asked with the same filters';
 /** Hex digits of the hash that binds a cursor to its list and filters. */
 const BOUND_DIGITS = 12;
@@ -95,12 +98,22 @@ export function pageInMemory<T>(items: Iterable<T>, keyOf: (item: T) => string, 
   const { limit, after } = page;
   const keyed = Array.from(items, (item) => ({ key: keyOf(item), item }));
   const rest = after === undefined ? keyed : keyed.filter(({ key }) => key > after);
-  const shown = rest.sort((a, b) => (a.key < b.key ? -1 : 1)).slice(0, limit);
-  const next = rest.length > limit ? shown.at(-1)?.key : undefined;
+  const shown = withinBytes(rest.sort((a, b) => (a.key < b.key ? -1 : 1)).slice(0, limit));
+  const next = rest.length > shown.length ? shown.at(-1)?.key : undefined;
   return page.shown(
     shown.map(({ item }) => item),
     next,
   );
+}
+
+/** The first ones, at least one, that are not longer together than a page may be. */
+function withinBytes<T>(keyed: readonly { readonly key: string; readonly item: T }[]): typeof keyed {
+  let bytes = 0;
+  const end = keyed.findIndex(({ item }, at) => {
+    bytes += JSON.stringify(item).length;
+    return at > 0 && bytes > MAX_BYTES;
+  });
+  return end < 0 ? keyed : keyed.slice(0, end);
 }
 
 /** A page of entities as services give it. */

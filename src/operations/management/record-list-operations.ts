@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { amountFromNumber } from '../../base/lib/amounts.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
+import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
 import { DECISIONS, permits, type RecordedDecision } from '../../base/model/decision.ts';
 import { type ExecutionRecord, RECORD_TIERS, STREAM_OUTCOMES } from '../../base/model/execution-record.ts';
@@ -16,6 +17,10 @@ import type { OperationServices } from '../services.ts';
 import { badCursor, CURSOR_PARAMETERS, type CursorPage, cursorPage, dataPage } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
+/** Records that are read in one go. */
+const AT_ONCE = 50;
+/** Of one page: UTF-16 units, of which nearly every one of a record is a byte. */
+const MAX_BYTES = REPORT_BOUNDS.pageBytes.one;
 const RECORDED_DECISIONS = [...DECISIONS, 'error'] as const;
 const COST_RULE = 'must be a number of dollars of at least 0, such as 0.25';
 /** The time from which on a list is, and the position behind which its page begins. */
@@ -127,23 +132,40 @@ async function pageOf(store: Pick<Store, 'records'>, orgId: string, query: ListQ
   const place = page.after === undefined ? undefined : PLACE.exec(page.after);
   if (place === null) throw badCursor();
   const since = place === undefined ? from : Number(place[1]);
-  const after = place?.[2];
-  const found = await store
-    .records({
-      ...filtersOf(orgId, query),
-      ...(since === undefined ? {} : { since }),
-      ...(to === undefined ? {} : { until: to }),
-      ...(after === undefined ? {} : { after }),
-      limit: page.limit + 1,
-      newestFirst: true,
-    })
-    .catch((error: unknown) => {
-      throw error instanceof GatewayError && error.code === 'invalid_request' ? badCursor() : error;
-    });
-  const shown = found.slice(0, page.limit);
+  const filters = {
+    ...filtersOf(orgId, query),
+    ...(since === undefined ? {} : { since }),
+    ...(to === undefined ? {} : { until: to }),
+    newestFirst: true,
+  };
+  const { shown, hasMore } = await readPage(store, filters, place?.[2], page.limit).catch((error: unknown) => {
+    throw error instanceof GatewayError && error.code === 'invalid_request' ? badCursor() : error;
+  });
   const last = shown.at(-1);
-  const next = found.length > page.limit && last !== undefined ? `${since ?? 0} ${last.position}` : undefined;
+  const next = hasMore && last !== undefined ? `${since ?? 0} ${last.position}` : undefined;
   return page.shown(shown.map(listed), next);
+}
+
+/** Reads some records at a time, until the page is full by their number or by their bytes. */
+async function readPage(
+  store: Pick<Store, 'records'>,
+  filters: RecordFilters & { readonly newestFirst: boolean },
+  after: string | undefined,
+  limit: number,
+): Promise<{ readonly shown: readonly StoredRecord[]; readonly hasMore: boolean }> {
+  const shown: StoredRecord[] = [];
+  let bytes = 0;
+  for (let place = after; ; place = shown.at(-1)?.position) {
+    const wanted = Math.min(AT_ONCE, limit - shown.length) + 1;
+    const found = await store.records({ ...filters, ...(place === undefined ? {} : { after: place }), limit: wanted });
+    for (const record of found.slice(0, wanted - 1)) {
+      if (shown.length > 0 && bytes + record.text.length > MAX_BYTES) return { shown, hasMore: true };
+      bytes += record.text.length;
+      shown.push(record);
+    }
+    if (found.length < wanted) return { shown, hasMore: false };
+    if (shown.length >= limit) return { shown, hasMore: true };
+  }
 }
 
 function filtersOf(orgId: string, query: ListQuery): RecordFilters {

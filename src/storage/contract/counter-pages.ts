@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { nextTurn } from '../../base/lib/turns.ts';
 import type { CounterRow, Store } from './store.ts';
 
 /** Rows that are handled in one go: while they are, every other call waits. */
@@ -20,7 +20,7 @@ export async function* counterPages(
     page = await store.counters(space, { prefix, limit: COUNTER_PAGE, ...(after === undefined ? {} : { after }) });
     if (page.length === 0) return;
     yield page;
-    await turn();
+    await nextTurn();
   } while (page.length === COUNTER_PAGE);
 }
 

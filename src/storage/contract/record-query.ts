@@ -71,4 +71,6 @@ export interface RecordQuery extends RecordFilters {
   readonly limit: number;
   /** Else the oldest come first. */
   readonly newestFirst?: boolean;
+  /** Once it is aborted nobody waits for the page: the driver SHOULD look no further, and reject with its reason. */
+  readonly signal?: AbortSignal;
 }

@@ -185,7 +185,7 @@ export class EmbeddedStore implements Store {
     const { index, tail } = this.#parts;
     // Counters are never deleted, so a page needs no more rows of either.
     const stored = index.rows(ROW.counter + prefix, after === undefined ? undefined : ROW.counter + after, limit);
-    const rows = await readRows(stored, tail.totals(prefix, after, limit), { after, limit });
+    const rows = await readRows(stored, tail.totals(prefix, after, limit), { limit });
     return rows.map(([key, text]) => ({ key: key.slice(start.length), amounts: Object.fromEntries(decodeTotals(text)) }));
   }
 
@@ -339,8 +339,9 @@ export class EmbeddedStore implements Store {
     const start = `${space}\0`;
     const prefix = start + (page.prefix ?? '');
     const after = page.after === undefined ? undefined : start + page.after;
+    const { limit = Number.POSITIVE_INFINITY } = page;
     const stored = this.#parts.index.rows(ROW.entity + prefix, after === undefined ? undefined : ROW.entity + after);
-    const rows = await readRows(stored, this.#parts.tail.entities(prefix), { after, limit: page.limit ?? Number.POSITIVE_INFINITY });
+    const rows = await readRows(stored, this.#parts.tail.entities(prefix, after, limit), { limit });
     return rows.map(([key, text]) => [key.slice(start.length), text]);
   }
 

@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import { setImmediate as turn } from 'node:timers/promises';
+import { nextTurn } from '../../base/lib/turns.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
 import type { StoredRecord } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText } from './frame.ts';
@@ -37,7 +37,7 @@ export interface QueryGround {
  * @throws TypeError for what the contract does not allow; GatewayError `invalid_request` for an unknown position
  */
 export async function recordsOf(ground: QueryGround, query: RecordQuery): Promise<readonly StoredRecord[]> {
-  const { after: position, limit, newestFirst = false, record_id: id, ...filters } = query;
+  const { after: position, limit, newestFirst = false, record_id: id, signal: _signal, ...filters } = query;
   refuseOdd(query);
   const { segments, columns } = ground;
   let after = position === undefined ? undefined : knownPlace(position, segments.last);
@@ -122,6 +122,7 @@ async function choose(segments: Segments, all: SegmentColumns, query: RecordQuer
   let left = query.limit;
   let looked = 0;
   for (const segment of worthALook(segments, query, after)) {
+    query.signal?.throwIfAborted();
     const held = all.of(segment);
     const columns = held instanceof Promise ? await held : held;
     if (columns === undefined) continue;
@@ -133,7 +134,7 @@ async function choose(segments: Segments, all: SegmentColumns, query: RecordQuer
     looked += to - from;
     if (looked < ROWS_PER_TURN) continue;
     looked = 0;
-    await turn();
+    await nextTurn();
   }
   return found;
 }

@@ -1,11 +1,17 @@
 import { addTo, type CounterCell, type Counters, encodeTotals } from './counters.ts';
 import type { PreparedEffect } from './prepared-commit.ts';
+import { SortedKeys } from './sorted-keys.ts';
+
+/** A row of which the index has another state, or none; an undefined value is a deletion. */
+export type ChangedRow = readonly [key: string, value: string | undefined];
 
 /** What commits changed since the index was last written; a tombstone is undefined. Keys are those of the index, without their first letter. */
 export class Generation {
   readonly records = new RecordRows();
   readonly entities = new Map<string, string | undefined>();
   readonly cells = new Map<string, CounterCell>();
+  readonly entityKeys = new SortedKeys();
+  readonly cellKeys = new SortedKeys();
   commits = 0;
   /** Characters of entity values, so that memory has a bound in bytes too. */
   weight = 0;
@@ -67,11 +73,11 @@ export class Tail {
     if (recordId !== '') active.records.add(recordId, recordHash, location);
     let nextCell = 0;
     for (const effect of effects) {
-      if (effect.op === 'put') {
-        active.entities.set(effect.key, effect.value);
-        active.weight += effect.value.length;
-      } else if (effect.op === 'delete') {
-        active.entities.set(effect.key, undefined);
+      if (effect.op !== 'add') {
+        const value = effect.op === 'put' ? effect.value : undefined;
+        if (!active.entities.has(effect.key)) active.entityKeys.added.push(effect.key);
+        active.entities.set(effect.key, value);
+        active.weight += value?.length ?? 0;
       } else {
         const cell = cells[nextCell++];
         if (cell === undefined) throw new Error('A counter was not held');
@@ -92,24 +98,44 @@ export class Tail {
     return generation?.entities.has(key) ? { value: generation.entities.get(key) } : undefined;
   }
 
-  /** Entities whose key begins with `prefix`. */
-  entities(prefix: string): Map<string, string | undefined> {
-    const found = new Map<string, string | undefined>();
-    for (const generation of this.#generations()) {
-      for (const [key, value] of generation.entities) if (key.startsWith(prefix)) found.set(key, value);
+  /** Entities whose key begins with `prefix` and is larger than `after`, in key order: deletions too, and no more behind the `limit`th that is there. */
+  entities(prefix: string, after = '', limit = Number.POSITIVE_INFINITY): readonly ChangedRow[] {
+    const rows: ChangedRow[] = [];
+    let left = limit;
+    for (const key of this.#keys('entityKeys', prefix, after)) {
+      if (left <= 0) break;
+      const value = this.entity(key)?.value;
+      rows.push([key, value]);
+      if (value !== undefined) left -= 1;
     }
-    return found;
+    return rows;
   }
 
   /** Totals, as they are now, of the first `limit` counters, in key order, whose key begins with `prefix` and is larger than `after`. */
-  totals(prefix: string, after = '', limit = Number.POSITIVE_INFINITY): Map<string, string> {
-    const found = new Map<string, CounterCell>();
-    for (const generation of this.#generations()) {
-      for (const [key, cell] of generation.cells) if (key > after && key.startsWith(prefix)) found.set(key, cell);
+  totals(prefix: string, after = '', limit = Number.POSITIVE_INFINITY): readonly ChangedRow[] {
+    const rows: ChangedRow[] = [];
+    for (const key of this.#keys('cellKeys', prefix, after)) {
+      if (rows.length >= limit) break;
+      const cell = this.#active.cells.get(key) ?? this.#frozen?.cells.get(key);
+      rows.push([key, encodeTotals(cell?.totals ?? new Map())]);
     }
-    const totals = new Map<string, string>();
-    for (const key of [...found.keys()].sort().slice(0, limit)) totals.set(key, encodeTotals(found.get(key)?.totals ?? new Map()));
-    return totals;
+    return rows;
+  }
+
+  /** Keys of both generations, each once, in order. */
+  *#keys(of: 'entityKeys' | 'cellKeys', prefix: string, after: string): Generator<string, void> {
+    const active = this.#active[of].from(prefix, after);
+    if (this.#frozen === undefined) return yield* active;
+    const frozen = this.#frozen[of].from(prefix, after);
+    let [one, other] = [active.next().value, frozen.next().value];
+    while (one !== undefined || other !== undefined) {
+      const isActive = other === undefined || (one !== undefined && one <= other);
+      const key = isActive ? one : other;
+      if (key !== undefined) yield key;
+      const isBoth = one === other;
+      if (isActive || isBoth) one = active.next().value;
+      if (!isActive || isBoth) other = frozen.next().value;
+    }
   }
 
   /** Starts a new generation and returns the old one, which stays readable until {@link drop}. */
@@ -131,10 +157,6 @@ export class Tail {
     if (this.#active.cells.has(cell.key)) return;
     cell.pins += 1;
     this.#active.cells.set(cell.key, cell);
-  }
-
-  /** Oldest first, so that what is newer overwrites. */
-  #generations(): readonly Generation[] {
-    return this.#frozen ? [this.#frozen, this.#active] : [this.#active];
+    this.#active.cellKeys.added.push(cell.key);
   }
 }

@@ -15,9 +15,9 @@ export function operationRoutes(operations: readonly GatewayOperation[], service
       ambient,
       query: 'read' as const,
       ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }),
-      handle: async ({ principal, head: { headers }, from, params, query, json }) => ({
+      handle: async ({ principal, head: { headers }, from, params, query, json, signal }) => ({
         ...base,
-        ...(await ask({ principal, params, query, headers, from, json })),
+        ...(await ask({ principal, params, query, headers, from, json, signal })),
       }),
     };
   });

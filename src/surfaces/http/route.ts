@@ -30,6 +30,8 @@ export interface RouteRequest {
   /** Values of the pattern's `{names}`, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
+  /** Aborted with GatewayError `client_gone` when the client leaves: nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
   /** The body as JSON. `ifNone`: what stands for one that is empty. @throws GatewayError `invalid_request`, `body_too_large`, `body_too_deep` */
   json(ifNone?: unknown): Promise<unknown>;
   /** The body as UTF-8 text. @throws GatewayError `invalid_request`, `body_too_large` */

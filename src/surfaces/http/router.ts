@@ -7,9 +7,10 @@ import type { Logger } from '../../base/lib/log.ts';
 import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { badQuery, queryMistakes } from '../../base/lib/query-names.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
-import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+import type { Arrival, ArrivalHead, ReplySink } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
+import { WorkUnderWay } from './work-under-way.ts';
 
 /** Bodies of management calls are small; bundles are the largest of them. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
@@ -26,7 +27,11 @@ export interface RouterOptions {
   callerIp(head: ArrivalHead): string;
   /** What is said behind `There is nothing at …`. Default: how base URLs of providers begin. */
   readonly advice?: string;
+  /** What those who ask have under way; of several routers the same one. Default: one of its own. */
+  readonly underWay?: WorkUnderWay;
 }
+
+type HandledRoute = Extract<Route, { readonly handle: unknown }>;
 
 interface Match {
   readonly route: Route;
@@ -36,12 +41,14 @@ interface Match {
 /** Finds the route of an origin-form request and answers it. */
 export class Router {
   readonly #options: RouterOptions;
+  readonly #underWay: WorkUnderWay;
   readonly #byLength = new Map<number, { segments: readonly string[]; route: Route }[]>();
   /** First segments of all routes, which are no parameters: what no route begins with needs no look at each of them. */
   readonly #first = new Set<string>();
 
   constructor(options: RouterOptions) {
     this.#options = options;
+    this.#underWay = options.underWay ?? new WorkUnderWay();
     for (const route of options.routes) {
       const segments = route.path.split('/');
       const rows = this.#byLength.get(segments.length) ?? [];
@@ -76,17 +83,31 @@ export class Router {
         match.route.take(arrival);
         return;
       }
-      const from = this.#options.callerIp(head);
-      const answer = await match.route.handle({ ...requestOf(arrival, match), principal, from });
-      if (reply.gone) return;
-      if (answer.parts === undefined) sendAnswer(arrival, answer);
-      else await sendParts(arrival, answer, answer.parts);
+      await this.#answer(arrival, { ...match, route: match.route }, principal);
     } catch (error) {
       if (reply.gone) return;
       const known = this.#known(error);
       if (!reply.headSent) return this.refuse(arrival, known);
       if (known === error) this.#options.log.error({ err: error }, 'an answer was broken off');
       reply.reset();
+    }
+  }
+
+  /** Work that nobody waits for ends: it is told when the client has left. Whoever needed to show something has a share of what is under way at a time. */
+  async #answer(arrival: Arrival, match: Match & { readonly route: HandledRoute }, principal: Principal): Promise<void> {
+    const { head, reply } = arrival;
+    const { route } = match;
+    const signal = goneSignal(reply);
+    const isCounted = route.auth !== 'none';
+    if (isCounted) await this.#underWay.enter(principal, signal);
+    try {
+      const from = this.#options.callerIp(head);
+      const answer = await route.handle({ ...requestOf(arrival, match), principal, from, signal });
+      if (reply.gone) return;
+      if (answer.parts === undefined) sendAnswer(arrival, answer);
+      else await sendParts(arrival, answer, answer.parts);
+    } finally {
+      if (isCounted) this.#underWay.leave(principal);
     }
   }
 
@@ -178,7 +199,16 @@ function refuseQuery({ method, auth }: Route, rawTarget: string): void {
   if (mistakes.length > 0) throw badQuery(mistakes);
 }
 
-function requestOf(arrival: Arrival, { params, route }: Match): Omit<RouteRequest, 'principal' | 'from'> {
+/** Aborted when the client leaves. */
+function goneSignal(reply: ReplySink): AbortSignal {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort(new GatewayError('client_gone', 'The client left before it was answered.'));
+  if (reply.gone) abort();
+  else reply.onGone(abort);
+  return controller.signal;
+}
+
+function requestOf(arrival: Arrival, { params, route }: Match): Omit<RouteRequest, 'principal' | 'from' | 'signal'> {
   const { head, body } = arrival;
   const { maxBodyBytes = MAX_BODY_BYTES } = route;
   return {

@@ -32,8 +32,12 @@ export const RPC = {
   /** Of the transport, as the official servers use them. */
   notAcceptable: -32_000,
   invalidSession: -32_001,
+  /** Of a batch, a message that was not carried out because the answers before it are too long. */
+  batchTooLarge: -32_010,
   headerMismatch: -32_020,
   unsupportedVersion: -32_022,
+  /** As language servers use it: MCP names no code of its own. */
+  cancelled: -32_800,
 } as const;
 
 /** A failure of the protocol: what was asked for is not there, or is no request. Failures of tools are answers of theirs. */

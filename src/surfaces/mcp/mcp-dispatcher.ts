@@ -154,6 +154,8 @@ export class McpDispatcher {
     try {
       return toolAnswer(await this.#toolSet.call(name, args, asker), revision);
     } catch (error) {
+      // Nobody waits for it any more.
+      if (error instanceof RpcError || (error instanceof GatewayError && error.code === 'client_gone')) throw error;
       if (error instanceof GatewayError) return toolFailure(error, tool, revision);
       this.#log.error({ err: error, tool: name }, 'a tool failed unexpectedly');
       return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), tool, revision);

@@ -1,12 +1,14 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Asker } from '../../operations/tools.ts';
-import { errorText, invalidRequest, type RequestId, RPC, RpcError, type RpcMessage, readMessage } from './json-rpc.ts';
+import { batchAnswers, MAX_BATCH } from './batch-answers.ts';
+import { errorText, invalidRequest, type RequestId, RPC, RpcError, type RpcMessage, type RpcRequest, readMessage } from './json-rpc.ts';
 import type { McpDispatcher } from './mcp-dispatcher.ts';
 import { judgeForms, judgeMirrors, type McpHeaders, mirrors, TransportError } from './mcp-headers.ts';
 import { type McpRevision, revisionOf } from './mcp-revision.ts';
-import { type McpSession, McpSessions } from './mcp-sessions.ts';
+import { type McpSession, McpSessions, type SessionOwner } from './mcp-sessions.ts';
 import { claimOf, judgeClaim, unsupported } from './request-claim.ts';
+import { RequestsUnderWay } from './requests-under-way.ts';
 
 /** What is posted to the endpoint, by somebody who was let in. */
 export interface McpPost {
@@ -30,10 +32,11 @@ export interface McpEndpointOptions {
   /** Milliseconds. */
   readonly idleMs: number;
   readonly limits?: { readonly max: number; readonly maxOfOwner: number };
+  /** Of the answers of one batch. Default: that of `REPORT_BOUNDS`. */
+  readonly batchBytes?: number;
 }
 
 export const SESSION_FIELD = 'Mcp-Session-Id';
-const MAX_BATCH = 100;
 const ACCEPTED: McpAnswer = { status: 202 };
 
 /**
@@ -42,10 +45,13 @@ const ACCEPTED: McpAnswer = { status: 202 };
  */
 export class McpEndpoint {
   readonly sessions: McpSessions;
+  readonly underWay: RequestsUnderWay = new RequestsUnderWay();
   readonly #dispatcher: McpDispatcher;
+  readonly #batchBytes: number | undefined;
 
-  constructor({ dispatcher, clock, idleMs, limits }: McpEndpointOptions) {
+  constructor({ dispatcher, clock, idleMs, limits, batchBytes }: McpEndpointOptions) {
     this.#dispatcher = dispatcher;
+    this.#batchBytes = batchBytes;
     this.sessions = new McpSessions({ clock, idleMs, ...limits });
   }
 
@@ -87,7 +93,7 @@ export class McpEndpoint {
     if (typeof claim === 'string') mirrors('MCP-Protocol-Version', headers['mcp-protocol-version'], claim);
     const revision = judgeClaim(message, claim);
     judgeMirrors(headers, message);
-    const { text, failed } = await this.#dispatcher.answer(message, revision, asker);
+    const { text, failed } = await this.#answer(undefined, message, revision, asker);
     return { status: failed === RPC.methodNotFound ? 404 : 200, text };
   }
 
@@ -101,29 +107,36 @@ export class McpEndpoint {
       const { text, revision } = this.#dispatcher.initialize(message);
       return revision === undefined ? { status: 400, text } : { status: 200, text, session: this.#begin(asker, revision) };
     }
-    const { revision } = this.#session(headers, asker);
-    if (message.kind !== 'request') return ACCEPTED;
-    return { status: 200, text: (await this.#dispatcher.answer(message, revision, asker)).text };
+    const { revision, id } = this.#session(headers, asker);
+    if (message.kind !== 'request') return this.#noted(id, message);
+    return { status: 200, text: (await this.#answer(id, message, revision, asker)).text };
+  }
+
+  #noted(session: string, message: RpcMessage): McpAnswer {
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled')
+      this.underWay.cancel(session, message.params['requestId']);
+    return ACCEPTED;
+  }
+
+  /** @param session in which its id is known; undefined: of none */
+  #answer(session: string | undefined, request: RpcRequest, revision: McpRevision, asker: Asker) {
+    return this.underWay.answered(session, request, asker, (one) => this.#dispatcher.answer(request, revision, one));
   }
 
   /** In the order in which they stand, one after the other: a batch is no way to more of the gateway at a time. */
   async #batch(body: readonly unknown[], { headers, asker }: McpPost): Promise<McpAnswer> {
     judgeVersion(headers);
-    const { revision } = this.#session(headers, asker);
+    const { revision, id } = this.#session(headers, asker);
     if (!revision.batches) throw invalidRequest(`Revision ${revision.name} has no batches: send one message at a time.`);
     if (body.length === 0 || body.length > MAX_BATCH) throw invalidRequest(`A batch has 1 to ${MAX_BATCH} messages.`);
-    const texts: string[] = [];
-    for (const value of body) {
-      const message = readMessage(value);
-      if (message.kind === 'invalid') {
-        texts.push(errorText(message.id ?? null, invalidRequest('This is no JSON-RPC 2.0 message.')));
-      } else if (message.kind === 'request' && message.method === 'initialize') {
-        texts.push(errorText(message.id, invalidRequest('initialize is no part of a batch.')));
-      } else if (message.kind === 'request') {
-        texts.push((await this.#dispatcher.answer(message, revision, asker)).text);
-      }
-    }
-    return texts.length === 0 ? ACCEPTED : { status: 200, text: `[${texts.join(',')}]` };
+    const answer = async (message: RpcMessage): Promise<string | undefined> => {
+      asker.signal?.throwIfAborted();
+      if (message.kind === 'request') return (await this.#answer(id, message, revision, asker)).text;
+      this.#noted(id, message);
+      return undefined;
+    };
+    const text = await batchAnswers(body, answer, this.#batchBytes);
+    return text === undefined ? ACCEPTED : { status: 200, text };
   }
 
   #begin(asker: Asker, revision: McpRevision): string {
@@ -144,8 +157,9 @@ function invalidSession(status: number, message: string): TransportError {
   return new TransportError(status, RPC.invalidSession, message, { code: 'invalid_session' });
 }
 
-function ownerOf({ principal }: Asker): string {
-  return `${principal.kind} ${principal.id}`;
+/** The operator is no org: whoever holds its tokens shares one place of its own. */
+function ownerOf({ principal: { kind, id, orgId = '' } }: Asker): SessionOwner {
+  return { org: orgId, key: `${kind} ${id}` };
 }
 
 /** Clients of 2025-03-26 do not send the field. What the session has agreed on counts, whichever of its revisions is named. */

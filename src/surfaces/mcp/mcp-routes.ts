@@ -11,8 +11,8 @@ export function mcpRoutes(endpoint: McpEndpoint): readonly Route[] {
       path,
       auth,
       summary,
-      handle: async ({ head: { headers }, principal, from, json }) =>
-        routeAnswer(await endpoint.post({ headers, asker: { principal, from }, json })),
+      handle: async ({ head: { headers }, principal, from, json, signal }) =>
+        routeAnswer(await endpoint.post({ headers, asker: { principal, from, signal }, json })),
     },
     {
       method: END_MCP_SESSION.method,

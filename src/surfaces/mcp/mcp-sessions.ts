@@ -1,12 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/lib/clock.ts';
+import { Shares } from '../../base/lib/shares.ts';
+import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
 import type { McpRevision } from './mcp-revision.ts';
+
+/** Who begins a session: a key of an org. */
+export interface SessionOwner {
+  readonly org: string;
+  /** What names the key among all others. */
+  readonly key: string;
+}
 
 /** What is known of a client between two requests. */
 export interface McpSession {
   readonly id: string;
   /** Who began it: nobody else finds it. */
-  readonly owner: string;
+  readonly owner: SessionOwner;
   readonly revision: McpRevision;
 }
 
@@ -14,7 +23,9 @@ export interface McpSessionOptions {
   readonly clock: Pick<Clock, 'monotonic'>;
   /** Milliseconds after which a session that is not used has ended (specification, "Limits"). */
   readonly idleMs: number;
+  /** Of one key. Default: that of {@link REPORT_BOUNDS}. */
   readonly maxOfOwner?: number;
+  /** Of all orgs together, who share them. Default: that of {@link REPORT_BOUNDS}. */
   readonly max?: number;
 }
 
@@ -23,42 +34,39 @@ interface Kept extends McpSession {
   usedAt: number;
 }
 
-/** Clients rarely end a session, and some begin one for each conversation. */
-const MAX_OF_OWNER = 64;
-const MAX = 2_048;
-
 /**
- * Sessions in memory, which no timer follows: the one that was idle longest goes when there are too many, of its owner or in all, so that a client that
- * begins ever new ones takes none from another key while there is room for all (decision 10.8).
+ * Sessions in memory, which no timer follows. Orgs share the places, and keys those of their org (decisions 7.12, 10.8): whoever is at his bound makes room among his own, so that clients
+ * that begin ever new ones take none from another org within its share. Where all places are taken, the org that holds most makes room.
  */
 export class McpSessions {
   readonly #options: Required<McpSessionOptions>;
   /** The one that was not used for the longest time first. */
   readonly #kept = new Map<string, Kept>();
+  readonly #shares: Shares;
 
-  constructor({ maxOfOwner = MAX_OF_OWNER, max = MAX, ...options }: McpSessionOptions) {
+  constructor({ maxOfOwner = REPORT_BOUNDS.sessions.one, max = REPORT_BOUNDS.sessions.all, ...options }: McpSessionOptions) {
     this.#options = { ...options, maxOfOwner, max };
+    this.#shares = new Shares(max);
   }
 
   get size(): number {
     return this.#kept.size;
   }
 
-  begin(owner: string, revision: McpRevision): McpSession {
+  begin(owner: SessionOwner, revision: McpRevision): McpSession {
     this.#forgetIdle();
-    const own = [...this.#kept.values()].filter((session) => session.owner === owner);
-    if (own.length >= this.#options.maxOfOwner) this.#forget(own[0]);
-    if (this.#kept.size >= this.#options.max) this.#forget(this.#kept.values().next().value);
+    this.#makeRoom(owner);
     const session: Kept = { id: randomUUID(), owner, revision, usedAt: this.#options.clock.monotonic() };
     this.#kept.set(session.id, session);
+    this.#shares.take(owner.org, owner.key);
     return session;
   }
 
   /** The session, which is in use again; undefined: there is none, it has ended, or it is another's. */
-  use(id: string, owner: string): McpSession | undefined {
+  use(id: string, owner: SessionOwner): McpSession | undefined {
     this.#forgetIdle();
     const session = this.#kept.get(id);
-    if (session?.owner !== owner) return undefined;
+    if (session === undefined || !isSame(session.owner, owner)) return undefined;
     session.usedAt = this.#options.clock.monotonic();
     this.#kept.delete(id);
     this.#kept.set(id, session);
@@ -66,21 +74,59 @@ export class McpSessions {
   }
 
   /** @returns false when there was none */
-  end(id: string, owner: string): boolean {
+  end(id: string, owner: SessionOwner): boolean {
     const session = this.use(id, owner);
     if (session !== undefined) this.#forget(session);
     return session !== undefined;
   }
 
-  #forget(session: McpSession | undefined): void {
-    if (session !== undefined) this.#kept.delete(session.id);
+  /** Takes one session from whoever is at his bound: the key, the org (of its keys the one that has most), or, where all places are taken, the org that holds most. */
+  #makeRoom({ org, key }: SessionOwner): void {
+    const full = this.#shares.full(org, key);
+    const own = this.#ofOrg(org);
+    const ofKey = own.get(key) ?? [];
+    if (ofKey.length >= this.#options.maxOfOwner || (full === 'caller' && ofKey.length > 0)) this.#forget(ofKey[0]);
+    else if (full !== undefined) this.#forget(largest(full === 'all' ? this.#ofOrg(this.#largestOr(org)) : own)?.[0]);
+  }
+
+  /** The org that holds most; this one where none holds more. */
+  #largestOr(org: string): string {
+    const largestOrg = this.#shares.largest() ?? org;
+    return this.#shares.takenBy(largestOrg) > this.#shares.takenBy(org) ? largestOrg : org;
+  }
+
+  /** Sessions of an org by key, of each the one that was idle longest first. */
+  #ofOrg(org: string): Map<string, Kept[]> {
+    const found = new Map<string, Kept[]>();
+    for (const session of this.#kept.values()) {
+      if (session.owner.org !== org) continue;
+      const ofKey = found.get(session.owner.key);
+      if (ofKey === undefined) found.set(session.owner.key, [session]);
+      else ofKey.push(session);
+    }
+    return found;
+  }
+
+  #forget(session: Kept | McpSession | undefined): void {
+    if (session === undefined || !this.#kept.delete(session.id)) return;
+    this.#shares.give(session.owner.org, session.owner.key);
   }
 
   #forgetIdle(): void {
     const before = this.#options.clock.monotonic() - this.#options.idleMs;
     for (const session of this.#kept.values()) {
       if (session.usedAt > before) return;
-      this.#kept.delete(session.id);
+      this.#forget(session);
     }
   }
+}
+
+function largest(byKey: ReadonlyMap<string, Kept[]>): Kept[] | undefined {
+  let found: Kept[] | undefined;
+  for (const sessions of byKey.values()) if (sessions.length > (found?.length ?? 0)) found = sessions;
+  return found;
+}
+
+function isSame(a: SessionOwner, b: SessionOwner): boolean {
+  return a.key === b.key && a.org === b.org;
 }

@@ -1,6 +1,7 @@
 // An endpoint with the fixture's tools, asked as a transport asks it.
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import type { Principal, Scope } from '../../../src/base/model/principal.ts';
+import type { ToolSet } from '../../../src/operations/tools.ts';
 import { McpDispatcher } from '../../../src/surfaces/mcp/mcp-dispatcher.ts';
 import { type McpAnswer, McpEndpoint } from '../../../src/surfaces/mcp/mcp-endpoint.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
@@ -8,8 +9,8 @@ import { type FixtureToolSet, fixtureTools } from './fixture-tools.ts';
 
 export const SERVER = { name: 'fixture', title: 'A fixture', version: '1.2.3', instructions: 'Nothing here is real.' };
 
-export function principalOf(id: string, scopes: readonly Scope[] = ['read', 'write']): Principal {
-  return { kind: 'mcp_key', id, orgId: 'acme', scopes: ['mcp', ...scopes] };
+export function principalOf(id: string, scopes: readonly Scope[] = ['read', 'write'], orgId = 'acme'): Principal {
+  return { kind: 'mcp_key', id, orgId, scopes: ['mcp', ...scopes] };
 }
 
 export interface McpPlace {
@@ -17,21 +18,32 @@ export interface McpPlace {
   readonly tools: FixtureToolSet;
   readonly clock: FakeClock;
   /** Posts a value as somebody; header fields in lower case. */
-  post(body: unknown, headers?: Readonly<Record<string, string>>, who?: Principal): Promise<McpAnswer & { readonly json: unknown }>;
+  post(
+    body: unknown,
+    headers?: Readonly<Record<string, string>>,
+    who?: Principal,
+    signal?: AbortSignal,
+  ): Promise<McpAnswer & { readonly json: unknown }>;
   /** Begins a session of a revision; its id. */
   begin(protocolVersion: string, who?: Principal): Promise<string>;
 }
 
-export function mcpPlace(limits?: { readonly max: number; readonly maxOfOwner: number }): McpPlace {
+export function mcpPlace(
+  limits?: { readonly max: number; readonly maxOfOwner: number },
+  more: { readonly batchBytes?: number; readonly call?: ToolSet['call'] } = {},
+): McpPlace {
   const tools = fixtureTools();
   const clock = fakeClock();
-  const dispatcher = new McpDispatcher({ toolSet: tools, server: SERVER, log: silentLogger });
-  const endpoint = new McpEndpoint({ dispatcher, clock, idleMs: 3_600_000, ...(limits === undefined ? {} : { limits }) });
-  const post: McpPlace['post'] = async (body, headers = {}, who = principalOf('k1')) => {
+  const { batchBytes, call } = more;
+  const toolSet = call === undefined ? tools : { ...tools, call };
+  const dispatcher = new McpDispatcher({ toolSet, server: SERVER, log: silentLogger });
+  const bounds = { ...(limits === undefined ? {} : { limits }), ...(batchBytes === undefined ? {} : { batchBytes }) };
+  const endpoint = new McpEndpoint({ dispatcher, clock, idleMs: 3_600_000, ...bounds });
+  const post: McpPlace['post'] = async (body, headers = {}, who = principalOf('k1'), signal) => {
     const fields = { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers };
     const answer = await endpoint.post({
       headers: fields,
-      asker: { principal: who, from: '127.0.0.1' },
+      asker: { principal: who, from: '127.0.0.1', signal },
       json: () => Promise.resolve(body),
     });
     return { ...answer, json: answer.text === undefined ? undefined : (JSON.parse(answer.text) as unknown) };

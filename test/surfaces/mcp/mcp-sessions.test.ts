@@ -65,10 +65,30 @@ t.test('of too many sessions of a key the one that was idle longest goes, and th
   t.equal((await post(PING, other, principalOf('other'))).status, 200);
 });
 
-t.test('of too many in all the one that was idle longest goes, whosever it is', async (t) => {
-  const { post, begin, endpoint } = mcpPlace({ max: 4, maxOfOwner: 3 });
-  const first = await begin('2025-11-25', principalOf('a'));
-  for (const id of ['b', 'c', 'd', 'e']) await begin('2025-11-25', principalOf(id));
-  t.equal(endpoint.sessions.size, 4);
-  t.equal((await post(PING, { 'mcp-session-id': first }, principalOf('a'))).status, 404);
+t.test('forty keys of an org, and then twenty orgs, that begin ever new sessions take none from an org within its share', async (t) => {
+  const { post, begin, endpoint } = mcpPlace({ max: 64, maxOfOwner: 16 });
+  const of = (org: string, key: string) => principalOf(key, ['read'], org);
+  const victim = of('victim', 'v');
+  const held = [await begin('2025-11-25', victim), await begin('2025-11-25', victim)];
+  const alive = async () => {
+    const states: number[] = [];
+    for (const id of held) states.push((await post(PING, { 'mcp-session-id': id }, victim)).status);
+    return states;
+  };
+  for (let at = 0; at < 400; at += 1) await begin('2025-11-25', of('greedy', `k${at % 40}`));
+  t.strictSame(await alive(), [200, 200], 'the forty keys take from their own org alone');
+  t.ok(endpoint.sessions.size <= 34, 'and have half of the places');
+  for (let at = 0; at < 2_000; at += 1) await begin('2025-11-25', of(`org-${at % 20}`, `k${at % 7}`));
+  t.strictSame(await alive(), [200, 200], 'nor do twenty orgs, when all places are taken');
+  t.ok(endpoint.sessions.size <= 64);
+  const late = await begin('2025-11-25', of('late', 'l'));
+  t.equal((await post(PING, { 'mcp-session-id': late }, of('late', 'l'))).status, 200, 'and an org that comes late finds a place');
+  t.strictSame(await alive(), [200, 200]);
+});
+
+t.test('within an org a key that has few sessions loses none to one that has many', async (t) => {
+  const { post, begin } = mcpPlace({ max: 32, maxOfOwner: 32 });
+  const few = await begin('2025-11-25', principalOf('few'));
+  for (let at = 0; at < 100; at += 1) await begin('2025-11-25', principalOf('many'));
+  t.equal((await post(PING, { 'mcp-session-id': few }, principalOf('few'))).status, 200);
 });
