@@ -113,7 +113,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
       bundle: () => namesOf(policies.current()),
       controlPlane: resources.link,
     },
-    trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues },
+    trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues, ownOrg: config.orgId ?? 'default' },
     metrics: config.metricsEnabled ? metrics.routes : [],
     mcp: { clock, log },
     discovery,

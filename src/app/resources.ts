@@ -142,12 +142,13 @@ export async function openResources(config: Config, replacements: Replacements, 
 }
 
 /** Who may have something to tell an operator (`warnings` in health). */
-function warningSources({ policies, remotePolicies, prices }: Services): readonly Pick<PriceLists, 'warnings'>[] {
+function warningSources({ policies, remotePolicies, prices, customConnectors }: Services): readonly Pick<PriceLists, 'warnings'>[] {
   return [
     { warnings: () => policyWarnings(policies) },
     ...(remotePolicies === undefined ? [] : [remotePolicies.policy, remotePolicies.plan]),
     prices.lists,
     prices.refresh,
+    customConnectors,
   ];
 }
 
@@ -172,7 +173,7 @@ function upstreamOpener(config: Config, ground: UpstreamGround): () => Upstream 
       headersTimeoutMs: config.upstreamHeadersTimeout,
       idleTimeoutMs: config.upstreamIdleTimeout,
       ownAddresses: () => ownAddresses,
-      isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
+      isAiHost: (host) => catalogues.shipped().providerForHost(host) !== undefined,
     });
 }
 

@@ -80,7 +80,7 @@ export const openEnvelope = defineStage({
     try {
       const parsed = parseActionRequest(received.plain ?? NO_BYTES, {
         newRequestId: () => arrival.recordId,
-        isAiHost: (host) => arrival.catalogue.providerForHost(host) !== undefined,
+        isAiHost: (host, orgId) => arrival.catalogue.forOrg(orgId).providerForHost(host) !== undefined,
       });
       control.drop('received');
       intake.held?.made(parsed.size);
