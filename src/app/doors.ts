@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError, type GatewayErrorOptions } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
+import { holdsOwnToken, tokenInUrl } from '../base/lib/own-tokens.ts';
 import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
@@ -172,6 +173,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
+  if (holdsOwnToken(request.authority.host)) return refuse(tokenInUrl());
   if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
   const asked = tunnelOf(request, pipeline);

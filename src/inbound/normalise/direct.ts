@@ -3,9 +3,10 @@ import { type JsonDoubt, parseSafeJson, sizeInMemory } from '../../base/json/saf
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
+import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
-import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue } from './envelope-rules.ts';
+import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue, OWN_TOKEN_RULE } from './envelope-rules.ts';
 import { emptyMap, type Member, type Members, readEnvelope } from './envelope-shape.ts';
 import { canonicalPath } from './path.ts';
 
@@ -127,6 +128,7 @@ function readTarget(map: Members, isAiHost: IsAiHost, problems: EnvelopeProblems
   const host = readHost(map, problems);
   const pathText = shortText(map, 'target_path', problems);
   const url = shortText(map, 'target', problems);
+  refuseTokens(map, problems);
   if (host === undefined) return undefined;
   const path = pathText === undefined ? undefined : readPath(pathText, 'action.target_path', host, isAiHost, problems);
   if (url === undefined) return { host, path, url, port: 443, tls: true };
@@ -143,6 +145,13 @@ function readTarget(map: Members, isAiHost: IsAiHost, problems: EnvelopeProblems
     problems.add('action.target', 'must have the same path as action.target_path');
   }
   return { host, path: path ?? urlPath, url, port: authority.port, tls };
+}
+
+function refuseTokens(map: Members, problems: EnvelopeProblems): void {
+  for (const name of ['target_host', 'target_path', 'target']) {
+    const text = map[name];
+    if (typeof text === 'string' && holdsOwnToken(text)) problems.add(`action.${name}`, OWN_TOKEN_RULE);
+  }
 }
 
 function readHost(map: Members, problems: EnvelopeProblems): string | undefined {

@@ -1,9 +1,8 @@
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { refuseTokenInQuery } from '../../base/lib/own-tokens.ts';
 import type { Arrival } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import { callerIp } from '../../inbound/normalise/identity.ts';
+import { callerIp, refuseTokenInAddress } from '../../inbound/normalise/identity.ts';
 import { resolveTarget } from '../../inbound/normalise/target.ts';
 import { readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, via } from '../../outbound/net/header-filter.ts';
@@ -53,7 +52,7 @@ export function passOn(arrival: Arrival, pipeline: LineGround, { keyOrg, org }: 
 
 function callOf({ head, body }: Arrival, { settings, catalogues }: LineGround, org: string | undefined): UpstreamCall {
   refuseLoop(head.rawHeaders, settings.nodeId);
-  refuseTokenInQuery(head.rawTarget);
+  refuseTokenInAddress(head, settings.adminToken);
   const catalogue = catalogues.current();
   const { host, port, tls, path } = resolveTarget(head, org === undefined ? catalogue : catalogue.forOrg(org));
   const on = head.tunnel?.dialled;
