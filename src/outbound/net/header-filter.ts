@@ -176,26 +176,32 @@ function connectionNames(rawHeaders: readonly string[]): Set<string> | undefined
   return names;
 }
 
-/** True for a token of this gateway anywhere in a value: a cookie, a URL, a subprotocol, or the user name or password of a Basic credential. */
-function holdsOwnSecret(lowerName: string, value: string, adminToken: string | undefined): boolean {
-  if (holdsOwnToken(value) || holdsAdminToken(value, adminToken)) return true;
-  if (lowerName === 'sec-websocket-protocol' && offersAdminToken(value, adminToken)) return true;
-  const space = firstBlank(value);
-  if (space === -1) return false;
-  const rest = value.slice(space + 1).trimStart();
-  if (holdsAdminToken(rest, adminToken)) return true;
-  if (space !== 5 || value.slice(0, 5).toLowerCase() !== 'basic') return false;
-  const pair = Buffer.from(rest, 'base64').toString('utf8');
+/** True for a token of this gateway anywhere in a value: a cookie, a URL, a subprotocol, or the user name or password of a Basic credential. No value of most calls takes another step. */
+function holdsOwnSecret(lowerName: string, value: string, adminToken = ''): boolean {
+  if ((value.includes('_') || value.includes('%')) && holdsOwnToken(value)) return true;
+  if (adminToken !== '' && value.length >= adminToken.length && showsAdminToken(lowerName, value, adminToken)) return true;
+  const first = value.charCodeAt(0);
+  return (first === SMALL_B || first === BIG_B) && value.slice(0, 5).toLowerCase() === 'basic' && isBasicOwn(value, adminToken);
+}
+
+const SMALL_B = 0x62;
+const BIG_B = 0x42;
+
+/** A short one counts alone, behind a scheme, or among subprotocols, where browsers send keys behind a prefix such as `openai-insecure-api-key.`. */
+function showsAdminToken(lowerName: string, value: string, adminToken: string): boolean {
+  if (holdsAdminToken(value, adminToken) || (lowerName === 'sec-websocket-protocol' && value.includes(adminToken))) return true;
+  const blank = firstBlank(value);
+  return blank !== -1 && holdsAdminToken(value.slice(blank + 1).trimStart(), adminToken);
+}
+
+function isBasicOwn(value: string, adminToken: string): boolean {
+  if (firstBlank(value) !== 5) return false;
+  const pair = Buffer.from(value.slice(6).trimStart(), 'base64').toString('utf8');
   if (holdsOwnToken(pair)) return true;
   const colon = pair.indexOf(':');
   return (
     holdsAdminToken(pair.slice(0, colon === -1 ? pair.length : colon), adminToken) || holdsAdminToken(pair.slice(colon + 1), adminToken)
   );
-}
-
-/** Browsers can send a key in no header but this one, as a subprotocol behind a prefix such as `openai-insecure-api-key.`. */
-function offersAdminToken(value: string, adminToken: string | undefined): boolean {
-  return adminToken !== undefined && adminToken !== '' && value.includes(adminToken);
 }
 
 function lengthOf(value: string): number | undefined {
