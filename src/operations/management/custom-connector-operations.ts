@@ -48,12 +48,9 @@ const SHOWN = z.object({
   auth_query: z.string().optional(),
   default_model: z.string().nullable(),
   enabled: z.boolean(),
-  not_used: z
-    .string()
-    .optional()
-    .meta({
-      description: 'Of one that is enabled: why traffic does not use it, such as a host of GW_CONNECTOR_HOSTS_DENY; absent when it does',
-    }),
+  not_used: z.string().optional().meta({
+    description: 'Of one that is enabled: why traffic does not use it, such as a host of GW_CONNECTOR_HOSTS_DENY; absent when it does',
+  }),
   created_at: time,
   updated_at: time,
 });
