@@ -61,7 +61,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const { clock, log, events, catalogues, policies, workloads, budgets, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
   const metrics = metricsOf(config, resources, buffers, openTunnels);
-  const health = new ConnectorHealth(catalogues);
+  const health = new ConnectorHealth(catalogues, config.orgId ?? 'default');
   const pinned = new PinnedHosts({ clock, log });
   const listening = [
     executionLog(log),

@@ -25,7 +25,8 @@ export function restPasses(host: string, { catalogues, proxyNonAi }: TreatmentRu
 
 /** Whether some org has a connector of its own at this host: what becomes of traffic to it then depends on the org of its caller (decision 3.8). @param host canonical */
 export function dependsOnOrg(host: string, { catalogues }: Pick<TreatmentRules, 'catalogues'>): boolean {
-  return catalogues.current().providerForHost(host)?.custom !== undefined;
+  const catalogue = catalogues.current();
+  return catalogue.hasCustom && catalogue.providerForHost(host)?.custom !== undefined;
 }
 
 /**

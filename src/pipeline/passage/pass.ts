@@ -61,6 +61,9 @@ function callOf({ head, body }: Arrival, { settings, catalogues }: LineGround, o
     authority: { host, port },
     tls,
     on,
+    // What passes is of no org that is asked for: it shares by address.
+    org: '',
+    client: callerIp(head, settings.trustedProxies),
     method: head.method,
     path,
     headers: filterRequestHeaders(head.rawHeaders, { adminToken, via: via(nodeId), trailers: on?.protocol === 'h2' }),
