@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError, type GatewayErrorOptions } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
+import { holdsOwnToken, tokenInUrl } from '../base/lib/own-tokens.ts';
 import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
@@ -17,12 +18,13 @@ import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { barredOrg } from '../pipeline/passage/barred-org.ts';
+import { callerOrg, orgOfRequest } from '../pipeline/passage/caller-org.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
 import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
 import { answerSelfTest, isSelfTest } from './self-test.ts';
-import { restPasses, type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
+import { catalogueFor, dependsOnOrg, restPasses, type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
   readonly pipeline: LineGround;
@@ -95,9 +97,30 @@ function admitProxied(arrival: Arrival, options: DoorOptions): void {
   const { head } = arrival;
   if (!proxyEnabled) router.refuse(arrival, new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   else if (head.tunnel !== undefined && isSelfTest(head.tunnel.authority)) answerSelfTest(arrival, pipeline.settings.nodeId);
-  else if (head.door === 'absolute' && !isGoverned(head, options)) void passAbsolute(arrival, options);
+  else admitTo(arrival, head.tunnel?.authority.host ?? absoluteHost(head), options);
+}
+
+/** @param host canonical; undefined: the target names none */
+function admitTo(arrival: Arrival, host: string | undefined, options: DoorOptions): void {
+  const { pipeline, rules } = options;
+  const { head } = arrival;
+  if (head.tunnel?.org !== undefined || (host !== undefined && dependsOnOrg(host, rules))) void admitByOrg(arrival, host ?? '', options);
+  else if (head.door === 'absolute' && !isGoverned(head, host, options)) void passAbsolute(arrival, options);
   else if (head.tunnel?.undecided || (head.tunnel?.shared && isRest(head, head.tunnel.authority.host, options))) passOn(arrival, pipeline);
   else void runProxied(arrival, pipeline);
+}
+
+/**
+ * A request to a host at which an org has a connector of its own: for callers of that org it is a call, for all others what any host's traffic is (decision 3.8). Whom the
+ * line refuses goes there: it says why, with a record. So does all that an org sends in a tunnel that was opened for its connector, also when that is gone meanwhile.
+ */
+async function admitByOrg(arrival: Arrival, host: string, options: DoorOptions): Promise<void> {
+  const { pipeline, rules } = options;
+  const { head } = arrival;
+  const org = await orgOfRequest(head, pipeline);
+  if (org === undefined || org === head.tunnel?.org || !UNDECIDED.has(treatmentOf(host, rules, org))) void runProxied(arrival, pipeline);
+  else if (head.door === 'absolute') void passAbsolute(arrival, options, org);
+  else passOn(arrival, pipeline, { org });
 }
 
 /** Nothing but the routes of that port, behind the guards of the others (decision 10.10). */
@@ -120,8 +143,7 @@ function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {
 const UNDECIDED: ReadonlySet<Treatment> = new Set(['inspect', 'pass']);
 
 /** True for a request with a whole URL that policy decides. What cannot be read as a host is left to the line, which says so. */
-function isGoverned(head: ArrivalHead, options: DoorOptions): boolean {
-  const host = absoluteHost(head);
+function isGoverned(head: ArrivalHead, host: string | undefined, options: DoorOptions): boolean {
   if (host === undefined) return true;
   const treatment = treatmentOf(host, options.rules);
   return !UNDECIDED.has(treatment) && !(treatment === 'govern' && restPasses(host, options.rules) && isRest(head, host, options));
@@ -135,13 +157,14 @@ function isRest(head: ArrivalHead, host: string, { rules }: DoorOptions): boolea
   return provider !== undefined && path !== undefined && !catalogue.isCall(provider, head.method, path);
 }
 
-async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions): Promise<void> {
+/** @param org of the caller, where what becomes of the request depends on it */
+async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions, org?: string): Promise<void> {
   const { head } = arrival;
   const credentials = parseBasic(head.headers['proxy-authorization']);
   const shown = { user: credentials?.user, password: credentials?.password, apiKey: head.headers['x-gw-api-key'] || undefined };
   const who = await letIn(shown, () => head, pipeline);
   if (who instanceof GatewayError) router.refuse(arrival, who);
-  else passOn(arrival, pipeline, who.fixedOrg);
+  else passOn(arrival, pipeline, { keyOrg: who.fixedOrg, org });
 }
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */
@@ -150,6 +173,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
+  if (holdsOwnToken(request.authority.host)) return refuse(tokenInUrl());
   if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
   const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
   const asked = tunnelOf(request, pipeline);
@@ -159,10 +183,11 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
   pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
-  const treatment = treatmentOf(host, rules);
+  const org = dependsOnOrg(host, rules) ? callerOrg(head, pipeline) : undefined;
+  const treatment = treatmentOf(host, rules, org);
   pipeline.controlPlane?.awaken();
   const barred = barredOrg(head, pipeline);
-  const opened: Opened = { head, treatment, barred };
+  const opened: Opened = { head, treatment, barred, org };
   return treatment === 'govern' || treatment === 'inspect' ? intercepted(opened, tunnel, options) : passThrough(opened, pipeline);
 }
 
@@ -172,11 +197,14 @@ interface Opened {
   readonly treatment: Treatment;
   /** The org for which nobody is served; undefined: all of them are. */
   readonly barred: string | undefined;
+  /** Of the caller, where what becomes of the CONNECT depends on it. */
+  readonly org: string | undefined;
 }
 
-function intercepted({ treatment, barred }: Opened, tunnel: Tunnel, { pipeline, rules }: DoorOptions): ConnectVerdict {
+function intercepted({ treatment, barred, org }: Opened, tunnel: Tunnel, { pipeline, rules }: DoorOptions): ConnectVerdict {
   const { host } = tunnel.authority;
-  const provider = pipeline.catalogues.current().providerForHost(host);
+  const provider = catalogueFor(org, pipeline.catalogues).providerForHost(host);
+  if (org !== undefined && provider?.custom !== undefined) return { kind: 'intercept', tunnel: { ...tunnel, org } };
   if (provider?.shared === true && restPasses(host, rules)) return { kind: 'intercept', tunnel: { ...tunnel, shared: true } };
   // Nothing goes to an origin for whom every request inside is refused.
   const dialFirst = barred === undefined && provider === undefined;
@@ -240,8 +268,9 @@ async function dialTunnel(request: ConnectRequest, { pipeline }: DoorOptions): P
 /** Decision 3.9: a passed tunnel may lead to no AI host but the one that its CONNECT was decided for. */
 function judgeServerName(serverName: string, head: ArrivalHead, pipeline: LineGround): Promise<unknown> | undefined {
   const named = canonicalHost(serverName);
-  if (named === undefined || named === head.tunnel?.authority.host || !pipeline.catalogues.current().providerForHost(named))
-    return undefined;
+  if (named === undefined || named === head.tunnel?.authority.host) return undefined;
+  const org = dependsOnOrg(named, pipeline) ? callerOrg(head, pipeline) : undefined;
+  if (catalogueFor(org, pipeline.catalogues).providerForHost(named) === undefined) return undefined;
   return denyServerName({ ...head, startedAt: pipeline.clock.monotonic() }, named, pipeline);
 }
 

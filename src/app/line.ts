@@ -62,7 +62,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
   const { clock, log, events, catalogues, policies, workloads, budgets, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
   const metrics = metricsOf(config, resources, buffers, openTunnels);
-  const health = new ConnectorHealth(catalogues);
+  const health = new ConnectorHealth(catalogues, config.orgId ?? 'default');
   const pinned = new PinnedHosts({ clock, log });
   const listening = [
     executionLog(log),
@@ -114,7 +114,7 @@ export function createLine(config: Config, resources: Resources, openTunnels: ()
       bundle: () => namesOf(policies.current()),
       controlPlane: resources.link,
     },
-    trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues },
+    trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues, ownOrg: config.orgId ?? 'default' },
     metrics: config.metricsEnabled ? metrics.routes : [],
     mcp: { clock, log },
     discovery,

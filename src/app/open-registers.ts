@@ -118,5 +118,7 @@ function openConnectors(config: Config, ground: Ground, credentials: () => Crede
     credentials()
       .list()
       .some(({ connector_id: known }) => known === id);
-  return CustomConnectorService.open({ store, clock, log, catalogues, egressAllow: config.egressAllow, hasCredential });
+  const { egressAllow, connectorHostsDeny, publicNames } = config;
+  const isDenied = (host: string): boolean => connectorHostsDeny.has(host) || publicNames.has(host);
+  return CustomConnectorService.open({ store, clock, log, catalogues, egressAllow, isDenied, hasCredential });
 }

@@ -87,7 +87,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const cachedRates = config.pricingCached;
   const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire });
   closers.push(() => deferred.close());
-  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
+  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, ownOrg }) : undefined;
   if (discovery) closers.push(() => discovery.close());
   const telemetry = openTelemetry(config, ground);
   closers.push(() => telemetry.close());

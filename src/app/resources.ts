@@ -16,6 +16,7 @@ import type { OpenLane } from '../outbound/net/lane.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { clockConfirmation } from '../services/clock-confirmation.ts';
 import { ClockWatch } from '../services/clock-watch.ts';
+import type { KnownOrgs } from '../services/known-orgs.ts';
 import { policyWarnings } from '../services/policy-warnings.ts';
 import type { PriceLists } from '../services/price-lists/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -101,13 +102,11 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => clockWatch.close());
   const readiness = new Readiness({ clock, startupGraceMs: config.healthzStartupGrace, store, certificate });
-  const ca = config.proxyMitmEnabled
-    ? await openCertificateAuthority({ dir: config.caDir, clock: replacements.certificateClock ?? clock, log })
-    : undefined;
-  if (ca) closers.push(() => ca.close());
+  const ca = await openRoot(config, { clock: replacements.certificateClock ?? clock, log }, closers);
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
-  const openUpstream = upstreamOpener(config, { clock, log, catalogues, ownAddresses, extraRoots, openLane: replacements.openLane });
+  const late: LateOrgs = {};
+  const openUpstream = upstreamOpener(config, { clock, log, catalogues, ownAddresses, extraRoots, openLane: replacements.openLane, late });
   const upstream = openUpstream();
   closers.push(() => upstream.close());
   const place = new ManagementPlace(config, certificate);
@@ -116,6 +115,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
+  late.knownOrgs = services.knownOrgs;
   for (const source of warningSources(services)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
@@ -141,13 +141,31 @@ export async function openResources(config: Config, replacements: Replacements, 
   };
 }
 
+/** Undefined: nothing is opened (`GW_PROXY_MITM_ENABLED`). */
+async function openRoot(
+  { proxyMitmEnabled, caDir: dir }: Config,
+  ground: { readonly clock: Clock; readonly log: Logger },
+  closers: (() => Promise<void>)[],
+): Promise<CertificateAuthority | undefined> {
+  if (!proxyMitmEnabled) return undefined;
+  const ca = await openCertificateAuthority({ dir, ...ground });
+  closers.push(() => ca.close());
+  return ca;
+}
+
+/** Is there before the first call of anybody. */
+interface LateOrgs {
+  knownOrgs?: KnownOrgs;
+}
+
 /** Who may have something to tell an operator (`warnings` in health). */
-function warningSources({ policies, remotePolicies, prices }: Services): readonly Pick<PriceLists, 'warnings'>[] {
+function warningSources({ policies, remotePolicies, prices, customConnectors }: Services): readonly Pick<PriceLists, 'warnings'>[] {
   return [
     { warnings: () => policyWarnings(policies) },
     ...(remotePolicies === undefined ? [] : [remotePolicies.policy, remotePolicies.plan]),
     prices.lists,
     prices.refresh,
+    customConnectors,
   ];
 }
 
@@ -155,16 +173,18 @@ interface UpstreamGround extends Pick<Resources, 'clock' | 'log' | 'catalogues' 
   /** PEM text of `GW_UPSTREAM_CA_FILE`. */
   readonly extraRoots: string | undefined;
   readonly openLane: OpenLane | undefined;
+  readonly late: LateOrgs;
 }
 
 /** What opens a way to upstreams, as the settings want them to be reached. */
 function upstreamOpener(config: Config, ground: UpstreamGround): () => Upstream & RawWays {
-  const { clock, log, catalogues, ownAddresses, extraRoots, openLane } = ground;
+  const { clock, log, catalogues, ownAddresses, extraRoots, openLane, late } = ground;
   return () =>
     createUpstream({
       clock,
       log,
       openLane,
+      isKnownOrg: (org) => late.knownOrgs?.has(org) ?? false,
       connectTo: config.upstreamConnectTo.map(({ from, to }) => ({ host: from.host, port: from.port, toHost: to.host, toPort: to.port })),
       ...(extraRoots === undefined ? {} : { caFile: extraRoots }),
       ...(config.upstreamProxy === undefined ? {} : { parentProxy: config.upstreamProxy, via: via(config.nodeId) }),
@@ -172,7 +192,7 @@ function upstreamOpener(config: Config, ground: UpstreamGround): () => Upstream 
       headersTimeoutMs: config.upstreamHeadersTimeout,
       idleTimeoutMs: config.upstreamIdleTimeout,
       ownAddresses: () => ownAddresses,
-      isAiHost: (host) => catalogues.current().providerForHost(host) !== undefined,
+      isAiHost: (host) => catalogues.shipped().providerForHost(host) !== undefined,
     });
 }
 

@@ -1,4 +1,5 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 
 /**
@@ -22,11 +23,27 @@ export function restPasses(host: string, { catalogues, proxyNonAi }: TreatmentRu
   return proxyNonAi !== 'govern' && (proxyNonAi !== 'govern-ai' || catalogues.current().domain(host) === undefined);
 }
 
-/** Decision 3.8: an AI host is governed, `GW_PROXY_NON_AI` decides about every other one, `GW_PROXY_BYPASS` comes first. @param host canonical */
-export function treatmentOf(host: string, { catalogues, intercept, proxyBypass, proxyNonAi }: TreatmentRules): Treatment {
-  if (proxyBypass.has(host)) return 'pass';
+/** Whether some org has a connector of its own at this host: what becomes of traffic to it then depends on the org of its caller (decision 3.8). @param host canonical */
+export function dependsOnOrg(host: string, { catalogues }: Pick<TreatmentRules, 'catalogues'>): boolean {
   const catalogue = catalogues.current();
+  return catalogue.hasCustom && catalogue.providerForHost(host)?.custom !== undefined;
+}
+
+/**
+ * Decision 3.8: an AI host is governed, `GW_PROXY_NON_AI` decides about every other one, `GW_PROXY_BYPASS` comes first.
+ * @param host canonical
+ * @param org of the caller; it may be left out where the host does not {@link dependsOnOrg depend on it}
+ */
+export function treatmentOf(host: string, { catalogues, intercept, proxyBypass, proxyNonAi }: TreatmentRules, org?: string): Treatment {
+  if (proxyBypass.has(host)) return 'pass';
+  const catalogue = catalogueFor(org, catalogues);
   if (catalogue.providerForHost(host) !== undefined || proxyNonAi === 'govern') return intercept ? 'govern' : 'by-host';
   if (proxyNonAi === 'govern-ai' && catalogue.domain(host) !== undefined) return 'by-host';
   return proxyNonAi === 'inspect' && intercept ? 'inspect' : 'pass';
+}
+
+/** What a caller of this org sees; undefined: of a host that does not depend on it. */
+export function catalogueFor(org: string | undefined, catalogues: CurrentCatalogue): Catalogue {
+  const catalogue = catalogues.current();
+  return org === undefined ? catalogue : catalogue.forOrg(org);
 }

@@ -26,6 +26,10 @@ const DOMAIN = z.object({
   vendor: z.string().optional(),
   category: z.string().optional(),
   managed: z.boolean(),
+  org_connector: z
+    .literal(true)
+    .optional()
+    .meta({ description: 'An org has a connector of its own for it: it is governed for callers of that org alone' }),
   connector_id: z.string().optional(),
   pinned: z.boolean(),
   wants_client_certificate: z.boolean(),

@@ -182,6 +182,8 @@ export interface OperationServices {
     /** Undefined when interception is off. */
     readonly ca: CertificateAuthority | undefined;
     readonly catalogues: CurrentCatalogue;
+    /** `GW_ORG_ID`, else `default`: what orgs have made is shown of this one alone where nobody says who asks. */
+    readonly ownOrg: string;
   };
   /** Undefined when `GW_DISCOVERY_ENABLED=false`: then its operations are 404. */
   readonly discovery: Discovery | undefined;

@@ -60,7 +60,7 @@ export const TRUST_OPERATIONS: readonly GatewayOperation[] = [
     },
     output: { status: 200, contentType: 'application/x-ns-proxy-autoconfig' },
     handle: ({ query: { all }, headers }, { trust }) => {
-      const { providers, domains } = trust.catalogues.current();
+      const { providers, domains } = trust.catalogues.current().forOrg(trust.ownOrg);
       return { text: pacFile({ proxy: headers['host'] ?? '', secure: trust.secureProxy, all: all === 'true', providers, domains }) };
     },
   }),

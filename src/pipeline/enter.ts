@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/lib/gateway-error.ts';
+import { withoutOwnTokens } from '../base/lib/own-tokens.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import { readIdentity } from '../inbound/normalise/identity.ts';
 import { begin } from './line/begin.ts';
@@ -47,7 +48,7 @@ export async function runTunnel(head: ArrivalHead, pipeline: LineGround): Promis
 export function denyServerName(head: ArrivalHead, serverName: string, pipeline: LineGround): Promise<RunResult> {
   const imposed = deny(
     'sni_mismatch',
-    `The ClientHello names ${serverName}, the CONNECT ${head.tunnel?.authority.host ?? head.rawTarget}.`,
+    `The ClientHello names ${withoutOwnTokens(serverName)}, the CONNECT ${head.tunnel?.authority.host ?? head.rawTarget}.`,
   );
   return runCall(begin({ head: legible(head) }, { line: 'tunnel', connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
 }

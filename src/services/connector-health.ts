@@ -17,10 +17,13 @@ export interface ConnectorError {
  */
 export class ConnectorHealth {
   readonly #catalogues: CurrentCatalogue;
+  readonly #ownOrg: string;
   readonly #errors = new Map<string, ConnectorError>();
 
-  constructor(catalogues: CurrentCatalogue) {
+  /** @param ownOrg of the gateway: connectors that other orgs have made are not for health, which everybody may read */
+  constructor(catalogues: CurrentCatalogue, ownOrg: string) {
     this.#catalogues = catalogues;
+    this.#ownOrg = ownOrg;
   }
 
   /** What this wants to hear. */
@@ -39,7 +42,7 @@ export class ConnectorHealth {
   }
 
   list(): readonly { readonly id: string; readonly version: string; readonly healthy: boolean }[] {
-    const all = [...this.#catalogues.current().providers, { id: GENERIC_HTTP, version: GENERIC_HTTP_VERSION }];
+    const all = [...this.#catalogues.current().forOrg(this.#ownOrg).providers, { id: GENERIC_HTTP, version: GENERIC_HTTP_VERSION }];
     return all.map(({ id, version }) => ({ id, version, healthy: !this.#errors.has(id) }));
   }
 }

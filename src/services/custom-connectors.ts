@@ -34,6 +34,8 @@ export interface CustomConnectorOptions {
   readonly log: Logger;
   readonly catalogues: CatalogueInForce;
   readonly egressAllow: EgressAllow;
+  /** `GW_CONNECTOR_HOSTS_DENY`, and the gateway's own names: no org may claim them (decision 3.8). */
+  readonly isDenied: (host: string) => boolean;
   /** Whether a key is stored for a connector. */
   readonly hasCredential: (connectorId: string) => boolean;
 }
@@ -77,6 +79,21 @@ export class CustomConnectorService {
     return found === undefined || (orgId !== undefined && found.org_id !== orgId) ? undefined : customConnectorId(found.id);
   }
 
+  /** Why traffic does not use one that is switched on: settings that were changed since it was made. Undefined: it does. */
+  notUsed(connector: CustomConnector): string | undefined {
+    if (!connector.enabled) return undefined;
+    const url = readBaseUrl(connector.base_url, this.#options.egressAllow);
+    if (typeof url === 'string') return `base_url ${url}`;
+    return this.#options.isDenied(url.host) ? `no org may have a connector at ${url.host} (GW_CONNECTOR_HOSTS_DENY)` : undefined;
+  }
+
+  /** For health, which everybody may read: how many there are, and none by name. */
+  warnings(): readonly { readonly code: string; readonly message: string }[] {
+    let count = 0;
+    for (const connector of this.#values()) if (this.notUsed(connector) !== undefined) count += 1;
+    return count === 0 ? [] : [{ code: 'custom_connector_not_used', message: `${count} ${NOT_USED_HERE}` }];
+  }
+
   /** Whether this is the host of the connector with this id. @param host canonical */
   coversHost(connectorId: string, host: string): boolean {
     const found = this.#of(connectorId);
@@ -102,6 +119,7 @@ export class CustomConnectorService {
       created_at: at,
       updated_at: at,
     });
+    this.#refuseDenied(url.host);
     this.#refuseTaken(orgId, url.host, connector.id);
     const claim = { space: HOSTS, key: hostKey(orgId, url.host) };
     await this.#store(connector, [{ op: 'put', ...claim, value: connector.id }], [{ ...claim, version: undefined }], commit);
@@ -126,6 +144,8 @@ export class CustomConnectorService {
     expect(before);
     const { url, connector } = this.#checked({ ...changed(before, given), updated_at: this.#now() });
     const host = this.#urlOf(before)?.host ?? '';
+    // One that was made before its host was denied can still be switched off.
+    if (connector.enabled || host !== url.host) this.#refuseDenied(url.host);
     const expected: Expectation[] = [{ space: CUSTOM_CONNECTORS, key: before.id, version: entity.version }];
     if (host === url.host) return this.#store(connector, [], expected, commit);
     this.#refuseTaken(orgId, url.host, before.id);
@@ -198,6 +218,12 @@ export class CustomConnectorService {
     return { url, connector: { ...whole, base_url: url.text } };
   }
 
+  #refuseDenied(host: string): void {
+    if (!this.#options.isDenied(host)) return;
+    const message = `must not be at ${host}: no org may have a connector there (GW_CONNECTOR_HOSTS_DENY)`;
+    throw new GatewayError('invalid_request', 'The connector is not valid.', { details: [{ path: 'base_url', message }] });
+  }
+
   /** A host of the registry is the registry's: its row says what its calls mean and cost. */
   #refuseTaken(orgId: string, host: string, id: string): void {
     const row = this.#options.catalogues.shipped().providerForHost(host);
@@ -222,15 +248,19 @@ export class CustomConnectorService {
     if (this.#all === undefined) return;
     const rows: CustomRow[] = [];
     for (const connector of this.#values()) {
-      const url = connector.enabled ? this.#urlOf(connector) : undefined;
-      if (url !== undefined) rows.push(rowOf(connector, url));
-      else if (connector.enabled) this.#options.log.warn({ connector_id: customConnectorId(connector.id) }, NOT_ALLOWED);
+      if (!connector.enabled) continue;
+      const url = this.#urlOf(connector);
+      const why = this.notUsed(connector);
+      if (url !== undefined && why === undefined) rows.push(rowOf(connector, url));
+      else this.#options.log.warn({ connector_id: customConnectorId(connector.id), org_id: connector.org_id, why }, NOT_USED);
     }
     this.#options.catalogues.replaceCustom(rows.sort((a, b) => (a.id < b.id ? -1 : 1)));
   }
 }
 
-const NOT_ALLOWED = 'a custom connector is not used: its base_url is not one that this gateway takes (GW_EGRESS_ALLOW)';
+const NOT_USED_HERE =
+  'custom connectors are switched on and not used: no org may have one at their host (GW_CONNECTOR_HOSTS_DENY), or their base_url is not one that this gateway takes (GW_EGRESS_ALLOW); the log names them';
+const NOT_USED = 'a custom connector is not used: its base_url is not one that this gateway takes';
 
 function rowOf(connector: CustomConnector, { host, port, tls, path }: CustomUrl): CustomRow {
   const { id, org_id: orgId, dialect, default_model: defaultModel } = connector;

@@ -1,4 +1,5 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Listeners } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
@@ -36,9 +37,11 @@ export interface DiscoveredDomain extends ShownCounts {
   /** Of the AI domain list; absent for a domain that is not on it. */
   readonly vendor?: string;
   readonly category?: string;
-  /** True when a connector covers the host, which is then governed. */
+  /** True when a connector of the registry, or of the gateway's own org, covers the host, which is then governed. */
   readonly managed: boolean;
   readonly connector_id?: string;
+  /** Of a domain that is not managed: an org has a connector of its own for it, by which it is governed for callers of that org alone (decision 3.8). */
+  readonly org_connector?: true;
   /** A client did not take our certificate for this host (decision 3.10). */
   readonly pinned: boolean;
   /** The host refused the gateway for want of a client certificate (decision 3.11). */
@@ -94,6 +97,8 @@ export interface DiscoveryOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly catalogues: CurrentCatalogue;
+  /** The gateway's own; default `default`. */
+  readonly ownOrg?: string;
   /** Default 5,000. */
   readonly maxDomains?: number;
 }
@@ -157,7 +162,7 @@ export class Discovery {
 
   /** Domains on the list that look like an AI API and that no connector covers. */
   get lookalikes(): number {
-    const catalogue = this.#options.catalogues.current();
+    const catalogue = this.#ownCatalogue();
     let count = 0;
     for (const { domain, looksLike, namedLike } of this.#table.values()) {
       if ((looksLike ?? namedLike) !== undefined && catalogue.providerForHost(domain) === undefined) count += 1;
@@ -222,9 +227,15 @@ export class Discovery {
     return this.#options.catalogues.current().lookalikes.byName(host);
   }
 
+  /** What one org has made changes nothing in what is said of the traffic of all (decision 3.8). */
+  #ownCatalogue(): Catalogue {
+    return this.#options.catalogues.current().forOrg(this.#options.ownOrg ?? 'default');
+  }
+
   #shown(entry: DomainEntry): DiscoveredDomain {
-    const catalogue = this.#options.catalogues.current();
+    const catalogue = this.#ownCatalogue();
     const provider = catalogue.providerForHost(entry.domain);
+    const ofAnOrg = provider === undefined && this.#options.catalogues.current().providerForHost(entry.domain) !== undefined;
     const label = catalogue.domain(entry.domain);
     return {
       domain: entry.domain,
@@ -234,6 +245,7 @@ export class Discovery {
       ...(label ? { vendor: label.vendor, category: label.category } : {}),
       managed: provider !== undefined,
       ...(provider ? { connector_id: provider.id } : {}),
+      ...(ofAnOrg ? { org_connector: true } : {}),
       pinned: entry.pinned,
       wants_client_certificate: entry.wantsClientCertificate,
       ...(provider === undefined ? shownLook(entry) : {}),

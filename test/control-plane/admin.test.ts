@@ -26,7 +26,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'bundle.put': { bundle_yaml: PLANE_BUNDLE },
   'workload.put': { name: 'App' },
   'credential.put': CREDENTIAL,
-  'export_destination.put': { name: 'SIEM', kind: 'webhook', config: { url: 'https://siem.example/events', token: SECRET } },
+  'export_destination.put': { name: 'SIEM', kind: 'webhook', config: { url: `https://siem.example/${SECRET}?k=${SECRET}`, token: SECRET } },
   'addon.put': { enabled: true },
   'overlay.put': { bundle_yaml: OVERLAY },
 };

@@ -35,6 +35,8 @@ async function storeKey({ gw }: Governed, connectorId: string, more: object = {}
 }
 
 const JSON_TYPE = ['Content-Type', 'application/json'];
+/** Of a CONNECT: the host is opened for callers of the org alone. */
+const FOR_ACME = { 'X-GW-Org-ID': 'acme' };
 const ofAcme = ['X-GW-Org-ID', 'acme', ...JSON_TYPE];
 const call = (path: string, headers: readonly string[] = ofAcme) => ({ method: 'POST', path, headers, body: JSON.stringify(CHAT) });
 const last = ({ upstream }: Governed) => upstream.requests.at(-1);
@@ -44,7 +46,7 @@ t.test('the stored key arrives as each auth mode says, and a change counts on th
   const { id, connector_id: connectorId } = await made(one.acme, bearer);
   t.equal(connectorId, `custom:${id}`);
   await storeKey(one, id);
-  const tunnel = await connectThrough(one.gw.port, `${HOST}:443`, one.gw.caPem);
+  const tunnel = await connectThrough(one.gw.port, `${HOST}:443`, one.gw.caPem, { headers: FOR_ACME });
   t.teardown(() => tunnel.destroy());
   const ask = (headers?: readonly string[]) => h1Request(tunnel, HOST, call('/api/v1/chat/completions', headers));
 
@@ -98,10 +100,10 @@ t.test('a connector is its org’s alone: another org neither sees it nor gets i
   const { id, connector_id: connectorId } = await made(one.acme, bearer);
   await storeKey(one, connectorId);
   const theirs = ['X-GW-Org-ID', 'other', ...JSON_TYPE];
-  const proxied = await one.through(`${HOST}:443`, call('/api/v1/chat/completions', theirs));
+  const proxied = await one.through(`${HOST}:443`, call('/api/v1/chat/completions', theirs), FOR_ACME);
   t.equal(proxied.status, 200);
   t.equal(last(one)?.headers['authorization'], undefined);
-  t.match(await one.recordOf(proxied), { connector_id: 'generic_http', org_id: 'other' });
+  t.equal(proxied.headers['x-gw-record-id'], undefined, 'to another org its host is any host, in its own tunnels too');
   t.equal((await one.send(call(`/proxy/${id}/chat/completions`, theirs))).status, 400, 'their prefix is nobody’s');
   const action = { target_host: HOST, target_path: '/api/v1/chat/completions' };
   const hinted = await one.execute({ org_id: 'other', connector_hint: connectorId, credential_hint: undefined }, action);
@@ -123,9 +125,9 @@ t.test('a connector is its org’s alone: another org neither sees it nor gets i
 
   const { id: own } = await made(one.other, { ...bearer, name: 'Theirs', auth_mode: 'header', auth_header: 'api-key' });
   t.not(own, id, 'each org may have one for the same host');
-  await one.through(`${HOST}:443`, call('/api/v1/chat/completions'));
+  await one.through(`${HOST}:443`, call('/api/v1/chat/completions'), FOR_ACME);
   t.equal(last(one)?.headers['authorization'], `Bearer ${KEY}`);
-  const again = await one.through(`${HOST}:443`, call('/api/v1/chat/completions', theirs));
+  const again = await one.through(`${HOST}:443`, call('/api/v1/chat/completions', theirs), { 'X-GW-Org-ID': 'other' });
   t.match(await one.recordOf(again), { connector_id: `custom:${own}` });
   t.equal(last(one)?.headers['authorization'], undefined);
 });
@@ -188,13 +190,17 @@ t.test('discovery, the list of connectors and restarts know it', async (t) => {
   const one = await scene(t);
   const { id, connector_id: connectorId } = await made(one.acme, bearer);
   await storeKey(one, id);
-  await one.through(`${HOST}:443`, call('/api/v1/chat/completions'));
+  await one.through(`${HOST}:443`, call('/api/v1/chat/completions'), FOR_ACME);
   const discovered = await one.gw.admin('GET', '/v1/admin/discovery/domains');
-  t.match(discovered.text, new RegExp(`"domain":"${HOST.replaceAll('.', '\\.')}".*"managed":true,"connector_id":"${connectorId}"`));
+  t.match(
+    discovered.text,
+    new RegExp(`"domain":"${HOST.replaceAll('.', '\\.')}".*"managed":false,"org_connector":true`),
+    'one org’s is no label for all',
+  );
   t.match((await one.gw.admin('GET', '/v1/admin/connectors')).text, `"connector_id":"${connectorId}"`);
   await one.gw.gateway.stop();
   const again = await startGoverned(t, { bundle: ALLOW_ALL, hosts: [HOST], env: { GW_DATA_DIR: one.gw.dataDir } });
-  await again.through(`${HOST}:443`, call('/api/v1/chat/completions'));
+  await again.through(`${HOST}:443`, call('/api/v1/chat/completions'), FOR_ACME);
   t.equal(last(again)?.headers['authorization'], `Bearer ${KEY}`);
 });
 
@@ -259,7 +265,7 @@ t.test('what is wrong is told by name, and changes nothing', async (t) => {
   await storeKey(one, id);
   t.equal((await one.acme('PUT', `connectors/${id}`, { base_url: 'https://two.corp.example' })).status, 409, 'a key stays with its host');
   t.equal((await one.acme('PUT', `connectors/${id}`, { base_url: `https://${HOST}/v2` })).status, 200);
-  await one.through(`${HOST}:443`, call('/v2/chat/completions'));
+  await one.through(`${HOST}:443`, call('/v2/chat/completions'), FOR_ACME);
   t.match(last(one), { url: '/v2/chat/completions', headers: { authorization: `Bearer ${KEY}` } });
   const elsewhere = await one.gw.admin('PUT', '/v1/admin/credentials', {
     credential_id: 'c2',
@@ -284,7 +290,7 @@ t.test('its key is stored by its own org alone, and a file may name one that is 
   const unknown = await one.other('PUT', 'credentials', { ...body, id: 'cred-theirs', provider: 'custom:nobody' });
   t.same(refused.body, unknown.body, 'as one that is not there');
   t.match(await one.acme('PUT', 'credentials', body), { status: 200, body: { provider: connectorId } });
-  await one.through(`${HOST}:443`, call('/api/v1/chat/completions'));
+  await one.through(`${HOST}:443`, call('/api/v1/chat/completions'), FOR_ACME);
   t.equal(last(one)?.headers['authorization'], `Bearer ${KEY}`);
   const named = { credential_id: 'c', org_id: 'other', connector_id: connectorId, mode: 'alias', secret_ref: KEY };
   t.equal((await one.gw.admin('PUT', '/v1/admin/credentials', named)).status, 400);
@@ -297,7 +303,7 @@ t.test('its key is stored by its own org alone, and a file may name one that is 
   await one.gw.gateway.stop();
   // Opened, so that what is sent in it is seen.
   const again = await scene(t, { GW_DATA_DIR: one.gw.dataDir, GW_CREDENTIALS_DIR: dir, GW_PROXY_NON_AI: 'govern' });
-  await again.through(`${HOST}:443`, call('/api/v1/chat/completions'));
+  await again.through(`${HOST}:443`, call('/api/v1/chat/completions'), FOR_ACME);
   t.match((await again.gw.admin('GET', '/v1/admin/credentials')).text, /of-file/);
   t.equal(again.upstream.requests.length, 1);
   t.equal(last(again)?.headers['authorization'], undefined, 'and its key goes nowhere');

@@ -114,17 +114,25 @@ t.test('a webhook gets every kind of event in its envelope, with token and signa
   }
 });
 
+/** Many collectors take their secret so. */
+const IN_PATH = `https://${SIEM}/services/T0/secret-in-the-path?k=secret-in-the-query`;
+
 t.test('secrets are shown once and never taken back as bullets; PUT changes what is given', async (t) => {
   const { governed, inbox, manage, destination } = await scene(t);
   const made = await manage('POST', 'export/destinations', {
     name: 'x',
     kind: 'webhook',
-    config: { url: `https://${SIEM}/`, token: 'tok', secret: SECRET },
+    config: { url: IN_PATH, token: 'tok', secret: SECRET },
   });
-  t.match(made, { status: 201, body: { config: { token: 'tok', secret: SECRET }, enabled: true } });
+  t.match(made, { status: 201, body: { config: { url: IN_PATH, token: 'tok', secret: SECRET }, enabled: true } });
   const path = `export/destinations/${String((made.body as Json)['id'])}`;
   const list = (await manage('GET', 'export/destinations')).body as { data: readonly Json[] };
-  t.match(list.data, [{ config: { url: `https://${SIEM}/`, token: MASK, secret: MASK } }]);
+  t.match(list.data, [{ config: { url: `https://${SIEM}/${MASK}`, token: MASK, secret: MASK } }]);
+  t.match(await manage('PUT', path, { config: { url: `https://${SIEM}/${MASK}` } }), {
+    status: 400,
+    body: { error: { details: [{ path: 'config.url', message: /mask/ }] } },
+  });
+  t.match((await manage('PUT', path, { name: 'x' })).body, { config: { url: `https://${SIEM}/${MASK}` } });
   t.match(await manage('PUT', path, { config: { url: `https://${SIEM}/`, token: MASK } }), {
     status: 400,
     body: { error: { details: [{ path: 'config.token', message: /mask/ }] } },
@@ -136,6 +144,9 @@ t.test('secrets are shown once and never taken back as bullets; PUT changes what
   t.match((await manage('POST', `${path}/test`)).body, { delivered: true, detail: 'HTTP 204' });
   await inbox.until(() => inbox.received.some(({ body }) => body['event_type'] === 'test'));
   t.match(inbox.received.find(({ body }) => body['event_type'] === 'test')?.headers['authorization'], 'Bearer tok');
+  for (const place of ['export/destinations', 'audit'])
+    t.notMatch(JSON.stringify((await manage('GET', place)).body), 'secret-in-the', place);
+  t.notMatch((await governed.gw.admin('GET', '/v1/admin/audit')).text, 'secret-in-the');
   const bad = (kind: string, config: unknown) => manage('POST', 'export/destinations', { name: 'x', kind, config });
   for (const [kind, config, at] of [
     ['webhook', { url: 'http://siem.example.com/' }, 'config.url'],

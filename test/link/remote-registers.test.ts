@@ -62,6 +62,7 @@ async function gateway(t: HasTeardown, place: Place) {
       log,
       catalogues,
       egressAllow: { hosts: new Set(), ranges: { has: () => false } } as never,
+      isDenied: () => false,
       hasCredential: () => false,
     }),
   };

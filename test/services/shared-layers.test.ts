@@ -110,6 +110,7 @@ t.test('a custom connector is in the catalogue of every node as soon as one make
       log: silentLogger,
       catalogues,
       egressAllow,
+      isDenied: () => false,
       hasCredential: () => false,
     });
     return { catalogues, service };

@@ -161,6 +161,7 @@ function readRegistry(text: string, problems: RowProblems): Registry {
 }
 
 class Snapshot implements ShippedCatalogue {
+  readonly hasCustom = false;
   readonly providers: readonly Provider[];
   readonly #registry: Registry;
   readonly #prices: PriceTable;

@@ -31,6 +31,7 @@ export function withCustomRows(shipped: ShippedCatalogue, rows: readonly CustomR
 }
 
 class CustomCatalogue implements Catalogue {
+  readonly hasCustom = true;
   readonly providers: readonly Provider[];
   readonly #shipped: ShippedCatalogue;
   readonly #views: ReadonlyMap<string, Catalogue> | undefined;

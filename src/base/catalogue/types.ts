@@ -356,6 +356,8 @@ export interface AiDomain {
 export interface Catalogue {
   /** What one org sees: the registry and its own connectors, no other org's. The catalogue itself where nobody has any. */
   forOrg(orgId: string): Catalogue;
+  /** Whether it holds connectors that orgs have made. */
+  readonly hasCustom: boolean;
   readonly providers: readonly Provider[];
   /** Canonical id, neutral name or alias, case-insensitive (decision 1). */
   provider(idOrAlias: string): Provider | undefined;

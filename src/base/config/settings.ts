@@ -210,6 +210,12 @@ export const SETTINGS = {
     'A check-in is due when nothing went to the control plane for so long; less than 30 s counts as 30 s.',
   ),
   proxyBypass: required('GW_PROXY_BYPASS', type.hostPatterns, '', 'Hosts that are tunnelled and never intercepted.'),
+  connectorHostsDeny: required(
+    'GW_CONNECTOR_HOSTS_DENY',
+    type.hostPatterns,
+    '',
+    'Hosts at which no org may have a connector of its own. Hosts of the registry and names of `GW_PUBLIC_NAMES` are such without being named.',
+  ),
   connectPorts: required('GW_CONNECT_PORTS', type.ports, '443,80', 'Ports that CONNECT may name.'),
   maxTunnels: required(
     'GW_MAX_TUNNELS',

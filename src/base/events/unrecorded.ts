@@ -1,3 +1,4 @@
+import { HIDDEN_TOKEN, holdsOwnToken, withoutOwnTokens } from '../lib/own-tokens.ts';
 import { requestIdOf } from '../lib/request-id.ts';
 import type { Arrival, ArrivalHead } from '../model/arrival.ts';
 import type { TrafficClass } from '../model/connection.ts';
@@ -23,6 +24,7 @@ const SHOWN = 200;
 /** Method and target of a request as they may stand in a log: without user, query and fragment, printable, cut at 200 characters. */
 export function requestLine({ method, rawTarget, tunnel }: Pick<ArrivalHead, 'method' | 'rawTarget' | 'tunnel'>): string {
   const inside = tunnel && method !== 'CONNECT' ? ` in a tunnel to ${tunnel.authority.host}:${tunnel.authority.port}` : '';
+  if (holdsOwnToken(rawTarget)) return `${shown(method)} ${HIDDEN_TOKEN}`;
   const told = method === 'CONNECT' ? rawTarget.slice(rawTarget.lastIndexOf('@') + 1) : withoutUser(rawTarget);
   return shown(`${method} ${told.slice(0, 2 * SHOWN).replace(/[?#].*$/s, '')}`) + inside;
 }
@@ -57,7 +59,7 @@ export function unrecordedEvent(
     requestId,
     traceId,
     code: error.code,
-    message: error.message,
+    message: withoutOwnTokens(error.message),
     callerIp,
     trafficClass: head.trafficClass,
     request: requestLine(head),

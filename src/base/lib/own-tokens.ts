@@ -5,7 +5,15 @@ export const API_KEY_PREFIX = 'gwk_';
 export const WORKLOAD_TOKEN_PREFIX = 'gwt_';
 export const MANAGEMENT_KEY_PREFIX = 'mgk_';
 export const MCP_KEY_PREFIX = 'mcpk_';
-const OWN_PREFIXES: readonly string[] = [API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX, MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX];
+/** Lets one node in at a control plane. */
+export const BOOTSTRAP_TOKEN_PREFIX = 'gwb_';
+const OWN_PREFIXES: readonly string[] = [
+  API_KEY_PREFIX,
+  WORKLOAD_TOKEN_PREFIX,
+  MANAGEMENT_KEY_PREFIX,
+  MCP_KEY_PREFIX,
+  BOOTSTRAP_TOKEN_PREFIX,
+];
 const G = 0x67;
 const M = 0x6d;
 const SPACE = 0x20;
@@ -42,14 +50,71 @@ function beginsOtherwise(value: string, at: number): boolean {
   return first > SPACE && first < DELETE && first !== G && first !== M;
 }
 
-/** No name holds a `?`, so that each character is looked at once, whatever a stranger sends. */
-const TOKEN_IN_QUERY = /[?&][^=&#?]*=(?:gwk|gwt|mgk|mcpk)_/;
+/**
+ * One of ours in a longer text: where a word begins, or, behind other characters of a word, in its whole length of 32 bytes in base64url. Ids of others hold these four
+ * characters now and then; hardly ever in either way.
+ */
+const INSIDE = /(?<![A-Za-z0-9_-])(?:gw[bkt]|mgk|mcpk)_[A-Za-z0-9_-]*|(?:gw[bkt]|mgk|mcpk)_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])/;
+const EVERY_INSIDE = new RegExp(INSIDE, 'g');
+/** However often the percent sign was escaped itself. */
+const ESCAPE = /%(?:25)*([0-7][0-9A-Fa-f])/g;
+/** Of texts whose escapes spell other escapes. */
+const MAX_DECODED = 5;
 
 /**
- * A key or token of this gateway in a URL would go to logs and to whoever is behind the URL.
- * @throws GatewayError `invalid_request` when there is one
+ * True for a text that holds a key or token of this gateway anywhere, however often it was percent-encoded. Nearly all texts are told apart by one look for an underscore and
+ * one for a percent sign.
  */
-export function refuseTokenInQuery(target: string): void {
-  if (!target.includes('?') || !TOKEN_IN_QUERY.test(target)) return;
-  throw new GatewayError('invalid_request', 'A key or token of this gateway stands in a header, never in a URL, where others can read it.');
+export function holdsOwnToken(text: string): boolean {
+  const escaped = text.includes('%');
+  if (text.includes('_') && INSIDE.test(text)) return true;
+  if (!escaped) return false;
+  let before = text;
+  for (let times = 0; times < MAX_DECODED; times += 1) {
+    const decoded = before.replace(ESCAPE, asCharacter);
+    if (decoded === before) return false;
+    if (INSIDE.test(decoded)) return true;
+    before = decoded;
+  }
+  return false;
+}
+
+/** A text for a record, a log line or an answer: of each key or token of this gateway in it only how it begins, and nothing at all where one is hidden by escapes. */
+export function withoutOwnTokens(text: string): string {
+  if (!holdsOwnToken(text)) return text;
+  const shown = text.replace(EVERY_INSIDE, (token) => `${token.slice(0, token.indexOf('_') + 1)}…`);
+  return shown.includes('%') ? HIDDEN_TOKEN : shown;
+}
+
+/** Stands for a text of which nothing is shown. */
+export const HIDDEN_TOKEN = '(not shown: it holds a key or token of this gateway)';
+
+function asCharacter(_escape: string, hex: string): string {
+  return String.fromCharCode(Number.parseInt(hex, 16));
+}
+
+/** A short admin token could be any word; from this length on none is met by chance. */
+const MIN_UNMISTAKABLE = 16;
+
+/** True for a text that holds the admin token; one that is short counts where it is all of the text. */
+export function holdsAdminToken(text: string, adminToken: string | undefined): boolean {
+  if (adminToken === undefined || adminToken === '' || text.length < adminToken.length) return false;
+  return adminToken.length >= MIN_UNMISTAKABLE ? text.includes(adminToken) : text === adminToken;
+}
+
+/**
+ * A key or token of this gateway in a URL would go to logs and to whoever is behind the URL (decision 3.21).
+ * @param target path, query, or a whole URL
+ * @throws GatewayError `invalid_request` when there is one, wherever in it
+ */
+export function refuseTokenInUrl(target: string, adminToken?: string): void {
+  if (holdsOwnToken(target) || holdsAdminToken(target, adminToken)) throw tokenInUrl();
+}
+
+/** What is said of one; it does not repeat it. */
+export function tokenInUrl(): GatewayError {
+  return new GatewayError(
+    'invalid_request',
+    'A key or token of this gateway stands in a header, never in a URL, where others can read it.',
+  );
 }

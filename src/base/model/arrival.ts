@@ -34,6 +34,8 @@ export interface Tunnel {
   readonly apiKey?: string;
   /** Set when the CONNECT showed an API key: no other org may be named inside. */
   readonly fixedOrg?: string;
+  /** Set where the host is an AI host by a connector of this org: requests inside that say nothing else are of it (decision 3.8). */
+  readonly org?: string;
   /** Requests inside are passed on undecided and unrecorded (`GW_PROXY_NON_AI=inspect`). */
   readonly undecided?: true;
   /** Leads to a host that carries much beside its calls: what is no call is passed on undecided and unrecorded (decision 3.8). */

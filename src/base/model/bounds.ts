@@ -21,7 +21,20 @@ export interface Bound {
 type Bounds = Readonly<Record<string, Bound>>;
 
 /** Connections and what waits on them: `src/inbound/listener/`, `src/surfaces/http/`. */
-export const CONNECTION_BOUNDS = {} as const satisfies Bounds;
+export const CONNECTION_BOUNDS = {
+  originConnections: {
+    what: 'Calls under way to one origin (scheme, host, port), each on a connection',
+    all: 1_536,
+    shared: 'orgs, and within them callers; names of orgs that nobody has laid anything down for are one org, whose callers are addresses',
+    full: 'further calls of who is at his share wait for one of his own to end',
+  },
+  originWaiting: {
+    what: 'Calls that wait for a connection to one origin, for 30 seconds at most',
+    all: 3_072,
+    shared: 'as the connections',
+    full: '503 `overloaded` for further calls of who is at his share',
+  },
+} as const satisfies Bounds;
 
 /** Records and look-ups of callers who have shown nothing (decision 7.11). */
 export const STRANGER_BOUNDS = {} as const satisfies Bounds;

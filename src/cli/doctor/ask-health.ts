@@ -28,6 +28,8 @@ export type Health =
       readonly status: string;
       readonly skewMs: number | undefined;
       readonly controlPlane: ControlPlaneSaid;
+      /** Messages of the warnings about connectors that orgs have made. */
+      readonly connectors: readonly string[];
     }
   | { readonly kind: 'stranger'; readonly says: string }
   | { readonly kind: 'nobody'; readonly reason: string };
@@ -58,7 +60,14 @@ function judge(text: string, status: number, date: string | undefined): Health {
     if (isJsonObject(health) && typeof nodeId === 'string') {
       const at = Date.parse(date ?? '');
       const skewMs = Number.isNaN(at) ? undefined : at - systemClock.now();
-      return { kind: 'gateway', nodeId, status: String(said), skewMs, controlPlane: controlPlaneIn(health) };
+      return {
+        kind: 'gateway',
+        nodeId,
+        status: String(said),
+        skewMs,
+        controlPlane: controlPlaneIn(health),
+        connectors: warningsIn(health, 'custom_connector_'),
+      };
     }
   } catch {
     // No gateway speaks like that.
@@ -71,12 +80,16 @@ function controlPlaneIn(health: JsonObject): ControlPlaneSaid {
     const value = health[name];
     return typeof value === 'string' ? value : undefined;
   };
-  const warnings = Array.isArray(health['warnings']) ? health['warnings'].filter(isJsonObject) : [];
   return {
     status: text('cp_status'),
     posture: text('cp_posture'),
     offlineSince: text('cp_offline_since'),
     certificateExpiresAt: text('cp_certificate_expires_at'),
-    warnings: warnings.filter(({ code }) => String(code).startsWith('cp_')).map(({ message }) => String(message)),
+    warnings: warningsIn(health, 'cp_'),
   };
+}
+
+function warningsIn({ warnings }: JsonObject, codes: string): readonly string[] {
+  const all = Array.isArray(warnings) ? warnings.filter(isJsonObject) : [];
+  return all.filter(({ code }) => String(code).startsWith(codes)).map(({ message }) => String(message));
 }

@@ -44,7 +44,10 @@ function settings({ mistakes, warnings }: Patient): readonly Finding[] {
 
 function gateway({ health, url, config }: Patient): readonly Finding[] {
   const place = url?.origin ?? 'GW_PORT';
-  if (health.kind === 'gateway') return [ok('gateway', `the gateway ${health.nodeId} answers at ${place} (${health.status})`)];
+  if (health.kind === 'gateway') {
+    const told = health.connectors.map((one) => warning('gateway', one, 'docs/guides/custom-connectors.md says what is refused'));
+    return [...told, ok('gateway', `the gateway ${health.nodeId} answers at ${place} (${health.status})`)];
+  }
   if (health.kind === 'stranger')
     return [wrong('gateway', `another program answers at ${place}: ${health.says}`, 'stop that program, or set GW_PORT to another port')];
   const then =

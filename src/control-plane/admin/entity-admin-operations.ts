@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { holdsMask, maskedUrl } from '../../base/lib/mask.ts';
 import { CREDENTIAL_BODY } from '../../operations/credential-body.ts';
 import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-operations.ts';
 import { members } from '../../operations/members.ts';
@@ -137,8 +139,11 @@ function assignment(method: 'PUT' | 'DELETE', id: string, summary: string): Admi
   });
 }
 
+/** Of an address in a config that was stored before its path was masked nothing more is told than of others. */
 function shownEntity({ id, value }: OrgEntity): { readonly id: string } & Readonly<Record<string, unknown>> {
-  return { id, ...value };
+  const { config } = value;
+  if (!isJsonObject(config) || typeof config['url'] !== 'string' || holdsMask(config['url'])) return { id, ...value };
+  return { id, ...value, config: { ...config, url: maskedUrl(config['url']) } };
 }
 
 /** What an org gives its gateways (decision 13.6). */

@@ -2,9 +2,10 @@ import type { Operation } from '../../base/catalogue/types.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { byteOrderMark } from '../../base/lib/utf8.ts';
-import { MAX_TEXT, TEXT_RULE } from './envelope-rules.ts';
+import { MAX_TEXT, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
 import { parseMultipart } from './multipart.ts';
@@ -98,13 +99,16 @@ function finish(
   size: number,
 ): AiBody {
   const placed = fillPlaces(params, input.path, input.operation);
-  if (placed.model !== undefined && placed.model.length > MAX_TEXT) {
-    // It is kept in the record, where no prompt may hide.
-    const details = [{ path: 'action.params.model', message: TEXT_RULE }];
-    throw new GatewayError('invalid_request', `The name of the model ${TEXT_RULE}.`, { details });
-  }
+  refuseModel(placed.model);
   const { bytes, operation, partial = false } = input;
   return { kind, bytes, text, size, params, model: placed.model, stream: placed.stream, form, partial, operation };
+}
+
+/** It is kept in the record, where no prompt may hide, and no key of the gateway. */
+function refuseModel(model: string | undefined): void {
+  if (model === undefined || (model.length <= MAX_TEXT && !holdsOwnToken(model))) return;
+  const message = model.length > MAX_TEXT ? TEXT_RULE : OWN_TOKEN_RULE;
+  throw new GatewayError('invalid_request', `The name of the model ${message}.`, { details: [{ path: 'action.params.model', message }] });
 }
 
 /**

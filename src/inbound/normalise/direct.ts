@@ -3,9 +3,10 @@ import { type JsonDoubt, parseSafeJson, sizeInMemory } from '../../base/json/saf
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
+import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
-import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue } from './envelope-rules.ts';
+import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue, OWN_TOKEN_RULE } from './envelope-rules.ts';
 import { emptyMap, type Member, type Members, readEnvelope } from './envelope-shape.ts';
 import { canonicalPath } from './path.ts';
 
@@ -22,8 +23,8 @@ export interface DirectRequest {
 export interface DirectOptions {
   /** Makes the `request_id` of a request that has none. */
   readonly newRequestId: () => string;
-  /** Whether decision 3.18 holds for the path of this (canonical) host. */
-  readonly isAiHost: (host: string) => boolean;
+  /** Whether decision 3.18 holds for the path of this (canonical) host in a call of this org. */
+  readonly isAiHost: (host: string, orgId: string) => boolean;
 }
 
 /** A structured call that is valid but can be read in two ways: it is refused with a record (decisions 3.19, 7.3), for which the last reading serves. */
@@ -54,7 +55,10 @@ export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): D
   const problems = new EnvelopeProblems();
   if (/\\u[dD][89a-fA-F]/.test(text)) findIllFormed(value, '', problems);
   const envelope = readEnvelope(value, problems);
-  const action = envelope.action === undefined ? undefined : readAction(envelope.action, options, problems);
+  const action =
+    envelope.action === undefined
+      ? undefined
+      : readAction(envelope.action, (host) => options.isAiHost(host, envelope.rest.org_id), problems);
   if (problems.found || action === undefined) {
     throw new GatewayError('invalid_request', 'The action request is not valid.', { details: problems.details });
   }
@@ -73,13 +77,16 @@ function ambiguous(doubt: JsonDoubt, reading: DirectRequest): AmbiguousActionReq
   return new AmbiguousActionRequest(doubt.message, doubt.path, reading);
 }
 
+/** For the org of the call. */
+type IsAiHost = (host: string) => boolean;
+
 interface ActionRead {
   readonly action: Action;
   readonly port: number;
   readonly tls: boolean;
 }
 
-function readAction(map: Members, options: DirectOptions, problems: EnvelopeProblems): ActionRead | undefined {
+function readAction(map: Members, isAiHost: IsAiHost, problems: EnvelopeProblems): ActionRead | undefined {
   const type = requiredText(map, 'type', problems);
   if (type !== undefined && !isActionType(type)) {
     problems.add('action.type', 'must be lower-case words joined by dots, such as ai.infer');
@@ -91,7 +98,7 @@ function readAction(map: Members, options: DirectOptions, problems: EnvelopeProb
   const params = map['params'];
   if (!isJsonObject(params)) problems.add('action.params', params === undefined ? 'is required' : 'must be an object');
   const headers = readHeaders(map['headers'], problems);
-  const target = readTarget(map, options, problems);
+  const target = readTarget(map, isAiHost, problems);
   if (type === undefined || method === undefined || target === undefined || !isJsonObject(params) || problems.found) return undefined;
   return {
     action: {
@@ -117,12 +124,13 @@ interface Target {
 }
 
 /** `target_host`, `target_path` and `target` must say the same; `target` may add the port, and the path when `target_path` is absent (decision 8.4). */
-function readTarget(map: Members, options: DirectOptions, problems: EnvelopeProblems): Target | undefined {
+function readTarget(map: Members, isAiHost: IsAiHost, problems: EnvelopeProblems): Target | undefined {
   const host = readHost(map, problems);
   const pathText = shortText(map, 'target_path', problems);
   const url = shortText(map, 'target', problems);
+  refuseTokens(map, problems);
   if (host === undefined) return undefined;
-  const path = pathText === undefined ? undefined : readPath(pathText, 'action.target_path', host, options, problems);
+  const path = pathText === undefined ? undefined : readPath(pathText, 'action.target_path', host, isAiHost, problems);
   if (url === undefined) return { host, path, url, port: 443, tls: true };
   const parts = TARGET_URL.exec(url);
   const tls = parts?.[1]?.toLowerCase() === 'https';
@@ -132,11 +140,18 @@ function readTarget(map: Members, options: DirectOptions, problems: EnvelopeProb
     return undefined;
   }
   if (authority.host !== host) problems.add('action.target', 'must name the same host as action.target_host');
-  const urlPath = parts[3] ? readPath(parts[3], 'action.target', host, options, problems) : path;
+  const urlPath = parts[3] ? readPath(parts[3], 'action.target', host, isAiHost, problems) : path;
   if (path !== undefined && urlPath !== undefined && path !== urlPath) {
     problems.add('action.target', 'must have the same path as action.target_path');
   }
   return { host, path: path ?? urlPath, url, port: authority.port, tls };
+}
+
+function refuseTokens(map: Members, problems: EnvelopeProblems): void {
+  for (const name of ['target_host', 'target_path', 'target']) {
+    const text = map[name];
+    if (typeof text === 'string' && holdsOwnToken(text)) problems.add(`action.${name}`, OWN_TOKEN_RULE);
+  }
 }
 
 function readHost(map: Members, problems: EnvelopeProblems): string | undefined {
@@ -147,9 +162,9 @@ function readHost(map: Members, problems: EnvelopeProblems): string | undefined 
   return host;
 }
 
-function readPath(text: string, member: string, host: string, options: DirectOptions, problems: EnvelopeProblems): string | undefined {
+function readPath(text: string, member: string, host: string, isAiHost: IsAiHost, problems: EnvelopeProblems): string | undefined {
   try {
-    return canonicalPath(text, options.isAiHost(host));
+    return canonicalPath(text, isAiHost(host));
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     problems.add(member, error.message);

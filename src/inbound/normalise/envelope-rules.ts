@@ -19,6 +19,8 @@ export function isId(text: string): boolean {
 
 export const ID_RULE = `must be 1 to ${MAX_ID} visible ASCII characters`;
 export const TEXT_RULE = `must be at most ${MAX_TEXT} characters`;
+/** What is recorded, and shown to others, is no place for one (decision 3.21). */
+export const OWN_TOKEN_RULE = 'must not hold a key or token of this gateway';
 
 /** A method that may be an action's, in upper case; undefined for what is no token, and for TRACE and CONNECT (decision 3.21). */
 export function actionMethod(text: string): string | undefined {

@@ -1,7 +1,8 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
+import { holdsOwnToken, isOwnToken } from '../../base/lib/own-tokens.ts';
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import { type EnvelopeProblems, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
+import { type EnvelopeProblems, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
 
 export type Member = unknown;
 /** Own properties of a JSON object whose names were checked, without a prototype. */
@@ -15,18 +16,27 @@ export function emptyMap<T>(): Record<string, T> {
 /** Longest provider key or delegation token. Bearer tokens of clouds have a few thousand characters. */
 const MAX_SECRET = 65_536;
 
+function ownTokenIn(text: string): string | undefined {
+  return holdsOwnToken(text) ? OWN_TOKEN_RULE : undefined;
+}
+
+function secretMistake(value: unknown): string | undefined {
+  return typeof value === 'string' && value.length >= 1 && value.length <= MAX_SECRET && /^[\x20-\x7e]+$/.test(value)
+    ? undefined
+    : `must be 1 to ${MAX_SECRET} printable ASCII characters`;
+}
+
 /** What is wrong with a value; undefined when nothing is. */
 type Check = (value: unknown) => string | undefined;
 
 const CHECKS = {
   schema: (value) => (value === ACTION_REQUEST_SCHEMA ? undefined : `must be "${ACTION_REQUEST_SCHEMA}"`),
-  id: (value) => (typeof value === 'string' && isId(value) ? undefined : ID_RULE),
-  text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? undefined : TEXT_RULE),
+  id: (value) => (typeof value === 'string' && isId(value) ? ownTokenIn(value) : ID_RULE),
+  text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? ownTokenIn(value) : TEXT_RULE),
   map: (value) => (isJsonObject(value) ? undefined : 'must be an object'),
-  secret: (value) =>
-    typeof value === 'string' && value.length >= 1 && value.length <= MAX_SECRET && /^[\x20-\x7e]+$/.test(value)
-      ? undefined
-      : `must be 1 to ${MAX_SECRET} printable ASCII characters`,
+  secret: secretMistake,
+  key: (value) =>
+    secretMistake(value) ?? (isOwnToken(String(value)) ? 'is a key or token of this gateway, and none of a provider' : undefined),
   count: (value) => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? undefined : 'must be a non-negative integer'),
 } satisfies Readonly<Record<string, Check>>;
 
@@ -55,7 +65,7 @@ const ENVELOPE = rulesOf({
   context: 'map',
   action: 'map!',
   attribution: 'map',
-  credential_hint: 'secret',
+  credential_hint: 'key',
   connector_hint: 'id',
   idempotency_key: 'id',
   delegation_id: 'id',
@@ -164,6 +174,7 @@ function readLabels(value: Member, path: string, problems: EnvelopeProblems): Re
     if (name === '' || name.length > MAX_TEXT) problems.add(path, `has a name that is empty or longer than ${MAX_TEXT} characters`);
     else if (typeof text !== 'string' || text.length > MAX_TEXT)
       problems.add(`${path}.${name}`, `must be a string of at most ${MAX_TEXT} characters`);
+    else if (holdsOwnToken(name) || holdsOwnToken(text)) problems.add(path, OWN_TOKEN_RULE);
     else labels[name] = text;
   }
   return labels;

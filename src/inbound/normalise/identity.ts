@@ -2,10 +2,18 @@ import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
 import { type IpSet, parseIp } from '../../base/lib/ip.ts';
-import { API_KEY_PREFIX, isOwnToken, refuseTokenInQuery, shownToken, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
+import {
+  API_KEY_PREFIX,
+  holdsOwnToken,
+  isOwnToken,
+  refuseTokenInUrl,
+  shownToken,
+  tokenInUrl,
+  WORKLOAD_TOKEN_PREFIX,
+} from '../../base/lib/own-tokens.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
-import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, TEXT_RULE } from './envelope-rules.ts';
+import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
 
 /** What a proxied request says about its sender, unverified. An absent member means that the request does not say it. */
 export interface ProxiedIdentity {
@@ -53,7 +61,6 @@ const NOBODY: ProxiedIdentity = { workloadSource: 'none', attribution: NO_ATTRIB
  * @throws GatewayError `invalid_request`, `details` naming every header that breaks decision 4.7
  */
 export function readIdentity(head: ArrivalHead): ProxiedIdentity {
-  refuseTokenInQuery(head.rawTarget);
   const shown = providerHeaderToken(head);
   if (shown === undefined && saysNothing(head)) return NOBODY;
   const problems = new EnvelopeProblems();
@@ -118,6 +125,7 @@ function readWorkload(
 ): Pick<ProxiedIdentity, 'workloadId' | 'workloadSource'> {
   if (named !== undefined) return { workloadId: named, workloadSource: 'header' };
   if (proxyUser === undefined) return { workloadSource: 'none' };
+  if (holdsOwnToken(proxyUser)) problems.add('Proxy-Authorization', `the user name ${OWN_TOKEN_RULE}`);
   if (!isId(proxyUser)) problems.add('Proxy-Authorization', `the user name ${ID_RULE}`);
   return { workloadId: proxyUser, workloadSource: 'proxy_user' };
 }
@@ -158,6 +166,7 @@ function readHeader(
   const value = head.headers[lower];
   if (value === undefined || value === '') return undefined;
   if (kind === 'secret') return value;
+  if (holdsOwnToken(value)) problems.add(shown, OWN_TOKEN_RULE);
   if (kind === 'id') {
     if (!isId(value)) problems.add(shown, ID_RULE);
     return value;
@@ -191,6 +200,7 @@ function readLabels({ headers }: ArrivalHead, problems: EnvelopeProblems): Attri
     const text = headerText(value);
     if (text.length > MAX_TEXT || name.length - LABEL_HEADER.length > MAX_TEXT)
       problems.add(`X-GW-Label-${name.slice(LABEL_HEADER.length)}`, TEXT_RULE);
+    if (holdsOwnToken(text) || holdsOwnToken(name)) problems.add('X-GW-Label-*', OWN_TOKEN_RULE);
     labels.push([name.slice(LABEL_HEADER.length), text]);
   }
   if (labels.length > MAX_LABELS) problems.add('X-GW-Label-*', `at most ${MAX_LABELS} labels`);
@@ -215,4 +225,17 @@ function addressText(text: string | undefined): string | undefined {
   const bare = text.trim();
   const match = /^\[([^\]]+)\](?::\d+)?$/.exec(bare) ?? /^([\d.]+):\d+$/.exec(bare);
   return parseIp(match?.[1] ?? bare)?.text;
+}
+
+/**
+ * No key or token of this gateway is a part of an address (decision 3.21): of the target of a request, its Host or the host that it asks for.
+ * @throws GatewayError `invalid_request`
+ */
+export function refuseTokenInAddress({ rawTarget, headers }: ArrivalHead, adminToken: string): void {
+  const { host = '', 'x-gw-target-host': named = '' } = headers;
+  // What nearly every address lacks is looked for here, without a step for each part of it.
+  const isPlain = !(rawTarget.includes('_') || rawTarget.includes('%') || host.includes('_') || named.includes('_'));
+  if (isPlain && rawTarget.length < adminToken.length) return;
+  refuseTokenInUrl(rawTarget, adminToken);
+  if (holdsOwnToken(host) || holdsOwnToken(named)) throw tokenInUrl();
 }

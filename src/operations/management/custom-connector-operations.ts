@@ -7,6 +7,7 @@ import type { CustomConnectorChange } from '../../services/custom-connectors.ts'
 import { HANDED_ON } from '../hand-on.ts';
 import { choice, members, optional, orNothing, text, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
+import type { OperationServices } from '../services.ts';
 import { pathId, time } from '../shapes.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
@@ -47,6 +48,9 @@ const SHOWN = z.object({
   auth_query: z.string().optional(),
   default_model: z.string().nullable(),
   enabled: z.boolean(),
+  not_used: z.string().optional().meta({
+    description: 'Of one that is enabled: why traffic does not use it, such as a host of GW_CONNECTOR_HOSTS_DENY; absent when it does',
+  }),
   created_at: time,
   updated_at: time,
 });
@@ -54,8 +58,10 @@ const SHOWN = z.object({
 const params = pathId('Id of a custom connector');
 const ids = { id: 'connector_id' } as const;
 
-function shown({ default_model: model, ...connector }: CustomConnector) {
-  return { ...connector, connector_id: customConnectorId(connector.id), default_model: model ?? null };
+function shown(connector: CustomConnector, customConnectors: OperationServices['customConnectors']) {
+  const { default_model: model, ...own } = connector;
+  const notUsed = optional('not_used', customConnectors.notUsed(connector));
+  return { ...own, connector_id: customConnectorId(own.id), default_model: model ?? null, ...notUsed };
 }
 
 function unknown(id: string): GatewayError {
@@ -91,10 +97,10 @@ function switching(id: 'enable' | 'disable', enabled: boolean, summary: string):
     input: { params },
     output: { status: 200, schema: SHOWN },
     handle: async ({ principal, params: { id: name }, commit, expectShown }, { customConnectors }) => {
-      const expect = (before: CustomConnector): void => expectShown(shown(before));
+      const expect = (before: CustomConnector): void => expectShown(shown(before, customConnectors));
       const changed = await customConnectors.change(orgOf(principal), name, { enabled }, expect, commit);
       if (changed === undefined) throw unknown(name);
-      return { json: shown(changed) };
+      return { json: shown(changed, customConnectors) };
     },
   });
 }
@@ -112,7 +118,11 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     input: { query: { schema: () => CURSOR_QUERY } },
     output: { status: 200, schema: dataPage(SHOWN) },
     handle: ({ principal, query }, { customConnectors }) => ({
-      json: pageInMemory(customConnectors.list(orgOf(principal)).map(shown), ({ id }) => id, cursorPage('connectors', query)),
+      json: pageInMemory(
+        customConnectors.list(orgOf(principal)).map((one) => shown(one, customConnectors)),
+        ({ id }) => id,
+        cursorPage('connectors', query),
+      ),
     }),
   }),
   operation({
@@ -130,7 +140,7 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, body, commit }, { customConnectors }) => {
       const { name, base_url, auth_mode } = body;
       const given = { ...changeOf(body), name, base_url, auth_mode };
-      return { json: shown(await customConnectors.create(orgOf(principal), given, commit)) };
+      return { json: shown(await customConnectors.create(orgOf(principal), given, commit), customConnectors) };
     },
   }),
   operation({
@@ -147,7 +157,7 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     handle: ({ principal, params: { id } }, { customConnectors }) => {
       const found = customConnectors.get(orgOf(principal), id);
       if (found === undefined) throw unknown(id);
-      return { json: shown(found) };
+      return { json: shown(found, customConnectors) };
     },
   }),
   operation({
@@ -163,10 +173,10 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     input: { params, body: { schema: () => CHANGE_BODY, what: 'The connector' } },
     output: { status: 200, schema: SHOWN },
     handle: async ({ principal, params: { id }, body, commit, expectShown }, { customConnectors }) => {
-      const expect = (before: CustomConnector): void => expectShown(shown(before));
+      const expect = (before: CustomConnector): void => expectShown(shown(before, customConnectors));
       const changed = await customConnectors.change(orgOf(principal), id, changeOf(body), expect, commit);
       if (changed === undefined) throw unknown(id);
-      return { json: shown(changed) };
+      return { json: shown(changed, customConnectors) };
     },
   }),
   operation({
@@ -182,16 +192,16 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     input: { params },
     output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
     handle: async ({ principal, params: { id }, commit, expectShown }, services) => {
-      const expect = (before: CustomConnector): void => expectShown(shown(before));
       const { customConnectors, alerts, budgets, credentials } = services;
+      const expect = (before: CustomConnector): void => expectShown(shown(before, customConnectors));
       const ground = { customConnectors, alerts, budgets: budgets.service, credentials: credentials.service };
       if (!(await removeConnector(ground, orgOf(principal), id, expect, commit))) throw unknown(id);
       return { json: { id, status: 'deleted' as const } };
     },
     // Its credentials are the control plane's, itself it is not: those go first, so that what fails between leaves a connector that can be removed again.
     handOn: async ({ principal, params: { id }, commit, expectShown }, services, handOn) => {
-      const expect = (before: CustomConnector): void => expectShown(shown(before));
       const { customConnectors, alerts, budgets, credentials } = services;
+      const expect = (before: CustomConnector): void => expectShown(shown(before, customConnectors));
       const orgId = orgOf(principal);
       const found = customConnectors.get(orgId, id);
       if (found === undefined) throw unknown(id);

@@ -29,7 +29,7 @@ const config = z.unknown().meta({
   },
   additionalProperties: false,
   description:
-    '`{url, token?, secret?, format?}` of a webhook (`json`, the envelope, or `ocsf`), `{address, format?}` of syslog. `token` and `secret` are shown as bullets, and those are never taken back',
+    '`{url, token?, secret?, format?}` of a webhook (`json`, the envelope, or `ocsf`), `{address, format?}` of syslog. `token`, `secret` and what stands behind the host of `url` are shown as bullets, and those are never taken back',
 });
 const enabled = z.boolean('must be true or false');
 const eventTypes = ruled<readonly ExportEventName[]>(
@@ -60,7 +60,10 @@ const DESTINATION = z.object({
   name: z.string(),
   kind: z.enum(EXPORT_KINDS),
   config: z.object({
-    url: z.string().optional().meta({ description: 'Of a webhook' }),
+    url: z
+      .string()
+      .optional()
+      .meta({ description: 'Of a webhook: scheme, host and port, with bullets in the place of what stands behind them' }),
     token: z.string().optional().meta({ description: 'Of a webhook, as bullets' }),
     secret: z.string().optional().meta({ description: 'Of a webhook, as bullets' }),
     address: z.string().optional().meta({ description: 'Of syslog' }),
@@ -82,7 +85,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/export/destinations',
     scope: 'read',
-    summary: 'Export destinations of the org; tokens and secrets are masked.',
+    summary: 'Export destinations of the org; tokens, secrets and the paths of URLs are masked.',
     annotations: READS,
     tools: [{ name: 'list_export_destinations', title: 'List export destinations' }],
     input: { query: { schema: () => CURSOR_QUERY } },
@@ -100,7 +103,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/mgmt/v1/export/destinations',
     scope: 'write',
-    summary: 'Makes an export destination, which gets what happens from now on. The answer shows token and secret this once.',
+    summary: 'Makes an export destination, which gets what happens from now on. The answer shows URL, token and secret this once.',
     annotations: ADDS,
     ownedRemotely: true,
     errors: ['conflict'],

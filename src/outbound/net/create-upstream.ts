@@ -8,6 +8,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/bounds.ts';
 import { AnswerGuard } from './answer-guard.ts';
 import { CallInLane, type SlowCounter } from './call-in-lane.ts';
 import { Dialer, type DialTo } from './dialer.ts';
@@ -17,7 +18,7 @@ import { DirectLane } from './direct-lane.ts';
 import { EgressGuard, type OwnAddress } from './egress-guard.ts';
 import type { Lane, LaneOptions, LaneOwner, OpenLane } from './lane.ts';
 import { NextTurn } from './next-turn.ts';
-import { Origin, type SilenceLimits } from './origin.ts';
+import { Origin, type OriginOptions, type SilenceLimits } from './origin.ts';
 import type { ParentProxy } from './parent-proxy.ts';
 import { type Lookup, Resolver } from './resolver.ts';
 import { TlsClient } from './tls-client.ts';
@@ -48,8 +49,12 @@ export interface UpstreamOptions {
   readonly isAiHost?: (host: string) => boolean;
   /** Default: the system's resolver. */
   readonly lookup?: Lookup;
-  /** Connections per scheme, host and port. Default 512. */
+  /** Connections per scheme, host and port. Default: {@link CONNECTION_BOUNDS}. */
   readonly maxConnections?: number;
+  /** Calls that may wait for one of them. Default: {@link CONNECTION_BOUNDS}. */
+  readonly maxWaiting?: number;
+  /** Whether somebody has laid down something for an org. Default: all are known. */
+  readonly isKnownOrg?: (org: string) => boolean;
   /** Origins whose connections are kept. Default 256. */
   readonly maxOrigins?: number;
 }
@@ -72,6 +77,7 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
   readonly #dialer: Dialer;
   readonly #tls: TlsClient;
   readonly #maxConnections: number;
+  readonly #waits: Pick<OriginOptions, 'maxWaiting' | 'isKnownOrg'>;
   readonly #maxOrigins: number;
   readonly #headersTimeoutMs: number;
   /** From the least to the most recently used. */
@@ -108,7 +114,8 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
       via: options.via,
     });
     this.#tls = new TlsClient(clock, options.caFile);
-    this.#maxConnections = options.maxConnections ?? 512;
+    this.#maxConnections = options.maxConnections ?? CONNECTION_BOUNDS.originConnections.all;
+    this.#waits = { maxWaiting: options.maxWaiting, isKnownOrg: options.isKnownOrg };
     this.#maxOrigins = options.maxOrigins ?? 256;
     this.#headersTimeoutMs = headersTimeoutMs;
     this.#tickMs = Math.min(1_000, Math.max(10, Math.min(headersTimeoutMs, idleTimeoutMs) / 8));
@@ -218,7 +225,7 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
       this.#evict();
       const parent = tls ? undefined : this.#dialer.parentOf(authority);
       const openLane = this.#laneMaker({ authority, tls, parent, connect: () => this.#connectFor(authority, tls, operatorOwn) });
-      origin = new Origin({ authority, clock: this.#clock, maxConnections: this.#maxConnections, openLane });
+      origin = new Origin({ ...this.#waits, authority, clock: this.#clock, maxConnections: this.#maxConnections, openLane });
     } else {
       this.#origins.delete(key);
     }

@@ -1,5 +1,5 @@
 import { KnownNames } from '../../base/lib/known-names.ts';
-import { firstBlank, isOwnToken } from '../../base/lib/own-tokens.ts';
+import { firstBlank, holdsAdminToken, holdsOwnToken } from '../../base/lib/own-tokens.ts';
 
 /** What is left out of a forwarded request beyond the fixed rules. */
 export interface RequestFilterOptions {
@@ -155,7 +155,11 @@ function knownName(name: string): KnownName {
 function lookAt(name: string): KnownName {
   const lower = name.toLowerCase();
   const ours = lower.startsWith('proxy-') || lower.startsWith('x-gw-');
-  return { lower, leavesRequest: ours || REQUEST_DROPS.has(lower), leavesResponse: ours || RESPONSE_DROPS.has(lower) };
+  return {
+    lower,
+    leavesRequest: ours || REQUEST_DROPS.has(lower) || holdsOwnToken(name),
+    leavesResponse: ours || RESPONSE_DROPS.has(lower),
+  };
 }
 
 /** Lower-case names that `Connection` fields nominate; undefined in the usual case that there are none. */
@@ -172,27 +176,32 @@ function connectionNames(rawHeaders: readonly string[]): Set<string> | undefined
   return names;
 }
 
-/** True for a token of this gateway: bare, behind a scheme, or as user name or password of a Basic credential. */
-function holdsOwnSecret(lowerName: string, value: string, adminToken: string | undefined): boolean {
-  if (isOwnSecret(value, adminToken) || (lowerName === 'sec-websocket-protocol' && offersOwnSecret(value, adminToken))) return true;
-  const space = firstBlank(value);
-  if (space === -1) return false;
-  const rest = value.slice(space + 1).trimStart();
-  if (isOwnSecret(rest, adminToken)) return true;
-  if (space !== 5 || value.slice(0, 5).toLowerCase() !== 'basic') return false;
-  const pair = Buffer.from(rest, 'base64').toString('utf8');
+/** True for a token of this gateway anywhere in a value: a cookie, a URL, a subprotocol, or the user name or password of a Basic credential. No value of most calls takes another step. */
+function holdsOwnSecret(lowerName: string, value: string, adminToken = ''): boolean {
+  if ((value.includes('_') || value.includes('%')) && holdsOwnToken(value)) return true;
+  if (adminToken !== '' && value.length >= adminToken.length && showsAdminToken(lowerName, value, adminToken)) return true;
+  const first = value.charCodeAt(0);
+  return (first === SMALL_B || first === BIG_B) && value.slice(0, 5).toLowerCase() === 'basic' && isBasicOwn(value, adminToken);
+}
+
+const SMALL_B = 0x62;
+const BIG_B = 0x42;
+
+/** A short one counts alone, behind a scheme, or among subprotocols, where browsers send keys behind a prefix such as `openai-insecure-api-key.`. */
+function showsAdminToken(lowerName: string, value: string, adminToken: string): boolean {
+  if (holdsAdminToken(value, adminToken) || (lowerName === 'sec-websocket-protocol' && value.includes(adminToken))) return true;
+  const blank = firstBlank(value);
+  return blank !== -1 && holdsAdminToken(value.slice(blank + 1).trimStart(), adminToken);
+}
+
+function isBasicOwn(value: string, adminToken: string): boolean {
+  if (firstBlank(value) !== 5) return false;
+  const pair = Buffer.from(value.slice(6).trimStart(), 'base64').toString('utf8');
+  if (holdsOwnToken(pair)) return true;
   const colon = pair.indexOf(':');
-  return isOwnSecret(pair.slice(0, colon === -1 ? pair.length : colon), adminToken) || isOwnSecret(pair.slice(colon + 1), adminToken);
-}
-
-/** Browsers can send a key in no header but this one, as a subprotocol behind a prefix such as `openai-insecure-api-key.`. */
-function offersOwnSecret(value: string, adminToken: string | undefined): boolean {
-  if (adminToken !== undefined && adminToken !== '' && value.includes(adminToken)) return true;
-  return value.split(/[\s,.]+/).some((part) => isOwnSecret(part, adminToken));
-}
-
-function isOwnSecret(text: string, adminToken: string | undefined): boolean {
-  return isOwnToken(text) || (adminToken !== undefined && adminToken !== '' && text === adminToken);
+  return (
+    holdsAdminToken(pair.slice(0, colon === -1 ? pair.length : colon), adminToken) || holdsAdminToken(pair.slice(colon + 1), adminToken)
+  );
 }
 
 function lengthOf(value: string): number | undefined {

@@ -1,7 +1,9 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
+import { Shares } from '../../base/lib/shares.ts';
 import type { Authority } from '../../base/model/arrival.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/bounds.ts';
 import type { CallInLane } from './call-in-lane.ts';
 import type { Lane, LaneOwner } from './lane.ts';
 import { timeoutError } from './upstream-error.ts';
@@ -11,6 +13,10 @@ export interface OriginOptions {
   readonly clock: Clock;
   /** Connections at most; further calls wait for one. */
   readonly maxConnections: number;
+  /** Whether somebody has laid down something for an org: names that callers make up share one place. Default: all are known. */
+  readonly isKnownOrg?: ((org: string) => boolean) | undefined;
+  /** Calls that may wait for a connection. Default: {@link CONNECTION_BOUNDS}. */
+  readonly maxWaiting?: number | undefined;
   /** Makes a lane; it connects when it is given a call. */
   readonly openLane: (owner: LaneOwner) => Lane;
 }
@@ -22,8 +28,13 @@ export interface SilenceLimits {
   readonly waitTicks: number;
 }
 
-/** Calls that may wait for one of an origin's connections. */
-const MAX_WAITING = 1_024;
+/** While fewer than one in so many places are taken, no caller can be at his share of them. */
+const FEW = 3;
+/** Stands for the gateway itself. */
+const OWN_CALLS = '\n';
+/** Stands for all orgs that nobody has laid down anything for; no org has this id. */
+const UNKNOWN_ORGS = '';
+
 /** The connections to one scheme, host and port: which one serves a call, and which calls wait. Nothing is pipelined, redirected or sent twice. */
 export class Origin implements LaneOwner {
   readonly #options: OriginOptions;
@@ -31,9 +42,11 @@ export class Origin implements LaneOwner {
   /** The one used last is taken first, so that surplus connections fall idle and are closed. */
   readonly #idle: Lane[] = [];
   #waiting: CallInLane[] = [];
+  readonly #waitingShares: Shares;
 
   constructor(options: OriginOptions) {
     this.#options = options;
+    this.#waitingShares = new Shares(options.maxWaiting ?? CONNECTION_BOUNDS.originWaiting.all);
   }
 
   /** True while a call is under way. */
@@ -43,20 +56,44 @@ export class Origin implements LaneOwner {
 
   /** Hands the call to a connection. Its events come later, never before this returns. */
   start(call: CallInLane): void {
-    const lane = this.#takeIdle() ?? this.#open();
-    if (lane !== undefined) {
-      lane.run(call);
-      return;
-    }
-    if (this.#waiting.length < MAX_WAITING) {
+    // Asked here first, so that a call that finds room takes no other step.
+    const roomy = FEW * (this.#lanes.size - this.#idle.length) < this.#options.maxConnections;
+    const lane = roomy || this.#mayRun(call) ? (this.#takeIdle() ?? this.#open()) : undefined;
+    if (lane !== undefined) lane.run(call);
+    else this.#wait(call);
+  }
+
+  #wait(call: CallInLane): void {
+    const full = this.#waitingShares.full(this.#orgOf(call), call.request.client);
+    if (full === undefined) {
+      this.#waitingShares.take(this.#orgOf(call), call.request.client);
       this.#waiting.push(call);
       return;
     }
+    const whose = full === 'all' ? '' : full === 'org' ? ' of this org' : ' of this caller';
     call.starting = true;
     call.fail(
-      new GatewayError('overloaded', `Too many calls to ${formatAuthority(this.#options.authority)} are waiting for a connection.`),
+      new GatewayError('overloaded', `Too many calls${whose} to ${formatAuthority(this.#options.authority)} are waiting for a connection.`),
     );
     call.starting = false;
+  }
+
+  #orgOf({ request: { org = OWN_CALLS } }: CallInLane): string {
+    const { isKnownOrg } = this.#options;
+    return org === OWN_CALLS || isKnownOrg === undefined || isKnownOrg(org) ? org : UNKNOWN_ORGS;
+  }
+
+  /** Who has how many connections. While fewer than a third are in use nobody can be at his share: undefined, so that nothing is counted for calls that find room. */
+  #inUse(): Shares | undefined {
+    const { maxConnections } = this.#options;
+    if (FEW * (this.#lanes.size - this.#idle.length) < maxConnections) return undefined;
+    const shares = new Shares(maxConnections);
+    for (const { call } of this.#lanes) if (call !== undefined) shares.take(this.#orgOf(call), call.request.client);
+    return shares;
+  }
+
+  #mayRun(call: CallInLane, inUse = this.#inUse()): boolean {
+    return inUse === undefined || call.request.org === undefined || inUse.full(this.#orgOf(call), call.request.client) === undefined;
   }
 
   /** True while a connection is open whose time to be closed has to be watched. */
@@ -86,12 +123,16 @@ export class Origin implements LaneOwner {
     const isInTime = (call: CallInLane): boolean => !call.done && tick - call.seenAt <= waitTicks;
     const late = this.#waiting.filter((call) => !isInTime(call));
     if (late.length > 0) this.#waiting = this.#waiting.filter(isInTime);
+    for (const call of late) this.#waitingShares.give(this.#orgOf(call), call.request.client);
     for (const call of late) call.fail(timeoutError(this.#options.authority, 'has no free connection: too many calls are under way'));
   }
 
   /** Fails what is under way with `error` and closes every connection. */
   async close(error: GatewayError): Promise<void> {
-    for (const call of this.#waiting.splice(0)) call.fail(error);
+    for (const call of this.#waiting.splice(0)) {
+      this.#waitingShares.give(this.#orgOf(call), call.request.client);
+      call.fail(error);
+    }
     const lanes = [...this.#lanes];
     for (const { call } of lanes) call?.fail(error);
     this.#idle.length = 0;
@@ -137,8 +178,20 @@ export class Origin implements LaneOwner {
     void lane.close();
   }
 
+  /** The one that waits longest of those who are not at their share. */
   #nextWaiting(): CallInLane | undefined {
-    for (let call = this.#waiting.shift(); call !== undefined; call = this.#waiting.shift()) if (!call.done) return call;
+    if (this.#waiting.length === 0) return undefined;
+    const inUse = this.#inUse();
+    for (let at = 0; at < this.#waiting.length; ) {
+      const call = this.#waiting[at];
+      if (call === undefined || !(call.done || this.#mayRun(call, inUse))) {
+        at += 1;
+        continue;
+      }
+      this.#waiting.splice(at, 1);
+      this.#waitingShares.give(this.#orgOf(call), call.request.client);
+      if (!call.done) return call;
+    }
     return undefined;
   }
 }

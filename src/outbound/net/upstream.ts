@@ -20,6 +20,9 @@ export interface UpstreamCall {
   readonly trailers?: () => readonly string[];
   /** The connection of the call's tunnel (decision 3.11); without it the call goes by one that is shared. */
   readonly on?: Dialled | undefined;
+  /** Whose call it is, and who sent it: an origin's connections have a share for each (decision 7.12). Without an org it is the gateway's own. */
+  readonly org?: string;
+  readonly client?: string;
   /** True: the egress guard does not apply because the operator named the address himself (decision 8.5). */
   readonly operatorOwn?: boolean;
 }

@@ -1,6 +1,6 @@
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
 import type { Pipeline } from '../parts/call-services.ts';
+import { saidBy } from './caller-org.ts';
 
 /** What is asked for who passes undecided. */
 type Registers = Pick<Pipeline, 'orgs' | 'workloads' | 'settings'>;
@@ -18,13 +18,4 @@ export function barredOrg(head: ArrivalHead, { orgs, workloads, settings }: Regi
   const own = settings.orgId ?? (named === undefined && ofWorkload === undefined ? 'default' : undefined);
   const isBarred = (org: string | undefined): org is string => org !== undefined && !orgs.isActive(org);
   return [own, named, keyOrg, ofWorkload].find(isBarred);
-}
-
-/** An identity that is malformed is nobody's here: what passes is not asked who sent it. */
-function saidBy(head: ArrivalHead): Partial<ProxiedIdentity> {
-  try {
-    return readIdentity(head);
-  } catch {
-    return {};
-  }
 }

@@ -1,9 +1,8 @@
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { refuseTokenInQuery } from '../../base/lib/own-tokens.ts';
 import type { Arrival } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import { callerIp } from '../../inbound/normalise/identity.ts';
+import { callerIp, refuseTokenInAddress } from '../../inbound/normalise/identity.ts';
 import { resolveTarget } from '../../inbound/normalise/target.ts';
 import { readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, via } from '../../outbound/net/header-filter.ts';
@@ -17,15 +16,22 @@ import { relay } from '../socket/relay.ts';
 import { barredOrg } from './barred-org.ts';
 import { WatchedBody } from './call-look.ts';
 
+/** For whom something passes, where that is known. */
+export interface PassedFor {
+  /** The org of the API key that was shown; default that of the tunnel. */
+  readonly keyOrg?: string | undefined;
+  /** Of the caller, at a host at which an org has a connector of its own. */
+  readonly org?: string | undefined;
+}
+
 /**
  * A request that policy is not asked about: plain HTTP to a host that is no AI host, anything inside of an inspected tunnel, or what is no call on a shared host (decision 3.8;
  * specification, "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count; where `GW_PROXY_NON_AI` is
  * `inspect`, the names in its body too, for what it looks like (decision 12.3). Egress guard,
  * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
  * (decision 3.12). Nobody of an org that is not active passes (decision 4.6).
- * @param keyOrg the org of the API key that was shown; default that of the tunnel
  */
-export function passOn(arrival: Arrival, pipeline: LineGround, keyOrg?: string): void {
+export function passOn(arrival: Arrival, pipeline: LineGround, { keyOrg, org }: PassedFor = {}): void {
   pipeline.controlPlane?.awaken();
   const barred = barredOrg(arrival.head, pipeline, keyOrg);
   if (barred !== undefined) {
@@ -33,7 +39,7 @@ export function passOn(arrival: Arrival, pipeline: LineGround, keyOrg?: string):
     return;
   }
   try {
-    const call = callOf(arrival, pipeline);
+    const call = callOf(arrival, pipeline, org);
     pipeline.events.emit('passed', { host: call.authority.host, trafficClass: arrival.head.trafficClass });
     const { lookers } = pipeline;
     new Passage(arrival, pipeline, keyOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));
@@ -44,16 +50,20 @@ export function passOn(arrival: Arrival, pipeline: LineGround, keyOrg?: string):
   }
 }
 
-function callOf({ head, body }: Arrival, { settings, catalogues }: LineGround): UpstreamCall {
+function callOf({ head, body }: Arrival, { settings, catalogues }: LineGround, org: string | undefined): UpstreamCall {
   refuseLoop(head.rawHeaders, settings.nodeId);
-  refuseTokenInQuery(head.rawTarget);
-  const { host, port, tls, path } = resolveTarget(head, catalogues.current());
+  refuseTokenInAddress(head, settings.adminToken);
+  const catalogue = catalogues.current();
+  const { host, port, tls, path } = resolveTarget(head, org === undefined ? catalogue : catalogue.forOrg(org));
   const on = head.tunnel?.dialled;
   const { adminToken, nodeId } = settings;
   return {
     authority: { host, port },
     tls,
     on,
+    // What passes is of no org that is asked for: it shares by address.
+    org: '',
+    client: callerIp(head, settings.trustedProxies),
     method: head.method,
     path,
     headers: filterRequestHeaders(head.rawHeaders, { adminToken, via: via(nodeId), trailers: on?.protocol === 'h2' }),

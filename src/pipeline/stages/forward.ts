@@ -55,7 +55,7 @@ export const forward = defineStage({
       );
       return { answer: { call, delivery, over, handshake } };
     }
-    const upstreamCall = callOf(parts, pipeline.settings, delivery);
+    const upstreamCall = callOf(parts, pipeline.settings, call.client, delivery);
     letGoOfBody(parts, control);
     delivery.attach(pipeline.upstream.call(upstreamCall, delivery));
     return { answer: { call, delivery, over, handshake: undefined } };
@@ -80,8 +80,8 @@ function forwarded(parts: Read, control: Control): ForwardedCall {
   };
 }
 
-function callOf(parts: Read, settings: PipelineSettings, delivery: Delivery): UpstreamCall {
-  const { arrival, intake, route, dressed, outgoing, signed } = parts;
+function callOf(parts: Read, settings: PipelineSettings, client: string, delivery: Delivery): UpstreamCall {
+  const { arrival, claims, intake, route, dressed, outgoing, signed } = parts;
   const { streamed, held } = intake;
   if (!streamed && held && outgoing.bytes) delivery.bodyWaits = true;
   const { host, port, tls, method } = route;
@@ -90,6 +90,8 @@ function callOf(parts: Read, settings: PipelineSettings, delivery: Delivery): Up
   return {
     authority,
     on: dialledFor(arrival.head, authority),
+    org: claims.orgId,
+    client,
     tls,
     method,
     path: sentPath(dressed.path, dressed.query),

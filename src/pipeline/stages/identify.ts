@@ -1,5 +1,5 @@
 import { when } from '../../base/lib/maybe.ts';
-import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
+import { type ProxiedIdentity, readIdentity, refuseTokenInAddress } from '../../inbound/normalise/identity.ts';
 import type { ApiKeyVerdict } from '../../services/api-keys.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, Claims } from '../parts/parts.ts';
@@ -14,6 +14,7 @@ export const identify = defineStage({
   reads: ['arrival'],
   makes: ['claims'],
   run({ arrival }, pipeline) {
+    refuseTokenInAddress(arrival.head, pipeline.settings.adminToken);
     const identity = readIdentity(arrival.head);
     if (identity.apiKey === undefined) return { claims: claimsOf(arrival, identity, undefined, pipeline) };
     return when(pipeline.authenticator.apiKey(identity.apiKey), (verdict) => ({ claims: claimsOf(arrival, identity, verdict, pipeline) }));
@@ -27,7 +28,7 @@ function claimsOf(
   { settings, workloads, authenticator }: Pipeline,
 ): Claims {
   const keyOrg = apiKey?.result === 'valid' ? apiKey.key.org_id : head.tunnel?.fixedOrg;
-  const orgId = identity.orgId ?? keyOrg ?? settings.orgId ?? 'default';
+  const orgId = identity.orgId ?? keyOrg ?? head.tunnel?.org ?? settings.orgId ?? 'default';
   const { workloadToken } = identity;
   const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken));
   return {

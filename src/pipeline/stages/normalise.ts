@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
 import { readAiBody } from '../../inbound/normalise/body.ts';
@@ -80,7 +81,7 @@ export const openEnvelope = defineStage({
     try {
       const parsed = parseActionRequest(received.plain ?? NO_BYTES, {
         newRequestId: () => arrival.recordId,
-        isAiHost: (host) => arrival.catalogue.providerForHost(host) !== undefined,
+        isAiHost: (host, orgId) => arrival.catalogue.forOrg(orgId).providerForHost(host) !== undefined,
       });
       control.drop('received');
       intake.held?.made(parsed.size);
@@ -154,7 +155,7 @@ function partsOf({ request, port, tls }: DirectRequest, { catalogue }: Arrived):
       params: action.params,
       stream: action.params['stream'] === true,
       // What is no name of a model is not recorded as one; where it would be sent it is refused.
-      model: typeof model === 'string' && model.length <= MAX_TEXT ? model : undefined,
+      model: typeof model === 'string' && model.length <= MAX_TEXT && !holdsOwnToken(model) ? model : undefined,
       body: undefined,
       bytes: undefined,
     },

@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
-import { holdsMask, MASK } from '../../base/lib/mask.ts';
+import { holdsMask, MASK, maskedUrl } from '../../base/lib/mask.ts';
 import { readSyslogAddress } from '../../base/lib/syslog-address.ts';
-import { readWebAddress } from '../../base/lib/web-address.ts';
+import { readWebAddress, type WebAddress } from '../../base/lib/web-address.ts';
 import {
   type ExportKind,
   SYSLOG_FORMATS,
@@ -33,11 +33,11 @@ export function readExportConfig(kind: ExportKind, config: unknown, mayBePlain: 
   return read;
 }
 
-/** A config as it is shown. */
+/** A config as it is shown: of a webhook neither its secrets nor what stands behind the host of its URL. */
 export function maskedExport(config: WebhookConfig | SyslogConfig): WebhookConfig | SyslogConfig {
   if (!('url' in config)) return config;
   return {
-    url: config.url,
+    url: maskedUrl(config.url),
     ...(config.token === undefined ? {} : { token: MASK }),
     ...(config.secret === undefined ? {} : { secret: MASK }),
     ...(config.format === undefined ? {} : { format: config.format }),
@@ -49,7 +49,7 @@ function webhookIn(
   mayBePlain: (host: string) => boolean,
   details: ErrorDetail[],
 ): WebhookConfig {
-  const address = typeof url === 'string' ? readWebAddress(url, mayBePlain) : 'is required: the https URL of the webhook';
+  const address = typeof url === 'string' ? webAddressIn(url, mayBePlain) : 'is required: the https URL of the webhook';
   if (typeof address === 'string') details.push({ path: 'config.url', message: address });
   const known = WEBHOOK_FORMATS.find((one) => one === format);
   if (known === undefined) details.push({ path: 'config.format', message: `must be one of ${WEBHOOK_FORMATS.join(', ')}` });
@@ -67,6 +67,10 @@ function webhookIn(
     ),
     ...(known === undefined || known === 'json' ? {} : { format: known }),
   };
+}
+
+function webAddressIn(url: string, mayBePlain: (host: string) => boolean): WebAddress | string {
+  return holdsMask(url) ? MASKED : readWebAddress(url, mayBePlain);
 }
 
 function secretMember(name: 'token' | 'secret', value: unknown, fits: (text: string) => boolean, rule: string, details: ErrorDetail[]) {

@@ -78,6 +78,32 @@ t.test('a token of this gateway never leaves, in whatever field and behind whate
   ]) {
     t.same(filterRequestHeaders(['X-Any', value, 'A', 'b'], { adminToken: 'adm1n' }), ['A', 'b'], value);
   }
+  const long = 'an-admin-token-of-24-chars';
+  for (const field of [
+    ...[
+      ['Cookie', 'a=b; session=gwk_1; c=d'],
+      ['Cookie', 'session="gwt_1"'],
+      ['Cookie', `s=${long}`],
+      ['Set-Cookie', 'k=mgk_1'],
+    ],
+    ...[
+      ['Referer', 'https://a.example/?key=gwk_1'],
+      ['Referer', 'https://a.example/%67wk_1'],
+      ['Referer', `https://a.example/${long}/`],
+    ],
+    ...[
+      ['Origin', 'https://gwb_1.example'],
+      ['Link', '<https://a/mcpk_1>'],
+      ['X-Any', '{"key":"gwk_1"}'],
+      ['X-Any', 'gwk%5F1'],
+    ],
+    ...[
+      ['Sec-WebSocket-Protocol', 'realtime, openai-insecure-api-key.gwk_1'],
+      ['gwk_1', 'x'],
+      ['X-Any', basic('ci:x gwt_1')],
+    ],
+  ])
+    t.same(filterRequestHeaders([...field, 'A', 'b'], { adminToken: long }), ['A', 'b'], field.join(': '));
   const fine = ['A', 'sk-gwk_1', 'B', 'gwk1', 'C', 'Bearer sk-ant', 'D', basic('user:password'), 'E', 'm', 'F', ''];
   t.same(filterRequestHeaders(fine, { adminToken: 'adm1n' }), fine);
   t.same(filterRequestHeaders(['E', ''], { adminToken: '' }), ['E', ''], 'an empty admin token matches nothing');

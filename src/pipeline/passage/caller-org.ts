@@ -1,0 +1,49 @@
+import { type Maybe, when } from '../../base/lib/maybe.ts';
+import type { ArrivalHead } from '../../base/model/arrival.ts';
+import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
+import type { Pipeline } from '../parts/call-services.ts';
+
+/** What is asked for the org of a caller. */
+type Registers = Pick<Pipeline, 'workloads' | 'settings'>;
+
+/**
+ * Of which org a caller is, for what is settled before there is a call: whether a host at which an org has a connector is an AI host for him (decision 3.8). It is the gateway's
+ * own org, else that of the API key that was shown, else the one that the head names, else that of the workload which it names, else the one for which its tunnel was
+ * opened, else `default`.
+ * @param keyOrg the org of the API key that was shown
+ */
+export function callerOrg(head: ArrivalHead, { workloads, settings }: Registers, keyOrg = head.tunnel?.fixedOrg): string {
+  const known = settings.orgId ?? keyOrg;
+  if (known !== undefined) return known;
+  const { orgId, workloadId: said } = saidBy(head);
+  if (orgId !== undefined) return orgId;
+  const workloadId = head.tunnel?.fixedWorkload ?? said;
+  const ofWorkload = workloadId === undefined ? undefined : workloads.find(workloadId)?.org_id;
+  return ofWorkload ?? head.tunnel?.org ?? 'default';
+}
+
+/** The same of a request, whose own API key counts as well. Undefined: what it shows is not valid, or not of the org for which its tunnel was opened. */
+export function orgOfRequest(head: ArrivalHead, pipeline: Registers & Pick<Pipeline, 'authenticator'>): Maybe<string | undefined> {
+  const said = identityOf(head);
+  if (said === undefined) return undefined;
+  if (said.apiKey === undefined) return callerOrg(head, pipeline);
+  return when(pipeline.authenticator.apiKey(said.apiKey), (verdict) => {
+    if (verdict.result !== 'valid') return undefined;
+    const { org_id: keyOrg } = verdict.key;
+    const { fixedOrg = keyOrg } = head.tunnel ?? {};
+    return fixedOrg === keyOrg ? callerOrg(head, pipeline, keyOrg) : undefined;
+  });
+}
+
+/** An identity that is malformed is nobody's here: what passes is not asked who sent it. */
+export function saidBy(head: ArrivalHead): Partial<ProxiedIdentity> {
+  return identityOf(head) ?? {};
+}
+
+function identityOf(head: ArrivalHead): ProxiedIdentity | undefined {
+  try {
+    return readIdentity(head);
+  } catch {
+    return undefined;
+  }
+}
