@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../base/lib/package-root.ts';
+import { UNSEEN } from '../../base/lib/shown-text.ts';
 import { APPROVAL_PAGE } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
 
-/** Where the sources of the page are; they are served as they are written. */
+/** Where the sources of the page are; they are served as they are written, with the pattern of what is not seen in its place. */
 const FOLDER = ['src', 'surfaces', 'pages', 'approval'];
 
 /**
@@ -14,7 +15,8 @@ const FOLDER = ['src', 'surfaces', 'pages', 'approval'];
  * @throws Error when the files of the page are not there
  */
 export function approvalPage(): Route {
-  const [frame, style, script] = ['page.html', 'page.css', 'page.js'].map(read) as [string, string, string];
+  const [frame, style, written] = ['page.html', 'page.css', 'page.js'].map(read) as [string, string, string];
+  const script = written.replace("'/* unseen */'", () => JSON.stringify(UNSEEN));
   const bytes = Buffer.from(frame.replace('/* style */', () => style).replace('/* script */', () => script));
   const answer = { status: 200, bytes, contentType: 'text/html; charset=utf-8', headers: headersOf(script, style) };
   const { method, path, scope: auth, summary } = APPROVAL_PAGE;
