@@ -87,8 +87,9 @@ function prettySink(destination: DestinationStream | undefined): DestinationStre
 
 /** Members that the pretty form does not quote; in all others line breaks and escape sequences are escapes of JSON. */
 const BARE: Readonly<Record<string, (text: string) => string>> = {
-  msg: (text) => shownText(text, 'terminal'),
-  message: (text) => shownText(text, 'terminal'),
+  ...Object.fromEntries(
+    ['msg', 'message', 'name', 'hostname', 'pid', 'caller'].map((name) => [name, (text: string) => shownText(text, 'terminal')]),
+  ),
   stack: (text) => shownLines(text, 'terminal'),
 };
 

@@ -151,5 +151,5 @@ export function terminalOutput(text: string, coloured = false): string {
 /** The beginning of a text that is shown, `…` behind it when there is more: never half of a sign, of one that was written out, or of how one is spelt. @param max UTF-16 units */
 export function cutShown(text: string, max: number): string {
   if (text.length <= max) return text;
-  return `${text.slice(0, max - 1).replace(/(?:\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?|&[a-z]*|[\uD800-\uDBFF])$/, '')}…`;
+  return `${text.slice(0, max - 1).replace(/(?:\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?|\\*&[a-z]*|[\uD800-\uDBFF])$/, '')}…`;
 }

@@ -99,7 +99,7 @@ function termLines(terms: NonNullable<ShownPrice['terms']>): string {
   if (terms.length === 0) return '';
   const told = terms.map(({ term, factor, rates = {} }) => {
     const own = Object.entries(rates).map(([name, usd]) => `${name} ${usd}`);
-    return `  ${terminalText(term)}: ${factor === undefined ? own.join(', ') : `all of them times ${factor}`}\n`;
+    return `  ${terminalText(`${term}: ${factor === undefined ? own.join(', ') : `all of them times ${factor}`}`)}\n`;
   });
   return `\nWhere the answer says so:\n${told.join('')}`;
 }
