@@ -2,8 +2,8 @@ import type { TelemetryPreview } from '../services/telemetry/usage-telemetry.ts'
 import { type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { parseOptions } from './parse-options.ts';
-import { printJson, printJsonDocument } from './print-json.ts';
-import { terminalText } from './terminal-text.ts';
+import { printJson } from './print-json.ts';
+import { terminalLines, terminalText } from './terminal-text.ts';
 
 /** Shows the usage report that a running gateway would send next. */
 export const previewTelemetry: Command = {
@@ -17,7 +17,7 @@ export const previewTelemetry: Command = {
     if (json) printJson(preview, io);
     else {
       io.stdout(`${terminalText(sentence(preview))}\n`);
-      printJsonDocument(preview.report, io);
+      io.stdout(`${terminalLines(JSON.stringify(preview.report, null, 2))}\n`);
     }
     return EXIT_OK;
   },

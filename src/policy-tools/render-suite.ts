@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
-import { shownJson, shownText } from '../base/lib/shown-text.ts';
+import { shownText } from '../base/lib/shown-text.ts';
 import type { Mismatch } from '../decide/policy/suite-case.ts';
 import type { Paint } from './paint.ts';
 import { type CaseResult, nameOf, type SuiteReport } from './run-suite.ts';
@@ -67,7 +67,7 @@ export function seen(text: string): string {
 /** One line, as YAML accepts it; texts bare where that is plain. */
 export function shown(value: unknown): string {
   if (value === undefined) return 'null';
-  if (typeof value === 'string') return /^[A-Za-z_][\w./@:-]*$/.test(value) ? value : shownJson(JSON.stringify(value));
+  if (typeof value === 'string') return /^[A-Za-z_][\w./@:-]*$/.test(value) ? value : seen(JSON.stringify(value));
   if (Array.isArray(value)) return `[${value.map(shown).join(', ')}]`;
   if (typeof value !== 'object' || value === null) return String(value);
   return `{${Object.entries(value)

@@ -9,7 +9,7 @@ import { allCommands } from '../../src/cli/run.ts';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
 import { jsonSchema } from '../../src/operations/json-schema.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
-import { FAKED, fakedIn, HOSTILE, hostileAnswer, unseenIn } from '../support/hostile-text.ts';
+import { FAKED, fakedIn, HOSTILE, hiddenIn, hostileAnswer } from '../support/hostile-text.ts';
 import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
@@ -138,11 +138,11 @@ for (const refuses of [false, true]) {
       const access = ofControlPlane ? ['--token', 'x'] : usage.includes('--key mgk_') ? ['--key', 'mgk_test'] : [];
       const words = [...name.split(' '), ...wordsOf(usage, file), '--url', to.url, ...access];
       const before = to.count();
-      for (const more of [[], ['--json']]) {
+      for (const more of refuses ? [[]] : [[], ['--json']]) {
         const { code, out, err } = await gw([...words, ...more], { env });
         const label = `gw ${[name, ...more].join(' ')}`;
-        const shown = AS_IT_IS.has(name) && more.length === 0 ? err : `${err}\n${out}`;
-        for (const fault of fakedIn(shown)) faults.push(`${label}: ${fault}`);
+        const isText = !AS_IT_IS.has(name) && more.length === 0;
+        for (const fault of [...fakedIn(isText ? `${err}\n${out}` : err), ...hiddenIn(out)]) faults.push(`${label}: ${fault}`);
         if (more.length > 0 && code === 0)
           for (const line of out.trim().split('\n')) if (line !== '' && !isJson(line) && !isJson(out)) faults.push(`${label}: no JSON`);
       }
@@ -206,7 +206,7 @@ t.test('a policy and a suite of a stranger fake no line', async (t) => {
   const suite = join(folder, 'suite.yaml');
   writeFileSync(
     suite,
-    `schema: gw.policy_tests.v1\npolicies: ${bundle}\ncases:\n  - {name: ${text}, facts: {action.params.model: ${text}}, expect: {decision: allow, reason: ${text}}}\n`,
+    `schema: gw.policy_tests.v1\npolicies: bundle.yaml\ncases:\n  - {name: ${text}, facts: {action.params.model: ${text}}, expect: {decision: allow, reason: ${text}}}\n`,
   );
   for (const words of [
     ['policy', 'check', bundle],
@@ -219,7 +219,7 @@ t.test('a policy and a suite of a stranger fake no line', async (t) => {
     t.ok((out + err).length > 0);
     t.same(fakedIn(out + err), [], `${words.join(' ')}: ${out}${err}`);
     const { out: json } = await gw([...words, '--json']);
-    t.same(unseenIn(json), [], words.join(' '));
+    t.same(hiddenIn(json), [], words.join(' '));
   }
   t.ok(HOSTILE.includes(`\n${FAKED}`), 'the text would fake a line');
 });

@@ -1,5 +1,5 @@
 /*
- * How a text that a stranger chose is shown to people: what they read is what is there (decision 12.27). What cannot be seen, or acts on what stands around it, is written out
+ * How a text that a stranger chose is shown to people: what they read is what is there (decision 12.14). What cannot be seen, or acts on what stands around it, is written out
  * as `\u{202e}`, which says exactly what it is; the approval page is served with the same pattern.
  */
 
@@ -14,52 +14,69 @@ const JOINING = [
 /** Scripts that put no blanks between words. */
 const UNSPACED = ['Khmr', 'Laoo', 'Mymr', 'Thai'];
 
-const charsOf = (scripts: readonly string[]) => `(?=[\\p{L}\\p{M}])[${scripts.map((script) => `\\p{sc=${script}}`).join('')}]`;
-const EMOJI = '[\\p{ExtPict}\\u{1f3fb}-\\u{1f3ff}]';
+const ofScripts = (scripts: readonly string[]) => `[${scripts.map((script) => `\\p{sc=${script}}`).join('')}]`;
 const IGNORED = '\\p{DI}';
+/** Letters and signs whose picture is empty. */
+const EMPTY = '[\\u2800\\u2d7f\\ufffc\\u{1107f}\\u{13441}\\u{13442}\\u{16fe4}\\u{1d159}]';
+/** Of one letter, above, below and through it: more of them cover the lines around it. */
+const MOST_MARKS = 4;
+const letter = (scripts: readonly string[]) => `(?!${IGNORED})(?=\\p{L})${ofScripts(scripts)}`;
+const mark = (scripts: readonly string[]) => `(?!${IGNORED})(?=\\p{M})${ofScripts(scripts)}`;
 
-/** Signs that are not seen by themselves, and between what they are the usual spelling of a text; everywhere else they are written out. */
-const KEPT: readonly { readonly signs: string; readonly after: string; readonly before: string }[] = [
+interface KeptSigns {
+  readonly signs: string;
+  readonly after: string;
+  readonly before: string;
+}
+
+/** Signs that are not seen by themselves, and between what they are the usual spelling of a text; everywhere else they are written out. What stands around them is always shown. */
+const KEPT: readonly KeptSigns[] = [
   // Families, professions, flags of several parts.
-  { signs: '\\u200d', after: `${EMOJI}\\ufe0f?`, before: '\\p{ExtPict}' },
-  // Persian, Kurdish, the scripts of India.
-  { signs: '[\\u200c\\u200d]', after: charsOf(JOINING), before: charsOf(JOINING) },
+  { signs: '\\u200d', after: '(?:\\p{ExtPict}\\ufe0f?|[\\u{1f3fb}-\\u{1f3ff}])', before: '\\p{ExtPict}' },
+  // Persian, Kurdish, the scripts of India: before a letter, and before the mark of the next one.
+  { signs: '[\\u200c\\u200d]', after: `${letter(JOINING)}(?:${mark(JOINING)}){0,${MOST_MARKS}}`, before: letter(JOINING) },
+  { signs: '[\\u200c\\u200d]', after: `${letter(JOINING)}(?:${mark(JOINING)})?`, before: mark(JOINING) },
   // The form of an emoji, and of the digits on keys.
   { signs: '\\ufe0f', after: '\\p{ExtPict}', before: '' },
-  { signs: '\\ufe0f', after: '[0-9#*]', before: '\\u20e3' },
-  { signs: '\\u200b', after: charsOf(UNSPACED), before: charsOf(UNSPACED) },
-  { signs: '[\\u180b-\\u180d]', after: charsOf(['Mong']), before: '' },
+  { signs: '\\ufe0f', after: '[0-9#]', before: '\\u20e3' },
+  { signs: '\\u200b', after: `${letter(UNSPACED)}(?:${mark(UNSPACED)}){0,${MOST_MARKS}}`, before: letter(UNSPACED) },
+  { signs: '[\\u180b-\\u180d]', after: letter(['Mong']), before: '' },
   // Blanks of French and of Chinese, one between what is seen.
   { signs: '[\\u00a0\\u202f\\u3000]', after: '[^\\s\\p{C}\\p{DI}]', before: '[^\\s\\p{C}\\p{DI}]' },
 ];
 
-/** Most marks above, below and through one letter; more of them cover the lines around it. */
-const MOST_MARKS = 4;
 const KEPT_SIGN = KEPT.map(({ signs, after, before }) => `(?<=${after})${signs}${before === '' ? '' : `(?=${before})`}`).join('|');
-/** Not of what is punctuation, such as a quote: a mark on it would change what is ours. */
-const MARKED = `(?:[\\p{L}\\p{N}\\p{S}\\p{Mc}]|[#*]\\ufe0f)(?:(?!${IGNORED})[\\p{Mn}\\p{Me}]|${KEPT_SIGN})`;
+/** What a mark may stand on. Not ASCII's signs: a mark would change a quote of ours, or one that is spelt in another way. */
+const BASE = `(?:(?!${IGNORED}|${EMPTY}|[$+<=>^\`|~])[\\p{L}\\p{N}\\p{S}]|#\\ufe0f)`;
+const MARKS = `\\p{Mc}{0,${MOST_MARKS}}(?:(?!${IGNORED})[\\p{Mn}\\p{Me}]|${KEPT_SIGN})`;
+/** Behind a letter and so many marks; those that stand beside it are not counted with the others. */
+const behind = (marks: number) => `(?<!${BASE}(?:${MARKS}){0,${marks}}\\p{Mc}{0,${MOST_MARKS - 1}})`;
+
+/**
+ * What is never seen by itself, or acts on what stands around it: controls, formats (those of directions among them), halves of signs, what means something else to each
+ * reader, fillers, joiners, variation selectors, tags, letters and signs whose picture is empty.
+ */
+const HIDDEN = `[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Co}\\p{Zl}\\p{Zp}\\p{DI}${EMPTY.slice(1)}`;
+/** All of what can be written out, by one look that passes over the letters of all scripts. */
+const DOUBTFUL = `(?! )[\\p{C}\\p{M}\\p{Z}\\p{DI}${EMPTY.slice(1)}`;
 
 /** What is written out: never seen, or acting on what stands around it. */
 const WRITTEN_OUT: readonly string[] = [
-  // Controls, formats (those of directions among them), what has no character and what means something else to each reader.
-  '[\\p{Cc}\\p{Cs}\\p{Co}\\p{Zl}\\p{Zp}]',
-  '(?!\\p{ExtPict})\\p{Cn}',
   // Signs of Arabic and others that stand under numbers are formats that are seen.
-  '(?![\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u{110bd}\\u{110cd}])\\p{Cf}',
-  // Fillers, joiners, variation selectors, tags.
-  IGNORED,
-  // Every blank but that of the keyboard; letters, signs and marks whose picture is empty.
+  `(?![\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u{110bd}\\u{110cd}])${HIDDEN}`,
+  // What has no character; emoji that are newer than our tables have.
+  '(?!\\p{ExtPict})\\p{Cn}',
+  // Every blank but that of the keyboard.
   '(?! )\\p{Zs}',
-  '[\\u2800\\u2d7f\\ufffc\\u{1107f}\\u{13441}\\u{13442}\\u{16fe4}\\u{1d159}]',
-  `(?<!${MARKED}{0,${MOST_MARKS - 1}})[\\p{Mn}\\p{Me}]`,
-  '(?<![\\p{L}\\p{N}\\p{S}\\p{M}\\u200c\\u200d])\\p{Mc}',
+  `${behind(MOST_MARKS - 1)}[\\p{Mn}\\p{Me}]`,
+  `${behind(MOST_MARKS)}\\p{Mc}`,
 ];
 
 /**
  * What is written out of a text in one line, as the source of a regular expression with the flags `gu`. A backslash with `u{` behind it is, too: so nobody can type what looks
  * like a sign that was written out, and what is shown says what was there.
  */
-export const UNSEEN = `\\\\(?=u\\{)|(?!${KEPT_SIGN})(?:${WRITTEN_OUT.join('|')})`;
+export const UNSEEN = `\\\\(?=u\\{)|(?=${DOUBTFUL})(?!${KEPT_SIGN})(?:${WRITTEN_OUT.join('|')})`;
 
 /** Links and addresses, which programs make of plain text. */
 const LINKS = [':(?=\\/\\/)', '@', '(?<=\\b[Ww]{3})\\.'];
@@ -115,16 +132,15 @@ export function ownWords(text: string, face: Face): string {
   return FACES[face].spelt(text);
 }
 
-const NOT_ASCII = /[^\n -~]/;
-const JSON_UNSEEN = new RegExp(UNSEEN, 'gu');
+const LAST = new RegExp(UNSEEN, 'gu');
+const HIDDEN_SIGNS = new RegExp(`(?!\\n)${HIDDEN}`, 'gu');
 
-/** JSON text with what is not seen as escapes of JSON: the same value. @param text as `JSON.stringify` writes it */
+/** JSON text with what is hidden as escapes of JSON: the same value, also for who reads it at a terminal. @param text as `JSON.stringify` writes it */
 export function shownJson(text: string): string {
-  return NOT_ASCII.test(text) ? text.replace(JSON_UNSEEN, inJson) : text;
+  return text.replace(HIDDEN_SIGNS, inJson);
 }
 
 function inJson(sign: string): string {
-  if (sign === '\n' || sign === '\\') return sign;
   let escapes = '';
   for (let at = 0; at < sign.length; at++) escapes += `\\u${sign.charCodeAt(at).toString(16).padStart(4, '0')}`;
   return escapes;
@@ -143,13 +159,17 @@ const COLOURED = new RegExp(`${COLOURS}|${UNSEEN}`, 'gu');
  * @param coloured our own colours stay, too
  */
 export function terminalOutput(text: string, coloured = false): string {
-  return text.replace(coloured ? COLOURED : JSON_UNSEEN, (sign) =>
+  return text.replace(coloured ? COLOURED : LAST, (sign) =>
     sign.length > 2 || sign === '\n' || sign === '\t' || sign === '\\' ? sign : writtenOut(sign),
   );
 }
 
+/** The rest of a sign, of one that was written out or of how one is spelt, and what is kept before another sign alone. */
+const HALF =
+  /(?:\u00a0|[\u180b-\u180d]|[\u200b-\u200d]|\u202f|\u3000|\ufe0f)*(?:\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?|\\*&[a-z]*|[\uD800-\uDBFF])?$/;
+
 /** The beginning of a text that is shown, `…` behind it when there is more: never half of a sign, of one that was written out, or of how one is spelt. @param max UTF-16 units */
 export function cutShown(text: string, max: number): string {
   if (text.length <= max) return text;
-  return `${text.slice(0, max - 1).replace(/(?:\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?|\\*&[a-z]*|[\uD800-\uDBFF])$/, '')}…`;
+  return `${text.slice(0, max - 1).replace(HALF, '')}…`;
 }

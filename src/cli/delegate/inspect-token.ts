@@ -1,7 +1,6 @@
 import { shellVariable } from '../../base/config/environment.ts';
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import { shownJson } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { readVerifyKeys, type VerifyKeys } from '../../base/lib/verify-keys.ts';
 import { DelegationError } from '../../decide/delegation/delegation-error.ts';
@@ -120,5 +119,5 @@ function lines(members: Readonly<Record<string, unknown>>): string {
 
 function inWords(value: unknown): string {
   if (typeof value === 'string') return terminalText(value);
-  return Array.isArray(value) && value.length > 0 ? terminalText(value.join(', ')) : shownJson(JSON.stringify(value));
+  return terminalText(Array.isArray(value) && value.length > 0 ? value.join(', ') : JSON.stringify(value));
 }

@@ -1,6 +1,5 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
-import { shownJson } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { checkRecord } from '../../record/verify-record.ts';
@@ -123,7 +122,7 @@ function showRecord({ record, recordText }: Made, io: CliIo): boolean {
   const { decision, provider, model, metering, policy_trace: trace, request_sha256: hash } = record;
   const rules = isJsonObject(trace) ? trace['matched_rule_ids'] : [];
   const shown = { decision, provider, model, matched_rule_ids: rules, metering, request_sha256: hash };
-  const lines = Object.entries(shown).map(([name, value]) => `  ${name.padEnd(16)} ${shownJson(JSON.stringify(value) ?? '')}`);
+  const lines = Object.entries(shown).map(([name, value]) => `  ${name.padEnd(16)} ${terminalText(JSON.stringify(value) ?? '')}`);
   io.stdout(`\nSome of the record of the first call; no prompt and no answer is ever in one:\n${lines.join('\n')}\n`);
   if (stored !== computed) {
     io.stderr(`gw demo: the record ${recordId} does not verify\n`);

@@ -234,7 +234,7 @@ function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
   let body: Uint8Array = answer.bytes ?? new Uint8Array(0);
   if (answer.json !== undefined) {
     headers.push('Content-Type', 'application/json');
-    body = Buffer.from(shownJson(JSON.stringify(answer.json)));
+    body = Buffer.from(JSON.stringify(answer.json));
   } else if (answer.text !== undefined) {
     headers.push('Content-Type', answer.contentType ?? 'text/plain; charset=utf-8');
     body = Buffer.from(answer.text);

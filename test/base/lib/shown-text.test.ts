@@ -1,7 +1,7 @@
 // What is there is what is read: what a stranger's text becomes on each face.
 import t from 'tap';
 import { cutShown, type Face, shownJson, shownLines, shownText, terminalOutput } from '../../../src/base/lib/shown-text.ts';
-import { HOSTILE, unseenIn } from '../../support/hostile-text.ts';
+import { HOSTILE, hiddenIn, unseenIn } from '../../support/hostile-text.ts';
 
 const FACES: readonly Face[] = ['terminal', 'page', 'line', 'slack', 'discord', 'teams', 'google_chat', 'mail'];
 
@@ -100,7 +100,7 @@ t.test('JSON stays the same value, and has nothing that is not seen', async (t) 
   for (const space of [0, 2]) {
     const text = shownJson(JSON.stringify(value, null, space));
     t.same(JSON.parse(text), value);
-    t.same(unseenIn(text), []);
+    t.same(hiddenIn(text), []);
   }
   t.equal(shownJson('{"a":"\u202e\u{e0041}é"}'), '{"a":"\\u202e\\udb40\\udc41é"}');
 });
