@@ -3,7 +3,8 @@
  */
 const APPROVALS = '/mgmt/v1/approvals';
 /** What is written out: the pattern of every face of the gateway (src/base/lib/shown-text.ts), which puts it here. */
-const UNSEEN = /\/* unseen *\//gu;
+const PATTERN = '/* unseen */';
+const UNSEEN = new RegExp(PATTERN, 'gu');
 /** What the codes of errors mean to who decides; the gateway's own words follow. */
 const MEANINGS = new Map([
   ['unauthorized', 'The gateway does not take this key. It may be mistyped, expired or revoked, or is no management key.'],
