@@ -147,7 +147,12 @@ function inExports(text: string): void {
   const envelope = { event_type: 'execution', event_time: '2026-01-01T00:00:00.000Z', org_id: text, workload_id: text, payload };
   for (const format of ['rfc5424', 'cef'] as const) {
     const message = syslogMessage({ id: 'e', envelope }, 'host', format, 65_536).toString('utf8');
-    must(hiddenIn(message).length === 0 && !message.includes('\n'), `a message of ${format} is one line without what is hidden`);
+    const json = format === 'rfc5424' ? message.indexOf('] {') + 1 : message.length;
+    must(
+      unseenIn(message.slice(0, json)).length === 0 && !message.includes('\n'),
+      `a message of ${format} is one line without what is not seen`,
+    );
+    must(hiddenIn(message.slice(json)).length === 0, 'nothing hidden stands in its JSON');
     if (format === 'rfc5424') must(/ \[gw@32473(?: \w+="(?:[^"\\\]]|\\.)*")*\] \{/su.test(message), 'structured data ends where it should');
   }
   const line = csvLine(['first', text, '1']);
