@@ -16,7 +16,7 @@ const EXACT: ReadonlySet<Face> = new Set<Face>(['terminal', 'page', 'line']);
 const PAGE = new RegExp(UNSEEN, 'gu');
 const SIGN = /\\u\{([0-9a-f]+)\}/g;
 /** Of spreadsheets. */
-const FORMULA = /^"?[\s\p{C}\p{DI}]*[=+\-@\uff1d\uff0b\uff0d\uff20]/u;
+const FORMULA = /^[\s\p{C}\p{DI}]*[=+\-@\uff1d\uff0b\uff0d\uff20]/u;
 
 /** A stranger's text, as UTF-8, on every face. */
 const faces: FuzzTarget = {
