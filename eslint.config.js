@@ -47,6 +47,21 @@ const looseAmounts = ['Literal', 'TemplateLiteral', 'Identifier', 'MemberExpress
   message: EXACT,
 }));
 
+/** What `gw` prints goes through what shows a stranger's text (decision 12.14). */
+const printing = [
+  {
+    selector:
+      "CallExpression[callee.property.name=/^std(out|err)$/] > TemplateLiteral > CallExpression.expressions[callee.object.name='JSON'][callee.property.name='stringify']",
+    message:
+      'printJson, printJsonDocument or printJsonText (cli/print-json.ts) prints JSON: a terminal obeys some of what JSON.stringify leaves as it is.',
+  },
+  {
+    selector:
+      'CallExpression[callee.property.name=/^std(out|err)$/] > TemplateLiteral > MemberExpression.expressions[property.name=/^(message|reason|model|subject|stored|recordId)$/]',
+    message: 'terminalText (cli/terminal-text.ts) shows what others chose.',
+  },
+];
+
 const exit = {
   object: 'process',
   property: 'exit',
@@ -96,6 +111,7 @@ export default tseslint.config(
     files: ['src/{pipeline,inbound,outbound,decide,record,storage}/**/*.ts'],
     rules: { 'no-restricted-syntax': ['error', ...clockAndChance.syntax, ...money, ...accessors] },
   },
+  { files: ['src/cli/**/*.ts'], rules: { 'no-restricted-syntax': ['error', ...clockAndChance.syntax, ...money, ...printing] } },
   { files: ['src/base/lib/**/*.ts'], rules: { 'no-restricted-properties': ['error', exit], 'no-restricted-syntax': 'off' } },
   {
     files: ['src/main.ts', 'src/mcp-main.ts', 'src/cli/**/*.ts'],

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { loadConfig } from './base/config/config.ts';
 import { inheritedSockets } from './base/config/inherited-sockets.ts';
+import { terminalOutput } from './base/lib/shown-text.ts';
 import { messageOf } from './base/lib/thrown.ts';
 import { runCli } from './cli/run.ts';
 
@@ -52,7 +53,7 @@ if (command !== 'start' || rest.length > 0) {
     // Nothing that is left behind may hold up an end that was asked for.
     process.exit(await serve());
   } catch (error) {
-    process.stderr.write(`${messageOf(error)}\n`);
+    process.stderr.write(`${terminalOutput(messageOf(error))}\n`);
     process.exitCode = 1;
   }
 }

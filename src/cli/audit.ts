@@ -4,6 +4,7 @@ import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { eachItem } from './list-items.ts';
 import { parseOptions } from './parse-options.ts';
 import { printJson } from './print-json.ts';
+import { terminalText } from './terminal-text.ts';
 
 const OPTIONS = {
   org: { type: 'string' },
@@ -46,5 +47,6 @@ function print(entry: AuditEntry, json: boolean, io: CliIo): void {
   const { at, operation, object = '', principal, from, changes, more_changes: more } = entry;
   const members = changes.map(({ member, before, after }) => `${before === null ? '+' : after === null ? '-' : '~'}${member}`);
   const rest = more === undefined ? [] : [`and ${more} more`];
-  io.stdout(`${at}  ${operation}  ${object}  by ${principal.id} from ${from}  ${[...members, ...rest].join(' ')}\n`);
+  const cells = [at, operation, object, `by ${principal.id} from ${from}`, [...members, ...rest].join(' ')];
+  io.stdout(`${cells.map(terminalText).join('  ')}\n`);
 }

@@ -7,6 +7,7 @@ import { parseSafeJsonText } from '../base/json/safe-json.ts';
 import { type CliIo, Unusable } from './command.ts';
 import { askFailure, type GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
 import { settingsOf } from './settings-of.ts';
+import { terminalText } from './terminal-text.ts';
 
 const TIMEOUT_MS = 10_000;
 const MAX_ANSWER = 16 * 1024 * 1024;
@@ -143,11 +144,11 @@ async function adminToken({ adminToken: configured, dataDir }: Config): Promise<
   }
 }
 
-/** The gateway's own form of an error; empty where it is none. */
+/** The gateway's own form of an error, a line for each part as a terminal may show it; empty where it is none. */
 export function errorOf(text: string): { readonly code: string; readonly message: string } {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown; details?: unknown } };
-    return { code: String(error?.code ?? ''), message: [String(error?.message ?? ''), ...detailsOf(error)].join('\n  ') };
+    return { code: String(error?.code ?? ''), message: [terminalText(String(error?.message ?? '')), ...detailsOf(error)].join('\n  ') };
   } catch {
     return { code: '', message: '' };
   }
@@ -155,7 +156,7 @@ export function errorOf(text: string): { readonly code: string; readonly message
 
 function detailsOf(error: { details?: unknown } | undefined): readonly string[] {
   if (!Array.isArray(error?.details)) return [];
-  return (error.details as readonly { path?: unknown; message?: unknown }[]).map(
-    ({ path, message }) => `${String(path)} ${String(message)}`,
+  return (error.details as readonly { path?: unknown; message?: unknown }[]).map(({ path, message }) =>
+    terminalText(`${String(path)} ${String(message)}`),
   );
 }

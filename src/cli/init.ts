@@ -6,6 +6,7 @@ import { packageRoot } from '../base/lib/package-root.ts';
 import { codeOf, messageOf } from '../base/lib/thrown.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from './command.ts';
 import { parseWithWords } from './parse-options.ts';
+import { printJsonDocument } from './print-json.ts';
 import { terminalText } from './terminal-text.ts';
 
 const OPTIONS = { preset: { type: 'string', multiple: true }, json: { type: 'boolean' } } as const;
@@ -54,7 +55,7 @@ export const init: Command = {
     } catch (error) {
       throw new Unusable(messageOf(error), { cause: error });
     }
-    if (values.json === true) io.stdout(`${JSON.stringify(done, null, 2)}\n`);
+    if (values.json === true) printJsonDocument(done, io);
     else tell(done, presets, io);
     return EXIT_OK;
   },
@@ -116,7 +117,7 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 function tell(done: readonly Done[], presets: readonly string[], io: CliIo): void {
-  for (const { path, made } of done) io.stdout(`${made ? 'made  ' : 'there '} ${path}\n`);
+  for (const { path, made } of done) io.stdout(`${made ? 'made  ' : 'there '} ${terminalText(path)}\n`);
   const [policy] = done;
   if (policy?.made === false && presets.length > 0)
     io.stdout(

@@ -1,4 +1,5 @@
 import { packageVersion } from '../base/lib/package-root.ts';
+import { terminalOutput } from '../base/lib/shown-text.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
@@ -34,12 +35,12 @@ import { diffPriceList } from './prices/price-diff.ts';
 import { explainPrice } from './prices/price-explain.ts';
 import { priceListStatus } from './prices/price-status.ts';
 import { updatePriceList } from './prices/price-update.ts';
-import { JSON_OPTION, printJson } from './print-json.ts';
+import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
 import { programName } from './program-name.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { previewTelemetry } from './telemetry-preview.ts';
-import { terminalLines, terminalText } from './terminal-text.ts';
+import { terminalText } from './terminal-text.ts';
 import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
 import { verify } from './verify/verify-command.ts';
 
@@ -116,7 +117,8 @@ async function help(args: readonly string[], io: CliIo): Promise<number> {
   if (values.json !== true || asked.length === 0)
     return words.length === 0 ? print(io, overview(commands)) : runCli([...words, '--help'], io);
   const told = asked.map(({ name, usage, summary }) => ({ name, usage, summary }));
-  return print(io, `${JSON.stringify(told, null, 2)}\n`);
+  printJsonDocument(told, io);
+  return EXIT_OK;
 }
 
 /** One command, or those of a group; none when there is no such name. */
@@ -177,7 +179,7 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
     return await command.run(args, io);
   } catch (error) {
     if (!(error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal)) throw error;
-    io.stderr(`gw ${command.name}: ${terminalLines(error.message)}\n`);
+    io.stderr(`gw ${command.name}: ${terminalOutput(error.message)}\n`);
     if (error instanceof GatewayRefusal) return EXIT_NO;
     if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
     return EXIT_USAGE;
@@ -213,8 +215,9 @@ const processIo: CliIo = {
   program: programName(process.argv[1], process.cwd()),
   colours: process.stdout.isTTY === true && process.stdout.hasColors(),
   columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
-  stdout: (text) => void process.stdout.write(text),
-  stderr: (text) => void process.stderr.write(text),
+  // For programs the bytes are exact; a person sees nothing that a command forgot to write out.
+  stdout: (text) => void process.stdout.write(process.stdout.isTTY === true ? terminalOutput(text, true) : text),
+  stderr: (text) => void process.stderr.write(process.stderr.isTTY === true ? terminalOutput(text, true) : text),
   async *stdinLines() {
     const reader = new LineReader(MAX_LOG_LINE);
     for await (const chunk of process.stdin) {

@@ -2,7 +2,8 @@ import type { TelemetryPreview } from '../services/telemetry/usage-telemetry.ts'
 import { type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { parseOptions } from './parse-options.ts';
-import { terminalText } from './terminal-text.ts';
+import { printJson } from './print-json.ts';
+import { terminalLines, terminalText } from './terminal-text.ts';
 
 /** Shows the usage report that a running gateway would send next. */
 export const previewTelemetry: Command = {
@@ -13,7 +14,11 @@ export const previewTelemetry: Command = {
     const { json = false, url } = parseOptions(args, { json: { type: 'boolean' }, ...URL_OPTION });
     const gateway = await GatewayClient.open(url, io);
     const preview = (await gateway.json('GET', '/v1/admin/telemetry/preview')) as TelemetryPreview;
-    io.stdout(json ? `${JSON.stringify(preview)}\n` : `${terminalText(sentence(preview))}\n${JSON.stringify(preview.report, null, 2)}\n`);
+    if (json) printJson(preview, io);
+    else {
+      io.stdout(`${terminalText(sentence(preview))}\n`);
+      io.stdout(`${terminalLines(JSON.stringify(preview.report, null, 2))}\n`);
+    }
     return EXIT_OK;
   },
 };

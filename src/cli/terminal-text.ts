@@ -1,12 +1,17 @@
-/** Characters that a terminal obeys instead of showing them, and those that turn the direction of what follows. */
-const OBEYED = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
+import { shownLines, shownText } from '../base/lib/shown-text.ts';
 
-/** Text of somebody else on a terminal: nothing in it moves the cursor, changes a colour or hides what stands beside it. */
+/** Text of somebody else on a terminal, in one line: nothing in it moves the cursor, changes a colour, begins a line or hides what stands beside it. */
 export function terminalText(text: string): string {
-  return text.replace(OBEYED, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
+  return shownText(text, 'terminal');
 }
 
 /** The same for a text that may have more than one line. */
 export function terminalLines(text: string): string {
-  return text.split('\n').map(terminalText).join('\n');
+  return shownLines(text, 'terminal');
+}
+
+/** Names with what they are, below each other; what is undefined is left out. */
+export function namedLines(rows: readonly (readonly [name: string, text: string | undefined])[]): string {
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
+  return rows.map(([name, text]) => (text === undefined ? '' : `${`${name}:`.padEnd(width)}${terminalText(text)}\n`)).join('');
 }

@@ -1,8 +1,9 @@
 import { shorten } from '../base/lib/shorten.ts';
+import { cutShown } from '../base/lib/shown-text.ts';
 import type { JudgedCap } from '../decide/policy/judge-caps.ts';
 import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation, RecordedOutcome } from './explain.ts';
 import type { Paint } from './paint.ts';
-import { shown } from './render-suite.ts';
+import { seen, shown } from './render-suite.ts';
 
 const MAX_TEXT = 160;
 const KINDS: Readonly<Record<ExplainedLayer['kind'], string>> = {
@@ -21,13 +22,13 @@ const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
 
 /** The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the request had. */
 export function renderExplanation({ verdict, caps, layers, bundle_id: id, version, recorded }: Explanation, paint: Paint): string {
-  const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.join(', ')}]`;
+  const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.map(seen).join(', ')}]`;
   const colour = verdict.decision === 'allow' || verdict.decision === 'downgrade' ? paint.green : paint.red;
-  const lines = [`${colour(paint.bold(verdict.decision))}${codes}${verdict.reason === undefined ? '' : `: ${verdict.reason}`}`];
-  if (verdict.model !== undefined) lines.push(`about the model ${shorten(verdict.model, MAX_TEXT)}, which the call also names`);
+  const lines = [`${colour(paint.bold(verdict.decision))}${codes}${verdict.reason === undefined ? '' : `: ${seen(verdict.reason)}`}`];
+  if (verdict.model !== undefined) lines.push(`about the model ${seen(shorten(verdict.model, MAX_TEXT))}, which the call also names`);
   if (recorded !== undefined) lines.push(paint.yellow(recordedLine(recorded)));
-  lines.push(paint.dim(`bundle ${id}, version ${version}`));
-  if (verdict.overridden.length > 0) lines.push(`overridden: ${verdict.overridden.join(', ')}`);
+  lines.push(paint.dim(seen(`bundle ${id}, version ${version}`)));
+  if (verdict.overridden.length > 0) lines.push(`overridden: ${verdict.overridden.map(seen).join(', ')}`);
   lines.push(...effectLines(verdict.effects), ...caps.map(capLine));
   for (const layer of layers) lines.push('', ...layerLines(layer, paint));
   if (layers.length === 0) lines.push('', 'The bundle has no rules, so it denies everything.');
@@ -41,7 +42,7 @@ const BECAUSE: Readonly<Record<RecordedOutcome['because'], string>> = {
 };
 
 function recordedLine({ decision, reason_codes: codes, because }: RecordedOutcome): string {
-  return `the record says ${decision}${codes.length === 0 ? '' : ` [${codes.join(', ')}]`}: ${BECAUSE[because]}`;
+  return `the record says ${seen(decision)}${codes.length === 0 ? '' : ` [${codes.map(seen).join(', ')}]`}: ${BECAUSE[because]}`;
 }
 
 function effectLines(effects: Explanation['verdict']['effects']): readonly string[] {
@@ -73,15 +74,15 @@ function layerLines(layer: ExplainedLayer, paint: Paint): readonly string[] {
 
 function ruleLines(rule: ExplainedRule, paint: Paint): readonly string[] {
   const mark = rule.outcome === 'matched' ? paint.green('+') : rule.outcome === 'unknown' ? paint.yellow('?') : '-';
-  const lines = [`  ${mark} ${ruleText(rule)}: ${OUTCOMES[rule.outcome]}  ${paint.dim(`${rule.file}:${rule.line}`)}`];
-  if (rule.replaces.length > 0) lines.push(`      in the place of ${rule.replaces.join(', ')}`);
+  const lines = [`  ${mark} ${ruleText(rule)}: ${OUTCOMES[rule.outcome]}  ${paint.dim(seen(`${rule.file}:${rule.line}`))}`];
+  if (rule.replaces.length > 0) lines.push(`      in the place of ${rule.replaces.map(seen).join(', ')}`);
   if (rule.missing_field) lines.push('      a missing field counts against the caller here');
   if (rule.condition !== undefined) lines.push(...testLines(rule.condition, '      ', paint));
   return lines;
 }
 
 function ruleText({ rule, level, decision }: ExplainedRule): string {
-  return `${rule}${level === 'base' ? '' : `@${level}`} (${decision ?? 'effects only'})`;
+  return `${seen(rule)}${level === 'base' ? '' : `@${level}`} (${decision ?? 'effects only'})`;
 }
 
 function testLines(test: ExplainedTest, indent: string, paint: Paint): readonly string[] {
@@ -90,7 +91,7 @@ function testLines(test: ExplainedTest, indent: string, paint: Paint): readonly 
     const inner = test.tests.flatMap((part) => testLines(part, `${indent}  `, paint));
     return [`${indent}${word.padEnd(4)} ${test.group === 'all' ? 'all of' : 'any of'}`, ...inner];
   }
-  return [`${indent}${word.padEnd(4)} ${test.field} ${cut(test.test)}  ${paint.dim(observedText(test))}`];
+  return [`${indent}${word.padEnd(4)} ${seen(test.field)} ${cut(seen(test.test))}  ${paint.dim(observedText(test))}`];
 }
 
 function observedText({ state, observed }: Extract<ExplainedTest, { field: string }>): string {
@@ -100,5 +101,5 @@ function observedText({ state, observed }: Extract<ExplainedTest, { field: strin
 }
 
 function cut(text: string): string {
-  return shorten(text, MAX_TEXT);
+  return cutShown(text, MAX_TEXT);
 }

@@ -1,4 +1,5 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
+import { shownText } from '../base/lib/shown-text.ts';
 import { type Paint, paintFor } from './paint.ts';
 
 export type Severity = 'error' | 'warning';
@@ -27,7 +28,7 @@ export function renderProblem(problem: ErrorDetail, severity: Severity, text: st
   const where = [file, line, column].filter((part) => part !== undefined).join(':');
   const colour = severity === 'error' ? paint.red : paint.yellow;
   const lines = [
-    `${paint.bold(where)}: ${colour(code === undefined ? severity : `${severity}[${code}]`)}: ${paint.bold(visible(message))}`,
+    `${paint.bold(visible(where))}: ${colour(code === undefined ? severity : `${severity}[${code}]`)}: ${paint.bold(visible(message))}`,
   ];
   const margin = ' '.repeat(String(line ?? 0).length);
   const source = line === undefined ? undefined : text?.split(/\r?\n/)[line - 1];
@@ -39,7 +40,7 @@ export function renderProblem(problem: ErrorDetail, severity: Severity, text: st
       `${paint.blue(` ${margin} |`)} ${indent}${colour('^'.repeat(width))}`,
     );
   }
-  if (ruleId !== undefined) lines.push(`${paint.blue(` ${margin} =`)} rule: ${ruleId}`);
+  if (ruleId !== undefined) lines.push(`${paint.blue(` ${margin} =`)} rule: ${visible(ruleId)}`);
   if (hint !== undefined) lines.push(`${paint.blue(` ${margin} =`)} hint: ${visible(hint)}`);
   return `${lines.join('\n')}\n`;
 }
@@ -51,11 +52,14 @@ function excerpt(source: string, column: number): { shown: string; indent: strin
   const shown = visible(source.slice(from, from + MAX_WIDTH));
   const word = /^(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,:[\]{}]+(?::[^\s,[\]{}]+)*|.)/.exec(source.slice(at, from + MAX_WIDTH))?.[0] ?? '';
   // Tabs stay tabs, so that the carets stand under the word wherever the terminal's stops are.
-  const indent = source.slice(from, at).replace(/[^\t]/g, ' ');
-  return { shown, indent, width: Math.max(1, word.length) };
+  const indent = visible(source.slice(from, at)).replace(/[^\t]/g, ' ');
+  return { shown, indent, width: Math.max(1, visible(word).length) };
 }
 
-/** A file is no place from which a terminal takes commands. */
+/** A file is no place from which a terminal takes commands; tabs stay. */
 function visible(text: string): string {
-  return text.replace(/[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+  return text
+    .split('\t')
+    .map((part) => shownText(part, 'terminal'))
+    .join('\t');
 }

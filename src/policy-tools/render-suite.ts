@@ -1,4 +1,5 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
+import { shownText } from '../base/lib/shown-text.ts';
 import type { Mismatch } from '../decide/policy/suite-case.ts';
 import type { Paint } from './paint.ts';
 import { type CaseResult, nameOf, type SuiteReport } from './run-suite.ts';
@@ -11,18 +12,18 @@ export function renderSuite(report: SuiteReport, paint: Paint): string {
   const verdict = failed.length === 0 ? paint.green(`${passed} passed`) : `${passed} passed, ${paint.red(`${failed.length} failed`)}`;
   const coverage = rules === 0 ? '' : `; ${rules - neverMatched.length} of ${rules} rules matched`;
   const unused = neverMatched.map(
-    (rule) => `  ${paint.yellow('never matched')} ${nameOf(rule)}  ${paint.dim(`${rule.file}:${rule.line}`)}\n`,
+    (rule) => `  ${paint.yellow('never matched')} ${seen(nameOf(rule))}  ${paint.dim(seen(`${rule.file}:${rule.line}`))}\n`,
   );
-  return `${failed.map((result) => renderFailure(report.file, result, paint)).join('')}${paint.bold(report.file)} ${verdict}${coverage}\n${unused.join('')}`;
+  return `${failed.map((result) => renderFailure(report.file, result, paint)).join('')}${paint.bold(seen(report.file))} ${verdict}${coverage}\n${unused.join('')}`;
 }
 
 function renderFailure(file: string, { name, line, mismatches, matched }: CaseResult, paint: Paint): string {
-  const lines = [`${paint.red('FAIL')} ${paint.bold(`${file}:${line}`)} ${name}`];
+  const lines = [`${paint.red('FAIL')} ${paint.bold(seen(`${file}:${line}`))} ${seen(name)}`];
   for (const mismatch of mismatches) lines.push(...renderMismatch(mismatch, paint));
   if (matched.length > 0) {
     lines.push('  matched rules:');
     for (const rule of matched)
-      lines.push(`    ${nameOf(rule)} ${rule.decision ?? '(effects only)'}  ${paint.dim(`${rule.file}:${rule.line}`)}`);
+      lines.push(`    ${seen(nameOf(rule))} ${rule.decision ?? '(effects only)'}  ${paint.dim(seen(`${rule.file}:${rule.line}`))}`);
   } else if (!mismatches.some(({ member }) => member === 'errors')) lines.push('  no rule matched');
   return `${lines.join('\n')}\n\n`;
 }
@@ -55,17 +56,22 @@ function sortedMembers(value: unknown): string {
 
 function mistakeLine({ file, line, column, message, hint }: ErrorDetail): string {
   const where = [file, line, column].filter((part) => part !== undefined).join(':');
-  return `${where}: ${message}${hint === undefined ? '' : ` (${hint})`}`;
+  return seen(`${where}: ${message}${hint === undefined ? '' : ` (${hint})`}`);
+}
+
+/** Names that others gave, on a terminal. */
+export function seen(text: string): string {
+  return shownText(text, 'terminal');
 }
 
 /** One line, as YAML accepts it; texts bare where that is plain. */
 export function shown(value: unknown): string {
   if (value === undefined) return 'null';
-  if (typeof value === 'string') return /^[A-Za-z_][\w./@:-]*$/.test(value) ? value : JSON.stringify(value);
+  if (typeof value === 'string') return /^[A-Za-z_][\w./@:-]*$/.test(value) ? value : seen(JSON.stringify(value));
   if (Array.isArray(value)) return `[${value.map(shown).join(', ')}]`;
   if (typeof value !== 'object' || value === null) return String(value);
   return `{${Object.entries(value)
-    .map(([name, member]) => `${name}: ${shown(member)}`)
+    .map(([name, member]) => `${seen(name)}: ${shown(member)}`)
     .join(', ')}}`;
 }
 

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';
 import { bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';
 import { startBrowser } from '../support/headless-browser.ts';
+import { fakedIn, HOSTILE, unseenIn } from '../support/hostile-text.ts';
 import { Inbox } from '../support/inbox.ts';
 import { type Managed, managedOf } from '../support/managed.ts';
 import { skipWithout } from '../support/peers.ts';
@@ -12,6 +13,7 @@ import { startPlainUpstream } from '../support/tls-upstream.ts';
 const SLACK = 'hooks.slack.com';
 const DAY_MS = 86_400_000;
 /** Runs where any of these texts is taken for markup. */
+const PEOPLE = '👩\u200d💻 می\u200cخواهم שָׁלוֹם';
 const MARKUP = '<img src=x onerror=globalThis.ran=1><script>globalThis.ran=1</script>';
 const asking = (reason: string) =>
   bundleOf(`  targets:
@@ -249,8 +251,15 @@ t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) =
 
   await t.test('sees as text what a hostile caller has written, and none of it runs', async (t) => {
     const { key, ask, at } = await scene(t, { bundle: asking(MARKUP), env: { GW_APPROVAL_KEEP_CONTENT: 'true' } });
-    const params = { ...ASK, model: `gpt-4o${MARKUP}`, messages: [{ role: 'user', content: `</script>${MARKUP}\u202etxt.exe` }] };
-    const id = await ask(params, { attribution: { labels: { team: MARKUP } } });
+    const params = {
+      ...ASK,
+      model: `gpt-4o${MARKUP}`,
+      messages: [
+        { role: 'user', content: `</script>${MARKUP}\u202etxt.exe` },
+        { role: 'user', content: `${HOSTILE} ${PEOPLE}` },
+      ],
+    };
+    const id = await ask(params, { caller_id: 'bob\u3164\u{e0041}*x*', attribution: { labels: { team: MARKUP } } });
     const { page, violations } = await personOf(t, browser);
     await page.goto(at(id));
     await showWith(page, key);
@@ -261,6 +270,10 @@ t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) =
     const shown = await page.locator('#params').inputValue();
     t.match(shown, MARKUP);
     t.match(shown, '\\u{202e}txt.exe', 'what turns text round is seen');
+    t.same(fakedIn(shown), [], 'nothing of a prompt is hidden');
+    t.match(shown, PEOPLE);
+    t.same(unseenIn(await page.locator('#facts').innerText()), []);
+    t.equal(facts['Caller'], 'bob\\u{3164}\\u{e0041}*x*');
     t.equal(await page.locator('#request img, #request script').count(), 0);
     await page.goto(`${at('x')}%3Cimg%20src=x%20onerror=globalThis.ran=1%3E`);
     t.equal(await page.locator('#approval-id').innerText(), 'x<img src=x onerror=globalThis.ran=1>');

@@ -1,5 +1,6 @@
 import { BODY_TARGETS } from './body-targets.ts';
 import { DELEGATION_TARGETS } from './delegation-targets.ts';
+import { FACE_TARGETS } from './face-targets.ts';
 import { HEAD_TARGETS } from './head-targets.ts';
 import { HTTP2_TARGETS } from './http2-targets.ts';
 import { LEDGER_TARGETS } from './ledger-targets.ts';
@@ -13,7 +14,7 @@ import { STREAM_TARGETS } from './stream-targets.ts';
 import type { FuzzTarget } from './target.ts';
 import { UPSTREAM_TARGETS } from './upstream-targets.ts';
 
-/** Every parser that reads what strangers send. */
+/** Every parser that reads what strangers send, and every face that shows it. */
 export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...HEAD_TARGETS,
   ...HTTP2_TARGETS,
@@ -28,4 +29,5 @@ export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...SHARE_TARGETS,
   ...PROTOCOL_TARGETS,
   ...MCP_TARGETS,
+  ...FACE_TARGETS,
 ];

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import t from 'tap';
 import { ManagementPlace } from '../../src/app/management-place.ts';
 import { loadConfig } from '../../src/base/config/config.ts';
+import { UNSEEN } from '../../src/base/lib/shown-text.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { bundleOf, CHAT, startGoverned } from '../support/governed.ts';
 import { Inbox } from '../support/inbox.ts';
@@ -81,7 +82,8 @@ t.test('the page holds no data, and nothing runs in it but its own script', asyn
   const [one, other] = [await fetch(`${url}/approvals/01a2`), await fetch(`${url}/approvals/%3Cscript%3E`)];
   const text = await one.text();
   t.equal(text, await other.text(), 'it is the same for all');
-  t.notMatch(text, /\/\* (style|script) \*\//);
+  t.notMatch(text, /\/\* (style|script|unseen) \*\//);
+  t.ok(text.includes(`const PATTERN = ${JSON.stringify(UNSEEN)};`), 'it shows what strangers chose by the pattern of all faces');
   const hashOf = (tag: string): string => {
     const [, inner = ''] = new RegExp(`<${tag}[^>]*>([^]*?)</${tag}>`).exec(text) ?? [];
     t.ok(inner.length > 500, tag);

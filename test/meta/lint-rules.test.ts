@@ -47,6 +47,16 @@ t.test('amounts in tests are compared whole', async (t) => {
     t.notOk(await forbidden(code, file), code);
 });
 
+t.test('a command prints JSON, and what others chose, by what shows it', async (t) => {
+  const file = 'src/cli/audit.ts';
+  const printed = (expression: string) => `io.stdout(\`\${${expression}}\\n\`)`;
+  for (const expression of ['JSON.stringify(entry)', 'error.message', 'approval.reason'])
+    t.ok(await forbidden(printed(expression), file), expression);
+  for (const code of ['printJson(entry, io)', printed('terminalText(error.message)'), printed('count')])
+    t.notOk(await forbidden(code, file), code);
+  t.ok(await forbidden('Number(cost_usd)', file));
+});
+
 t.test('what is made for each call has no accessors of its own', async (t) => {
   const file = 'src/pipeline/answer/delivery.ts';
   t.ok(await forbidden('x = { get a() { return 1; } }', file));

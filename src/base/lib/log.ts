@@ -3,6 +3,7 @@ import { prettyFactory } from 'pino-pretty';
 import { timestamp } from './clock.ts';
 import { LineWriter } from './line-writer.ts';
 import { shorten } from './shorten.ts';
+import { shownLines, shownText, terminalOutput } from './shown-text.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -75,12 +76,26 @@ function standardOutput(): LineWriter {
   return output;
 }
 
-/** For people at a terminal: written at once, coloured only where colours show. */
+/** For people at a terminal: written at once, coloured only where colours show; what strangers chose is shown there as on every terminal. */
 function prettySink(destination: DestinationStream | undefined): DestinationStream {
-  const format = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', colorize: destination === undefined && process.stdout.isTTY });
+  const colorize = destination === undefined && process.stdout.isTTY === true;
+  const format = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', colorize });
   // A reader that has gone must not end the gateway: its lines are lost, as they are for every reader that is not there.
   const sink = destination ?? pino.destination({ fd: STANDARD_OUTPUT, sync: true }).on('error', () => undefined);
-  return { write: (line: string) => sink.write(format(line)) };
+  return { write: (line: string) => sink.write(terminalOutput(format(withShownTexts(line)), colorize)) };
+}
+
+/** Members that the pretty form does not quote; in all others line breaks and escape sequences are escapes of JSON. */
+const BARE: Readonly<Record<string, (text: string) => string>> = {
+  ...Object.fromEntries(
+    ['msg', 'message', 'name', 'hostname', 'pid', 'caller'].map((name) => [name, (text: string) => shownText(text, 'terminal')]),
+  ),
+  stack: (text) => shownLines(text, 'terminal'),
+};
+
+function withShownTexts(line: string): object {
+  const shown: unknown = JSON.parse(line, (name, value: unknown) => (typeof value === 'string' ? (BARE[name]?.(value) ?? value) : value));
+  return Object(shown) as object;
 }
 
 /** Writes nothing; for tests and one-shot commands. */

@@ -1,5 +1,6 @@
 import type { Approval } from '../../base/model/approval.ts';
 import type { ShownApproval } from '../../services/approvals.ts';
+import { namedLines, terminalText } from '../terminal-text.ts';
 
 /** One line of a list. */
 export function approvalLine({
@@ -12,7 +13,8 @@ export function approvalLine({
   ...asked
 }: Approval): string {
   const what = `${action.method} ${action.target_origin ?? action.target_host}${action.model === undefined ? '' : ` ${action.model}`}`;
-  return `${id}  ${at}  ${status}  ${asked.workload_id}${whoOf(asked)}  ${what}${cost === undefined ? '' : `  ${cost} USD`}  ${reason}\n`;
+  const cells = [id, at, status, `${asked.workload_id}${whoOf(asked)}`, what, ...(cost === undefined ? [] : [`${cost} USD`]), reason];
+  return `${cells.map(terminalText).join('  ')}\n`;
 }
 
 /** Everything that an approver needs. */
@@ -48,7 +50,7 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
     ['used', approval.executed_at === undefined ? undefined : `at ${approval.executed_at}, record ${String(approval.executed_record_id)}`],
     ['content', action.params === undefined ? undefined : JSON.stringify(action.params)],
   ];
-  return rows.map(([name, value]) => (value === undefined ? '' : `${`${name}:`.padEnd(15)}${value}\n`)).join('');
+  return namedLines(rows);
 }
 
 function whoOf({ caller_id: caller }: Pick<Approval, 'caller_id'>): string {

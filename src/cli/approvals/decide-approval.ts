@@ -2,6 +2,7 @@ import type { Approval } from '../../base/model/approval.ts';
 import { type CliIo, type Command, EXIT_OK } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { parseWithOne } from '../parse-options.ts';
+import { printJson } from '../print-json.ts';
 import { approvalText } from './approval-text.ts';
 import { openApprovals } from './approvals-access.ts';
 
@@ -44,5 +45,6 @@ function deciding(verb: 'approve' | 'deny', summary: string): Command {
 }
 
 function print(answer: unknown, json: boolean, io: CliIo): void {
-  io.stdout(json ? `${JSON.stringify(answer)}\n` : approvalText(answer as Approval));
+  if (json) printJson(answer, io);
+  else io.stdout(approvalText(answer as Approval));
 }

@@ -3,6 +3,7 @@ import type { Approval } from '../../base/model/approval.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
+import { printJson } from '../print-json.ts';
 import { approvalLine } from './approval-text.ts';
 import { openApprovals } from './approvals-access.ts';
 import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
@@ -41,7 +42,8 @@ export const listApprovals: Command = {
 };
 
 function print(approval: Approval, json: boolean, io: CliIo): void {
-  io.stdout(json ? `${JSON.stringify(approval)}\n` : approvalLine(approval));
+  if (json) printJson(approval, io);
+  else io.stdout(approvalLine(approval));
 }
 
 /** Each that waits is told once, the oldest first. */

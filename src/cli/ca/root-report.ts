@@ -12,8 +12,10 @@ export function printRoots(status: RootStatus, json: boolean, io: CliIo): void {
     return;
   }
   for (const { role, subject, fingerprint, not_after: end } of status.roots)
-    io.stdout(`${(ROLES[role] ?? role).padEnd(13)}  ${terminalText(subject)}\n               until ${end}  SHA-256 ${fingerprint}\n`);
-  if (status.switch_at !== null) io.stdout(`The next root signs from ${status.switch_at} on.\n`);
+    io.stdout(
+      `${terminalText(ROLES[role] ?? role).padEnd(13)}  ${terminalText(subject)}\n               ${terminalText(`until ${end}  SHA-256 ${fingerprint}`)}\n`,
+    );
+  if (status.switch_at !== null) io.stdout(`The next root signs from ${terminalText(status.switch_at)} on.\n`);
   else if (status.roots.length > 1) io.stdout('Former roots are handed out until they end, or until "gw ca rotate --finish".\n');
   if (!status.made_here) io.stdout('This root is your own: the gateway cannot make another one in its place.\n');
 }

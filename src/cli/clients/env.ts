@@ -1,8 +1,10 @@
+import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
+import { terminalText } from '../terminal-text.ts';
 import { type ClientVariables, clientVariables } from './client-variables.ts';
 import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort, requireCertificates } from './given-gateway.ts';
 import { undoneVariables } from './undone-variables.ts';
@@ -52,10 +54,10 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
     made = await clientVariables(config, { port, caller, java: options.java === true }, io.env);
   } catch (error) {
     // The gateway, and not the command line, is not as it would have to be.
-    io.stderr(`gw env: ${messageOf(error)}\n`);
+    io.stderr(`gw env: ${terminalOutput(messageOf(error))}\n`);
     return EXIT_NO;
   }
-  for (const problem of made.problems) io.stderr(`gw env: ${problem}\n`);
+  for (const problem of made.problems) io.stderr(`gw env: ${terminalText(problem)}\n`);
   io.stdout(format.text(made.variables.filter(([name]) => format.refused?.includes(name) !== true)));
   return EXIT_OK;
 }

@@ -6,7 +6,7 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { answerText, listText } from '../management/answer-text.ts';
 import { callHelp, callUsage, givenCall } from '../management/given-call.ts';
 import { operationInput } from '../management/operation-options.ts';
-import { printJson } from '../print-json.ts';
+import { printJson, printJsonText } from '../print-json.ts';
 import { CONTROL_PLANE_ASKING, ControlPlaneClient } from './control-plane-client.ts';
 import { createBootstrapToken } from './create-bootstrap-token.ts';
 import { putBundle, readBundle } from './org-bundle-commands.ts';
@@ -78,7 +78,8 @@ function commandFor(operation: AdminOperation): Command {
 function print(operation: AdminOperation, text: string, json: boolean, io: CliIo): void {
   const isText = operation.output.contentType !== undefined;
   if (json && isText) printJson({ text }, io);
-  else if (json || isText) io.stdout(`${text.trimEnd()}\n`);
+  else if (json) printJsonText(text, io);
+  else if (isText) io.stdout(`${text.trimEnd()}\n`);
   else io.stdout(shownAnswer(operation, JSON.parse(text), io));
 }
 

@@ -3,6 +3,7 @@ import { bracketHost, parseAuthority } from '../../base/lib/host.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { parseWithOne } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { adminOperationOf, ControlPlaneClient, controlPlaneSettingsOf } from './control-plane-client.ts';
 
 const OPTIONS = {
@@ -54,6 +55,8 @@ function show({ token, expiresAt, settings }: MadeToken, json: boolean, io: CliI
     printJson({ token, expires_at: expiresAt, settings }, io);
     return;
   }
-  const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
-  io.stdout(`${token}\n\nIt can be used once, until ${expiresAt}. The gateway is started with:\n\n${lines.join('')}`);
+  const lines = Object.entries(settings).map(([name, value]) => `${name}=${terminalText(value)}\n`);
+  io.stdout(
+    `${terminalText(token)}\n\nIt can be used once, until ${terminalText(expiresAt)}. The gateway is started with:\n\n${lines.join('')}`,
+  );
 }

@@ -2,6 +2,7 @@ import type { ControlPlaneSettings } from '../../base/config/control-plane-setti
 import { loadControlPlaneSettings } from '../../base/config/load-control-plane-settings.ts';
 import { ConfigError } from '../../base/config/settings-reader.ts';
 import { createLogger } from '../../base/lib/log.ts';
+import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
@@ -26,7 +27,7 @@ export const startControlPlaneCommand: Command = {
       await controlPlane.stop();
       return EXIT_OK;
     } catch (error) {
-      io.stderr(`${messageOf(error)}\n`);
+      io.stderr(`${terminalOutput(messageOf(error))}\n`);
       return EXIT_NO;
     }
   },

@@ -8,6 +8,8 @@ import type { DelegationLink, Limits } from '../../decide/delegation/link.ts';
 import { type DelegationChain, readChain, verifyChain } from '../../decide/delegation/verify-chain.ts';
 import { type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { parseWithOne } from '../parse-options.ts';
+import { printJson } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { readToken, sound } from './token-source.ts';
 
 const OPTIONS = { keys: { type: 'string' }, json: { type: 'boolean' } } as const;
@@ -24,7 +26,8 @@ export const inspectToken: Command = {
     const chain = sound(() => readChain(text));
     const keys = values.keys ?? shellVariable(SETTING, io.env);
     const flaws = [...signatureFlaws(text, keys), ...timeFlaws(chain, systemClock.now())];
-    io.stdout(values.json === true ? `${JSON.stringify({ holds: flaws.length === 0, flaws, ...plain(chain) })}\n` : words(chain, flaws));
+    if (values.json === true) printJson({ holds: flaws.length === 0, flaws, ...plain(chain) }, io);
+    else io.stdout(words(chain, flaws));
     return flaws.length === 0 ? EXIT_OK : EXIT_NO;
   },
 };
@@ -104,7 +107,8 @@ function words({ links, depth, limits }: DelegationChain, flaws: readonly string
   const chain = links.map(
     (link, at) => `link ${depth - links.length + at + 1}\n${lines({ ...heading(link), ...shown(link.limits), defaults: link.defaults })}`,
   );
-  const verdict = flaws.length === 0 ? 'It holds.\n' : `It does not hold, or nobody knows:\n${flaws.map((flaw) => `  ${flaw}\n`).join('')}`;
+  const verdict =
+    flaws.length === 0 ? 'It holds.\n' : `It does not hold, or nobody knows:\n${flaws.map((flaw) => `  ${terminalText(flaw)}\n`).join('')}`;
   return `${chain.join('')}what is left of the chain\n${lines(shown(limits)) || '  no limits\n'}${verdict}`;
 }
 
@@ -114,6 +118,6 @@ function lines(members: Readonly<Record<string, unknown>>): string {
 }
 
 function inWords(value: unknown): string {
-  if (typeof value === 'string') return value;
-  return Array.isArray(value) && value.length > 0 ? value.join(', ') : JSON.stringify(value);
+  if (typeof value === 'string') return terminalText(value);
+  return terminalText(Array.isArray(value) && value.length > 0 ? value.join(', ') : JSON.stringify(value));
 }

@@ -7,7 +7,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command
 import { callHeading, callLine, callOfRecord } from '../logs/call-line.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
-import { terminalLines } from '../terminal-text.ts';
+import { terminalLines, terminalText } from '../terminal-text.ts';
 import { DEMO_CALLS, type DemoCall } from './demo-calls.ts';
 import { type DemoPlace, openDemo } from './demo-place.ts';
 import { ask } from './demo-requests.ts';
@@ -114,7 +114,7 @@ async function recordOf(place: DemoPlace, id: string, clock: Clock): Promise<str
 function explanation(text = ''): string {
   const answer: unknown = JSON.parse(text);
   const error = isJsonObject(answer) ? answer['error'] : undefined;
-  return isJsonObject(error) ? String(error['message']) : text;
+  return terminalText(isJsonObject(error) ? String(error['message']) : text);
 }
 
 function showRecord({ record, recordText }: Made, io: CliIo): boolean {
@@ -122,7 +122,7 @@ function showRecord({ record, recordText }: Made, io: CliIo): boolean {
   const { decision, provider, model, metering, policy_trace: trace, request_sha256: hash } = record;
   const rules = isJsonObject(trace) ? trace['matched_rule_ids'] : [];
   const shown = { decision, provider, model, matched_rule_ids: rules, metering, request_sha256: hash };
-  const lines = Object.entries(shown).map(([name, value]) => `  ${name.padEnd(16)} ${JSON.stringify(value)}`);
+  const lines = Object.entries(shown).map(([name, value]) => `  ${name.padEnd(16)} ${terminalText(JSON.stringify(value) ?? '')}`);
   io.stdout(`\nSome of the record of the first call; no prompt and no answer is ever in one:\n${lines.join('\n')}\n`);
   if (stored !== computed) {
     io.stderr(`gw demo: the record ${recordId} does not verify\n`);
@@ -142,6 +142,8 @@ async function showDomains(place: DemoPlace, io: CliIo): Promise<readonly object
   }
   io.stdout('\nDomains that it has seen:\n');
   for (const { domain, requests, vendor } of domains)
-    io.stdout(`  ${String(domain).padEnd(28)} ${String(requests).padStart(3)} requests  ${String(vendor ?? '')}\n`);
+    io.stdout(
+      `  ${terminalText(String(domain)).padEnd(28)} ${String(requests).padStart(3)} requests  ${terminalText(String(vendor ?? ''))}\n`,
+    );
   return domains;
 }

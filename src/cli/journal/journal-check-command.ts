@@ -3,6 +3,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { onDataFolder } from './data-command.ts';
 
 /** Says which segments of the journal are whole. */
@@ -23,7 +24,7 @@ async function checkAll(dataDir: string, io: CliIo): Promise<number> {
   const total = { segments: 0, records: 0, damaged: 0, lost: 0 };
   for await (const { segment, state, records, notes, damaged, lost } of bySegment(findingsOf(dataDir))) {
     io.stdout(`${segmentName(segment)}  ${notes.length === 0 ? 'whole, ' : ''}${state}\n`);
-    for (const note of notes) io.stdout(`    ${note}\n`);
+    for (const note of notes) io.stdout(`    ${terminalText(note)}\n`);
     total.segments += 1;
     total.records += records;
     total.damaged += damaged;

@@ -2,6 +2,7 @@ import type { RepairReport } from '../../app/journal.ts';
 import { type CliIo, type Command, EXIT_OK } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { onDataFolder } from './data-command.ts';
 
 const OPTIONS = { 'dry-run': { type: 'boolean' }, 'rebuild-index': { type: 'boolean' }, ...JSON_OPTION } as const;
@@ -53,7 +54,7 @@ function tell(report: RepairReport, dryRun: boolean, segmentName: (segment: numb
   else lines.push(...lossLines(report));
   if (dryRun) lines.push('dry run: nothing was changed');
   else if (setAside !== undefined) lines.push(`what was damaged is in ${setAside}`);
-  io.stdout(`${lines.join('\n')}\n`);
+  io.stdout(`${lines.map(terminalText).join('\n')}\n`);
 }
 
 function segmentLines(

@@ -9,6 +9,7 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { parseWithWords } from '../parse-options.ts';
+import { printJson } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
 import { callHeading, callLine, callOfLogLine, callOfRecord, type SeenCall } from './call-line.ts';
 import { followCalls } from './follow-calls.ts';
@@ -100,7 +101,7 @@ async function fromGateway(
       first: most,
       since,
       signal: stop.signal,
-      tell: (record) => io.stdout(json ? `${JSON.stringify(record)}\n` : `${callLine(callOfRecord(record), paint)}\n`),
+      tell: (record) => (json ? printJson(record, io) : io.stdout(`${callLine(callOfRecord(record), paint)}\n`)),
       onGap: (problem) =>
         io.stderr(`gw logs: ${problem === undefined ? 'the gateway answers again' : `${terminalText(problem)}; waiting for it`}\n`),
       once: !follow,
@@ -118,7 +119,8 @@ async function fromLog(values: Options, since: number, io: CliIo): Promise<void>
     const found = objectIn(line);
     const call = found && callOfLogLine(found);
     if (call === undefined || !isAsked(call, asked, since)) continue;
-    io.stdout(values.json === true ? `${JSON.stringify(found)}\n` : `${callLine(call, paint)}\n`);
+    if (values.json === true) printJson(found, io);
+    else io.stdout(`${callLine(call, paint)}\n`);
   }
 }
 

@@ -28,7 +28,7 @@ export function listText(items: readonly unknown[], { things, columns, width }: 
 
 /** Anything. */
 export function answerText(answer: unknown, facts: TextFacts): string {
-  if (!isJsonObject(answer)) return `${cellOf(answer)}\n`;
+  if (!isJsonObject(answer)) return `${terminalText(cellOf(answer))}\n`;
   const own = Object.entries(answer).filter(([name]) => name !== 'next_cursor' && name !== 'has_more');
   const [only] = own;
   if (own.length === 1 && only !== undefined && Array.isArray(only[1])) return listText(only[1], facts);
@@ -59,8 +59,14 @@ function place(name: string, value: unknown, lines: (readonly [string, string])[
   } else if (isJsonObject(value)) {
     for (const [inner, one] of Object.entries(value)) place(`${name}.${inner}`, one, lines, parts, facts);
   } else if (typeof value === 'string' && value.includes('\n')) {
-    parts.push(`${heading(name)}\n${value.split('\n').map(terminalText).join('\n')}\n`);
-  } else lines.push([name, terminalText(cellOf(value))]);
+    // Behind a bar, so that no line of it is taken for one of ours.
+    parts.push(
+      `${heading(name)}\n${value
+        .split('\n')
+        .map((line) => `| ${terminalText(line)}`)
+        .join('\n')}\n`,
+    );
+  } else lines.push([terminalText(name), terminalText(cellOf(value))]);
 }
 
 function heading(name: string): string {

@@ -5,7 +5,8 @@ import { entryOf, type GatewayOperation } from '../../operations/operation.ts';
 import { takenNames } from '../../operations/operation-request.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
-import { printJson } from '../print-json.ts';
+import { printJson, printJsonText } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { answerText, listText, mapText } from './answer-text.ts';
 import { askManagement } from './ask-management.ts';
 import { COLUMNS, REPORT_VIEWS } from './command-tables.ts';
@@ -64,13 +65,13 @@ async function answer(
   }
   const text = await client.text(operation, call.args, call.headers);
   if (call.json) {
-    io.stdout(`${text.trimEnd()}\n`);
+    printJsonText(text, io);
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
   io.stdout(answerText(value, facts));
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
-    io.stderr(`There are more: --all shows them, --cursor=${value['next_cursor']} the next.\n`);
+    io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);
 }
 
 /** Every page: as JSON an item a line, as it comes. */
@@ -96,7 +97,7 @@ async function report(
   if (strange.length > 0) throw new UsageError(`${strange.map((name) => `--${name}`).join(' and ')} cannot be given beside --by ${by}`);
   const text = await client.text(operation, args);
   if (json) {
-    io.stdout(`${text.trimEnd()}\n`);
+    printJsonText(text, io);
     return;
   }
   const value: unknown = JSON.parse(text);

@@ -1,3 +1,4 @@
+import { cutShown } from '../../base/lib/shown-text.ts';
 import { terminalText } from '../terminal-text.ts';
 
 export interface TableColumn {
@@ -18,7 +19,7 @@ export function textTable(columns: readonly TableColumn[], width?: number): stri
   const shown = columns.map(({ name, cells }) => {
     const texts = cells.map(terminalText);
     const numeric = texts.some((text) => NUMERIC.test(text)) && texts.every((text) => text === '' || text === '-' || NUMERIC.test(text));
-    return { name, texts, numeric, width: Math.max(name.length, ...texts.map((text) => text.length)) };
+    return { name: terminalText(name), texts, numeric, width: Math.max(name.length, ...texts.map((text) => text.length)) };
   });
   const widths = fitted(
     shown.map((column) => column.width),
@@ -46,6 +47,6 @@ function fitted(natural: readonly number[], width: number | undefined): number[]
 }
 
 function cell(text: string, width: number, numeric: boolean): string {
-  const cut = text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+  const cut = cutShown(text, width);
   return numeric ? cut.padStart(width) : cut.padEnd(width);
 }

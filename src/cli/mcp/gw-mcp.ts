@@ -2,6 +2,7 @@
  * `gw-mcp`: the tools of a gateway for an assistant on this machine, by standard input and output or by HTTP. Standard output carries the protocol and nothing
  * else; what there is to say to a person goes to standard error.
  */
+
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
@@ -9,6 +10,7 @@ import { bracketHost } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
+import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Principal } from '../../base/model/principal.ts';
 import { TOOLS } from '../../operations/tool-table.ts';
@@ -16,6 +18,7 @@ import { McpDispatcher } from '../../surfaces/mcp/mcp-dispatcher.ts';
 import { McpEndpoint } from '../../surfaces/mcp/mcp-endpoint.ts';
 import { mcpServerFacts } from '../../surfaces/mcp/server-facts.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, EXIT_USAGE, UsageError } from '../command.ts';
+import { terminalText } from '../terminal-text.ts';
 import { BorrowedKey, type GatewayKey, givenKey } from './gateway-key.ts';
 import { type EnvironmentName, GW_MCP_USAGE, type GwMcpOptions, gwMcpOptions, type ListenOptions } from './gw-mcp-options.ts';
 import { openMcpServer } from './mcp-http-server.ts';
@@ -60,7 +63,7 @@ export async function runGwMcp(args: readonly string[], io: GwMcpIo): Promise<nu
     options = gwMcpOptions(args, io);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    io.stderr(`gw-mcp: ${error.message}\nusage: ${GW_MCP_USAGE}\n`);
+    io.stderr(`gw-mcp: ${terminalOutput(error.message)}\nusage: ${GW_MCP_USAGE}\n`);
     return EXIT_USAGE;
   }
   const key = keyOf(options, io);
@@ -77,7 +80,7 @@ export async function runGwMcp(args: readonly string[], io: GwMcpIo): Promise<nu
     else await serveHttp(dispatcher, options.listen, options.sessionTtl, io);
     return EXIT_OK;
   } catch (error) {
-    io.stderr(`gw-mcp: ${messageOf(error)}\n`);
+    io.stderr(`gw-mcp: ${terminalText(messageOf(error))}\n`);
     return EXIT_NO;
   } finally {
     await key.close();
@@ -99,7 +102,9 @@ async function isWelcome(key: GatewayKey, { gateway, secret }: GwMcpOptions, { s
     if (!(error instanceof GatewayError)) throw error;
     const isFinal = error.code !== 'gateway_error' && error.status < 500;
     const details = (error.details ?? []).map(({ path, message }) => ` ${path} ${message}.`).join('');
-    stderr(`gw-mcp: ${gateway.origin}: ${error.message}${details}${isFinal ? '' : ' It is asked again with the first tool.'}\n`);
+    stderr(
+      `gw-mcp: ${gateway.origin}: ${terminalText(`${error.message}${details}`)}${isFinal ? '' : ' It is asked again with the first tool.'}\n`,
+    );
     return !isFinal;
   }
 }

@@ -3,6 +3,8 @@ import { checkPolicy, textsOf } from '../../policy-tools/check.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { renderProblem, type Severity } from '../../policy-tools/render-problem.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { printJsonDocument } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { policySettings, readOptions } from './options.ts';
 import { openable, type PolicyTarget, policyOptions, readTarget } from './policy-target.ts';
 
@@ -47,7 +49,7 @@ async function checkPaths(args: readonly string[], io: CliIo): Promise<number> {
   const ok = errors === 0 && (values.strict !== true || all.length === 0);
   if (values.json === true) {
     const problems = all.map(({ severity, problem }) => ({ severity, ...problem }));
-    io.stdout(`${JSON.stringify({ ok, errors, warnings: all.length - errors, problems }, null, 2)}\n`);
+    printJsonDocument({ ok, errors, warnings: all.length - errors, problems }, io);
   } else show(judged, io);
   return ok ? EXIT_OK : EXIT_NO;
 }
@@ -60,7 +62,7 @@ function show(judged: readonly Judged[], io: CliIo): void {
     const warnings = counted(found.length - errors, 'warning');
     const verdict =
       errors > 0 ? paint.red(`does not load: ${counted(errors, 'error')}`) : `${paint.green('loads')}: ${counted(rules, 'rule')}`;
-    io.stdout(`${paint.bold(target.path)} ${verdict}${found.length > errors ? `, ${paint.yellow(warnings)}` : ''}\n`);
+    io.stdout(`${paint.bold(terminalText(target.path))} ${verdict}${found.length > errors ? `, ${paint.yellow(warnings)}` : ''}\n`);
   }
 }
 

@@ -5,6 +5,7 @@ import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { renderDiff } from '../../policy-tools/render-diff.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
+import { printJsonDocument } from '../print-json.ts';
 import { recordTexts } from '../record-texts.ts';
 import { type Document, parseJsonMap } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
@@ -32,7 +33,8 @@ async function runDiff(args: readonly string[], io: CliIo): Promise<number> {
   const comparison = new PolicyComparison(await loadPolicy(before, tier), await loadPolicy(after, tier), readingOf);
   await replayAll(recordTexts(values), last, comparison);
   const diff = comparison.result();
-  io.stdout(values.json === true ? `${JSON.stringify(diff, null, 2)}\n` : renderDiff(diff, paintFor(io.colours)));
+  if (values.json === true) printJsonDocument(diff, io);
+  else io.stdout(renderDiff(diff, paintFor(io.colours)));
   return diff.changed === 0 ? EXIT_OK : EXIT_NO;
 }
 

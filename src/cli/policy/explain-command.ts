@@ -9,6 +9,8 @@ import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
+import { printJsonDocument } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
 import { loadPolicy, policyOptions, surroundingsOf, UnreadablePath } from './policy-target.ts';
@@ -44,7 +46,8 @@ async function runExplain(args: readonly string[], io: CliIo): Promise<number> {
   const [path] = paths;
   if (paths.length > 1 || (path === undefined) === (values.record === undefined)) throw new UsageError('give one request, or --record ID');
   const explanation = await explained(path, values, io);
-  io.stdout(values.json === true ? `${JSON.stringify(explanation, null, 2)}\n` : renderExplanation(explanation, paintFor(io.colours)));
+  if (values.json === true) printJsonDocument(explanation, io);
+  else io.stdout(renderExplanation(explanation, paintFor(io.colours)));
   return EXIT_OK;
 }
 
@@ -59,7 +62,9 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
   }
   const { facts, mistakes, costAfter } = factsOfRequest(given, surroundingsOf(io, values.pricing));
   if (mistakes.length > 0) {
-    const lines = mistakes.map(({ path: at, message, hint }) => `  ${at}: ${message}${hint === undefined ? '' : ` (${hint})`}`);
+    const lines = mistakes.map(
+      ({ path: at, message, hint }) => `  ${terminalText(`${at}: ${message}${hint === undefined ? '' : ` (${hint})`}`)}`,
+    );
     throw new UnreadablePath(`${document.name} is not a request that rules can be asked about:\n${lines.join('\n')}`);
   }
   return explain(await policyFor(values, io), facts, { costAfter });
@@ -72,7 +77,7 @@ async function explainRecord(record: Readonly<Record<string, unknown>>, values: 
   if (request === undefined) throw new UnreadablePath('policy was not asked about the call of this record');
   if (request.bundleId !== policy.bundle_id || request.version !== policy.version) {
     io.stderr(
-      `note: the record was decided (${request.decision}) by bundle ${request.bundleId}, version ${request.version}; this is what ${policy.bundle_id}, version ${policy.version} says\n`,
+      `${terminalText(`note: the record was decided (${request.decision}) by bundle ${request.bundleId}, version ${request.version}; this is what ${policy.bundle_id}, version ${policy.version} says`)}\n`,
     );
     return explain(policy, request.facts, { isKnown: request.isKnown });
   }

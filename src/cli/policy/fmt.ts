@@ -4,6 +4,7 @@ import { YamlFormatError } from '../../base/lib/yaml-format.ts';
 import { formatPolicy, isPolicyText } from '../../policy-tools/format.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { printJson } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { counted } from './check-command.ts';
 import { type Document, readDocument } from './input.ts';
 import { readOptions } from './options.ts';
@@ -52,7 +53,7 @@ async function formatFile(file: string, named: boolean, check: boolean, io: CliI
   }
   const formatted = formattedText(document);
   if (formatted === document.text) return 'same';
-  io.stdout(`${check ? 'not formatted' : 'formatted'}  ${file}\n`);
+  io.stdout(`${check ? 'not formatted' : 'formatted'}  ${terminalText(file)}\n`);
   if (!check) await replace(file, formatted);
   return 'changed';
 }

@@ -7,6 +7,8 @@ import { renderProblem } from '../../policy-tools/render-problem.ts';
 import { junitXml, renderSuite } from '../../policy-tools/render-suite.ts';
 import { nameOf, runSuite, type SuiteReport } from '../../policy-tools/run-suite.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, UsageError } from '../command.ts';
+import { printJsonDocument } from '../print-json.ts';
+import { terminalText } from '../terminal-text.ts';
 import { policySettings, readOptions } from './options.ts';
 import { policyOptions, surroundingsOf, unreadable } from './policy-target.ts';
 import { type LoadedSuite, loadSuites } from './suites.ts';
@@ -35,7 +37,8 @@ async function runTests(args: readonly string[], io: CliIo): Promise<number> {
   const options = policyOptions();
   const reports = suites.flatMap(({ file, suite, named }) => (suite === undefined ? [] : [runSuite(file.file, suite, named, options)]));
   if (values.junit !== undefined) await write(values.junit, junitXml(reports));
-  io.stdout(values.json === true ? `${JSON.stringify(asJson(reports), null, 2)}\n` : asText(reports, io));
+  if (values.json === true) printJsonDocument(asJson(reports), io);
+  else io.stdout(asText(reports, io));
   const failed = reports.some(({ results }) => results.some(({ mismatches }) => mismatches.length > 0));
   const unused = reports.some(({ coverage }) => coverage.neverMatched.length > 0);
   return failed || (values.strict === true && unused) ? EXIT_NO : EXIT_OK;
@@ -53,7 +56,7 @@ function showMistakes(suites: readonly LoadedSuite[], io: CliIo): number {
   for (const { file, errors } of suites) {
     for (const problem of errors) io.stdout(`${renderProblem(problem, 'error', file.text, paint)}\n`);
   }
-  io.stderr(`gw policy test: ${suites.map(({ file }) => file.file).join(', ')}: not a suite of test cases\n`);
+  io.stderr(`gw policy test: ${suites.map(({ file }) => terminalText(file.file)).join(', ')}: not a suite of test cases\n`);
   return EXIT_USAGE;
 }
 

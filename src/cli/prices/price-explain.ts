@@ -7,8 +7,8 @@ import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { textTable } from '../management/text-table.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
-import { lines, listLine, shortTime } from './price-texts.ts';
+import { namedLines, terminalText } from '../terminal-text.ts';
+import { listLine, shortTime } from './price-texts.ts';
 
 const FROM: Readonly<Record<ExplainedPrice['from'], string>> = {
   override: 'the file of GW_PRICING_FILE',
@@ -43,7 +43,7 @@ export const explainPrice: Command = {
 
 function explanationText(explained: ExplainedPrice, io: CliIo): string {
   const { provider, model, at, list, price, from, steps, row, listed } = explained;
-  const why = lines([
+  const why = namedLines([
     ['model', `${model} at ${provider}, ${shortTime(at)}`],
     ...steps.map(({ rule, name }) => ['found as', `${name} (taken off: ${rule})`] as const),
     ['priced by', FROM[from]],
@@ -99,7 +99,7 @@ function termLines(terms: NonNullable<ShownPrice['terms']>): string {
   if (terms.length === 0) return '';
   const told = terms.map(({ term, factor, rates = {} }) => {
     const own = Object.entries(rates).map(([name, usd]) => `${name} ${usd}`);
-    return `  ${terminalText(term)}: ${factor === undefined ? own.join(', ') : `all of them times ${factor}`}\n`;
+    return `  ${terminalText(`${term}: ${factor === undefined ? own.join(', ') : `all of them times ${factor}`}`)}\n`;
   });
   return `\nWhere the answer says so:\n${told.join('')}`;
 }

@@ -4,7 +4,8 @@ import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { textTable } from '../management/text-table.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
-import { acceptHint, changesTable, lines, listLine, plural, shortTime } from './price-texts.ts';
+import { namedLines } from '../terminal-text.ts';
+import { acceptHint, changesTable, listLine, plural, shortTime } from './price-texts.ts';
 
 /** Shows which price list is in force in a running gateway. */
 export const priceListStatus: Command = {
@@ -36,7 +37,7 @@ function statusText(status: PriceListStatus, io: CliIo): string {
   } = status;
   const isShipped = list.from === 'shipped';
   const taken = list.taken_at === undefined ? [] : ([['taken', `${shortTime(list.taken_at)} by ${list.taken_by ?? ''}`]] as const);
-  const head = lines([
+  const head = namedLines([
     ['in force', `${listLine(list)}, ${plural(list.age_days, 'day')} old`],
     ['from', isShipped ? 'the package' : list.name],
     ...taken,

@@ -13,12 +13,6 @@ export function shortTime(time: string): string {
   return time.replace(TIME, '$1 $2Z');
 }
 
-/** Names with what they are, below each other. */
-export function lines(rows: readonly (readonly [name: string, text: string])[]): string {
-  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  return rows.map(([name, text]) => `${`${name}:`.padEnd(width)}${terminalText(text)}\n`).join('');
-}
-
 export function plural(count: number, one: string, several = `${one}s`): string {
   return `${count.toLocaleString('en-US')} ${count === 1 ? one : several}`;
 }
@@ -59,5 +53,5 @@ function rateText({ rate, per, above, when }: ShownChange): string {
 /** How what waits is let through. */
 export function acceptHint(held: readonly ShownChange[], program: string): string {
   const [first] = held;
-  return first === undefined ? '' : `${program} prices accept ${first.provider} ${terminalText(first.model)}, or --all`;
+  return first === undefined ? '' : `${program} prices accept ${terminalText(first.provider)} ${terminalText(first.model)}, or --all`;
 }

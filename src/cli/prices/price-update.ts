@@ -25,10 +25,10 @@ export const updatePriceList: Command = {
 };
 
 function updatedText({ outcome, in_force: list, added, removed, changed, held, warnings }: UpdatedPriceList, io: CliIo): string {
-  if (outcome === 'unchanged') return `Nothing has changed: the list ${listLine(list)} is in force already.\n`;
+  if (outcome === 'unchanged') return `Nothing has changed: the list ${terminalText(listLine(list))} is in force already.\n`;
   const counts = [`${plural(added, 'model')} added`, `${removed} removed`, `${plural(changed, 'rate')} changed`].join(', ');
   const notes = warnings.map((warning) => `note: ${terminalText(warning)}\n`).join('');
-  const first = `In force from the next call on: ${listLine(list)} (${counts}).\n${notes}`;
+  const first = `In force from the next call on: ${terminalText(listLine(list))} (${counts}).\n${notes}`;
   if (held.length === 0) return first;
   const hint = acceptHint(held, io.program ?? 'gw');
   return `${first}\nThese would fall to zero or change more than tenfold; what was charged before is charged until somebody says yes (${hint}):\n\n${changesTable(held, io.columns)}`;

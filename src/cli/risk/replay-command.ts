@@ -8,6 +8,7 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { parseJsonMap } from '../policy/input.ts';
 import { readOptions } from '../policy/options.ts';
 import { UnreadablePath } from '../policy/policy-target.ts';
+import { printJson } from '../print-json.ts';
 import { recordTexts } from '../record-texts.ts';
 import { settingsOf } from '../settings-of.ts';
 import { riskText } from './risk-text.ts';
@@ -41,6 +42,7 @@ async function runReplay(args: readonly string[], io: CliIo): Promise<number> {
   const replay = new RiskReplay(riskSettings(config), alertAt);
   for (const call of calls) replay.add(call);
   const summary = replay.result();
-  io.stdout(values.json === true ? `${JSON.stringify({ threshold: alertAt, ...summary })}\n` : riskText(summary, alertAt));
+  if (values.json === true) printJson({ threshold: alertAt, ...summary }, io);
+  else io.stdout(riskText(summary, alertAt));
   return EXIT_OK;
 }

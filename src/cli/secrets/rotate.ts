@@ -1,6 +1,7 @@
 import { readKeyFile, rotateSecrets } from '../../app/rotate-secrets.ts';
 import { loadConfig } from '../../base/config/config.ts';
 import { ConfigError } from '../../base/config/settings-reader.ts';
+import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { StoreError } from '../../storage/contract/store.ts';
 import { type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
@@ -28,7 +29,9 @@ export const rotate: Command = {
       return EXIT_OK;
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      io.stderr(`gw secrets rotate: ${isInUse(error) ? 'a gateway runs on this data folder; stop it first' : error.message}\n`);
+      io.stderr(
+        `gw secrets rotate: ${isInUse(error) ? 'a gateway runs on this data folder; stop it first' : terminalOutput(error.message)}\n`,
+      );
       return error instanceof ConfigError ? EXIT_USAGE : EXIT_NO;
     }
   },

@@ -1,11 +1,13 @@
 import { type CliIo, EXIT_NO, EXIT_OK } from '../command.ts';
+import { printJsonDocument } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
 import type { CheckedEvidence } from './check-evidence.ts';
 
 /** Says what was checked and what does not fit. @returns the exit code */
 export function printEvidence(checked: CheckedEvidence, json: boolean, io: CliIo): number {
   const verified = checked.problems.length === 0;
-  io.stdout(json ? `${JSON.stringify(documentOf(checked, verified), null, 2)}\n` : linesOf(checked, verified));
+  if (json) printJsonDocument(documentOf(checked, verified), io);
+  else io.stdout(linesOf(checked, verified));
   return verified ? EXIT_OK : EXIT_NO;
 }
 
@@ -29,10 +31,10 @@ function documentOf({ record, proof, chain, problems, notes }: CheckedEvidence, 
 }
 
 function linesOf({ record, proof, chain, problems, notes }: CheckedEvidence, verified: boolean): string {
-  const of = record?.recordId ?? 'the chain of roots';
+  const of = record === undefined ? 'the chain of roots' : terminalText(record.recordId);
   // A record that stands alone has one thing to be wrong: both hashes are shown below each other.
   if (record !== undefined && record.stored !== record.computed && problems.length === 1)
-    return `MISMATCH  ${of}\n  in the record  ${record.stored}\n  recomputed     ${record.computed}\n`;
+    return `MISMATCH  ${of}\n  in the record  ${terminalText(record.stored)}\n  recomputed     ${record.computed}\n`;
   const rows: [string, string][] = [];
   if (record !== undefined) rows.push(['record_hash', record.computed]);
   if (proof !== undefined) {

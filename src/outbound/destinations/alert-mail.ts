@@ -1,4 +1,4 @@
-import type { AlertCard } from './alert-card.ts';
+import { type AlertCard, onFace } from './alert-card.ts';
 
 const SUBJECT = 200;
 
@@ -12,19 +12,15 @@ export interface AlertMail {
 export function alertMail(card: AlertCard): AlertMail {
   const width = card.facts.reduce((most, { name }) => Math.max(most, name.length), 0);
   const lines = [
-    card.title,
+    onFace(card.title, 'mail'),
     '',
-    card.text,
+    onFace(card.text, 'mail'),
     '',
-    ...card.facts.map(({ name, value }) => `${`${name}:`.padEnd(width + 2)}${value}`),
+    ...card.facts.map(({ name, value }) => `${`${name}:`.padEnd(width + 2)}${onFace(value, 'mail')}`),
     ...(card.link ? ['', `${card.link.title}: ${card.link.url}`] : []),
     ...(card.command === undefined ? [] : ['', ...card.command.split('\n')]),
     '',
     `At ${card.at}. Alert ${card.alertId}.`,
   ];
-  return { subject: oneLine(card.title).slice(0, SUBJECT).toWellFormed(), text: `${lines.map(oneLine).join('\n')}\n` };
-}
-
-function oneLine(text: string): string {
-  return text.replaceAll(/\p{Cc}+/gu, ' ').trimEnd();
+  return { subject: onFace(card.title, 'mail', SUBJECT), text: `${lines.map((line) => line.trimEnd()).join('\n')}\n` };
 }

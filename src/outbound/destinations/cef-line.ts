@@ -1,3 +1,4 @@
+import { shownText } from '../../base/lib/shown-text.ts';
 import type { EventEnvelope, ExportedEvent } from './event-envelope.ts';
 
 /** CEF's severities go from 0 to 10, those of syslog from 7 to 0. */
@@ -59,14 +60,14 @@ function nameOf({ event_type: type, payload }: EventEnvelope): string {
 }
 
 function inHead(text: string): string {
-  return text.replaceAll(/\p{Cc}+/gu, ' ').replaceAll(/[\\|]/g, '\\$&');
+  return shownText(text, 'line').replaceAll(/[\\|]/g, '\\$&');
 }
 
 function inExtension(text: string): string {
   return text
     .slice(0, TEXT)
     .toWellFormed()
-    .replaceAll(/[\\=]/g, '\\$&')
-    .replaceAll(/\r\n|\n|\r/g, '\\n')
-    .replaceAll(/\p{Cc}/gu, ' ');
+    .split(/\r\n|\n|\r/)
+    .map((line) => shownText(line, 'line').replaceAll(/[\\=]/g, '\\$&'))
+    .join('\\n');
 }

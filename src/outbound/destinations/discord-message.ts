@@ -1,4 +1,5 @@
-import { type AlertCard, type AlertFact, cut } from './alert-card.ts';
+import { ownWords } from '../../base/lib/shown-text.ts';
+import { type AlertCard, type AlertFact, onFace } from './alert-card.ts';
 
 /** Discord's limits, in characters. */
 const TITLE = 256;
@@ -16,8 +17,8 @@ export function discordMessage(card: AlertCard): unknown {
   return {
     embeds: [
       {
-        title: cut(plain(card.title), TITLE),
-        description: `${cut(plain(card.text), TEXT - command.length)}${command}`,
+        title: onFace(card.title, 'discord', TITLE),
+        description: `${onFace(card.text, 'discord', TEXT - command.length)}${command}`,
         color: COLOURS[card.tone],
         fields: fields(card.facts),
         timestamp: card.at,
@@ -31,14 +32,9 @@ export function discordMessage(card: AlertCard): unknown {
 function fields(facts: readonly AlertFact[]): readonly unknown[] {
   let left = ALL_FIELDS;
   return facts.slice(0, FIELDS).flatMap((fact) => {
-    const name = cut(plain(fact.name), FIELD_NAME);
-    const value = cut(plain(fact.value), Math.min(FIELD_VALUE, left - name.length));
+    const name = ownWords(fact.name, 'discord').slice(0, FIELD_NAME);
+    const value = onFace(fact.value, 'discord', Math.max(1, Math.min(FIELD_VALUE, left - name.length)));
     left -= name.length + value.length;
     return left <= 0 ? [] : [{ name, value: value === '' ? '-' : value, inline: true }];
   });
-}
-
-/** Nothing in it is markup. */
-function plain(text: string): string {
-  return text.replaceAll(/[\\`*_~|>[\]()#<]/g, '\\$&');
 }

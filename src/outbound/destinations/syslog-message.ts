@@ -1,3 +1,4 @@
+import { shownJson, shownText } from '../../base/lib/shown-text.ts';
 import { cefLine } from './cef-line.ts';
 import type { EventEnvelope, ExportedEvent } from './event-envelope.ts';
 
@@ -31,7 +32,7 @@ export function syslogMessage(event: ExportedEvent, host: string, format: Syslog
   const head = `<${priority}>1 ${envelope.event_time} ${printable(host, 255)} ${APP} - ${printable(envelope.event_type, 32)}`;
   const render = (payload: EventEnvelope['payload']): Buffer => {
     const shown = { ...envelope, payload };
-    const message = format === 'cef' ? cefLine({ id: event.id, envelope: shown }, severityOf(envelope)) : JSON.stringify(shown);
+    const message = format === 'cef' ? cefLine({ id: event.id, envelope: shown }, severityOf(envelope)) : shownJson(JSON.stringify(shown));
     return Buffer.from(`${head} ${format === 'cef' ? '-' : structured(event)} ${message}`);
   };
   let payload = envelope.payload;
@@ -54,11 +55,7 @@ function structured({ id, envelope }: ExportedEvent): string {
 }
 
 function escaped(value: string): string {
-  return value
-    .slice(0, SD_VALUE)
-    .toWellFormed()
-    .replaceAll(/\p{Cc}/gu, ' ')
-    .replaceAll(/["\\\]]/g, '\\$&');
+  return shownText(value.slice(0, SD_VALUE).toWellFormed(), 'line').replaceAll(/["\\\]]/g, '\\$&');
 }
 
 function printable(text: string, length: number): string {

@@ -1,4 +1,5 @@
-import { type AlertCard, cut } from './alert-card.ts';
+import { cutShown } from '../../base/lib/shown-text.ts';
+import { type AlertCard, onFace } from './alert-card.ts';
 
 /** A card is about 28 KB at most. */
 const TEXT = 4_000;
@@ -8,18 +9,11 @@ const COLOURS: Readonly<Record<AlertCard['tone'], string>> = { info: 'Good', war
 /** An alert as a workflow of Microsoft Teams takes it: an Adaptive Card. Texts are runs, in which nothing is markup. */
 export function teamsMessage(card: AlertCard): unknown {
   const body: unknown[] = [
-    {
-      type: 'TextBlock',
-      text: plainMarkdown(cut(card.title, VALUE)),
-      weight: 'Bolder',
-      size: 'Medium',
-      style: 'heading',
-      color: COLOURS[card.tone],
-      wrap: true,
-    },
-    runs({ text: cut(card.text, TEXT) }),
-    ...card.facts.map(({ name, value }) => runs({ text: `${name}: `, weight: 'Bolder' }, { text: cut(value, VALUE) })),
-    ...(card.command === undefined ? [] : [runs({ text: cut(card.command, TEXT), fontType: 'Monospace' })]),
+    // No block of text, which is read as Markdown.
+    runs({ text: onFace(card.title, 'teams', VALUE), weight: 'Bolder', size: 'Medium', color: COLOURS[card.tone] }),
+    runs({ text: onFace(card.text, 'teams', TEXT) }),
+    ...card.facts.map(({ name, value }) => runs({ text: `${name}: `, weight: 'Bolder' }, { text: onFace(value, 'teams', VALUE) })),
+    ...(card.command === undefined ? [] : [runs({ text: cutShown(card.command, TEXT), fontType: 'Monospace' })]),
   ];
   return {
     type: 'message',
@@ -42,9 +36,4 @@ export function teamsMessage(card: AlertCard): unknown {
 
 function runs(...inlines: readonly Readonly<Record<string, string>>[]): unknown {
   return { type: 'RichTextBlock', inlines: inlines.map((inline) => ({ type: 'TextRun', ...inline })) };
-}
-
-/** A block of text is read as markup, where a link has brackets. */
-function plainMarkdown(text: string): string {
-  return text.replaceAll(/[\\`*_[\]()#]/g, '\\$&');
 }

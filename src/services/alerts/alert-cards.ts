@@ -6,7 +6,7 @@ import type { Approval } from '../../base/model/approval.ts';
 import type { BudgetAlert, BudgetLevel } from '../../base/model/budget-limit.ts';
 import type { QuarantineEntry } from '../../base/model/quarantine-entry.ts';
 import type { RiskAlert } from '../../base/model/risk-alert.ts';
-import type { AlertCard, AlertFact } from '../../outbound/destinations/alert-card.ts';
+import { type AlertCard, type AlertFact, type CardText, own, said } from '../../outbound/destinations/alert-card.ts';
 import { onApproval } from '../approval-standing.ts';
 
 /** Of what strangers chose. */
@@ -19,7 +19,7 @@ const NEAR: Readonly<Record<BudgetLevel, string>> = {
 };
 
 type Said = Pick<AlertCard, 'title' | 'tone' | 'text' | 'facts'> & Pick<Partial<AlertCard>, 'command' | 'link'>;
-type Fact = readonly [name: string, value: string | undefined];
+type Fact = readonly [name: string, value: CardText | undefined];
 
 /** Where people find the gateway, each without a slash at the end. */
 export interface GatewayPlace {
@@ -39,10 +39,10 @@ export function cardOf(event: DurableEvent, alertId: string, place: GatewayPlace
 export function testCard(alertId: string, channelName: string, orgId: string, epochMs: number): AlertCard {
   return {
     alertId,
-    title: 'Test alert',
+    title: own('Test alert'),
     tone: 'info',
-    text: 'Somebody has asked for this alert to see whether it arrives. Nothing has happened.',
-    facts: facts(['test', 'true'], ['channel', channelName], ['org_id', orgId]),
+    text: own('Somebody has asked for this alert to see whether it arrives. Nothing has happened.'),
+    facts: facts(['test', own('true')], ['channel', channelName], ['org_id', orgId]),
     at: timestamp(epochMs),
   };
 }
@@ -57,21 +57,21 @@ function saidOf(durable: DurableEvent, place: GatewayPlace): Said | undefined {
 /** Decision 11.2 has the members. */
 function budget({ limit, level, periodStart, spentUsd }: BudgetAlert): Said {
   const pct = percentOf(spentUsd, limit.limit_usd);
-  const whose = limit.scope === 'org' ? `org ${limit.org_id}` : `${limit.scope} ${limit.scope_id ?? ''}`;
+  const whose = limit.scope === 'org' ? said`org ${limit.org_id}` : said`${own(limit.scope)} ${limit.scope_id ?? ''}`;
   return {
-    title: `Budget ${level}: ${whose} at ${pct} %`,
+    title: said`Budget ${own(level)}: ${whose} at ${own(pct)} %`,
     tone: TONES[level],
-    text: `The ${limit.period} budget of ${whose} ${NEAR[level]}: $${spentUsd} of $${limit.limit_usd}.`,
+    text: said`The ${own(limit.period)} budget of ${whose} ${own(NEAR[level])}: $${own(spentUsd)} of $${own(limit.limit_usd)}.`,
     facts: facts(
-      ['type', 'budget_alert'],
-      ['level', level],
-      ['spent_usd', spentUsd],
-      ['limit_usd', limit.limit_usd],
-      ['pct', pct],
-      ['scope', limit.scope],
+      ['type', own('budget_alert')],
+      ['level', own(level)],
+      ['spent_usd', own(spentUsd)],
+      ['limit_usd', own(limit.limit_usd)],
+      ['pct', own(pct)],
+      ['scope', own(limit.scope)],
       ['scope_id', limit.scope_id],
-      ['period', limit.period],
-      ['period_start', periodStart],
+      ['period', own(limit.period)],
+      ['period_start', own(periodStart)],
       ['org_id', limit.org_id],
       ['limit_id', limit.limit_id],
     ),
@@ -81,27 +81,29 @@ function budget({ limit, level, periodStart, spentUsd }: BudgetAlert): Said {
 /** What an approver needs to see. */
 function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
   const { action, approval_id: id } = waiting;
+  // A host that has a connector: nobody makes one up with a call.
+  const host = own(action.target_origin ?? action.target_host);
   return {
-    title: `Approval needed: ${action.type} to ${action.target_origin ?? action.target_host}`,
+    title: said`Approval needed: ${own(action.type)} to ${host}`,
     tone: 'warning',
-    text: `A request of the workload ${waiting.workload_id} waits until ${waiting.expires_at} for somebody to approve or deny it: ${waiting.reason}`,
+    text: said`A request of the workload ${waiting.workload_id} waits until ${own(waiting.expires_at)} for somebody to approve or deny it: ${waiting.reason}`,
     facts: facts(
       ['workload_id', waiting.workload_id],
       ['caller_id', waiting.caller_id],
-      ['caller_ip', waiting.caller_ip],
+      ['caller_ip', ownIfAny(waiting.caller_ip)],
       ['project_id', waiting.attribution.project_id],
       ['delegation_id', waiting.delegation_id],
       ['principal_id', waiting.principal_id],
-      ['action', action.type],
+      ['action', own(action.type)],
       ['connector_id', action.connector_id],
-      ['target', `${action.method} ${action.target_origin ?? action.target_host}${action.target_path}`],
+      ['target', said`${action.method} ${host}${action.target_path}`],
       ['model', action.model],
       ['credential_id', waiting.credential_id],
-      ['estimated_cost_usd', waiting.estimated_cost_usd],
-      ['on_approval', onApproval(waiting, Date.parse(waiting.created_at))],
+      ['estimated_cost_usd', ownIfAny(waiting.estimated_cost_usd)],
+      ['on_approval', ownIfAny(onApproval(waiting, Date.parse(waiting.created_at)))],
       ['reason', waiting.reason],
       ['rules', waiting.rule_ids.join(', ')],
-      ['expires_at', waiting.expires_at],
+      ['expires_at', own(waiting.expires_at)],
       ['org_id', waiting.org_id],
       ['approval_id', id],
       ['record_id', waiting.record_id],
@@ -118,16 +120,16 @@ function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
 function quarantine(entry: QuarantineEntry, gatewayUrl: string): Said {
   const whom = entry.caller_id ?? entry.caller_ip ?? 'everybody';
   return {
-    title: `Quarantine: ${whom} of ${entry.workload_id}`,
+    title: said`Quarantine: ${whom} of ${entry.workload_id}`,
     tone: 'critical',
-    text: `Policy has put ${whom} of the workload ${entry.workload_id} into quarantine until somebody releases it: ${entry.reason}`,
+    text: said`Policy has put ${whom} of the workload ${entry.workload_id} into quarantine until somebody releases it: ${entry.reason}`,
     facts: facts(
       ['workload_id', entry.workload_id],
       ['caller_id', entry.caller_id],
-      ['caller_ip', entry.caller_ip],
-      ['action', entry.action_type],
+      ['caller_ip', ownIfAny(entry.caller_ip)],
+      ['action', own(entry.action_type)],
       ['reason', entry.reason],
-      ['risk_score', String(entry.risk_score)],
+      ['risk_score', own(String(entry.risk_score))],
       ['org_id', entry.org_id],
       ['quarantine_id', entry.quarantine_id],
       ['record_id', entry.record_id],
@@ -139,14 +141,14 @@ function quarantine(entry: QuarantineEntry, gatewayUrl: string): Said {
 function risk(alert: RiskAlert): Said {
   const who = alert.caller_id ?? alert.workload_id;
   return {
-    title: `Unusual behaviour: ${who}, risk score ${alert.risk_score}`,
+    title: said`Unusual behaviour: ${who}, risk score ${alert.risk_score}`,
     tone: 'critical',
-    text: `The requests of ${who} (workload ${alert.workload_id}) are unusual: ${alert.signals.join(', ')}.`,
+    text: said`The requests of ${who} (workload ${alert.workload_id}) are unusual: ${own(alert.signals.join(', '))}.`,
     facts: facts(
-      ['risk_score', String(alert.risk_score)],
-      ['signals', alert.signals.join(', ')],
-      ['request_rate', `${alert.request_rate} a minute`],
-      ['cost_rate', `$${alert.cost_rate} a minute`],
+      ['risk_score', own(String(alert.risk_score))],
+      ['signals', own(alert.signals.join(', '))],
+      ['request_rate', own(`${alert.request_rate} a minute`)],
+      ['cost_rate', own(`$${alert.cost_rate} a minute`)],
       ['workload_id', alert.workload_id],
       ['caller_id', alert.caller_id],
       ['org_id', alert.org_id],
@@ -156,7 +158,15 @@ function risk(alert: RiskAlert): Said {
 }
 
 function facts(...all: readonly Fact[]): readonly AlertFact[] {
-  return all.flatMap(([name, value]) => (value === undefined || value === '' ? [] : [{ name, value: shorten(value, SHOWN) }]));
+  return all.flatMap(([name, value]): readonly AlertFact[] => {
+    if (value === undefined || value.length === 0) return [];
+    if (typeof value === 'string') return [{ name, value: shorten(value, SHOWN) }];
+    return [{ name, value: value.map(({ text, theirs }) => ({ text: shorten(text, SHOWN), theirs })) }];
+  });
+}
+
+function ownIfAny(text: string | undefined): CardText | undefined {
+  return text === undefined ? undefined : own(text);
 }
 
 /** Of one decimal, rounded down. */

@@ -1,6 +1,7 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { AlertChannel, AlertHistoryEntry } from '../../base/model/alert-channel.ts';
+import { exactText } from '../../outbound/destinations/alert-card.ts';
 import { deliveryError } from '../../outbound/destinations/delivery-error.ts';
 import { type Commit, commitAlone } from '../commit.ts';
 import type { Outbox } from '../outbox.ts';
@@ -91,7 +92,13 @@ export class AlertService {
         return { outcome: 'failed' as const, reason, detail: message };
       },
     );
-    const entry: AlertHistoryEntry = { ...madeOf(channel, id, card.title), ...outcome, attempts: 1, test: true, at: timestamp(now) };
+    const entry: AlertHistoryEntry = {
+      ...madeOf(channel, id, exactText(card.title)),
+      ...outcome,
+      attempts: 1,
+      test: true,
+      at: timestamp(now),
+    };
     await commit(channelId, [this.history.entryEffect(entry)]);
     return entry;
   }

@@ -2,7 +2,7 @@ import type { Destination, DurableEvent, DurableName } from '../../base/events/d
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { AlertEventName, AlertHistoryEntry, AlertSubscription } from '../../base/model/alert-channel.ts';
-import type { AlertCard } from '../../outbound/destinations/alert-card.ts';
+import { type AlertCard, exactText } from '../../outbound/destinations/alert-card.ts';
 import { type DeliveryError, deliveryError } from '../../outbound/destinations/delivery-error.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { cardOf, type GatewayPlace } from './alert-cards.ts';
@@ -145,7 +145,7 @@ function entryOf(
     ...(subscription.limit_id === undefined ? {} : { limit_id: subscription.limit_id }),
     event: EVENT_NAMES[name] ?? 'budget_alert',
     ...(name === 'budgetAlert' ? { level: event.level } : {}),
-    title: card.title,
+    title: exactText(card.title),
   };
 }
 

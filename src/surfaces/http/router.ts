@@ -7,6 +7,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { badQuery, queryMistakes } from '../../base/lib/query-names.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
+import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
@@ -281,5 +282,5 @@ function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
 /** The one form of an error where the gateway answers by itself and nothing else is said of it (decision 8.1). */
 export function sendError({ head, reply }: Pick<Arrival, 'head' | 'reply'>, error: GatewayError): void {
   const headers = [REQUEST_ID_HEADER, requestIdOf(head.rawHeaders), 'Content-Type', 'application/json', ...error.headers];
-  reply.sendWhole(error.status, headers, Buffer.from(JSON.stringify(error.toBody())));
+  reply.sendWhole(error.status, headers, Buffer.from(shownJson(JSON.stringify(error.toBody()))));
 }

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
+import { shownJson } from '../../base/lib/shown-text.ts';
 
 export type RequestId = string | number;
 
@@ -80,7 +81,7 @@ export function resultText(id: RequestId, result: string): string {
 
 /** @param id null where it could not be read */
 export function errorText(id: RequestId | null, { code, message, data }: RpcError): string {
-  return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } });
+  return shownJson(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } }));
 }
 
 /** What was sent is no request, whatever else it is. */

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { shorten } from '../../base/lib/shorten.ts';
+import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
 import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
 import { type McpRevision, negotiated, STATELESS } from './mcp-revision.ts';
@@ -168,7 +169,7 @@ export class McpDispatcher {
       const shown = shorten(uri, 256);
       throw new RpcError(revision.resourceNotFound, `There is no resource ${shown}; resources/list has them all.`, { uri: shown });
     }
-    const text = JSON.stringify(await this.#toolSet.read(uri, asker));
+    const text = shownJson(JSON.stringify(await this.#toolSet.read(uri, asker)));
     const contents = JSON.stringify([{ uri, mimeType: 'application/json', text }]);
     return `"contents":${contents}${revision.stateless ? `,${READ}` : ''}`;
   }

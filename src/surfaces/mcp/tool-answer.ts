@@ -1,5 +1,6 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
+import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Tool } from '../../operations/tools.ts';
 import type { McpRevision } from './mcp-revision.ts';
 
@@ -7,7 +8,7 @@ import type { McpRevision } from './mcp-revision.ts';
 export function toolAnswer(answer: unknown, { structured }: McpRevision): string {
   // A tool that answers nothing has done what it was asked for.
   const value = answer ?? {};
-  const text = JSON.stringify(value);
+  const text = shownJson(JSON.stringify(value));
   return `${content(text)}${structured && isJsonObject(value) ? `,"structuredContent":${text}` : ''}`;
 }
 
@@ -16,7 +17,7 @@ export function toolAnswer(answer: unknown, { structured }: McpRevision): string
  * content against the tool's output schema, of failures too: where there is one the text alone says it.
  */
 export function toolFailure(error: GatewayError, { outputSchema }: Tool, { structured }: McpRevision): string {
-  const text = JSON.stringify(error.toBody());
+  const text = shownJson(JSON.stringify(error.toBody()));
   return `${content(text)}${structured && outputSchema === undefined ? `,"structuredContent":${text}` : ''},"isError":true`;
 }
 

@@ -2,11 +2,15 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../base/lib/package-root.ts';
+import { UNSEEN } from '../../base/lib/shown-text.ts';
 import { APPROVAL_PAGE } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
 
-/** Where the sources of the page are; they are served as they are written. */
+/** Where the sources of the page are; they are served as they are written, with the pattern of what is not seen in its place. */
 const FOLDER = ['src', 'surfaces', 'pages', 'approval'];
+
+/** Of the pattern. */
+const PLACE = "'/* unseen */'";
 
 /**
  * The page on which a person decides about a request that waits (decision 11.4): one document for all approvals. Its own script and style run there, known by their
@@ -14,7 +18,10 @@ const FOLDER = ['src', 'surfaces', 'pages', 'approval'];
  * @throws Error when the files of the page are not there
  */
 export function approvalPage(): Route {
-  const [frame, style, script] = ['page.html', 'page.css', 'page.js'].map(read) as [string, string, string];
+  const [frame, style, written] = ['page.html', 'page.css', 'page.js'].map(read) as [string, string, string];
+  // A page that hides nothing of what it is given would still look like one.
+  if (!written.includes(PLACE)) throw new Error('page.js has no place for the pattern of what is not seen');
+  const script = written.replace(PLACE, () => JSON.stringify(UNSEEN));
   const bytes = Buffer.from(frame.replace('/* style */', () => style).replace('/* script */', () => script));
   const answer = { status: 200, bytes, contentType: 'text/html; charset=utf-8', headers: headersOf(script, style) };
   const { method, path, scope: auth, summary } = APPROVAL_PAGE;

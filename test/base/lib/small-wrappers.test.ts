@@ -15,6 +15,7 @@ import { compileRegex } from '../../../src/base/lib/regex.ts';
 import { shorten } from '../../../src/base/lib/shorten.ts';
 import { isWellFormed, toWellFormed } from '../../../src/base/lib/well-formed.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
+import { fakedIn, HOSTILE } from '../../support/hostile-text.ts';
 
 t.test("durations are Go's, plus days", async (t) => {
   const cases: Readonly<Record<string, number>> = {
@@ -202,6 +203,15 @@ t.test('the pretty form is for people', async (t) => {
     'listening',
   );
   t.match(lines.join(''), /INFO: listening\n.*port: 7080/s);
+});
+
+t.test('the pretty form shows what strangers chose, and fakes no line', async (t) => {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'info', format: 'pretty', destination: { write: (line: string) => lines.push(line) } });
+  const error = Object.assign(new Error(HOSTILE), { code: HOSTILE });
+  log.info({ model: HOSTILE, deep: { reason: [HOSTILE] }, name: HOSTILE, err: error, error }, HOSTILE);
+  t.match(lines.join(''), 'exe.txt');
+  t.same(fakedIn(lines.join('')), []);
 });
 
 t.test('Basic credentials are read by RFC 7617, malformed ones are none', async (t) => {

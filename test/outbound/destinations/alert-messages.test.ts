@@ -1,6 +1,7 @@
 // What each chat and a mail are made of: nothing that strangers chose is markup, calls anybody, or is longer than the product takes.
 import t from 'tap';
 import type { AlertCard } from '../../../src/outbound/destinations/alert-card.ts';
+import { own, said } from '../../../src/outbound/destinations/alert-card.ts';
 import { alertMail } from '../../../src/outbound/destinations/alert-mail.ts';
 import { CHAT_WEBHOOKS } from '../../../src/outbound/destinations/chat-webhooks.ts';
 
@@ -30,19 +31,25 @@ const HUGE = card({
 t.test('Slack: what could call everybody is text', async (t) => {
   const text = JSON.stringify(CHAT_WEBHOOKS.slack.message(card()));
   t.notMatch(text, '<!channel>');
-  t.match(text, '"text":"&lt;!channel&gt; @everyone');
+  t.match(text, '"text":"&lt;!channel&gt; \\\\u{40}everyone', 'also where text is searched for names, and links are made of addresses');
+  t.match(text, 'https\\\\u{3a}//evil.example');
+  t.match(text, '\\\\u{2a}bold\\\\u{2a}', 'receivers that take its form read Markdown');
+  const markup = text.match(/"type":"mrkdwn","text":"[^"]*"/g);
+  t.same(markup, ['"type":"mrkdwn","text":"```gw approvals approve 1```"'], 'markup is what is ours alone');
 });
 
 t.test('Discord: nobody is called, and markup is text', async (t) => {
   const message = CHAT_WEBHOOKS.discord.message(card());
   t.match(message, { allowed_mentions: { parse: [] } });
-  t.match(JSON.stringify(message), '\\\\[click\\\\]\\\\(https');
+  t.match(JSON.stringify(message), '\\\\[click\\\\]\\\\(https\\\\:');
 });
 
-t.test('Teams: texts are runs, in which nothing is markup; the title is escaped', async (t) => {
+t.test('Teams: all texts are runs, in which nothing is markup', async (t) => {
   const text = JSON.stringify(CHAT_WEBHOOKS.teams.message(card()));
   t.match(text, '"type":"TextRun","text":"<!channel>');
-  t.match(text, '\\\\[click\\\\]\\\\(https');
+  t.notMatch(text, /"type":"TextBlock"|https:\/\/evil/);
+  const dated = JSON.stringify(CHAT_WEBHOOKS.teams.message(card({ text: '{{DATE(2026-01-01T00:00:00Z, SHORT)}}' })));
+  t.notMatch(dated, /\{\{/, 'no text is a function of a card');
 });
 
 t.test('Google Chat: nothing of an alert stands where it could call somebody', async (t) => {
@@ -120,4 +127,22 @@ t.test('a mail has no line that a text of a stranger made', async (t) => {
   const { subject, text } = alertMail(card());
   t.notMatch(subject, /[\r\n]/);
   t.notMatch(text, /^Bcc:/m);
+  t.match(text, 'https\\u{3a}//evil\\u{2e}example', 'no link is made of it');
+  t.match(text, 'x\\u{40}y\\u{2e}example');
+});
+
+t.test('what is ours is shown as it is, what is theirs between it is not', async (t) => {
+  const text = said`Approval needed to ${own('api.openai.com')}: ${'see https://evil.example *now*\u202e'}`;
+  t.match(alertMail(card({ text })).text, 'Approval needed to api.openai.com: see https\\u{3a}//evil\\u{2e}example *now*\\u{202e}\n');
+  t.match(JSON.stringify(CHAT_WEBHOOKS.discord.message(card({ text }))), 'api\\\\.openai\\\\.com\\\\: see https\\\\:\\\\/');
+});
+
+t.test('nothing is cut in the middle of a sign that was written out, or of how one is spelt', async (t) => {
+  for (let length = 0; length < 40; length += 1) {
+    const title = `${'x'.repeat(120 + length)}${'\u202e<`'.repeat(200)}`;
+    for (const { message } of Object.values(CHAT_WEBHOOKS)) {
+      const sent = JSON.stringify(message(card({ title, text: title, facts: [] })));
+      t.notMatch(sent, /\\\\u(?:\\\\)?(?:\{[0-9a-f]*)?…|&[a-z]*…|[^\\]\\\\…/, `${length} more characters`);
+    }
+  }
 });

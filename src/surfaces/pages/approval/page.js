@@ -2,9 +2,9 @@
  * The page of one approval. All that it shows is set as text; the key is kept in a variable and nowhere else (decision 11.4).
  */
 const APPROVALS = '/mgmt/v1/approvals';
-/** Characters that change how others are read, or are not seen at all. */
-const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
-const READABLE = new Set(['\n', '\t']);
+/** What is written out: the pattern of every face of the gateway (src/base/lib/shown-text.ts), which puts it here. */
+const PATTERN = '/* unseen */';
+const UNSEEN = new RegExp(PATTERN, 'gu');
 /** What the codes of errors mean to who decides; the gateway's own words follow. */
 const MEANINGS = new Map([
   ['unauthorized', 'The gateway does not take this key. It may be mistyped, expired or revoked, or is no management key.'],
@@ -130,7 +130,7 @@ function present(approval) {
     ['Action hash', approval.action_hash],
   ]);
   const isKept = action.params !== undefined;
-  part('params').value = isKept ? seen(JSON.stringify(action.params, null, 2)) : '';
+  part('params').value = isKept ? seenJson(action.params) : '';
   part('content').hidden = !isKept;
   part('decision').hidden = approval.status !== 'pending';
 }
@@ -218,9 +218,14 @@ function when(time) {
   return Number.isNaN(at.getTime()) ? seen(time) : `${at.toLocaleString()} (${time})`;
 }
 
-/** Nothing in a text that others chose hides, or turns round what stands beside it. */
+/** Nothing in a text that others chose hides, acts on what stands beside it, or looks like a sign that was written out. */
 function seen(text) {
-  return String(text).replace(UNSEEN, (char) => (READABLE.has(char) ? char : `\\u{${char.codePointAt(0).toString(16)}}`));
+  return String(text).replace(UNSEEN, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+}
+
+/** JSON in lines. Line breaks in its texts are escapes already. */
+function seenJson(value) {
+  return JSON.stringify(value, null, 2).split('\n').map(seen).join('\n');
 }
 
 function hide(...ids) {
