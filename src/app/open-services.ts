@@ -19,6 +19,7 @@ import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
+import type { LaidDown } from '../services/sharers.ts';
 import { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import { countAgain } from './count-again.ts';
 import type { Ground } from './ground.ts';
@@ -79,7 +80,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   await registers.former?.leaveExports(exports);
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
-  const approvals = await openApprovals(config, ground, outbox);
+  const known = laidDown(registers, knownOrgs);
+  const approvals = await openApprovals(config, ground, outbox, known);
   closers.push(() => Promise.resolve(approvals.close()));
   const risks = openRisks(config, ground, outbox);
   closers.push(() => risks.close());
@@ -124,10 +126,14 @@ async function openCounters(
   { workloads }: Pick<Registers, 'workloads'>,
   orgs: KnownOrgs,
 ): Promise<RecordCounters> {
-  const workload = (orgId: string, id: string): boolean => workloads.get(orgId, id) !== undefined;
-  const counters = await RecordCounters.open(store, clock, { org: (id) => orgs.has(id), workload });
+  const counters = await RecordCounters.open(store, clock, laidDown({ workloads }, orgs));
   await countAgain(store, counters, log);
   return counters;
+}
+
+/** Which orgs and workloads are no caller's own names. */
+function laidDown({ workloads }: Pick<Registers, 'workloads'>, orgs: KnownOrgs): LaidDown {
+  return { org: (id) => orgs.has(id), workload: (orgId, id) => workloads.get(orgId, id) !== undefined };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {
@@ -135,9 +141,14 @@ function rateLimitConfig(config: Config): RateLimitConfig {
   return { refill_rate: ratelimitRefillRate, max_tokens: ratelimitMaxTokens, window_duration: ratelimitWindow };
 }
 
-function openApprovals(config: Config, { store, clock, log, events, box }: Ground, outbox: Outbox): Promise<ApprovalService> {
+function openApprovals(
+  config: Config,
+  { store, clock, log, events, box }: Ground,
+  outbox: Outbox,
+  known: LaidDown,
+): Promise<ApprovalService> {
   const { approvalTtl: ttlMs, approvalRejectFor: rejectForMs, approvalKeepContent: keepContent } = config;
-  return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent });
+  return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent, known });
 }
 
 function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox): RiskService {

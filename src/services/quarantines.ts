@@ -9,6 +9,7 @@ import type { QuarantineEntry } from '../base/model/quarantine-entry.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
+import { OrgIndex } from './org-index.ts';
 import type { Outbox, Posted } from './outbox.ts';
 
 /** All of them, under the keys of `newestFirst`. */
@@ -73,13 +74,16 @@ export class QuarantineService {
   readonly #making = new Set<string>();
   /** Entries that hold one caller each, by their workload. */
   readonly #ofWorkload = new Map<string, number>();
+  readonly #byOrg: OrgIndex;
 
   private constructor(options: QuarantineOptions) {
     this.#options = options;
+    this.#byOrg = new OrgIndex(options.store, SPACE);
   }
 
   static async open(options: QuarantineOptions): Promise<QuarantineService> {
     const service = new QuarantineService(options);
+    await service.#byOrg.complete((value) => (value as QuarantineEntry).org_id);
     await options.store.watch(ACTIVE, (event) => {
       if (event.lost === true) service.#readAll().catch((error: unknown) => options.log.error({ err: error }, STALE));
       else service.#learn(event.key, event.value as Active | undefined);

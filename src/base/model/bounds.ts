@@ -33,7 +33,14 @@ export const POLICY_BOUNDS = {} as const satisfies Bounds;
 export const REPORT_BOUNDS = {} as const satisfies Bounds;
 
 /** Controls and events: approvals, outbox, quarantine, risk, discovery, idempotency. */
-export const CONTROL_BOUNDS = {} as const satisfies Bounds;
+export const CONTROL_BOUNDS = {
+  approvals: {
+    what: 'Requests that wait for an approval',
+    all: 10_000,
+    shared: 'orgs; within one, keys, registered workloads, and addresses of other callers',
+    full: 'the call is denied with `too_many_approvals`, which says whose share is full',
+  },
+} as const satisfies Bounds;
 
 /** What people lay down for an org: workloads, keys, limits, credentials, connectors. */
 export const ENTITY_BOUNDS = {} as const satisfies Bounds;
