@@ -7,10 +7,12 @@ import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
 import { ExportService, inheritanceOf } from '../services/exports/export-service.ts';
+import { HELD_OF_ORGS } from '../services/held-of-orgs.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import { KnownOrgs } from '../services/known-orgs.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { OrgHoldings } from '../services/org-holdings.ts';
 import { Outbox } from '../services/outbox.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitConfig } from '../services/rate-limit-configs.ts';
@@ -59,7 +61,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const registers = await openRegisters(config, ground);
   const ownOrg = config.orgId ?? 'default';
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
-  const counters = await openCounters(ground, registers, knownOrgs);
+  const known: LaidDown = { org: (id) => knownOrgs.has(id), workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined };
+  const counters = await openCounters(ground, known);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg });
   const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments: clockWatch.moments });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -68,7 +71,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => intents.close());
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
   closers.push(() => outbox.close());
-  const audit = new AuditTrail({ store, clock, events, outbox });
+  const holdings = await OrgHoldings.open(store, HELD_OF_ORGS);
+  const audit = new AuditTrail({ store, clock, events, outbox, holdings });
   const prices = await openPrices(config, ground, audit, closers);
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
@@ -78,9 +82,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const exports = await ExportService.open(exported);
   closers.push(() => exports.close());
   await registers.former?.leaveExports(exports);
-  const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
+  const quarantines = await QuarantineService.open({ store, clock, log, events, outbox, known });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
-  const known = laidDown(registers, knownOrgs);
   const approvals = await openApprovals(config, ground, outbox, known);
   closers.push(() => Promise.resolve(approvals.close()));
   const risks = openRisks(config, ground, outbox);
@@ -121,19 +124,10 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
 }
 
 /** What records add to, with what an older version has not counted. */
-async function openCounters(
-  { store, clock, log }: Ground,
-  { workloads }: Pick<Registers, 'workloads'>,
-  orgs: KnownOrgs,
-): Promise<RecordCounters> {
-  const counters = await RecordCounters.open(store, clock, laidDown({ workloads }, orgs));
+async function openCounters({ store, clock, log }: Ground, known: LaidDown): Promise<RecordCounters> {
+  const counters = await RecordCounters.open(store, clock, known);
   await countAgain(store, counters, log);
   return counters;
-}
-
-/** Which orgs and workloads are no caller's own names. */
-function laidDown({ workloads }: Pick<Registers, 'workloads'>, orgs: KnownOrgs): LaidDown {
-  return { org: (id) => orgs.has(id), workload: (orgId, id) => workloads.get(orgId, id) !== undefined };
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

@@ -16,7 +16,7 @@ import { isSameRequest } from './approval-fit.ts';
 import { asOf, keptOf, type Moment, onApproval, rejects, type StandingApproval, standingOf } from './approval-standing.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, pageOf, removeEntities } from './entity-page.ts';
-import { OrgIndex } from './org-index.ts';
+import { GroupIndex } from './group-index.ts';
 import type { Outbox } from './outbox.ts';
 import { PendingApprovals } from './pending-approvals.ts';
 import type { LaidDown } from './sharers.ts';
@@ -98,12 +98,12 @@ export interface ApprovalOptions {
 export class ApprovalService {
   readonly #options: ApprovalOptions;
   readonly #pending: PendingApprovals;
-  readonly #byOrg: OrgIndex;
+  readonly #byOrg: GroupIndex;
 
   private constructor(options: ApprovalOptions) {
     const { maxPending = CONTROL_BOUNDS.approvals.all, store, clock, log } = options;
     this.#options = options;
-    this.#byOrg = new OrgIndex(store, SPACE);
+    this.#byOrg = new GroupIndex(store, SPACE, 'org');
     this.#pending = new PendingApprovals({ store, clock, log, maxPending }, PENDING, (id) => this.#expire(id));
   }
 
@@ -208,12 +208,8 @@ export class ApprovalService {
     };
     const { store } = this.#options;
     const { approvalId, orgId, status } = filter;
-    if (approvalId === undefined && status === 'pending') {
-      const keys = this.#pending.keysOf(orgId);
-      const read = (after: string | undefined, limit: number) =>
-        this.#byOrg.values((after === undefined ? keys : keys.filter((key) => key > after)).slice(0, limit));
-      return pageOf(read, query, take);
-    }
+    if (approvalId === undefined && status === 'pending')
+      return pageOf(this.#byOrg.reader(this.#pending.keysOf(orgId)), query, take);
     if (approvalId === undefined && orgId !== undefined) return this.#byOrg.page(orgId, query, take);
     if (approvalId === undefined) return entityPage(store, SPACE, query, take);
     const found = await store.get(SPACE, newestFirst(approvalId));

@@ -4,7 +4,8 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import type { Store } from '../storage/contract/store.ts';
+import { ENTITY_BOUNDS } from '../base/model/bounds.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 
 /** Keys in use that are found without the store. */
@@ -127,7 +128,7 @@ export class HashedKeys<K extends IssuedKey> {
   }
 
   /**
-   * From the next request on the key lets nobody in; the second time nothing changes.
+   * From the next request on the key lets nobody in; the second time nothing changes. Of revoked ones an org keeps some to be listed, the newest.
    * @param orgId whose key it must be; undefined: anyone's
    * @returns the key, and whether this is the first time; undefined when there is none of this id
    */
@@ -137,15 +138,22 @@ export class HashedKeys<K extends IssuedKey> {
     commit: Commit = commitAlone(this.#options.store),
   ): Promise<{ readonly key: K; readonly isNews: boolean } | undefined> {
     const { clock, space } = this.#options;
-    for await (const { key: hash, value } of this.#all()) {
-      if (value.id !== id || (orgId !== undefined && value.org_id !== orgId)) continue;
-      if (value.revoked_at !== undefined) return { key: value, isNews: false };
-      const revoked = { ...value, revoked_at: timestamp(clock.now()) };
-      await commit(id, [{ op: 'put', space, key: hash, value: revoked }]);
-      this.#forget(hash);
-      return { key: revoked, isNews: true };
-    }
-    return undefined;
+    const all: { readonly key: string; readonly value: K }[] = [];
+    for await (const one of this.#all()) all.push(one);
+    const found = all.find(({ value }) => value.id === id && (orgId === undefined || value.org_id === orgId));
+    if (found === undefined) return undefined;
+    const { key: hash, value } = found;
+    if (value.revoked_at !== undefined) return { key: value, isNews: false };
+    const revoked = { ...value, revoked_at: timestamp(clock.now()) };
+    const before = all.filter((one) => one.value.org_id === value.org_id && one.value.revoked_at !== undefined);
+    before.sort((a, b) => (a.value.id < b.value.id ? -1 : 1));
+    const forgotten = before.slice(0, Math.max(0, before.length + 1 - ENTITY_BOUNDS.revokedKeys.org)).map((one) => one.key);
+    await commit(id, [
+      { op: 'put', space, key: hash, value: revoked },
+      ...forgotten.map((key): Effect => ({ op: 'delete', space, key })),
+    ]);
+    for (const key of [hash, ...forgotten]) this.#forget(key);
+    return { key: revoked, isNews: true };
   }
 
   async *#all(): AsyncGenerator<{ readonly key: string; readonly value: K }> {

@@ -40,10 +40,46 @@ export const CONTROL_BOUNDS = {
     shared: 'orgs; within one, keys, registered workloads, and addresses of other callers',
     full: 'the call is denied with `too_many_approvals`, which says whose share is full',
   },
+  quarantined: {
+    what: 'Entries that hold somebody in quarantine',
+    all: 20_000,
+    shared: 'orgs; within one, registered workloads, and addresses of other callers',
+    full: 'a registered workload is held as a whole; of other callers policy judges each call, and a line of the log says so',
+  },
+  revokedDelegations: {
+    what: 'Revoked delegations',
+    all: 10_000,
+    shared: 'nobody: the operator alone revokes them',
+    full: '409 `limit_reached`; those whose tokens have expired by themselves are removed',
+  },
+  quarantinedOfWorkload: {
+    what: 'Callers of one workload that are held one by one',
+    one: 1_000,
+    shared: 'each workload has its own',
+    full: 'the workload is held as a whole',
+  },
 } as const satisfies Bounds;
 
-/** What people lay down for an org: workloads, keys, limits, credentials, connectors. */
-export const ENTITY_BOUNDS = {} as const satisfies Bounds;
+const OF_ITS_OWN = 'each org has its own';
+const LIMIT_REACHED = '409 `limit_reached`, to who asks for another one';
+
+/** What people lay down for an org, at a gateway and at the control plane alike: workloads, keys, limits, credentials, connectors. */
+export const ENTITY_BOUNDS = {
+  workloads: { what: 'registered workloads', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  projects: { what: 'projects', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  credentials: { what: 'credentials', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  limits: { what: 'budget limits', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  overlays: { what: 'policy overlays, with those of single nodes', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  connectors: { what: 'custom connectors', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  apiKeys: { what: 'API keys that are not revoked', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  managementKeys: { what: 'management keys that are not revoked', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  revokedKeys: { what: 'revoked keys of one kind, which lists still show', org: 1_000, shared: OF_ITS_OWN, full: 'the one that was made first is forgotten' },
+  channels: { what: 'alert channels', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  subscriptions: { what: 'alert subscriptions', org: 5_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  subscriptionsOfChannel: { what: 'subscriptions of one alert channel', one: 500, shared: 'each channel has its own', full: LIMIT_REACHED },
+  exports: { what: 'export destinations', org: 50, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  addons: { what: 'switched add-ons at the control plane', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+} as const satisfies Bounds;
 
 /** The control plane's ports and calls. */
 export const CONTROL_PLANE_BOUNDS = {} as const satisfies Bounds;

@@ -12,7 +12,6 @@ import { maskedConfig, readChannelConfig } from './channel-config.ts';
 /** Entities of this space hold a channel and, sealed, what it is reached by. */
 export const CHANNELS = 'alert_channel';
 /** Of one org. Each has a cursor and is told of every event that it wants. */
-const MAX_CHANNELS = 200;
 
 interface StoredChannel extends Omit<AlertChannel, 'config'> {
   readonly sealed: Sealed;
@@ -86,12 +85,11 @@ export class AlertChannels {
     return this.#space.get(id);
   }
 
-  /** @returns the channel with its secret, this once @throws GatewayError `invalid_request`, `conflict` when the org has too many */
+  /** @returns the channel with its secret, this once @throws GatewayError `invalid_request`; as its commit */
   async create(orgId: string, made: NewChannel, commit: Commit = commitAlone(this.#options.store)): Promise<AlertChannel> {
     const { clock, mayBePlain } = this.#options;
     const { name, kind, enabled = true } = made;
     const config = readChannelConfig(kind, made.config, mayBePlain);
-    if (this.list(orgId).length >= MAX_CHANNELS) throw new GatewayError('conflict', `An org has at most ${MAX_CHANNELS} alert channels.`);
     const now = clock.now();
     const rest = { channel_id: uuidv7(now), org_id: orgId, name, kind, enabled, created_at: timestamp(now) };
     await this.#put({ ...rest, sealed: this.#sealed(rest.channel_id, config) }, commit);

@@ -1,6 +1,7 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import { ENTITY_BOUNDS } from '../../base/model/bounds.ts';
 import type { AlertSubscription } from '../../base/model/alert-channel.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from '../commit.ts';
@@ -13,7 +14,7 @@ const OF = 'alert_subscription_of';
 /** What was last alerted, by the id of the subscription: apart from it, because it is no person who writes that. */
 const ALERTED = 'alert_subscription_alerted';
 /** Of one channel. */
-const MAX_SUBSCRIPTIONS = 500;
+const MAX_SUBSCRIPTIONS = ENTITY_BOUNDS.subscriptionsOfChannel.one;
 
 /** The last alert of a subscription. */
 export interface LastAlert {
@@ -90,7 +91,7 @@ export class AlertSubscriptions {
     if (pointer !== undefined) throw new GatewayError('conflict', `This channel has that subscription already: ${String(pointer.value)}.`);
     if (channel === undefined) throw new GatewayError('conflict', 'The channel is there no more.');
     if (this.list(orgId, { channelId }).length >= MAX_SUBSCRIPTIONS)
-      throw new GatewayError('conflict', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
+      throw new GatewayError('limit_reached', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
     const now = this.#clock.now();
     const made: StoredSubscription = {
       subscription_id: uuidv7(now),
