@@ -2,7 +2,7 @@ import { ENTITY_BOUNDS } from '../base/model/bounds.ts';
 import { CHANNELS } from './alerts/alert-channels.ts';
 import { SUBSCRIPTIONS } from './alerts/alert-subscriptions.ts';
 import { API_KEYS } from './api-keys.ts';
-import { CREDENTIALS } from './credentials.ts';
+import { CREDENTIALS, type StoredCredential } from './credentials.ts';
 import { CUSTOM_CONNECTORS } from './custom-connectors.ts';
 import { orgOfEntity } from './entity-org.ts';
 import { EXPORTS } from './exports/export-destinations.ts';
@@ -28,6 +28,12 @@ export const HELD_OF_ORGS: readonly HeldThings[] = [
       [EXPORTS, ENTITY_BOUNDS.exports],
     ] as const
   ).map(([space, bound]): HeldThings => ({ space, bound, orgOf: (key, value) => orgOfEntity(space, key, value) })),
+  {
+    space: CREDENTIALS,
+    bound: ENTITY_BOUNDS.assignments,
+    orgOf: (key, value) => orgOfEntity(CREDENTIALS, key, value),
+    countOf: assignedNodes,
+  },
   ...(
     [
       [API_KEYS, ENTITY_BOUNDS.apiKeys],
@@ -36,7 +42,13 @@ export const HELD_OF_ORGS: readonly HeldThings[] = [
   ).map(([space, bound]): HeldThings => ({ space, bound, orgOf: (key, value) => (isRevoked(value) ? undefined : orgOfEntity(space, key, value)) })),
 ];
 
+/** Nodes that a credential names, as it is stored. */
+function assignedNodes(value: unknown): number {
+  const { node_ids: nodes } = (value as Partial<StoredCredential>).credential ?? {};
+  return nodes?.length ?? 0;
+}
+
 /** Whether a key, as it is stored, opens nothing any more. */
-export function isRevoked(value: unknown): boolean {
+function isRevoked(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'revoked_at' in value;
 }

@@ -10,6 +10,8 @@ export interface HeldThings {
   readonly bound: Bound & { readonly org: number };
   /** The org that one is of; undefined: of none, or it does not count. */
   readonly orgOf: (key: string, value: unknown) => string | undefined;
+  /** How many of what is bounded one has. Default 1. */
+  readonly countOf?: (value: unknown) => number;
 }
 
 /** Places that a commit takes, until it is known what became of it. */
@@ -27,36 +29,35 @@ const NOTHING_TAKEN: TakenPlaces = { stored() {}, release() {} };
  * What is of no org is the operator's own, and has no bound.
  */
 export class OrgHoldings {
-  readonly #kinds: ReadonlyMap<string, Kind>;
+  readonly #kinds = new Map<string, Kind[]>();
 
-  private constructor(kinds: ReadonlyMap<string, Kind>) {
-    this.#kinds = kinds;
+  private constructor(kinds: readonly Kind[]) {
+    for (const kind of kinds) this.#kinds.set(kind.space, [...(this.#kinds.get(kind.space) ?? []), kind]);
   }
 
   /** @throws Error when the store cannot be read */
   static async open(store: Pick<Store, 'list' | 'watch'>, things: readonly HeldThings[]): Promise<OrgHoldings> {
     const kinds = things.map((one) => new Kind(one));
     for (const kind of kinds) await kind.open(store);
-    return new OrgHoldings(new Map(kinds.map((kind) => [kind.space, kind])));
+    return new OrgHoldings(kinds);
   }
 
   /** Takes places for what these effects add to orgs. @throws GatewayError `limit_reached` when an org has as many as it may; then nothing is taken */
   take(effects: readonly Effect[]): TakenPlaces {
     const added = effects.flatMap((effect) => {
-      const kind = effect.op === 'put' ? this.#kinds.get(effect.space) : undefined;
-      if (effect.op !== 'put' || kind === undefined) return [];
-      const org = kind.isNew(effect.key, effect.value);
-      return org === undefined ? [] : [{ kind, org, key: effect.key, value: effect.value }];
+      if (effect.op !== 'put') return [];
+      const { space, key, value } = effect;
+      return (this.#kinds.get(space) ?? []).flatMap((kind) => kind.added(key, value).map((of) => ({ kind, key, value, of })));
     });
     if (added.length === 0) return NOTHING_TAKEN;
     const taken: typeof added = [];
     const release = (): void => {
-      for (const { kind, org } of taken.splice(0)) kind.release(org);
+      for (const { kind, of } of taken.splice(0)) kind.release(of);
     };
     for (const one of added) {
-      if (!one.kind.reserve(one.org)) {
+      if (!one.kind.reserve(one.of)) {
         release();
-        throw one.kind.reached(one.org);
+        throw one.kind.reached(one.of);
       }
       taken.push(one);
     }
@@ -69,10 +70,16 @@ export class OrgHoldings {
   }
 }
 
+/** So many, of an org. */
+interface Holding {
+  readonly org: string;
+  readonly count: number;
+}
+
 class Kind {
   readonly #things: HeldThings;
-  /** Of those that count, the org. */
-  readonly #orgs = new Map<string, string>();
+  /** Of each thing that counts. */
+  readonly #known = new Map<string, Holding>();
   /** How many each org has. */
   readonly #counts = new Map<string, number>();
   /** How many of an org are being added. */
@@ -94,51 +101,51 @@ class Kind {
     await this.#readAll(store);
   }
 
-  /** The org to which one would be added; undefined where it has it already, or it does not count. */
-  isNew(key: string, value: unknown): string | undefined {
-    const org = this.#things.orgOf(key, value);
-    return org === this.#orgs.get(key) ? undefined : org;
+  /** What an org would have more of; empty where it would not. */
+  added(key: string, value: unknown): readonly Holding[] {
+    const after = this.#holding(key, value);
+    if (after === undefined) return [];
+    const before = this.#known.get(key);
+    const more = after.count - (before?.org === after.org ? before.count : 0);
+    return more > 0 ? [{ org: after.org, count: more }] : [];
   }
 
-  /** @returns false: the org has as many as it may */
-  reserve(org: string): boolean {
-    const coming = this.#coming.get(org) ?? 0;
-    if ((this.#counts.get(org) ?? 0) + coming >= this.#things.bound.org) return false;
-    this.#coming.set(org, coming + 1);
+  /** @returns false: the org would have more than it may */
+  reserve({ org, count }: Holding): boolean {
+    const coming = (this.#coming.get(org) ?? 0) + count;
+    if ((this.#counts.get(org) ?? 0) + coming > this.#things.bound.org) return false;
+    this.#coming.set(org, coming);
     return true;
   }
 
-  release(org: string): void {
-    const coming = (this.#coming.get(org) ?? 0) - 1;
-    if (coming > 0) this.#coming.set(org, coming);
-    else this.#coming.delete(org);
+  release({ org, count }: Holding): void {
+    add(this.#coming, org, -count);
   }
 
-  reached(org: string): GatewayError {
+  reached({ org }: Holding): GatewayError {
     const { what, org: most } = this.#things.bound;
     return new GatewayError('limit_reached', `The org ${org} has as many as it may of: ${what} (${most}). Remove some that are not needed.`);
   }
 
   learn(key: string, value: unknown): void {
-    const org = value === undefined ? undefined : this.#things.orgOf(key, value);
-    const before = this.#orgs.get(key);
-    if (org === before) return;
-    if (before !== undefined) this.#add(before, -1);
-    if (org === undefined) this.#orgs.delete(key);
+    const after = value === undefined ? undefined : this.#holding(key, value);
+    const before = this.#known.get(key);
+    if (before !== undefined) add(this.#counts, before.org, -before.count);
+    if (after === undefined) this.#known.delete(key);
     else {
-      this.#orgs.set(key, org);
-      this.#add(org, 1);
+      this.#known.set(key, after);
+      add(this.#counts, after.org, after.count);
     }
   }
 
-  #add(org: string, by: 1 | -1): void {
-    const count = (this.#counts.get(org) ?? 0) + by;
-    if (count > 0) this.#counts.set(org, count);
-    else this.#counts.delete(org);
+  #holding(key: string, value: unknown): Holding | undefined {
+    const { orgOf, countOf = () => 1 } = this.#things;
+    const org = orgOf(key, value);
+    return org === undefined ? undefined : { org, count: countOf(value) };
   }
 
   async #readAll(store: Pick<Store, 'list'>): Promise<void> {
-    const gone = new Set(this.#orgs.keys());
+    const gone = new Set(this.#known.keys());
     for (let after: string | undefined; ; ) {
       const page = await store.list(this.space, { limit: PAGE, ...(after === undefined ? {} : { after }) });
       for (const { key, value } of page) {
@@ -150,4 +157,10 @@ class Kind {
     }
     for (const key of gone) this.learn(key, undefined);
   }
+}
+
+function add(counts: Map<string, number>, org: string, by: number): void {
+  const count = (counts.get(org) ?? 0) + by;
+  if (count > 0) counts.set(org, count);
+  else counts.delete(org);
 }

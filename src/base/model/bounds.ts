@@ -68,6 +68,7 @@ export const ENTITY_BOUNDS = {
   workloads: { what: 'registered workloads', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   projects: { what: 'projects', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   credentials: { what: 'credentials', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  assignments: { what: 'nodes that credentials are assigned to, counted for each credential', org: 20_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   limits: { what: 'budget limits', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   overlays: { what: 'policy overlays, with those of single nodes', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   connectors: { what: 'custom connectors', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
