@@ -69,7 +69,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
   closers.push(() => intents.close());
-  const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
+  const { destinations } = ground;
+  const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations, mayExpire, knownOrg: known.org });
   closers.push(() => outbox.close());
   const holdings = await OrgHoldings.open(store, HELD_OF_ORGS);
   const audit = new AuditTrail({ store, clock, events, outbox, holdings });

@@ -1,4 +1,5 @@
-import { NO_ORG } from '../base/events/destination.ts';
+/** Stands for all orgs together that nobody has laid down; no org's id holds a space. */
+export const STRANGERS = ' ';
 
 /** Who asks for a place that orgs share. */
 export interface ShareCaller {
@@ -29,5 +30,5 @@ export function sharerOf({ orgId, workloadId, callerIp, apiKeyId }: ShareCaller,
   const isOrg = known.org(orgId);
   if (isOrg && apiKeyId !== undefined) return { org: orgId, caller: `key ${apiKeyId}` };
   const isWorkload = isOrg && known.workload(orgId, workloadId);
-  return { org: isOrg ? orgId : NO_ORG, caller: isWorkload ? `workload ${workloadId}` : `address ${callerIp}` };
+  return { org: isOrg ? orgId : STRANGERS, caller: isWorkload ? `workload ${workloadId}` : `address ${callerIp}` };
 }

@@ -77,4 +77,16 @@ export class Shares {
     }
     return largest;
   }
+
+  /** The caller of an org that holds most of it; undefined: none holds anything. Walks all of its callers. */
+  largestCaller(org: string): string | undefined {
+    let largest: string | undefined;
+    let most = 0;
+    for (const [caller, count] of this.#orgs.get(org)?.callers ?? []) {
+      if (count <= most) continue;
+      largest = caller;
+      most = count;
+    }
+    return largest;
+  }
 }

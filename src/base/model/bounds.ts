@@ -40,6 +40,12 @@ export const CONTROL_BOUNDS = {
     shared: 'orgs; within one, keys, registered workloads, and addresses of other callers',
     full: 'the call is denied with `too_many_approvals`, which says whose share is full',
   },
+  outbox: {
+    what: 'Durable events that some destination has not taken',
+    all: 10_000,
+    shared: 'orgs; within one, kinds of events',
+    full: 'the oldest is dropped: of the org with most, of its kind with most, for the destination with most; `gw_outbox_dropped_total` and the log say whose',
+  },
   quarantined: {
     what: 'Entries that hold somebody in quarantine',
     all: 20_000,

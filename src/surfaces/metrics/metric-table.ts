@@ -334,7 +334,13 @@ export const METRICS = {
     name: 'gw_outbox_dropped_total',
     type: 'counter',
     labels: ['reason'],
-    help: 'Durable events that were dropped before every destination had taken them: more than 10,000 waited (`number`), or they were older than seven days (`age`).',
+    help: 'Durable events that were dropped before every destination had taken them: more than 10,000 waited, and their org had most of them (`number`), or they were older than seven days (`age`).',
+  },
+  outboxDroppedOfOrg: {
+    name: 'gw_outbox_org_dropped_total',
+    type: 'counter',
+    labels: ['org_id', 'reason'],
+    help: 'The same by the org that has lost them; from the first of an org on.',
   },
   exported: {
     name: 'gw_export_events_total',
