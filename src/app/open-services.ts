@@ -63,8 +63,14 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
   const known: LaidDown = { org: (id) => knownOrgs.has(id), workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined };
   const counters = await openCounters(ground, known);
-  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg });
-  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments: clockWatch.moments });
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg, knownOrg: known.org });
+  const monthlyRequests = await MonthlyRequestService.open({
+    store,
+    clock,
+    plans: registers.orgPlans,
+    moments: clockWatch.moments,
+    knownOrg: known.org,
+  });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
@@ -74,7 +80,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => outbox.close());
   const holdings = await OrgHoldings.open(store, HELD_OF_ORGS);
   const audit = new AuditTrail({ store, clock, events, outbox, holdings });
-  const prices = await openPrices(config, ground, audit, closers);
+  const prices = await openPrices(config, ground, audit, closers, known.org);
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
   // Nothing but a control plane says otherwise of a node (decision 11.3).
@@ -87,17 +93,18 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox, known);
   closers.push(() => Promise.resolve(approvals.close()));
-  const risks = openRisks(config, ground, outbox);
+  const risks = openRisks(config, ground, outbox, known);
   closers.push(() => risks.close());
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
   const cachedRates = config.pricingCached;
-  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire });
+  const charged = { store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire };
+  const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues }) : undefined;
   if (discovery) closers.push(() => discovery.close());
   const telemetry = openTelemetry(config, ground);
   closers.push(() => telemetry.close());
-  const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
+  const idempotency = await IdempotencyService.open({ store, clock, log, box, mayExpire, knownOrg: known.org });
   closers.push(() => idempotency.close());
   return {
     ...registers,
@@ -146,9 +153,10 @@ function openApprovals(
   return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent, known });
 }
 
-function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox): RiskService {
+function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox, known: LaidDown): RiskService {
   const { riskAlertThreshold: alertAt, riskMaxCallers: maxCallers, riskEnabled: enabled } = config;
-  return new RiskService({ store, clock, log, events, outbox, settings: riskSettings(config), alertAt, maxCallers, enabled });
+  const ground = { store, clock, log, events, outbox, known };
+  return new RiskService({ ...ground, settings: riskSettings(config), alertAt, maxCallers, enabled });
 }
 
 function openTelemetry({ nodeId }: Config, { store, clock, log, events, catalogues, waysOut }: Ground): UsageTelemetry {

@@ -7,8 +7,14 @@ import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../src/base/model/approval.ts';
 import { type ApprovalRequest, ApprovalService } from '../../src/services/approvals.ts';
+import { IdempotencyService } from '../../src/services/idempotency.ts';
+import { MonthlyRequestService } from '../../src/services/monthly-requests.ts';
 import { Outbox } from '../../src/services/outbox.ts';
+import { UnpricedModels } from '../../src/services/price-lists/unpriced-models.ts';
 import { QuarantineService } from '../../src/services/quarantines.ts';
+import { RateLimitService } from '../../src/services/rate-limits.ts';
+import { RiskProfiles } from '../../src/services/risk-profiles.ts';
+import { SpanQueue } from '../../src/services/traces/span-queue.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { fakeClock } from '../support/fake-clock.ts';
@@ -37,7 +43,7 @@ const FLOODS: Readonly<Record<string, (n: number) => Caller>> = {
   'callers of names that they make up': (n) => ({ org: 'a', workload: 'ci', address: '192.0.2.9', name: `c${n}` }),
   'workloads that are made up': (n) => ({ org: 'a', workload: `w${n}`, address: '192.0.2.9' }),
   'orgs that are made up': (n) => ({ org: `o${n}`, workload: 'ci', address: '192.0.2.9' }),
-  'orgs that are made up, of many addresses': (n) => ({ org: `o${n}`, workload: 'ci', address: `198.51.100.${n % 250}` }),
+  'orgs that are made up, of several addresses': (n) => ({ org: `o${n}`, workload: 'ci', address: `198.51.100.${n % 20}` }),
 };
 
 /** A bounded place: something of a caller that takes one, and whether it did. */
@@ -219,3 +225,133 @@ t.test('a list of an org that has little reads little, also of a folder of an ol
   t.same((await given.store.list('approval_by_org', { prefix: 'b|' })).length, (await service.page({ orgId: 'b' }, all)).items.length);
 });
 
+
+/** What gives way when a place is full: `flood` takes as much as it can, and tells what is left of one thing of another org that was there first. */
+interface Evicting {
+  readonly what: string;
+  readonly open: (t: HasTeardown) => Promise<{ add(caller: Caller, n: number): Promise<unknown>; has(caller: Caller): boolean | Promise<boolean> }>;
+}
+
+const EVICTING: readonly Evicting[] = [
+  {
+    what: 'profiles of callers',
+    open: async (t) => {
+      const profiles = new RiskProfiles({ ...(await ground(t)), maxCallers: PLACES });
+      t.teardown(() => profiles.close());
+      const who = ({ org, workload, address, name = 'x' }: Caller) => ({ orgId: org, workloadId: workload, callerIp: address, callerId: name });
+      return {
+        add: async (caller, n) => profiles.of(who({ name: `n${n}`, ...caller })),
+        // At once: it is in memory.
+        has: (caller) => !(profiles.of(who(caller)) instanceof Promise),
+      };
+    },
+  },
+  {
+    what: 'models without a price',
+    open: async (t) => {
+      const { clock, events } = await ground(t);
+      const unpriced = new UnpricedModels({ clock, events, knownOrg: KNOWN.org });
+      t.teardown(() => unpriced.close());
+      return {
+        add: ({ org }, n) => {
+          const record = { org_id: org, provider: 'p', model: org === 'b' ? 'of b' : `m${n}`, metering: { rate_source: 'default' } };
+          events.emit('execution', { record } as unknown as Parameters<typeof events.emit<'execution'>>[1]);
+          return Promise.resolve();
+        },
+        has: () => unpriced.list().some(({ model }) => model === 'of b'),
+      };
+    },
+  },
+  {
+    what: 'spans that wait',
+    open: () => {
+      const queue = new SpanQueue();
+      const add = ({ org, address }: Caller): Promise<void> => {
+        if (queue.makeRoom({ address, org }) !== undefined) queue.push(`${org} `, 40, { address, org });
+        return Promise.resolve();
+      };
+      return Promise.resolve({
+        add,
+        has: () => {
+          for (let batch = queue.take(); batch; batch = queue.take()) if (batch.text.includes('b ')) return true;
+          return false;
+        },
+      });
+    },
+  },
+];
+
+for (const { what, open } of EVICTING) {
+  t.test(`${what}: a flood pushes out its own`, async (t) => {
+    for (const [who, caller] of Object.entries(FLOODS)) {
+      const { add, has } = await open(t);
+      await add({ ...HONEST, name: 'x' }, 0);
+      for (let n = 0; n < 300; n += 1) await add(caller(n), n);
+      t.ok(await has({ ...HONEST, name: 'x' }), who);
+      const late = await open(t);
+      for (let n = 0; n < 300; n += 1) await late.add(caller(n), n);
+      await late.add({ ...HONEST, name: 'x' }, 0);
+      t.ok(await late.has({ ...HONEST, name: 'x' }), `${who}, who was there first`);
+    }
+  });
+}
+
+t.test('orgs that are made up have no bucket and no month of their own', async (t) => {
+  const { store, clock } = await ground(t);
+  const knownOrg = KNOWN.org;
+  const initial = { refill_rate: 1, max_tokens: 3, window_duration: '1m' };
+  const rates = await RateLimitService.open({ store, clock, initial, ownOrg: 'a', knownOrg });
+  const rule = { layer: 'risk', rule_id: 'few', requests_per_minute: 2 };
+  const plans = { alike: { limit: 3, overage: false }, of: () => ({ limit: 3, overage: false }) };
+  const months = await MonthlyRequestService.open({ store, clock, plans, knownOrg });
+  let [taken, byRule, counted] = [0, 0, 0];
+  for (let n = 0; n < 50; n += 1) {
+    if (rates.take(`o${n}`, 'ci', []) === undefined) taken += 1;
+    if (rates.take(`o${n}`, 'web', [rule]) === undefined) byRule += 1;
+    if (months.count(`o${n}`) !== 'over') counted += 1;
+  }
+  t.same([taken, byRule, counted], [3, 2, 3]);
+  t.ok(rates.look('o99', 'ci', []));
+  t.ok(rates.exhausted('o99', 'web', rule));
+  t.same(rates.keys('o99'), ['ci', 'web']);
+  t.equal(rates.take('b', 'ci', [rule]), undefined, 'known orgs have their own');
+  t.not(months.count('b'), 'over');
+  t.same(rates.keys('b'), ['ci']);
+  rates.giveBack('o1', 'ci', []);
+  t.equal(rates.take('o2', 'ci', []), undefined, 'what is given back, is given back to all of them');
+});
+
+t.test('idempotent answers of one org leave place for those of another, in keys and in bytes, also after a start', async (t) => {
+  const { store, clock, log } = await ground(t);
+  const options = { store, clock, log, box: new SecretBox([randomBytes(32)]), knownOrg: KNOWN.org, maxKeys: 30, maxBytes: 1_000 };
+  const before = await IdempotencyService.open(options);
+  const result = { upstream_status: 200, content_type: 'application/json', stream: false, whole: true };
+  const call = { record_id: 'r', action_hash: 'h', status: 200, trace: {}, result };
+  const keep = async (service: IdempotencyService, org: string, key: string, bytes = 100) => {
+    const effects = service.keep(org, key, call, Buffer.alloc(bytes));
+    if (effects.length > 0) await store.commit(undefined, effects);
+    return effects.length > 0;
+  };
+  const whole = async (service: IdempotencyService, org: string, key: string) => (await service.find(org, key))?.result?.whole;
+  for (const who of [(_n: number) => 'a', (n: number) => `o${n}`]) for (let n = 0; n < 60; n += 1) await keep(before, who(n), `k${n}`);
+  t.equal(await whole(before, 'a', 'k0'), true);
+  t.equal(await whole(before, 'a', 'k10'), false, 'that it was executed is known, its answer is not');
+  t.equal((await before.result('a', 'k10'))?.length, undefined);
+  t.equal(await before.find('a', 'k59'), undefined);
+  await before.close();
+  const after = await IdempotencyService.open(options);
+  t.notOk(await keep(after, 'a', 'more'));
+  t.notOk(await keep(after, 'o99', 'more'));
+  t.ok(await keep(after, 'b', 'one'));
+  t.equal(await whole(after, 'b', 'one'), true);
+  const failed = after.keep('b', 'two', call, Buffer.alloc(1));
+  t.ok(failed.length > 0);
+  after.forget('b', 'two');
+  clock.set(clock.now() + 25 * HOUR_MS);
+  await Promise.all([after.sweep(), after.sweep()]);
+  for (let n = 0; n < 15; n += 1) t.ok(await keep(after, 'a', `again ${n}`, 1), 'what is swept gives its place back');
+  t.notOk(await keep(after, 'a', 'too many', 1));
+  await after.close();
+  t.same(await store.counter('idempotent_kept', 'a'), { keys: 15n, bytes: 15n });
+  t.same(await store.counter('idempotent_kept', 'b'), { keys: 0n, bytes: 0n });
+});
