@@ -158,7 +158,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const tunnel: Tunnel = { ...asked, ...who };
   const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
-  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from: tunnel.callerIp ?? request.remoteAddress });
   const treatment = treatmentOf(host, rules);
   pipeline.controlPlane?.awaken();
   const barred = barredOrg(head, pipeline);

@@ -63,14 +63,10 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
   const known: LaidDown = { org: (id) => knownOrgs.has(id), workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined };
   const counters = await openCounters(ground, known);
-  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg, knownOrg: known.org });
-  const monthlyRequests = await MonthlyRequestService.open({
-    store,
-    clock,
-    plans: registers.orgPlans,
-    moments: clockWatch.moments,
-    knownOrg: known.org,
-  });
+  const initial = rateLimitConfig(config);
+  const rateLimits = await RateLimitService.open({ store, clock, initial, ownOrg, knownOrg: known.org });
+  const { moments } = clockWatch;
+  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
@@ -89,13 +85,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const exports = await ExportService.open(exported);
   closers.push(() => exports.close());
   await registers.former?.leaveExports(exports);
-  const quarantines = await QuarantineService.open({ store, clock, log, events, outbox, known });
-  const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
-  const approvals = await openApprovals(config, ground, outbox, known);
-  closers.push(() => Promise.resolve(approvals.close()));
-  const risks = openRisks(config, ground, outbox, known);
-  closers.push(() => risks.close());
-  const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
+  const controls = await openControls(config, ground, { outbox, known }, closers);
+  const budgets = await BudgetService.open({ store, clock, events, outbox, moments });
   const cachedRates = config.pricingCached;
   const charged = { store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire };
   const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
@@ -118,17 +109,33 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     outbox,
     alerts,
     exports,
-    approvals,
-    quarantines,
-    delegations,
-    risks,
-    running: new RunningCalls(quarantines, events, config.quarantineRunning === 'end'),
+    ...controls,
+    running: new RunningCalls(controls.quarantines, events, config.quarantineRunning === 'end'),
     deferred,
     idempotency,
     intents,
     discovery,
     telemetry,
   };
+}
+
+type Controls = Pick<Services, 'approvals' | 'delegations' | 'quarantines' | 'risks'>;
+
+/** What holds calls up. */
+async function openControls(
+  config: Config,
+  ground: Ground,
+  { outbox, known }: { readonly outbox: Outbox; readonly known: LaidDown },
+  closers: (() => Promise<void>)[],
+): Promise<Controls> {
+  const { store, clock, log, events } = ground;
+  const quarantines = await QuarantineService.open({ store, clock, log, events, outbox, known });
+  const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
+  const approvals = await openApprovals(config, ground, outbox, known);
+  closers.push(() => Promise.resolve(approvals.close()));
+  const risks = openRisks(config, ground, outbox, known);
+  closers.push(() => risks.close());
+  return { approvals, quarantines, delegations, risks };
 }
 
 /** What records add to, with what an older version has not counted. */

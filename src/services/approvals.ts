@@ -56,7 +56,10 @@ export type ApprovalRequest = Omit<
 };
 
 /** What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that ask. */
-export type ApprovalAnswer = StandingApproval | { readonly kind: 'opened'; readonly approval: Approval } | { readonly kind: 'full'; readonly full: FullFor };
+export type ApprovalAnswer =
+  | StandingApproval
+  | { readonly kind: 'opened'; readonly approval: Approval }
+  | { readonly kind: 'full'; readonly full: FullFor };
 
 export interface Deciding {
   readonly status: 'approved' | 'denied';
@@ -208,8 +211,7 @@ export class ApprovalService {
     };
     const { store } = this.#options;
     const { approvalId, orgId, status } = filter;
-    if (approvalId === undefined && status === 'pending')
-      return pageOf(this.#byOrg.reader(this.#pending.keysOf(orgId)), query, take);
+    if (approvalId === undefined && status === 'pending') return pageOf(this.#byOrg.reader(this.#pending.keysOf(orgId)), query, take);
     if (approvalId === undefined && orgId !== undefined) return this.#byOrg.page(orgId, query, take);
     if (approvalId === undefined) return entityPage(store, SPACE, query, take);
     const found = await store.get(SPACE, newestFirst(approvalId));

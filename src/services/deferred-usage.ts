@@ -24,7 +24,7 @@ const SPACE = 'deferred_usage';
 const KEEP_MS = 24 * 3_600_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 /** Ends that are remembered: no response is charged twice, and none nothing that ended before the stream of its call did. */
-const MAX_ENDED = 10_000;
+const MAX_ENDED = CONTROL_BOUNDS.endedResponses.all;
 
 const REASONS = {
   reported: { code: 'usage_settled', text: 'The response to an earlier call ended after its answer; this is what it cost.' },

@@ -24,7 +24,7 @@ const REVOKED = 'delegation_revoked';
 /** Each is a few hundred bytes, and all are in memory. */
 const MAX_REVOKED = CONTROL_BOUNDS.revokedDelegations.all;
 /** Tokens whose signatures are not verified anew with each call; a chain is a few kilobytes. */
-const MAX_VERIFIED = 1_000;
+const MAX_VERIFIED = CONTROL_BOUNDS.verifiedDelegations.all;
 const VERIFIED_FOR_MS = 60_000;
 
 /** A delegation whose signatures hold, and what is made of it. Whether it may be used now, here and for this is asked with each call. */
@@ -111,7 +111,10 @@ export class DelegationService {
     const { delegation_id: id } = delegation;
     const before = this.#revoked.get(id);
     if (before === undefined && this.#revoked.size >= MAX_REVOKED) {
-      throw new GatewayError('limit_reached', `There are ${MAX_REVOKED} revoked delegations already; remove those whose tokens have expired.`);
+      throw new GatewayError(
+        'limit_reached',
+        `There are ${MAX_REVOKED} revoked delegations already; remove those whose tokens have expired.`,
+      );
     }
     const value: RevokedDelegation = { ...delegation, revoked_at: before?.revoked_at ?? timestamp(this.#options.clock.now()) };
     await commit(id, [{ op: 'put', space: REVOKED, key: id, value }]);

@@ -4,12 +4,12 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import { ENTITY_BOUNDS } from '../base/model/bounds.ts';
+import { CONTROL_BOUNDS, ENTITY_BOUNDS } from '../base/model/bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 
 /** Keys in use that are found without the store. */
-const MAX_KNOWN = 10_000;
+const MAX_KNOWN = CONTROL_BOUNDS.keysInUse.all;
 const PAGE = 500;
 const SECRET_BYTES = 32;
 
@@ -148,10 +148,7 @@ export class HashedKeys<K extends IssuedKey> {
     const before = all.filter((one) => one.value.org_id === value.org_id && one.value.revoked_at !== undefined);
     before.sort((a, b) => (a.value.id < b.value.id ? -1 : 1));
     const forgotten = before.slice(0, Math.max(0, before.length + 1 - ENTITY_BOUNDS.revokedKeys.org)).map((one) => one.key);
-    await commit(id, [
-      { op: 'put', space, key: hash, value: revoked },
-      ...forgotten.map((key): Effect => ({ op: 'delete', space, key })),
-    ]);
+    await commit(id, [{ op: 'put', space, key: hash, value: revoked }, ...forgotten.map((key): Effect => ({ op: 'delete', space, key }))]);
     for (const key of [hash, ...forgotten]) this.#forget(key);
     return { key: revoked, isNews: true };
   }

@@ -39,7 +39,13 @@ export const HELD_OF_ORGS: readonly HeldThings[] = [
       [API_KEYS, ENTITY_BOUNDS.apiKeys],
       [MANAGEMENT_KEYS, ENTITY_BOUNDS.managementKeys],
     ] as const
-  ).map(([space, bound]): HeldThings => ({ space, bound, orgOf: (key, value) => (isRevoked(value) ? undefined : orgOfEntity(space, key, value)) })),
+  ).map(
+    ([space, bound]): HeldThings => ({
+      space,
+      bound,
+      orgOf: (key, value) => (isRevoked(value) ? undefined : orgOfEntity(space, key, value)),
+    }),
+  ),
 ];
 
 /** Nodes that a credential names, as it is stored. */

@@ -124,7 +124,10 @@ class Kind {
 
   reached({ org }: Holding): GatewayError {
     const { what, org: most } = this.#things.bound;
-    return new GatewayError('limit_reached', `The org ${org} has as many as it may of: ${what} (${most}). Remove some that are not needed.`);
+    return new GatewayError(
+      'limit_reached',
+      `The org ${org} has as many as it may of: ${what} (${most}). Remove some that are not needed.`,
+    );
   }
 
   learn(key: string, value: unknown): void {

@@ -1,4 +1,11 @@
-import { type Destination, type DurableEvent, type DurableName, type DurablePayloads, NO_ORG, orgOfEvent } from '../base/events/destination.ts';
+import {
+  type Destination,
+  type DurableEvent,
+  type DurableName,
+  type DurablePayloads,
+  NO_ORG,
+  orgOfEvent,
+} from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Shares } from '../base/lib/shares.ts';
@@ -14,7 +21,7 @@ const CURSORS = 'outbox_cursor';
 const MAX_AGE_MS = 7 * 86_400_000;
 const DIGITS = 16;
 /** Orgs and kinds of events of which it is remembered whether somebody wants them; orgs may be named by callers. */
-const MAX_REMEMBERED = 10_000;
+const MAX_REMEMBERED = CONTROL_BOUNDS.subscriptionKinds.all;
 /** Among the cursors: the last number that was removed, so that no number is ever given out twice. No destination has this id. */
 const REMOVED = '';
 

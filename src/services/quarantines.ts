@@ -130,7 +130,8 @@ export class QuarantineService {
       this.#unheld(share.org);
       return undefined;
     }
-    const isFull = isAtShare || (this.#ofWorkload.get(keyOf(orgId, workloadId, EVERYBODY)) ?? 0) >= CONTROL_BOUNDS.quarantinedOfWorkload.one;
+    const isFull =
+      isAtShare || (this.#ofWorkload.get(keyOf(orgId, workloadId, EVERYBODY)) ?? 0) >= CONTROL_BOUNDS.quarantinedOfWorkload.one;
     const whom = isFull ? EVERYBODY : callerText(callerId, callerIp);
     const active: Active = { ...told, id: uuidv7(clock.now()), key: keyOf(orgId, workloadId, whom), share };
     this.#add(active);
@@ -208,7 +209,10 @@ export class QuarantineService {
   #unheld(org: string): void {
     if (this.#full.has(org)) return;
     this.#full.add(org);
-    this.#options.log.warn({ org_id: org }, 'an org holds as many callers in quarantine as it may; release some, or register its workloads');
+    this.#options.log.warn(
+      { org_id: org },
+      'an org holds as many callers in quarantine as it may; release some, or register its workloads',
+    );
   }
 
   /** What some writer has made or released. */

@@ -30,8 +30,7 @@ async function open(t: HasTeardown, things: readonly HeldThings[]) {
 /** Something of an org, as it is stored in such a space. */
 function thing({ space, countOf }: HeldThings, org: string, id: string): Effect & { readonly op: 'put' } {
   const nodes = countOf === undefined ? [] : ['one'];
-  if (space.startsWith('cp_'))
-    return { op: 'put', space, key: `${org} ${id}`, value: { org_id: org, value: { node_ids: nodes }, id } };
+  if (space.startsWith('cp_')) return { op: 'put', space, key: `${org} ${id}`, value: { org_id: org, value: { node_ids: nodes }, id } };
   const value = { org_id: org, id, credential: { org_id: org, node_ids: nodes } };
   return { op: 'put', space, key: `${org}-${id}`, value };
 }
@@ -53,7 +52,11 @@ for (const [where, held] of [
       await t.rejects(put('a', '4', later), { code: 'limit_reached' }, 'also after a start');
       await store.commit(undefined, [{ op: 'delete', space, key: thing(kind, 'a', '1').key }]);
       const both = await Promise.allSettled([put('a', '4', later), put('a', '5', later)]);
-      t.same(both.map(({ status }) => status), ['fulfilled', 'rejected'], 'of two at once there is place for one');
+      t.same(
+        both.map(({ status }) => status),
+        ['fulfilled', 'rejected'],
+        'of two at once there is place for one',
+      );
       t.equal((await store.list(space)).length, 4);
     });
   }
@@ -77,7 +80,10 @@ t.test('a commit that fails takes nothing, and what was there beyond the bound s
   const [kind] = HELD_OF_ORGS;
   if (kind === undefined) throw new Error('no kind');
   const { store, another } = await open(t, []);
-  await store.commit(undefined, ['1', '2', '3', '4', '5'].map((id) => thing(kind, 'a', id)));
+  await store.commit(
+    undefined,
+    ['1', '2', '3', '4', '5'].map((id) => thing(kind, 'a', id)),
+  );
   const few = await OrgHoldings.open(store, [{ ...kind, bound: { ...kind.bound, org: MOST } }]);
   t.doesNotThrow(() => few.take([thing(kind, 'a', '5')]).release());
   t.throws(() => few.take([thing(kind, 'a', '6')]), { code: 'limit_reached' });

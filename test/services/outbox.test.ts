@@ -315,7 +315,10 @@ for (const [what, flood] of Object.entries(FLOODS)) {
     t.equal(outbox.waiting, 20);
     const lost = new Map(outbox.droppedByOrg().map(([org, reason, count]) => [`${org} ${reason}`, count]));
     t.equal(lost.get('b number') ?? 0, 0);
-    t.equal([...lost.values()].reduce((sum, count) => sum + count), outbox.dropped.number);
+    t.equal(
+      [...lost.values()].reduce((sum, count) => sum + count),
+      outbox.dropped.number,
+    );
     t.equal(outbox.dropped.number, 93);
     await outbox.close();
     t.equal((await store.list('outbox')).length, 20);
@@ -328,7 +331,10 @@ for (const [what, flood] of Object.entries(FLOODS)) {
     await own.until(() => own.got.length === 2);
     t.same(own.got, wanted);
     await all.until(() => all.got.length === 20);
-    t.same(all.got.filter((one) => wanted.includes(one)), wanted);
+    t.same(
+      all.got.filter((one) => wanted.includes(one)),
+      wanted,
+    );
     if (what.includes('all of one kind')) t.ok(all.got.includes('the one of its kind'), 'kinds of an org have a place each');
     t.same(all.got.at(-1), 'flood 109', 'of what is too much the oldest is lost');
     await again.close();

@@ -7,6 +7,8 @@ import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../src/base/model/approval.ts';
 import { type ApprovalRequest, ApprovalService } from '../../src/services/approvals.ts';
+import { DeferredUsage } from '../../src/services/deferred-usage.ts';
+import { DomainTable } from '../../src/services/domain-table.ts';
 import { IdempotencyService } from '../../src/services/idempotency.ts';
 import { MonthlyRequestService } from '../../src/services/monthly-requests.ts';
 import { Outbox } from '../../src/services/outbox.ts';
@@ -132,7 +134,11 @@ t.test('what waited before a start counts after it, for the same org and caller'
     reason: undefined,
     principal: { kind: 'admin', id: 'admin', scopes: ['admin'] },
   });
-  t.match(await after.ask(asked({ org: 'a', workload: 'ci', address: '' }, 99)), { kind: 'opened' }, 'what is decided gives its place back');
+  t.match(
+    await after.ask(asked({ org: 'a', workload: 'ci', address: '' }, 99)),
+    { kind: 'opened' },
+    'what is decided gives its place back',
+  );
   t.match(await after.ask(asked({ org: 'b', workload: 'ci', address: '' }, 99)), { kind: 'opened' });
 });
 
@@ -225,11 +231,12 @@ t.test('a list of an org that has little reads little, also of a folder of an ol
   t.same((await given.store.list('approval_by_org', { prefix: 'b|' })).length, (await service.page({ orgId: 'b' }, all)).items.length);
 });
 
-
 /** What gives way when a place is full: `flood` takes as much as it can, and tells what is left of one thing of another org that was there first. */
 interface Evicting {
   readonly what: string;
-  readonly open: (t: HasTeardown) => Promise<{ add(caller: Caller, n: number): Promise<unknown>; has(caller: Caller): boolean | Promise<boolean> }>;
+  readonly open: (
+    t: HasTeardown,
+  ) => Promise<{ add(caller: Caller, n: number): Promise<unknown>; has(caller: Caller): boolean | Promise<boolean> }>;
 }
 
 const EVICTING: readonly Evicting[] = [
@@ -238,11 +245,36 @@ const EVICTING: readonly Evicting[] = [
     open: async (t) => {
       const profiles = new RiskProfiles({ ...(await ground(t)), maxCallers: PLACES });
       t.teardown(() => profiles.close());
-      const who = ({ org, workload, address, name = 'x' }: Caller) => ({ orgId: org, workloadId: workload, callerIp: address, callerId: name });
+      const who = ({ org, workload, address, name = 'x' }: Caller) => ({
+        orgId: org,
+        workloadId: workload,
+        callerIp: address,
+        callerId: name,
+      });
       return {
         add: async (caller, n) => profiles.of(who({ name: `n${n}`, ...caller })),
         // At once: it is in memory.
         has: (caller) => !(profiles.of(who(caller)) instanceof Promise),
+      };
+    },
+  },
+  {
+    what: 'responses that are waited for',
+    open: async (t) => {
+      const given = await ground(t);
+      const budgets = { hold: () => Promise.resolve({}), release: () => undefined };
+      const options = { ...given, budgets, counters: {}, cachedRates: false, catalogues: {}, knownOrg: KNOWN.org, maxOpen: PLACES };
+      const deferred = await DeferredUsage.open(options as unknown as Parameters<typeof DeferredUsage.open>[0]);
+      t.teardown(() => deferred.close());
+      const reservation = {} as Parameters<typeof deferred.hold>[1];
+      return {
+        add: ({ org }, n) => {
+          const call = deferred.begin('h', org === 'b' ? 'of b' : `r${n}`, 0);
+          if (call !== undefined) deferred.hold(call, reservation, 0, org);
+          return Promise.resolve();
+        },
+        // Another call of the same response has begun it.
+        has: () => deferred.begin('h', 'of b', 0) === undefined,
       };
     },
   },
@@ -260,6 +292,23 @@ const EVICTING: readonly Evicting[] = [
         },
         has: () => unpriced.list().some(({ model }) => model === 'of b'),
       };
+    },
+  },
+  {
+    what: 'domains that were discovered',
+    open: () => {
+      const table = new DomainTable(PLACES, () => undefined);
+      let now = 0;
+      const add = ({ org, address }: Caller, n: number): Promise<void> => {
+        const domain = org === 'b' ? 'of-b.example' : `d${n}.example`;
+        const marks = { pinned: false, wantsClientCertificate: false, namedLike: undefined, dirty: true, stored: false, from: address };
+        // Each name of the flood is met more often than that of the other org.
+        const requests = org === 'b' ? 1 : 5;
+        now += 1;
+        table.add({ domain, connections: 0, requests, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks });
+        return Promise.resolve();
+      };
+      return Promise.resolve({ add, has: () => table.get('of-b.example') !== undefined });
     },
   },
   {
