@@ -53,6 +53,7 @@ export class CustomConnectorService {
     const service = new CustomConnectorService(options);
     service.#all = await WatchedSpace.open(options.store, CUSTOM_CONNECTORS, {
       read: (value) => value as CustomConnector,
+      orgOf: (connector) => connector.org_id,
       changed: () => service.#putInForce(),
     });
     service.#putInForce();
@@ -61,7 +62,7 @@ export class CustomConnectorService {
 
   /** In the order in which they were made. */
   list(orgId: string): readonly CustomConnector[] {
-    return [...this.#values()].filter(({ org_id }) => org_id === orgId).sort((a, b) => (a.id < b.id ? -1 : 1));
+    return [...(this.#all?.ofOrg(orgId) ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   /** One of this org; undefined when it has none of this id, with or without the prefix of a connector id. */

@@ -53,6 +53,8 @@ export class RateLimitService {
   readonly #rules = new Map<string, Bucket>();
   readonly configs: RateLimitConfigs;
   readonly #knownOrg: (orgId: string) => boolean;
+  /** The known org that was asked for last: it stays known, and calls come in rows. */
+  #latest: string | undefined;
   #sweepAt = SWEEP_AT;
 
   private constructor(
@@ -81,7 +83,9 @@ export class RateLimitService {
 
   /** Whose buckets an org has. */
   #sharer(orgId: string): string {
-    return this.#knownOrg(orgId) ? orgId : STRANGERS;
+    if (!this.#knownOrg(orgId)) return STRANGERS;
+    this.#latest = orgId;
+    return orgId;
   }
 
   /** Workloads whose bucket is not full, in order. @param orgId undefined: of any org */
@@ -125,7 +129,7 @@ export class RateLimitService {
 
   /** What {@link take} would say. Takes none. */
   look(named: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
-    const orgId = this.#sharer(named);
+    const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
     const shape = this.configs.shapeOf(orgId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
@@ -137,7 +141,7 @@ export class RateLimitService {
    * @returns what stands in the way longest, or undefined
    */
   take(named: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
-    const orgId = this.#sharer(named);
+    const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
     const shape = this.configs.shapeOf(orgId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
@@ -154,7 +158,7 @@ export class RateLimitService {
 
   /** Gives back what {@link take} took for a call that was refused all the same. */
   giveBack(named: string, workloadId: string, rules: readonly RuleLimit[]): void {
-    const orgId = this.#sharer(named);
+    const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
     refill(this.#workloads.get(orgId)?.get(workloadId), this.configs.shapeOf(orgId), now);
     for (const rule of rules) refill(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now);

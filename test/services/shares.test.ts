@@ -6,6 +6,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../src/base/model/approval.ts';
+import { ApiKeyService } from '../../src/services/api-keys.ts';
 import { type ApprovalRequest, ApprovalService } from '../../src/services/approvals.ts';
 import { DeferredUsage } from '../../src/services/deferred-usage.ts';
 import { DomainTable } from '../../src/services/domain-table.ts';
@@ -212,6 +213,16 @@ t.test('a list of an org that has little reads little, also of a folder of an ol
     ['in quarantine, of an org that has three', () => quarantines.page({ orgId: 'b' }, all), 3, 10],
     ['held, of an org that has none', () => quarantines.page({ orgId: 'b', active: true }, all), 0, 5],
   ];
+  const keys = await ApiKeyService.open({ ...given, store });
+  for (let n = 0; n < 30; n += 1) await keys.create({ orgId: n === 3 ? 'b' : 'a', name: 'k', expiresAtMs: undefined });
+  const [ofB] = await keys.list('b');
+  read();
+  t.equal((await keys.list('c')).length, 0);
+  t.equal((await keys.list('b')).length, 1);
+  t.ok(read() <= 2, 'keys of one org');
+  t.equal((await keys.list()).length, 30);
+  t.ok((await keys.revoke(ofB?.id ?? ''))?.revoked_at);
+  t.ok((await (await ApiKeyService.open({ ...given, store })).list('b'))[0]?.revoked_at, 'also after a start');
   read();
   for (const [what, page, found, most] of rows) {
     t.equal((await page()).items.length, found, what);

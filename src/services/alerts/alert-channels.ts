@@ -67,12 +67,15 @@ export class AlertChannels {
     changed: (id: string, now: OpenChannel | undefined, before: OpenChannel | undefined) => void,
   ): Promise<AlertChannels> {
     const read = (value: unknown): OpenChannel => opened(value as StoredChannel, options);
-    return new AlertChannels(options, await WatchedSpace.open(options.store, CHANNELS, { read, changed }));
+    return new AlertChannels(
+      options,
+      await WatchedSpace.open(options.store, CHANNELS, { read, changed, orgOf: (channel) => channel.org_id }),
+    );
   }
 
   /** Of an org. */
   list(orgId: string): readonly AlertChannel[] {
-    return [...this.#space.values()].filter(({ org_id: org }) => org === orgId).map(shown);
+    return this.#space.ofOrg(orgId).map(shown);
   }
 
   get(orgId: string, id: string): AlertChannel | undefined {

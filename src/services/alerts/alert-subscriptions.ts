@@ -53,6 +53,7 @@ export class AlertSubscriptions {
   static async open(store: Store, clock: Clock, changed: () => void): Promise<AlertSubscriptions> {
     const space = await WatchedSpace.open<StoredSubscription>(store, SUBSCRIPTIONS, {
       read: (value) => value as StoredSubscription,
+      orgOf: (one) => one.org_id,
       changed,
     });
     const alerted = await WatchedSpace.open<LastAlert>(store, ALERTED, { read: (value) => value as LastAlert });
@@ -61,11 +62,13 @@ export class AlertSubscriptions {
 
   list(orgId: string, { limitId, channelId, event }: SubscriptionFilter = {}): readonly AlertSubscription[] {
     const fits = (one: StoredSubscription): boolean =>
-      one.org_id === orgId &&
       (limitId === undefined || one.limit_id === limitId) &&
       (channelId === undefined || one.channel_id === channelId) &&
       (event === undefined || one.event === event);
-    return [...this.#space.values()].filter(fits).map((one) => this.#shown(one));
+    return this.#space
+      .ofOrg(orgId)
+      .filter(fits)
+      .map((one) => this.#shown(one));
   }
 
   get(orgId: string, id: string): AlertSubscription | undefined {

@@ -71,11 +71,11 @@ export class ExportDestinations {
     changed: (id: string, now: OpenDestination | undefined) => void,
   ): Promise<ExportDestinations> {
     const read = (value: unknown): OpenDestination => opened(value as StoredDestination, options);
-    return new ExportDestinations(options, await WatchedSpace.open(options.store, EXPORTS, { read, changed }));
+    return new ExportDestinations(options, await WatchedSpace.open(options.store, EXPORTS, { read, changed, orgOf: (one) => one.org_id }));
   }
 
   list(orgId: string): readonly ExportDestination[] {
-    return [...this.#space.values()].filter(({ org_id: org }) => org === orgId).map(shown);
+    return this.#space.ofOrg(orgId).map(shown);
   }
 
   get(orgId: string, id: string): ExportDestination | undefined {
