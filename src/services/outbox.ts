@@ -11,7 +11,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { Shares } from '../base/lib/shares.ts';
 import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { DroppedEvents, type DropReason } from './dropped-events.ts';
+import { DroppedEvents, type OutboxLoss } from './dropped-events.ts';
 import { type Courier, startCourier } from './outbox-courier.ts';
 import { STRANGERS } from './sharers.ts';
 import { type WaitingEvent, WaitingQueue } from './waiting-queue.ts';
@@ -117,7 +117,7 @@ export class Outbox {
   }
 
   /** Events that were dropped since the start, for their number and for their age. */
-  get dropped(): Readonly<Record<DropReason, number>> {
+  get dropped(): Readonly<Record<OutboxLoss, number>> {
     return this.#dropped.all;
   }
 
@@ -376,7 +376,7 @@ export class Outbox {
   }
 
   /** Of events that have no place any more. */
-  #drop(events: readonly WaitingEvent[], reason: DropReason): void {
+  #drop(events: readonly WaitingEvent[], reason: OutboxLoss): void {
     if (events.length === 0) return;
     for (const { share } of events) this.#dropped.add(share, reason, 1);
     this.#unclaimed = this.#unclaimed.filter((event) => !events.includes(event));

@@ -3,7 +3,7 @@ import t from 'tap';
 import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { ENTITY_BOUNDS } from '../../src/base/model/bounds.ts';
-import { HELD_OF_ORGS as HELD_AT_CONTROL_PLANE } from '../../src/control-plane/state/held-of-orgs.ts';
+import { HELD_OF_PLANE } from '../../src/control-plane/state/held-of-plane.ts';
 import { AuditTrail } from '../../src/services/audit-trail.ts';
 import { HELD_OF_ORGS } from '../../src/services/held-of-orgs.ts';
 import { type HeldThings, OrgHoldings } from '../../src/services/org-holdings.ts';
@@ -37,7 +37,7 @@ function thing({ space, countOf }: HeldThings, org: string, id: string): Effect 
 
 for (const [where, held] of [
   ['gateway', HELD_OF_ORGS],
-  ['control plane', HELD_AT_CONTROL_PLANE],
+  ['control plane', HELD_OF_PLANE],
 ] as const) {
   for (const kind of held) {
     const { space, bound } = kind;

@@ -12,7 +12,7 @@ import type { NodeAuthority } from '../pki/node-authority.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
 import type { ControlPlaneState, Resource } from './control-plane-state.ts';
 import { EnrolledNodes } from './enrolled-nodes.ts';
-import { HELD_OF_ORGS } from './held-of-orgs.ts';
+import { HELD_OF_PLANE } from './held-of-plane.ts';
 import { KeptOverlays } from './kept-overlays.ts';
 import { KeptTelemetry } from './kept-telemetry.ts';
 import { OrgApiKeys } from './org-api-keys.ts';
@@ -132,7 +132,7 @@ export class StoredControlPlane implements ControlPlaneState {
     const versions = await OrgVersions.open(store, clock);
     const register = await OrgRegister.open(store, clock, versions);
     const orgIds = register.orgs.list().map((org) => org.org_id);
-    const holdings = await OrgHoldings.open(store, HELD_OF_ORGS);
+    const holdings = await OrgHoldings.open(store, HELD_OF_PLANE);
     const registers: Registers = {
       versions,
       register,

@@ -5,7 +5,7 @@ import { ENTITY_SPACE, SPACE } from './control-plane-spaces.ts';
 import { nodesOf } from './org-entities.ts';
 
 /** What the control plane keeps of orgs, and how much of it one org may have: as at a gateway (decision 7.12). */
-export const HELD_OF_ORGS: readonly HeldThings[] = [
+export const HELD_OF_PLANE: readonly HeldThings[] = [
   ...(
     [
       [ENTITY_SPACE.workloads, ENTITY_BOUNDS.workloads],
