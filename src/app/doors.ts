@@ -182,7 +182,7 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const tunnel: Tunnel = { ...asked, ...who };
   const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
-  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass });
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from: tunnel.callerIp ?? request.remoteAddress });
   const org = dependsOnOrg(host, rules) ? callerOrg(head, pipeline) : undefined;
   const treatment = treatmentOf(host, rules, org);
   pipeline.controlPlane?.awaken();

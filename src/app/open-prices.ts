@@ -14,7 +14,13 @@ export interface Prices {
 }
 
 /** Opens them: the list that was taken last is in force then. Its source is asked when the rest is there (`refresh.start`). */
-export async function openPrices(config: Config, ground: Ground, audit: AuditTrail, closers: (() => Promise<void>)[]): Promise<Prices> {
+export async function openPrices(
+  config: Config,
+  ground: Ground,
+  audit: AuditTrail,
+  closers: (() => Promise<void>)[],
+  knownOrg: (orgId: string) => boolean,
+): Promise<Prices> {
   const { store, clock, log, events, catalogues, waysOut } = ground;
   const source = config.priceList;
   const lists = await PriceLists.open({ store, clock, log, catalogues, source });
@@ -23,7 +29,7 @@ export async function openPrices(config: Config, ground: Ground, audit: AuditTra
   const change = { by: config.nodeId, commit: audit.commitFor(asking) };
   const sources = new ListSources({ door: waysOut.door, clock });
   const refresh = new PriceListRefresh({ lists, sources, clock, log, source, everyMs: config.priceListRefresh, change });
-  const unpriced = new UnpricedModels({ clock, events });
+  const unpriced = new UnpricedModels({ clock, events, knownOrg });
   closers.push(async () => {
     unpriced.close();
     await refresh.close();

@@ -7,10 +7,12 @@ import { DeferredUsage } from '../services/deferred-usage.ts';
 import { DelegationService } from '../services/delegations.ts';
 import { Discovery } from '../services/discovery.ts';
 import { ExportService, inheritanceOf } from '../services/exports/export-service.ts';
+import { HELD_OF_ORGS } from '../services/held-of-orgs.ts';
 import { IdempotencyService } from '../services/idempotency.ts';
 import { Intents } from '../services/intents.ts';
 import { KnownOrgs } from '../services/known-orgs.ts';
 import { MonthlyRequestService } from '../services/monthly-requests.ts';
+import { OrgHoldings } from '../services/org-holdings.ts';
 import { Outbox } from '../services/outbox.ts';
 import { QuarantineService } from '../services/quarantines.ts';
 import type { RateLimitConfig } from '../services/rate-limit-configs.ts';
@@ -19,6 +21,7 @@ import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
+import type { LaidDown } from '../services/sharers.ts';
 import { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import { countAgain } from './count-again.ts';
 import type { Ground } from './ground.ts';
@@ -58,17 +61,22 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const registers = await openRegisters(config, ground);
   const ownOrg = config.orgId ?? 'default';
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
-  const counters = await openCounters(ground, registers, knownOrgs);
-  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg });
-  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments: clockWatch.moments });
+  const known: LaidDown = { org: (id) => knownOrgs.has(id), workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined };
+  const counters = await openCounters(ground, known);
+  const initial = rateLimitConfig(config);
+  const rateLimits = await RateLimitService.open({ store, clock, initial, ownOrg, knownOrg: known.org });
+  const { moments } = clockWatch;
+  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
   closers.push(() => intents.close());
-  const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations: ground.destinations, mayExpire });
+  const { destinations } = ground;
+  const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations, mayExpire, knownOrg: known.org });
   closers.push(() => outbox.close());
-  const audit = new AuditTrail({ store, clock, events, outbox });
-  const prices = await openPrices(config, ground, audit, closers);
+  const holdings = await OrgHoldings.open(store, HELD_OF_ORGS);
+  const audit = new AuditTrail({ store, clock, events, outbox, holdings });
+  const prices = await openPrices(config, ground, audit, closers, known.org);
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
   // Nothing but a control plane says otherwise of a node (decision 11.3).
@@ -77,21 +85,17 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const exports = await ExportService.open(exported);
   closers.push(() => exports.close());
   await registers.former?.leaveExports(exports);
-  const quarantines = await QuarantineService.open({ store, clock, log, events, outbox });
-  const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
-  const approvals = await openApprovals(config, ground, outbox);
-  closers.push(() => Promise.resolve(approvals.close()));
-  const risks = openRisks(config, ground, outbox);
-  closers.push(() => risks.close());
-  const budgets = await BudgetService.open({ store, clock, events, outbox, moments: clockWatch.moments });
+  const controls = await openControls(config, ground, { outbox, known }, closers);
+  const budgets = await BudgetService.open({ store, clock, events, outbox, moments });
   const cachedRates = config.pricingCached;
-  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire });
+  const charged = { store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire };
+  const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
   closers.push(() => deferred.close());
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, ownOrg }) : undefined;
   if (discovery) closers.push(() => discovery.close());
   const telemetry = openTelemetry(config, ground);
   closers.push(() => telemetry.close());
-  const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
+  const idempotency = await IdempotencyService.open({ store, clock, log, box, mayExpire, knownOrg: known.org });
   closers.push(() => idempotency.close());
   return {
     ...registers,
@@ -105,11 +109,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     outbox,
     alerts,
     exports,
-    approvals,
-    quarantines,
-    delegations,
-    risks,
-    running: new RunningCalls(quarantines, events, config.quarantineRunning === 'end'),
+    ...controls,
+    running: new RunningCalls(controls.quarantines, events, config.quarantineRunning === 'end'),
     deferred,
     idempotency,
     intents,
@@ -118,15 +119,29 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   };
 }
 
+type Controls = Pick<Services, 'approvals' | 'delegations' | 'quarantines' | 'risks'>;
+
+/** What holds calls up. */
+async function openControls(
+  config: Config,
+  ground: Ground,
+  { outbox, known }: { readonly outbox: Outbox; readonly known: LaidDown },
+  closers: (() => Promise<void>)[],
+): Promise<Controls> {
+  const { store, clock, log, events } = ground;
+  const quarantines = await QuarantineService.open({ store, clock, log, events, outbox, known });
+  const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
+  const approvals = await openApprovals(config, ground, outbox, known);
+  closers.push(() => Promise.resolve(approvals.close()));
+  const risks = openRisks(config, ground, outbox, known);
+  closers.push(() => risks.close());
+  return { approvals, quarantines, delegations, risks };
+}
+
 /** What records add to, with what an older version has not counted. */
-async function openCounters(
-  { store, clock, log, catalogues }: Ground,
-  { workloads }: Pick<Registers, 'workloads'>,
-  orgs: KnownOrgs,
-): Promise<RecordCounters> {
-  const workload = (orgId: string, id: string): boolean => workloads.get(orgId, id) !== undefined;
+async function openCounters({ store, clock, log, catalogues }: Ground, known: LaidDown): Promise<RecordCounters> {
   const model = (provider: string, name: string): boolean => catalogues.shipped().spellsOutModel(provider, name);
-  const counters = await RecordCounters.open(store, clock, { org: (id) => orgs.has(id), workload, model });
+  const counters = await RecordCounters.open(store, clock, { ...known, model });
   await countAgain(store, counters, log);
   return counters;
 }
@@ -136,14 +151,20 @@ function rateLimitConfig(config: Config): RateLimitConfig {
   return { refill_rate: ratelimitRefillRate, max_tokens: ratelimitMaxTokens, window_duration: ratelimitWindow };
 }
 
-function openApprovals(config: Config, { store, clock, log, events, box }: Ground, outbox: Outbox): Promise<ApprovalService> {
+function openApprovals(
+  config: Config,
+  { store, clock, log, events, box }: Ground,
+  outbox: Outbox,
+  known: LaidDown,
+): Promise<ApprovalService> {
   const { approvalTtl: ttlMs, approvalRejectFor: rejectForMs, approvalKeepContent: keepContent } = config;
-  return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent });
+  return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent, known });
 }
 
-function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox): RiskService {
+function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox, known: LaidDown): RiskService {
   const { riskAlertThreshold: alertAt, riskMaxCallers: maxCallers, riskEnabled: enabled } = config;
-  return new RiskService({ store, clock, log, events, outbox, settings: riskSettings(config), alertAt, maxCallers, enabled });
+  const ground = { store, clock, log, events, outbox, known };
+  return new RiskService({ ...ground, settings: riskSettings(config), alertAt, maxCallers, enabled });
 }
 
 function openTelemetry({ nodeId }: Config, { store, clock, log, events, catalogues, waysOut }: Ground): UsageTelemetry {

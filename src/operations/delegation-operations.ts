@@ -44,7 +44,7 @@ export const DELEGATION_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Revokes a delegation and all that were made of it, from the next request on.',
     annotations: { ...REMOVES, idempotent: true },
-    errors: ['conflict'],
+    errors: ['limit_reached'],
     input: { body: { schema: () => BODY, what: 'The revocation' } },
     output: { status: 200, schema: REVOKED },
     handle: async ({ body: { delegation_id, reason, expires_at }, commit }, { delegations }) => {

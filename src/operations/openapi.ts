@@ -100,6 +100,7 @@ function operationOf(operation: DescribedOperation, inputs: Inputs): Json {
       ...errorsOf([
         ...errors,
         ...ruledErrors(scope, inputs),
+        ...(annotations.readOnly || inputs.body === undefined ? [] : (['limit_reached'] as const)),
         ...(isConditional ? (['precondition_failed'] as const) : []),
         ...(rest.ownedRemotely === true ? (['managed_remotely'] as const) : []),
       ]),

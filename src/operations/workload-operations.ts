@@ -159,7 +159,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: dataPage(WORKLOAD.extend({ etag })) },
     handle: ({ principal, query }, { workloads }) => {
       const orgId = orgOf(principal);
-      const usable = workloads.list().filter((one) => one.org_id === undefined || one.org_id === orgId);
+      const usable = workloads.list(orgId);
       return { json: pageInMemory(usable.map(withEtag), (one) => one.workload_id, cursorPage('workloads', query)) };
     },
   }),

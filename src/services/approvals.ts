@@ -4,8 +4,10 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { newestFirst } from '../base/lib/newest-first.ts';
 import type { Sealed, SecretBox } from '../base/lib/secret-box.ts';
+import type { FullFor } from '../base/lib/shares.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { Approval } from '../base/model/approval.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { AskedByRule } from '../decide/policy/asking-rules.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
@@ -13,21 +15,22 @@ import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
 import { isSameRequest } from './approval-fit.ts';
 import { asOf, keptOf, type Moment, onApproval, rejects, type StandingApproval, standingOf } from './approval-standing.ts';
 import { type Commit, commitAlone } from './commit.ts';
-import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
+import { type EntitiesPage, entityPage, type PageQuery, pageOf, removeEntities } from './entity-page.ts';
+import { GroupIndex } from './group-index.ts';
 import type { Outbox } from './outbox.ts';
 import { PendingApprovals } from './pending-approvals.ts';
+import type { LaidDown } from './sharers.ts';
 import { unlessConflict } from './unless-conflict.ts';
+import { nameWaiting, shareOfRequest, waitingOf } from './waiting-approval.ts';
 
 /** All of them, under the keys of `newestFirst`. */
 const SPACE = 'approval';
 /** The ids of those of each org and request, the newest first; of stores from before there were several, one id. */
 const BY_ACTION = 'approval_of';
-/** When those that wait expire, by their ids: what a start reads. */
+/** Those that wait, by their ids: what a start reads (`WaitingApproval`; of stores from before shares, when it expires). */
 const PENDING = 'approval_pending';
 /** What was asked for, sealed, of those that wait. */
 const CONTENT = 'approval_content';
-/** Requests that may wait; who can vary what he asks for could make any number. */
-const MAX_PENDING = 10_000;
 /** Characters of JSON; what is longer is not kept, and its approver sees names and sizes alone. */
 const MAX_CONTENT = 256 * 1024;
 
@@ -53,7 +56,10 @@ export type ApprovalRequest = Omit<
 };
 
 /** What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that ask. */
-export type ApprovalAnswer = StandingApproval | { readonly kind: 'opened'; readonly approval: Approval } | { readonly kind: 'full' };
+export type ApprovalAnswer =
+  | StandingApproval
+  | { readonly kind: 'opened'; readonly approval: Approval }
+  | { readonly kind: 'full'; readonly full: FullFor };
 
 export interface Deciding {
   readonly status: 'approved' | 'denied';
@@ -82,6 +88,10 @@ export interface ApprovalOptions {
   /** How long a denied or expired one rejects identical requests. */
   readonly rejectForMs: number;
   readonly keepContent: boolean;
+  /** Which names are no caller's own. */
+  readonly known: LaidDown;
+  /** Requests that may wait, of all orgs. */
+  readonly maxPending?: number;
 }
 
 /**
@@ -91,14 +101,20 @@ export interface ApprovalOptions {
 export class ApprovalService {
   readonly #options: ApprovalOptions;
   readonly #pending: PendingApprovals;
+  readonly #byOrg: GroupIndex;
 
   private constructor(options: ApprovalOptions) {
+    const { maxPending = CONTROL_BOUNDS.approvals.all, store, clock, log } = options;
     this.#options = options;
-    this.#pending = new PendingApprovals(options, PENDING, (id) => this.#expire(id));
+    this.#byOrg = new GroupIndex(store, SPACE, 'org');
+    this.#pending = new PendingApprovals({ store, clock, log, maxPending }, PENDING, (id) => this.#expire(id));
   }
 
+  /** @throws Error when the store cannot be read, or what an older version has stored cannot be written again */
   static async open(options: ApprovalOptions): Promise<ApprovalService> {
     const service = new ApprovalService(options);
+    await service.#byOrg.complete((value) => (value as Approval).org_id);
+    await nameWaiting(options.store, { all: SPACE, waiting: PENDING }, options.known);
     await service.#pending.open();
     return service;
   }
@@ -124,16 +140,22 @@ export class ApprovalService {
       const same = before.approvals.filter((approval) => isSameRequest(approval, request));
       const asked = standingOf(same, request.rules, this.#moment());
       if ('kind' in asked) return asked;
-      if (this.#pending.size >= MAX_PENDING) return { kind: 'full' };
+      const share = shareOfRequest(request, this.#options.known);
+      const full = this.#pending.reserve(share);
+      if (full !== undefined) return { kind: 'full', full };
       const approval = this.#make(request, asked);
       const ids = [approval.approval_id, ...keptOf(before.approvals, this.#moment())];
-      const isOpened = await this.#commit(
-        approval,
-        'put',
-        [{ op: 'put', space: BY_ACTION, key, value: ids }, ...this.#contentOf(approval, request)],
-        [{ space: BY_ACTION, key, version: before.version }],
-      );
-      if (isOpened) return { kind: 'opened', approval };
+      try {
+        const isOpened = await this.#commit(
+          approval,
+          'put',
+          [{ op: 'put', space: BY_ACTION, key, value: ids }, ...this.#contentOf(approval, request)],
+          [{ space: BY_ACTION, key, version: before.version }],
+        );
+        if (isOpened) return { kind: 'opened', approval };
+      } finally {
+        this.#pending.release(share);
+      }
     }
   }
 
@@ -181,15 +203,18 @@ export class ApprovalService {
     return { ...shown, params: JSON.parse(box.open(sealed, contextOf(id)).toString()) as unknown };
   }
 
-  /** A page of all of them, the newest first. */
+  /** A page of all of them, the newest first; of one org, or of those that wait, nothing else is read. */
   async page(filter: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<ShownApproval>> {
     const take = (value: unknown): ShownApproval | undefined => {
       const approval = this.#told(value as Approval);
       return fitsApproval(approval, filter) ? approval : undefined;
     };
     const { store } = this.#options;
-    if (filter.approvalId === undefined) return entityPage(store, SPACE, query, take);
-    const found = await store.get(SPACE, newestFirst(filter.approvalId));
+    const { approvalId, orgId, status } = filter;
+    if (approvalId === undefined && status === 'pending') return pageOf(this.#byOrg.reader(this.#pending.keysOf(orgId)), query, take);
+    if (approvalId === undefined && orgId !== undefined) return this.#byOrg.page(orgId, query, take);
+    if (approvalId === undefined) return entityPage(store, SPACE, query, take);
+    const found = await store.get(SPACE, newestFirst(approvalId));
     const approval = found === undefined ? undefined : take(found);
     return { items: approval === undefined ? [] : [approval], next: undefined };
   }
@@ -236,7 +261,8 @@ export class ApprovalService {
       const approval = value as Approval;
       const key = keyOf(approval.org_id, requestHashOf(approval));
       const [newest] = idsOf(await store.get(BY_ACTION, key));
-      return newest === approval.approval_id ? [{ op: 'delete', space: BY_ACTION, key }] : [];
+      const indexed = this.#byOrg.delete(approval.org_id, approval.approval_id);
+      return newest === approval.approval_id ? [indexed, { op: 'delete', space: BY_ACTION, key }] : [indexed];
     });
   }
 
@@ -311,12 +337,12 @@ export class ApprovalService {
     commit?: Commit,
   ): Promise<boolean> {
     const { store, outbox, events } = this.#options;
-    const { approval_id: id, expires_at: expiresAt } = approval;
-    const due = Date.parse(expiresAt);
+    const { approval_id: id } = approval;
+    const waiting = wait === 'put' ? waitingOf(approval, this.#options.known) : undefined;
     const posted = outbox.post('approval', approval);
     const waits: readonly Effect[] =
-      wait === 'put'
-        ? [{ op: 'put', space: PENDING, key: id, value: due }]
+      waiting !== undefined
+        ? [{ op: 'put', space: PENDING, key: id, value: waiting }, this.#byOrg.put(approval.org_id, id)]
         : [
             { op: 'delete', space: PENDING, key: id },
             { op: 'delete', space: CONTENT, key: id },
@@ -334,7 +360,7 @@ export class ApprovalService {
       return false;
     }
     posted.stored();
-    this.#pending.learn(id, wait === 'put' ? due : undefined);
+    this.#pending.learn(id, waiting);
     events.emit('approval', approval);
     return true;
   }

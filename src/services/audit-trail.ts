@@ -9,6 +9,7 @@ import { changesOf } from './audit-changes.ts';
 import type { Commit } from './commit.ts';
 import { orgOfEntity, orgOfWhole } from './entity-org.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
+import type { OrgHoldings } from './org-holdings.ts';
 import type { Outbox } from './outbox.ts';
 
 /** Under the keys of `newestFirst`. */
@@ -52,6 +53,8 @@ export interface AuditOptions {
   readonly clock: Clock;
   readonly events: Events;
   readonly outbox: Pick<Outbox, 'post'>;
+  /** What bounds how much of everything an org may have. */
+  readonly holdings?: Pick<OrgHoldings, 'take'>;
 }
 
 /**
@@ -65,20 +68,27 @@ export class AuditTrail {
     this.#options = options;
   }
 
-  /** Commits what this principal changes, with the entry that says so, and one for each thing that goes with it. */
+  /**
+   * Commits what this principal changes, with the entry that says so, and one for each thing that goes with it.
+   * @throws GatewayError `limit_reached` where it would give an org more than it may have; as `Store.commit`
+   */
   commitFor(asking: Asking): Commit {
     return async (object, effects, expect, also = []) => {
-      const { store, events, outbox } = this.#options;
+      const { store, events, outbox, holdings } = this.#options;
       const entries = [await this.#entry(asking, object, effects)];
       for (const one of also) entries.push(await this.#entry({ ...asking, operation: one.operation }, one.object, one.effects));
+      const taken = holdings?.take([...effects, ...also.flatMap((one) => one.effects)]);
       const posted = entries.map((entry) => outbox.post('audit', entry));
       const kept = entries.map((entry): Effect => ({ op: 'put', space: SPACE, key: newestFirst(entry.audit_id), value: entry }));
       const others = [...also.flatMap((one) => one.effects), ...kept, ...posted.flatMap((post) => post.effects)];
       try {
         await store.commit(undefined, [...effects, ...others], expect);
+        taken?.stored();
       } catch (error) {
         for (const post of posted) post.failed();
         throw error;
+      } finally {
+        taken?.release();
       }
       for (const post of posted) post.stored();
       for (const entry of entries) events.emit('audit', entry);

@@ -103,8 +103,7 @@ export class BudgetService {
   /** Limits of an org, or all, oldest first. */
   list(orgId?: string): readonly LimitStatus[] {
     const today = this.#today();
-    const budgets = this.#limits.all().filter(({ limit }) => orgId === undefined || limit.org_id === orgId);
-    return budgets.map((budget) => this.#status(budget, today));
+    return this.#limits.all(orgId).map((budget) => this.#status(budget, today));
   }
 
   /** One of an org, or of any; undefined when there is none. */

@@ -27,7 +27,7 @@ export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'n
 /** A credential as somebody who owns all of them gives it, whatever was there before. */
 export type GivenCredential = CredentialChange & Pick<Credential, 'node_ids'>;
 
-interface StoredCredential {
+export interface StoredCredential {
   readonly credential: Credential;
   /** Name of the variable that holds the secret. */
   readonly env?: string;

@@ -18,7 +18,6 @@ export const CUSTOM_CONNECTORS = 'custom_connector';
 /** By org and host, so that of two who make one for the same host at once one succeeds, whichever node they ask. */
 const HOSTS = 'custom_connector_host';
 /** All of an org's are looked through when one changes. */
-const MAX_PER_ORG = 200;
 
 type Own = Omit<CustomConnector, 'id' | 'org_id' | 'created_at' | 'updated_at'>;
 /** What a person changes of one; the rest stays. `null` takes the default model away. */
@@ -56,6 +55,7 @@ export class CustomConnectorService {
     const service = new CustomConnectorService(options);
     service.#all = await WatchedSpace.open(options.store, CUSTOM_CONNECTORS, {
       read: (value) => value as CustomConnector,
+      orgOf: (connector) => connector.org_id,
       changed: () => service.#putInForce(),
     });
     service.#putInForce();
@@ -64,7 +64,7 @@ export class CustomConnectorService {
 
   /** In the order in which they were made. */
   list(orgId: string): readonly CustomConnector[] {
-    return [...this.#values()].filter(({ org_id }) => org_id === orgId).sort((a, b) => (a.id < b.id ? -1 : 1));
+    return [...(this.#all?.ofOrg(orgId) ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   /** One of this org; undefined when it has none of this id, with or without the prefix of a connector id. */
@@ -108,7 +108,6 @@ export class CustomConnectorService {
   ): Promise<CustomConnector> {
     const now = this.#options.clock.now();
     const at = timestamp(now);
-    if (this.list(orgId).length >= MAX_PER_ORG) throw new GatewayError('conflict', `An org has at most ${MAX_PER_ORG} connectors.`);
     const { url, connector } = this.#checked({
       ...given,
       id: uuidv7(now),

@@ -5,7 +5,9 @@ import type { UsageOutcome } from '../base/events/events.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { picoFromUsd } from '../base/lib/money.ts';
+import { Shares } from '../base/lib/shares.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { chargedFor } from '../decide/pricing/answered-price.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
@@ -14,16 +16,15 @@ import type { Effect } from '../storage/contract/store.ts';
 import { spenderOfRecord } from './cost-of.ts';
 import type { Deferral, DeferredCall, EndedResponse } from './deferred-response.ts';
 import type { Reservation } from './reservation.ts';
+import { STRANGERS } from './sharers.ts';
 import { type CostGround, storeCost } from './store-cost.ts';
 
 const SPACE = 'deferred_usage';
 /** How long the end of a response is waited for. */
 const KEEP_MS = 24 * 3_600_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
-/** Responses that are waited for; beyond it the oldest is charged what was set aside for it. */
-const MAX_OPEN = 10_000;
 /** Ends that are remembered: no response is charged twice, and none nothing that ended before the stream of its call did. */
-const MAX_ENDED = 10_000;
+const MAX_ENDED = CONTROL_BOUNDS.endedResponses.all;
 
 const REASONS = {
   reported: { code: 'usage_settled', text: 'The response to an earlier call ended after its answer; this is what it cost.' },
@@ -45,6 +46,8 @@ interface Kept {
 interface Open {
   readonly reservation: Reservation;
   readonly expiresAt: number;
+  /** The org whose share of the places it takes. */
+  readonly share: string;
 }
 
 interface Ground extends CostGround {
@@ -56,6 +59,10 @@ interface Ground extends CostGround {
   readonly catalogues: CurrentCatalogue;
   /** False while the clock is in doubt: then nothing is given up for its age. */
   readonly mayExpire?: () => boolean;
+  /** Whether somebody has laid down this org: those that nobody has share one part of the places. Default: all are known. */
+  readonly knownOrg?: (orgId: string) => boolean;
+  /** Responses that are waited for, of all orgs. */
+  readonly maxOpen?: number;
 }
 
 /**
@@ -65,7 +72,9 @@ interface Ground extends CostGround {
  */
 export class DeferredUsage {
   readonly #ground: Ground;
+  /** The oldest first. */
   readonly #open = new Map<string, Open>();
+  readonly #shares = new Shares(Number.POSITIVE_INFINITY);
   /** By the same key; null when it is charged. */
   readonly #ended = new Lru<string, { readonly end: EndedResponse | null }>({ max: MAX_ENDED });
   #cancelSweep: () => void = () => undefined;
@@ -81,7 +90,7 @@ export class DeferredUsage {
     for (const { key, value } of await ground.store.list(SPACE)) {
       const { record, expires_at: expiresAt } = value as Kept;
       const reservation = await ground.budgets.hold(spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
-      service.#open.set(key, { reservation, expiresAt });
+      service.#add(key, { reservation, expiresAt, share: service.#shareOf(record.org_id) });
     }
     service.#sweepLater();
     return service;
@@ -106,7 +115,7 @@ export class DeferredUsage {
   }
 
   /** The record of the call is stored. */
-  hold({ key }: DeferredCall, reservation: Reservation, completedAt: number): void {
+  hold({ key }: DeferredCall, reservation: Reservation, completedAt: number, orgId: string): void {
     const before = this.#ended.peek(key);
     const isCharged = before?.end === null;
     // Two calls that came at the same time and were answered with one response: it is charged once.
@@ -115,10 +124,27 @@ export class DeferredUsage {
       if (isCharged) this.#forget(key);
       return;
     }
-    this.#open.set(key, { reservation, expiresAt: completedAt + KEEP_MS });
+    this.#add(key, { reservation, expiresAt: completedAt + KEEP_MS, share: this.#shareOf(orgId) });
     if (before?.end) this.#settleLater(key, before.end);
-    const [oldest] = this.#open.keys();
-    if (this.#open.size > MAX_OPEN && oldest !== undefined) this.#settleLater(oldest, undefined);
+    const { maxOpen = CONTROL_BOUNDS.deferred.all } = this.#ground;
+    const oldest = this.#open.size > maxOpen ? this.#oldest() : undefined;
+    if (oldest !== undefined) this.#settleLater(oldest, undefined);
+  }
+
+  #shareOf(orgId: string): string {
+    return (this.#ground.knownOrg ?? (() => true))(orgId) ? orgId : STRANGERS;
+  }
+
+  #add(key: string, open: Open): void {
+    this.#open.set(key, open);
+    this.#shares.take(open.share);
+  }
+
+  /** Of the org that waits for most. */
+  #oldest(): string | undefined {
+    const largest = this.#shares.largest();
+    for (const [key, { share }] of this.#open) if (share === largest) return key;
+    return undefined;
   }
 
   /**
@@ -161,6 +187,7 @@ export class DeferredUsage {
     if (open === undefined) return;
     // Whoever comes next finds nothing to charge.
     this.#open.delete(key);
+    this.#shares.give(open.share);
     try {
       const kept = (await this.#ground.store.get(SPACE, key)) as Kept | undefined;
       if (kept === undefined) {
@@ -172,7 +199,7 @@ export class DeferredUsage {
       this.#ended.set(key, { end: null });
       this.#ground.events.emit('usageSettled', { record, outcome: outcomeOf(ended) });
     } catch (error) {
-      this.#open.set(key, open);
+      this.#add(key, open);
       throw error;
     }
   }

@@ -1,8 +1,9 @@
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import { delegationSpendKey, SPEND_DELEGATION } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
 
 /** Delegations of which nothing is under way that are remembered all the same. */
-const MAX_IDLE = 10_000;
+const MAX_IDLE: number = CONTROL_BOUNDS.idleDelegations.all;
 
 /** One link of a chain of delegations that may spend no more than this, over its life. */
 export interface DelegationCap {

@@ -6,6 +6,7 @@ import { usdFromPico } from '../base/lib/money.ts';
 import { parseTime } from '../base/lib/rfc3339.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import type { VerifyKeys } from '../base/lib/verify-keys.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import type { RecordedDelegation } from '../base/model/execution-record.ts';
 import type { RevokedDelegation } from '../base/model/revoked-delegation.ts';
 import { type DelegatedAttribution, mergeAttribution } from '../decide/attribution/settle-attribution.ts';
@@ -21,9 +22,9 @@ import { WatchedSpace } from './watched-space.ts';
 
 const REVOKED = 'delegation_revoked';
 /** Each is a few hundred bytes, and all are in memory. */
-const MAX_REVOKED = 10_000;
+const MAX_REVOKED = CONTROL_BOUNDS.revokedDelegations.all;
 /** Tokens whose signatures are not verified anew with each call; a chain is a few kilobytes. */
-const MAX_VERIFIED = 1_000;
+const MAX_VERIFIED = CONTROL_BOUNDS.verifiedDelegations.all;
 const VERIFIED_FOR_MS = 60_000;
 
 /** A delegation whose signatures hold, and what is made of it. Whether it may be used now, here and for this is asked with each call. */
@@ -101,7 +102,7 @@ export class DelegationService {
 
   /**
    * From the next request on nothing is done under it. A second time another reason or end takes the place of the first.
-   * @throws GatewayError `conflict` when there are too many
+   * @throws GatewayError `limit_reached` when there are too many
    */
   async revoke(
     delegation: Omit<RevokedDelegation, 'revoked_at'>,
@@ -110,7 +111,10 @@ export class DelegationService {
     const { delegation_id: id } = delegation;
     const before = this.#revoked.get(id);
     if (before === undefined && this.#revoked.size >= MAX_REVOKED) {
-      throw new GatewayError('conflict', `There are ${MAX_REVOKED} revoked delegations already; remove those whose tokens have expired.`);
+      throw new GatewayError(
+        'limit_reached',
+        `There are ${MAX_REVOKED} revoked delegations already; remove those whose tokens have expired.`,
+      );
     }
     const value: RevokedDelegation = { ...delegation, revoked_at: before?.revoked_at ?? timestamp(this.#options.clock.now()) };
     await commit(id, [{ op: 'put', space: REVOKED, key: id, value }]);

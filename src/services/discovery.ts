@@ -3,6 +3,7 @@ import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Listeners } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { countHit, type DomainCounts, type DomainEntry, DomainTable, type ForgottenDomains, hitsOf } from './domain-table.ts';
@@ -10,7 +11,7 @@ import { countHit, type DomainCounts, type DomainEntry, DomainTable, type Forgot
 const SPACE = 'discovered_domain';
 const OTHER_SPACE = 'discovered_other';
 const OTHER_KEY = 'other';
-const MAX_DOMAINS = 5_000;
+const MAX_DOMAINS = CONTROL_BOUNDS.domains.all;
 /** What was counted since the last save is lost when the process is killed. */
 const SAVE_EVERY_MS = 60_000;
 /** A new name, or a new mark, is saved so soon, once between two saves: a kill then costs a name hardly ever. */
@@ -89,7 +90,7 @@ export interface DomainList {
 }
 
 /** Earlier versions did not tell the ports apart. */
-type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'namedLike' | 'developer' | 'ambient'> &
+type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'namedLike' | 'from' | 'developer' | 'ambient'> &
   Partial<Pick<DomainEntry, 'developer' | 'ambient'>>;
 
 export interface DiscoveryOptions {
@@ -136,11 +137,11 @@ export class Discovery {
 
   /** What this wants to hear. */
   readonly events: Listeners = {
-    connected: ({ host, trafficClass }) => countHit(this.#meet(host), 'connections', trafficClass),
-    passed: ({ host, trafficClass }) => countHit(this.#meet(host), 'requests', trafficClass),
+    connected: ({ host, trafficClass, from }) => countHit(this.#meet(host, from), 'connections', trafficClass),
+    passed: ({ host, trafficClass, from }) => countHit(this.#meet(host, from), 'requests', trafficClass),
     execution: ({ record }) => {
       if (record.record_tier === 'action' && record.target_host !== '')
-        countHit(this.#meet(record.target_host), 'requests', record.traffic_class);
+        countHit(this.#meet(record.target_host, record.caller_ip), 'requests', record.traffic_class);
     },
     handshakeRejected: ({ host }) => this.#mark(host, 'pinned'),
     clientCertificateWanted: (host) => this.#mark(host, 'wantsClientCertificate'),
@@ -196,12 +197,12 @@ export class Discovery {
     await this.#trySave();
   }
 
-  #meet(host: string): DomainEntry {
+  #meet(host: string, from?: string): DomainEntry {
     const now = this.#options.clock.now();
     let entry = this.#table.get(host);
     if (entry === undefined) {
       const namedLike = this.#namedLike(host);
-      const marks = { pinned: false, wantsClientCertificate: false, namedLike, dirty: true, stored: this.#gone.delete(host) };
+      const marks = { pinned: false, wantsClientCertificate: false, namedLike, dirty: true, stored: this.#gone.delete(host), from };
       entry = { domain: host, connections: 0, requests: 0, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks };
       this.#table.add(entry);
       this.#saveNews();
@@ -360,6 +361,6 @@ function forget(key: string): Effect {
   return { op: 'delete', space: SPACE, key };
 }
 
-function keep({ domain, dirty: _dirty, stored: _stored, namedLike: _namedLike, ...value }: DomainEntry): Effect {
+function keep({ domain, dirty: _dirty, stored: _stored, namedLike: _namedLike, from: _from, ...value }: DomainEntry): Effect {
   return { op: 'put', space: SPACE, key: domain, value: value satisfies StoredEntry };
 }

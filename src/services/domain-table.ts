@@ -27,6 +27,8 @@ export interface DomainEntry extends DomainCounts {
   dirty: boolean;
   /** The store may have a state of it. */
   stored: boolean;
+  /** The address that named it first, since the start of the gateway; undefined: not known. */
+  readonly from?: string | undefined;
 }
 
 /** What was counted of domains that are no longer on the list. */
@@ -39,7 +41,7 @@ const NOTHING: ForgottenDomains = { domains: 0, connections: 0, requests: 0, dev
 
 /**
  * Domains by name, never more than `max`. When it is full a fifth is let go in one pass, so that a new name costs next to nothing: a quarter of what stays is what was met last, the rest
- * is what was met most. So names that somebody makes up push out each other, and no domain that has traffic, while a domain that is new has time to gather its own (decision 12.3).
+ * is what was met most. Addresses that have named more than others lose theirs first (decision 7.12). So names that somebody makes up push out each other, and no domain that has traffic, while a domain that is new has time to gather its own (decision 12.3).
  */
 export class DomainTable {
   readonly #max: number;
@@ -89,11 +91,9 @@ export class DomainTable {
   }
 
   #makeRoom(): void {
-    const kept = this.#max - Math.max(1, Math.floor(this.#max / 5));
-    // Of those that were met in the same millisecond the later name is the newer one: the sort keeps this order.
-    const newestFirst = [...this.#entries.values()].reverse().sort((a, b) => b.lastSeen - a.lastSeen);
-    const others = newestFirst.slice(Math.floor(kept / 4)).sort((a, b) => hitsOf(b) - hitsOf(a));
-    for (const entry of others.slice(kept - Math.floor(kept / 4))) this.#letGo(entry);
+    const count = Math.max(1, Math.floor(this.#max / 5));
+    const gone = leastOfLargest(this.#entries.values(), count) ?? leastOf([...this.#entries.values()], count);
+    for (const entry of gone) this.#letGo(entry);
   }
 
   #letGo(entry: DomainEntry): void {
@@ -106,6 +106,36 @@ export class DomainTable {
     sum.ambient += entry.ambient;
     this.#onGone(entry);
   }
+}
+
+/** What is let go of these, in the order in which they came. */
+function leastOf(entries: readonly DomainEntry[], count: number): readonly DomainEntry[] {
+  const kept = entries.length - count;
+  // Of those that were met in the same millisecond the later name is the newer one: the sort keeps this order.
+  const newestFirst = [...entries].reverse().sort((a, b) => b.lastSeen - a.lastSeen);
+  const others = newestFirst.slice(Math.floor(kept / 4)).sort((a, b) => hitsOf(b) - hitsOf(a));
+  return others.slice(kept - Math.floor(kept / 4));
+}
+
+/** What is let go of the addresses that have named most, so that each of them keeps as many as the others; undefined where none has named more than others. */
+function leastOfLargest(entries: Iterable<DomainEntry>, count: number): readonly DomainEntry[] | undefined {
+  const groups = new Map<string, DomainEntry[]>();
+  for (const entry of entries) {
+    if (entry.from === undefined) continue;
+    const group = groups.get(entry.from);
+    if (group === undefined) groups.set(entry.from, [entry]);
+    else group.push(entry);
+  }
+  const largest = [...groups.values()].sort((a, b) => b.length - a.length);
+  let sum = 0;
+  for (const [at, group] of largest.entries()) {
+    sum += group.length;
+    const next = largest[at + 1]?.length ?? 0;
+    if (sum - (at + 1) * next < count) continue;
+    const left = Math.ceil((sum - count) / (at + 1));
+    return left < 2 ? undefined : largest.slice(0, at + 1).flatMap((one) => leastOf(one, Math.max(0, one.length - left)));
+  }
+  return undefined;
 }
 
 /** How often somebody went there: by CONNECT, and by each request that was seen. */

@@ -21,25 +21,33 @@ export interface EntitiesPage<T> {
   readonly next: string | undefined;
 }
 
+/** What is shown of an entity; undefined: it is passed over. */
+export type TakeEntity<T> = (value: unknown, id: string) => T | undefined;
+
+/** The next entities behind a key, by their keys, at most `limit`; a value that is undefined is gone. */
+export type ReadEntities = (
+  after: string | undefined,
+  limit: number,
+) => Promise<readonly { readonly key: string; readonly value: unknown }[]>;
+
 /**
  * A page of a space, the newest first. A page stays what it is whatever is added meanwhile, and goes on behind an item that is gone. Other work goes on while entities are
  * passed over that are not wanted.
- * @param take what is shown of an entity; undefined: it is passed over
  */
-export async function entityPage<T>(
-  store: Pick<Store, 'list'>,
-  space: string,
-  { after, limit }: PageQuery,
-  take: (value: unknown, id: string) => T | undefined,
-): Promise<EntitiesPage<T>> {
+export function entityPage<T>(store: Pick<Store, 'list'>, space: string, query: PageQuery, take: TakeEntity<T>): Promise<EntitiesPage<T>> {
+  return pageOf((after, limit) => store.list(space, { limit, ...(after === undefined ? {} : { after }) }), query, take);
+}
+
+/** The same of what `read` finds in that order, such as what one org has. */
+export async function pageOf<T>(read: ReadEntities, { after, limit }: PageQuery, take: TakeEntity<T>): Promise<EntitiesPage<T>> {
   const items: T[] = [];
   let last: string | undefined;
   let from = after === undefined ? undefined : newestFirst(after);
   for (let looked = AT_ONCE; ; looked += AT_ONCE) {
-    const rows = await store.list(space, { limit: AT_ONCE, ...(from === undefined ? {} : { after: from }) });
+    const rows = await read(from, AT_ONCE);
     for (const { key, value } of rows) {
       const id = newestFirst(key);
-      const item = take(value, id);
+      const item = value === undefined ? undefined : take(value, id);
       if (item === undefined) continue;
       if (items.length === limit) return { items, next: last };
       items.push(item);

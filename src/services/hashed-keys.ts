@@ -4,11 +4,12 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import type { Store } from '../storage/contract/store.ts';
+import { CONTROL_BOUNDS, ENTITY_BOUNDS } from '../base/model/bounds.ts';
+import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 
 /** Keys in use that are found without the store. */
-const MAX_KNOWN = 10_000;
+const MAX_KNOWN = CONTROL_BOUNDS.keysInUse.all;
 const PAGE = 500;
 const SECRET_BYTES = 32;
 
@@ -55,6 +56,9 @@ export interface HashedKeysOptions {
 export class HashedKeys<K extends IssuedKey> {
   readonly #options: HashedKeysOptions;
   readonly #known = new Lru<string, K>({ max: MAX_KNOWN });
+  /** Hashes of the keys that there are, by org: a list of one org reads its own alone. */
+  readonly #hashes = new Map<string, Set<string>>();
+  readonly #orgs = new Map<string, string>();
   /** Goes up with each change: what was read before one is not kept. */
   #changes = 0;
 
@@ -64,7 +68,12 @@ export class HashedKeys<K extends IssuedKey> {
 
   static async open<K extends IssuedKey>(options: HashedKeysOptions): Promise<HashedKeys<K>> {
     const keys = new HashedKeys<K>(options);
-    await options.store.watch(options.space, (event) => keys.#forget(event.lost === true ? undefined : event.key));
+    await options.store.watch(options.space, async (event) => {
+      keys.#forget(event.lost === true ? undefined : event.key);
+      if (event.lost === true) await keys.#learnAll();
+      else keys.#learn(event.key, event.value as K | undefined);
+    });
+    await keys.#learnAll();
     return keys;
   }
 
@@ -115,19 +124,21 @@ export class HashedKeys<K extends IssuedKey> {
       created_at: timestamp(now),
       ...(expiresAtMs === undefined ? {} : { expires_at: timestamp(expiresAtMs) }),
     });
-    await commit(key.id, [{ op: 'put', space, key: sha256Hex(plain), value: key }]);
+    const hash = sha256Hex(plain);
+    await commit(key.id, [{ op: 'put', space, key: hash, value: key }]);
+    this.#learn(hash, key);
     return { plain, key };
   }
 
   /** All keys of an org, of every org without one; the oldest first. Revoked ones stay in the list. */
   async list(orgId?: string): Promise<readonly K[]> {
     const found: K[] = [];
-    for await (const { value } of this.#all()) if (orgId === undefined || value.org_id === orgId) found.push(value);
+    for await (const { value } of this.#all(orgId)) found.push(value);
     return found.sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   /**
-   * From the next request on the key lets nobody in; the second time nothing changes.
+   * From the next request on the key lets nobody in; the second time nothing changes. Of revoked ones an org keeps some to be listed, the newest.
    * @param orgId whose key it must be; undefined: anyone's
    * @returns the key, and whether this is the first time; undefined when there is none of this id
    */
@@ -137,19 +148,55 @@ export class HashedKeys<K extends IssuedKey> {
     commit: Commit = commitAlone(this.#options.store),
   ): Promise<{ readonly key: K; readonly isNews: boolean } | undefined> {
     const { clock, space } = this.#options;
-    for await (const { key: hash, value } of this.#all()) {
-      if (value.id !== id || (orgId !== undefined && value.org_id !== orgId)) continue;
-      if (value.revoked_at !== undefined) return { key: value, isNews: false };
-      const revoked = { ...value, revoked_at: timestamp(clock.now()) };
-      await commit(id, [{ op: 'put', space, key: hash, value: revoked }]);
-      this.#forget(hash);
-      return { key: revoked, isNews: true };
-    }
-    return undefined;
+    const all: { readonly key: string; readonly value: K }[] = [];
+    for await (const one of this.#all(orgId)) all.push(one);
+    const found = all.find(({ value }) => value.id === id && (orgId === undefined || value.org_id === orgId));
+    if (found === undefined) return undefined;
+    const { key: hash, value } = found;
+    if (value.revoked_at !== undefined) return { key: value, isNews: false };
+    const revoked = { ...value, revoked_at: timestamp(clock.now()) };
+    const before = all.filter((one) => one.value.org_id === value.org_id && one.value.revoked_at !== undefined);
+    before.sort((a, b) => (a.value.id < b.value.id ? -1 : 1));
+    const forgotten = before.slice(0, Math.max(0, before.length + 1 - ENTITY_BOUNDS.revokedKeys.org)).map((one) => one.key);
+    await commit(id, [{ op: 'put', space, key: hash, value: revoked }, ...forgotten.map((key): Effect => ({ op: 'delete', space, key }))]);
+    for (const key of [hash, ...forgotten]) this.#forget(key);
+    for (const key of forgotten) this.#learn(key, undefined);
+    return { key: revoked, isNews: true };
   }
 
-  async *#all(): AsyncGenerator<{ readonly key: string; readonly value: K }> {
+  #learn(hash: string, key: K | undefined): void {
+    const before = this.#orgs.get(hash);
+    if (before === key?.org_id) return;
+    if (before !== undefined) this.#hashes.get(before)?.delete(hash);
+    if (key === undefined) {
+      this.#orgs.delete(hash);
+      return;
+    }
+    this.#orgs.set(hash, key.org_id);
+    const hashes = this.#hashes.get(key.org_id);
+    if (hashes === undefined) this.#hashes.set(key.org_id, new Set([hash]));
+    else hashes.add(hash);
+  }
+
+  async #learnAll(): Promise<void> {
+    const gone = new Set(this.#orgs.keys());
+    for await (const { key, value } of this.#all()) {
+      gone.delete(key);
+      this.#learn(key, value);
+    }
+    for (const hash of gone) this.#learn(hash, undefined);
+  }
+
+  /** @param orgId only those of this org */
+  async *#all(orgId?: string): AsyncGenerator<{ readonly key: string; readonly value: K }> {
     const { store, space } = this.#options;
+    if (orgId !== undefined) {
+      for (const key of [...(this.#hashes.get(orgId) ?? [])]) {
+        const value = (await store.get(space, key)) as K | undefined;
+        if (value !== undefined) yield { key, value };
+      }
+      return;
+    }
     let after: string | undefined;
     do {
       const page = await store.list(space, { limit: PAGE, ...(after === undefined ? {} : { after }) });

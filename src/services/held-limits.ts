@@ -102,6 +102,7 @@ export class HeldLimits {
     return new HeldLimits(store, clock, book, {
       limits: await WatchedSpace.open(store, LIMITS, {
         read: (value) => value as BudgetLimit,
+        orgOf: (limit) => limit.org_id,
         changed: (limitId, limit) => book.learnLimit(limitId, limit),
       }),
       overrides: await WatchedSpace.open(store, OVERRIDES, {
@@ -115,9 +116,13 @@ export class HeldLimits {
     return this.#book.budgets.get(limitId);
   }
 
-  /** Oldest first. */
-  all(): readonly Budget[] {
-    return [...this.#book.budgets.values()].sort((a, b) => (a.limit.limit_id < b.limit.limit_id ? -1 : 1));
+  /** Oldest first. @param orgId only those of this org */
+  all(orgId?: string): readonly Budget[] {
+    const budgets =
+      orgId === undefined
+        ? [...this.#book.budgets.values()]
+        : this.#limits.ofOrg(orgId).flatMap(({ limit_id: id }) => this.#book.budgets.get(id) ?? []);
+    return budgets.sort((a, b) => (a.limit.limit_id < b.limit.limit_id ? -1 : 1));
   }
 
   /** What time it is for whoever asks next. */

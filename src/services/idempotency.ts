@@ -2,7 +2,12 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
+import { Shares } from '../base/lib/shares.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
+import { counterPages } from '../storage/contract/counter-pages.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { STRANGERS } from './sharers.ts';
+import { unlessConflict } from './unless-conflict.ts';
 
 const CALLS = 'idempotent_call';
 /** Entities of this space are sealed texts. */
@@ -12,6 +17,10 @@ const EXPIRY = 'idempotent_expiry';
 const KEEP_MS = 24 * 3_600_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 const SWEPT_AT_ONCE = 500;
+/** How much an org has of both, by its name: counted in the commits that keep and remove. */
+const KEPT = 'idempotent_kept';
+/** A full share is told of once in so long. */
+const TELL_EVERY_MS = 60_000;
 /** Keys whose first result must not be replaced by that of a call that ran at the same time. */
 const RECENT_KEYS = 10_000;
 /** Digits of a time in a key, so that keys sort by it. */
@@ -49,6 +58,27 @@ interface Recent {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
   readonly isExecuted: boolean;
+  readonly places: Places;
+}
+
+/** What one kept key takes. JSON data. */
+interface Places {
+  /** The org whose share it takes. */
+  readonly share: string;
+  readonly bytes: number;
+}
+
+export interface IdempotencyOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly box: SecretBox;
+  /** False while the clock is in doubt: then nothing is removed for its age. */
+  readonly mayExpire?: () => boolean;
+  /** Whether somebody has laid down this org: those that nobody has share one part of the places. Default: all are known. */
+  readonly knownOrg?: (orgId: string) => boolean;
+  readonly maxKeys?: number;
+  readonly maxBytes?: number;
 }
 
 /** Answers of calls with an idempotency key, kept for 24 h; the provider's text only encrypted, and apart from the record (decision 6.7). */
@@ -58,17 +88,37 @@ export class IdempotencyService {
   readonly #log: Logger;
   readonly #box: SecretBox;
   readonly #mayExpire: () => boolean;
+  readonly #knownOrg: (orgId: string) => boolean;
+  readonly #keys: Shares;
+  readonly #bytes: Shares;
+  /** Monotonic milliseconds. */
+  #toldAt = Number.NEGATIVE_INFINITY;
   readonly #recent = new Lru<string, Recent>({ max: RECENT_KEYS });
   #cancelSweep: () => void = () => undefined;
 
-  /** @param options.mayExpire false while the clock is in doubt: then nothing is removed for its age */
-  constructor(options: { store: Store; clock: Clock; log: Logger; box: SecretBox; mayExpire?: () => boolean }) {
+  private constructor(options: IdempotencyOptions) {
     this.#store = options.store;
     this.#clock = options.clock;
     this.#log = options.log;
     this.#box = options.box;
     this.#mayExpire = options.mayExpire ?? (() => true);
-    this.#sweepLater();
+    this.#knownOrg = options.knownOrg ?? (() => true);
+    this.#keys = new Shares(options.maxKeys ?? CONTROL_BOUNDS.idempotencyKeys.all);
+    this.#bytes = new Shares(options.maxBytes ?? CONTROL_BOUNDS.idempotentBytes.all);
+  }
+
+  /** Reads how much each org has. @throws Error when the store cannot be read */
+  static async open(options: IdempotencyOptions): Promise<IdempotencyService> {
+    const service = new IdempotencyService(options);
+    for await (const page of counterPages(options.store, KEPT)) {
+      for (const { key, amounts } of page) {
+        const share = decodeURIComponent(key);
+        service.#keys.take(share, undefined, Number(amounts['keys'] ?? 0n));
+        service.#bytes.take(share, undefined, Number(amounts['bytes'] ?? 0n));
+      }
+    }
+    service.#sweepLater();
+    return service;
   }
 
   /** The answer that is kept for a key of an org; undefined when there is none, or its time is over. */
@@ -93,26 +143,58 @@ export class IdempotencyService {
 
   /**
    * What is committed with the record of a call. Of calls that ran at the same time with one key the first one that was executed counts; of refusals, which have executed
-   * nothing, the last.
+   * nothing, the last. Where the share of an org is full of bytes, that it was executed is kept and its answer is not; where it is full of keys nothing is (decision 7.12).
    */
   keep(orgId: string, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[] {
     const at = entityKey(orgId, key);
     const now = this.#clock.now();
     const first = this.#recent.get(at);
     if (first?.isExecuted === true && first.expiresAt > now) return [];
+    const share = this.#knownOrg(orgId) ? orgId : STRANGERS;
+    if (this.#keys.full(share) !== undefined) {
+      this.#tellFull(share);
+      return [];
+    }
+    const isWhole = result !== undefined && this.#bytes.full(share, undefined, result.byteLength) === undefined;
+    if (result !== undefined && !isWhole) this.#tellFull(share);
+    const places: Places = { share, bytes: isWhole ? result.byteLength : 0 };
     const expiresAt = now + KEEP_MS;
-    this.#recent.set(at, { expiresAt, isExecuted: call.result !== undefined });
+    this.#recent.set(at, { expiresAt, isExecuted: call.result !== undefined, places });
+    this.#take(places);
+    const told = isWhole || call.result === undefined ? call.result : { ...call.result, whole: false };
+    const value: KeptCall = { ...call, ...(told === undefined ? {} : { result: told }), expires_at: expiresAt };
     const effects: Effect[] = [
-      { op: 'put', space: CALLS, key: at, value: { ...call, expires_at: expiresAt } },
-      { op: 'put', space: EXPIRY, key: `${String(expiresAt).padStart(TIME_DIGITS, '0')}|${at}`, value: true },
+      { op: 'put', space: CALLS, key: at, value },
+      { op: 'put', space: EXPIRY, key: `${String(expiresAt).padStart(TIME_DIGITS, '0')}|${at}`, value: places },
+      { op: 'add', space: KEPT, key: encodeURIComponent(share), amounts: { keys: 1n, bytes: BigInt(places.bytes) } },
     ];
-    if (result) effects.push({ op: 'put', space: RESULTS, key: at, value: this.#box.seal(result, resultContext(at)) });
+    if (isWhole) effects.push({ op: 'put', space: RESULTS, key: at, value: this.#box.seal(result, resultContext(at)) });
     return effects;
+  }
+
+  #take({ share, bytes }: Places): void {
+    this.#keys.take(share);
+    this.#bytes.take(share, undefined, bytes);
+  }
+
+  #give({ share, bytes }: Places): void {
+    this.#keys.give(share);
+    this.#bytes.give(share, undefined, bytes);
+  }
+
+  #tellFull(share: string): void {
+    const now = this.#clock.monotonic();
+    if (now - this.#toldAt < TELL_EVERY_MS) return;
+    this.#toldAt = now;
+    this.#log.warn({ org_id: share }, 'an org has as many idempotent answers as are kept for it for a day; further ones are not kept');
   }
 
   /** What {@link keep} returned could not be stored: the next answer is kept. */
   forget(orgId: string, key: string): void {
-    this.#recent.delete(entityKey(orgId, key));
+    const at = entityKey(orgId, key);
+    const recent = this.#recent.peek(at);
+    if (recent !== undefined) this.#give(recent.places);
+    this.#recent.delete(at);
   }
 
   close(): Promise<void> {
@@ -132,11 +214,21 @@ export class IdempotencyService {
   async sweep(): Promise<void> {
     if (!this.#mayExpire()) return;
     for (;;) {
-      const oldest = await this.#store.list(EXPIRY, { limit: SWEPT_AT_ONCE });
+      const oldest = await this.#store.entities(EXPIRY, { limit: SWEPT_AT_ONCE });
       const over = oldest.filter(({ key }) => Number(key.slice(0, TIME_DIGITS)) <= this.#clock.now());
       const effects: Effect[] = [];
       for (const { key } of over) effects.push({ op: 'delete', space: EXPIRY, key }, ...(await this.#removal(key.slice(TIME_DIGITS + 1))));
-      if (effects.length > 0) await this.#store.commit(undefined, effects);
+      // What a version before shares has kept was not counted.
+      const places = over.flatMap(({ value }) => (value === true ? [] : [value as Places]));
+      effects.push(
+        ...places.map(({ share, bytes }): Effect => {
+          return { op: 'add', space: KEPT, key: encodeURIComponent(share), amounts: { keys: -1n, bytes: -BigInt(bytes) } };
+        }),
+      );
+      const expect = over.map(({ key, version }) => ({ space: EXPIRY, key, version }));
+      // Else another sweep, here or at another writer, has taken them: each is given back once.
+      if (effects.length > 0 && !(await unlessConflict(this.#store.commit(undefined, effects, expect)))) return;
+      for (const one of places) this.#give(one);
       if (over.length < SWEPT_AT_ONCE) return;
     }
   }

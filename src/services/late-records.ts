@@ -1,6 +1,7 @@
 import type { Events } from '../base/events/bus.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
@@ -14,7 +15,7 @@ const MESSAGE =
 /** How long after a failure the store is asked again. */
 const RETRY_MS = 1_000;
 /** Records that no intent stands for may wait up to this number: each is a few kilobytes. Of the others there are no more than calls whose intent could be stored. */
-const MAX_WITHOUT_INTENT = 1_000;
+const MAX_WITHOUT_INTENT = CONTROL_BOUNDS.lateRecords.all;
 
 interface Ground extends CostGround {
   readonly intents: Pick<Intents, 'settlement'>;

@@ -1,6 +1,7 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { counterPages } from '../storage/contract/counter-pages.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { STRANGERS } from './sharers.ts';
 
 const SPACE = 'org_month';
 const KEPT_MONTHS = 3;
@@ -27,6 +28,16 @@ export interface MonthlyPlans {
   of(orgId: string): MonthlyPlan;
 }
 
+export interface MonthlyRequestOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly plans: MonthlyPlans;
+  /** In whose months requests may be counted, in milliseconds since the epoch; default: now. */
+  readonly moments?: readonly number[];
+  /** Whether somebody has laid down this org: those that nobody has are counted together. Default: all are known. */
+  readonly knownOrg?: (orgId: string) => boolean;
+}
+
 /**
  * The monthly request limit (specification, "Limits"; decision 6.2): counts, per org, each request that passes its check. The count is committed with the
  * request's record and read again at start; it begins anew with each UTC calendar month.
@@ -37,19 +48,16 @@ export class MonthlyRequestService {
   /** By month, then by org. A clock that was set ahead and back finds the month as it was. */
   readonly #months = new Map<string, Map<string, number>>();
 
-  private constructor(plans: MonthlyPlans, clock: Clock) {
+  readonly #knownOrg: (orgId: string) => boolean;
+
+  private constructor({ plans, clock, knownOrg = () => true }: MonthlyRequestOptions) {
     this.#plans = plans;
     this.#clock = clock;
+    this.#knownOrg = knownOrg;
   }
 
-  /** @param options.moments in whose months requests may be counted, in milliseconds since the epoch; default: now */
-  static async open(options: {
-    store: Store;
-    clock: Clock;
-    plans: MonthlyPlans;
-    moments?: readonly number[];
-  }): Promise<MonthlyRequestService> {
-    const service = new MonthlyRequestService(options.plans, options.clock);
+  static async open(options: MonthlyRequestOptions): Promise<MonthlyRequestService> {
+    const service = new MonthlyRequestService(options);
     for (const month of new Set((options.moments ?? [options.clock.now()]).map(monthOf))) {
       const prefix = `${month}|`;
       const counts = service.#countsOf(month);
@@ -66,7 +74,7 @@ export class MonthlyRequestService {
     if (limit === undefined) return undefined;
     const month = monthOf(this.#clock.now());
     const counts = this.#countsOf(month);
-    const key = encodeURIComponent(orgId);
+    const key = encodeURIComponent(this.#knownOrg(orgId) ? orgId : STRANGERS);
     const before = counts.get(key) ?? 0;
     if (before >= limit && !overage) return 'over';
     counts.set(key, before + 1);

@@ -1,6 +1,10 @@
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { newestFirst } from '../base/lib/newest-first.ts';
+import { type FullFor, Shares } from '../base/lib/shares.ts';
 import type { Store } from '../storage/contract/store.ts';
+import type { Sharer } from './sharers.ts';
+import type { WaitingApproval } from './waiting-approval.ts';
 
 /** A store that fails is left alone for so long. */
 const EXPIRE_AGAIN_MS = 10_000;
@@ -11,6 +15,8 @@ interface Ground {
   readonly store: Pick<Store, 'watch' | 'list'>;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Approvals that may wait, of all orgs. */
+  readonly maxPending: number;
 }
 
 /** Approvals that wait, whichever writer of the store has opened them, and the timer that has each of them expire. */
@@ -18,25 +24,44 @@ export class PendingApprovals {
   readonly #ground: Ground;
   readonly #space: string;
   readonly #expire: (id: string) => Promise<void>;
-  /** When each of them expires, epoch milliseconds. */
-  readonly #due = new Map<string, number>();
+  readonly #waiting = new Map<string, WaitingApproval>();
+  readonly #shares: Shares;
   #cancelTimer: () => void = () => undefined;
   /** Epoch milliseconds. */
   #wakesAt = Number.POSITIVE_INFINITY;
   #closed = false;
 
   /**
-   * @param space holds when each of them expires, by its id
+   * @param space holds each of them, by its id
    * @param expire has one expire, unless it was decided meanwhile
    */
   constructor(ground: Ground, space: string, expire: (id: string) => Promise<void>) {
     this.#ground = ground;
     this.#space = space;
     this.#expire = expire;
+    this.#shares = new Shares(ground.maxPending);
   }
 
   get size(): number {
-    return this.#due.size;
+    return this.#waiting.size;
+  }
+
+  /** Takes a place for one that is about to wait, until {@link release}; once it waits, {@link learn} has taken its own. @returns who has no place left */
+  reserve({ org, caller }: Sharer): FullFor | undefined {
+    const full = this.#shares.full(org, caller);
+    if (full === undefined) this.#shares.take(org, caller);
+    return full;
+  }
+
+  release({ org, caller }: Sharer): void {
+    this.#shares.give(org, caller);
+  }
+
+  /** The keys (`newestFirst`) of those of an org, or of all orgs, the newest first. */
+  keysOf(orgId: string | undefined): readonly string[] {
+    const keys: string[] = [];
+    for (const [id, { org_id: org }] of this.#waiting) if (orgId === undefined || org === orgId) keys.push(newestFirst(id));
+    return keys.sort();
   }
 
   async open(): Promise<void> {
@@ -46,19 +71,22 @@ export class PendingApprovals {
         this.#read().catch((error: unknown) =>
           log.error({ err: error }, 'approvals that wait could not be read; their number may be wrong'),
         );
-      else this.learn(event.key, event.value as number | undefined);
+      else this.learn(event.key, event.value as WaitingApproval | undefined);
     });
     await this.#read();
   }
 
-  /** @param due epoch milliseconds; undefined: it does not wait any more */
-  learn(id: string, due: number | undefined): void {
-    if (due === undefined) {
-      this.#due.delete(id);
+  /** @param one undefined: it does not wait any more */
+  learn(id: string, one: WaitingApproval | undefined): void {
+    const before = this.#waiting.get(id);
+    if (before !== undefined) this.release(before.share);
+    if (one === undefined) {
+      this.#waiting.delete(id);
       return;
     }
-    this.#due.set(id, due);
-    this.#wakeAt(due);
+    this.#waiting.set(id, one);
+    this.#shares.take(one.share.org, one.share.caller);
+    this.#wakeAt(one.due);
   }
 
   close(): void {
@@ -69,8 +97,8 @@ export class PendingApprovals {
   async #read(): Promise<void> {
     const rows = await this.#ground.store.list(this.#space);
     const stored = new Set(rows.map(({ key }) => key));
-    for (const id of [...this.#due.keys()]) if (!stored.has(id)) this.#due.delete(id);
-    for (const { key, value } of rows) this.learn(key, value as number);
+    for (const id of [...this.#waiting.keys()]) if (!stored.has(id)) this.learn(id, undefined);
+    for (const { key, value } of rows) this.learn(key, value as WaitingApproval);
   }
 
   /** Sets the timer, unless it is set to an earlier time. */
@@ -90,15 +118,15 @@ export class PendingApprovals {
     const { clock, log } = this.#ground;
     let earliest = 0;
     try {
-      for (const [id, due] of [...this.#due]) {
+      for (const [id, { due }] of [...this.#waiting]) {
         if (due > clock.now()) continue;
         await this.#expire(id);
-        this.#due.delete(id);
+        this.learn(id, undefined);
       }
     } catch (error) {
       log.error({ err: error }, 'approvals could not be expired; they count as expired all the same');
       earliest = clock.now() + EXPIRE_AGAIN_MS;
     }
-    for (const due of this.#due.values()) this.#wakeAt(Math.max(due, earliest));
+    for (const { due } of this.#waiting.values()) this.#wakeAt(Math.max(due, earliest));
   }
 }

@@ -3,9 +3,10 @@ import type { HandshakeRejectedEvent } from '../base/events/events.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 
 /** Wildcard rows of the catalogue let callers name hosts at will. */
-const MAX_HOSTS = 1_000;
+const MAX_HOSTS = CONTROL_BOUNDS.pinnedHosts.all;
 const SAID_AGAIN_AFTER_MS = 3_600_000;
 
 interface Entry {

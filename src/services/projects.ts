@@ -48,6 +48,7 @@ export class ProjectService {
     const archived = new Set<string>();
     const projects = await WatchedSpace.open(store, PROJECTS, {
       read: (value) => value as Project,
+      orgOf: (project) => project.org_id,
       changed: (key, project) => {
         if (project?.status === 'archived') archived.add(key);
         else archived.delete(key);
@@ -68,8 +69,9 @@ export class ProjectService {
 
   /** Those of an org, in the order of their ids. */
   list(orgId: string, status?: ProjectState): readonly Project[] {
-    return [...this.#projects.values()]
-      .filter((project) => project.org_id === orgId && (status === undefined || project.status === status))
+    return this.#projects
+      .ofOrg(orgId)
+      .filter((project) => status === undefined || project.status === status)
       .sort((a, b) => (a.project_id < b.project_id ? -1 : 1));
   }
 

@@ -3,20 +3,22 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { newestFirst } from '../base/lib/newest-first.ts';
+import { Shares } from '../base/lib/shares.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { QuarantineEntry } from '../base/model/quarantine-entry.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
-import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
+import { type EntitiesPage, entityPage, type PageQuery, pageOf, removeEntities } from './entity-page.ts';
+import { GroupIndex } from './group-index.ts';
 import type { Outbox, Posted } from './outbox.ts';
+import { type LaidDown, type Sharer, sharerOf } from './sharers.ts';
 
 /** All of them, under the keys of `newestFirst`. */
 const SPACE = 'quarantine';
 /** Those that hold somebody, by their ids: what a start reads. */
 const ACTIVE = 'quarantine_active';
-/** Callers of one workload that are held one by one; who can name himself as he likes could make any number. Beyond it the workload is held as a whole. */
-const MAX_OF_WORKLOAD = 1_000;
 const STALE = 'entries of the quarantine could not be read; what other nodes have changed is not known';
 const SEPARATOR = '\u0000';
 const EVERYBODY = '';
@@ -41,6 +43,10 @@ export interface QuarantineOptions {
   readonly events: Events;
   readonly outbox: Pick<Outbox, 'post'>;
   readonly log: Logger;
+  /** Which names are no caller's own. */
+  readonly known: LaidDown;
+  /** Entries that hold somebody, of all orgs. */
+  readonly maxHeld?: number;
 }
 
 /** What is told to whom it holds. */
@@ -57,6 +63,8 @@ export interface MadeEntry {
 interface Active extends Held {
   readonly id: string;
   readonly key: string;
+  /** Whose share of the places it takes; absent in what a version before shares has stored. */
+  readonly share?: Sharer;
 }
 
 /**
@@ -73,13 +81,20 @@ export class QuarantineService {
   readonly #making = new Set<string>();
   /** Entries that hold one caller each, by their workload. */
   readonly #ofWorkload = new Map<string, number>();
+  readonly #byOrg: GroupIndex;
+  readonly #shares: Shares;
+  /** Orgs of which it is said that they have no place left. */
+  readonly #full = new Set<string>();
 
   private constructor(options: QuarantineOptions) {
     this.#options = options;
+    this.#shares = new Shares(options.maxHeld ?? CONTROL_BOUNDS.quarantined.all);
+    this.#byOrg = new GroupIndex(options.store, SPACE, 'org');
   }
 
   static async open(options: QuarantineOptions): Promise<QuarantineService> {
     const service = new QuarantineService(options);
+    await service.#byOrg.complete((value) => (value as QuarantineEntry).org_id);
     await options.store.watch(ACTIVE, (event) => {
       if (event.lost === true) service.#readAll().catch((error: unknown) => options.log.error({ err: error }, STALE));
       else service.#learn(event.key, event.value as Active | undefined);
@@ -100,16 +115,28 @@ export class QuarantineService {
     return of(callerText(callerId, callerIp)) ?? of(EVERYBODY);
   }
 
-  /** Holds whom policy has put aside. @returns undefined when he is held already */
+  /**
+   * Holds whom policy has put aside. Where his share of the places is taken, his workload is held as a whole if somebody has registered it.
+   * @returns undefined when he is held already, or nobody can be held: then policy judges each of his calls
+   */
   hold(caller: QuarantineCaller, told: Held): MadeEntry | undefined {
     if (this.holding(caller)) return undefined;
     const { orgId, workloadId, callerId, callerIp } = caller;
-    const isFull = (this.#ofWorkload.get(keyOf(orgId, workloadId, EVERYBODY)) ?? 0) >= MAX_OF_WORKLOAD;
+    const { known, clock } = this.#options;
+    const share = sharerOf(caller, known);
+    const isAtShare = this.#shares.full(share.org, share.caller) !== undefined;
+    // A name that nobody has laid down is not worth a place: whoever has it takes another one.
+    if (isAtShare && !(known.org(orgId) && known.workload(orgId, workloadId))) {
+      this.#unheld(share.org);
+      return undefined;
+    }
+    const isFull =
+      isAtShare || (this.#ofWorkload.get(keyOf(orgId, workloadId, EVERYBODY)) ?? 0) >= CONTROL_BOUNDS.quarantinedOfWorkload.one;
     const whom = isFull ? EVERYBODY : callerText(callerId, callerIp);
-    const active: Active = { ...told, id: uuidv7(this.#options.clock.now()), key: keyOf(orgId, workloadId, whom) };
+    const active: Active = { ...told, id: uuidv7(clock.now()), key: keyOf(orgId, workloadId, whom), share };
     this.#add(active);
     this.#making.add(active.id);
-    return new Making(active, isFull, this.#options, (isStored) => {
+    return new Making(active, isFull, this.#options, this.#byOrg, (isStored) => {
       this.#making.delete(active.id);
       if (!isStored) this.#remove(active.id);
     });
@@ -117,14 +144,16 @@ export class QuarantineService {
 
   /** A page of all entries, the newest first. */
   page({ orgId, workloadId, active }: QuarantineFilter, query: PageQuery): Promise<EntitiesPage<QuarantineEntry>> {
-    return entityPage(this.#options.store, SPACE, query, (value) => {
+    const take = (value: unknown): QuarantineEntry | undefined => {
       const entry = value as QuarantineEntry;
       const fits =
         (orgId === undefined || entry.org_id === orgId) &&
         (workloadId === undefined || entry.workload_id === workloadId) &&
         (active === undefined || (entry.released_at === null) === active);
       return fits ? entry : undefined;
-    });
+    };
+    if (active === true) return pageOf(this.#byOrg.reader(this.#activeKeys(orgId)), query, take);
+    return orgId === undefined ? entityPage(this.#options.store, SPACE, query, take) : this.#byOrg.page(orgId, query, take);
   }
 
   /**
@@ -161,7 +190,29 @@ export class QuarantineService {
   /** Removes entries that were released before `epochMs`. @returns how many */
   removeBefore(epochMs: number): Promise<number> {
     const before = timestamp(epochMs);
-    return removeEntities(this.#options.store, SPACE, epochMs, (value) => ((value as QuarantineEntry).released_at ?? before) < before);
+    const isGone = (value: unknown): boolean => ((value as QuarantineEntry).released_at ?? before) < before;
+    return removeEntities(this.#options.store, SPACE, epochMs, isGone, (value) => {
+      const { org_id: orgId, quarantine_id: id } = value as QuarantineEntry;
+      return [this.#byOrg.delete(orgId, id)];
+    });
+  }
+
+  /** The keys of the entries that hold somebody, of an org or of all, the newest first. */
+  #activeKeys(orgId: string | undefined): readonly string[] {
+    const keys: string[] = [];
+    for (const { id, key } of this.#byId.values())
+      if (orgId === undefined || key.startsWith(`${orgId}${SEPARATOR}`)) keys.push(newestFirst(id));
+    return keys.sort();
+  }
+
+  /** Says of an org, once until a place of its is free again, that it has no place left. */
+  #unheld(org: string): void {
+    if (this.#full.has(org)) return;
+    this.#full.add(org);
+    this.#options.log.warn(
+      { org_id: org },
+      'an org holds as many callers in quarantine as it may; release some, or register its workloads',
+    );
   }
 
   /** What some writer has made or released. */
@@ -190,6 +241,8 @@ export class QuarantineService {
     const beside = this.#byKey.get(active.key);
     if (beside) beside.push(active);
     else this.#byKey.set(active.key, [active]);
+    const { org, caller } = shareOf(active);
+    this.#shares.take(org, caller);
     this.#count(active, 1);
     this.#options.events.emit('callerHeld', active.id);
   }
@@ -201,6 +254,9 @@ export class QuarantineService {
     const left = (this.#byKey.get(active.key) ?? []).filter((other) => other.id !== id);
     if (left.length === 0) this.#byKey.delete(active.key);
     else this.#byKey.set(active.key, left);
+    const { org, caller } = shareOf(active);
+    this.#shares.give(org, caller);
+    this.#full.delete(org);
     this.#count(active, -1);
   }
 
@@ -219,14 +275,16 @@ class Making implements MadeEntry {
   readonly #active: Active;
   readonly #ofAll: boolean;
   readonly #options: QuarantineOptions;
+  readonly #byOrg: GroupIndex;
   readonly #done: (isStored: boolean) => void;
   #entry: QuarantineEntry | undefined;
   #posted: Posted | undefined;
 
-  constructor(active: Active, ofAll: boolean, options: QuarantineOptions, done: (isStored: boolean) => void) {
+  constructor(active: Active, ofAll: boolean, options: QuarantineOptions, byOrg: GroupIndex, done: (isStored: boolean) => void) {
     this.#active = active;
     this.#ofAll = ofAll;
     this.#options = options;
+    this.#byOrg = byOrg;
     this.#done = done;
   }
 
@@ -251,6 +309,7 @@ class Making implements MadeEntry {
     return [
       { op: 'put', space: SPACE, key: newestFirst(id), value: entry },
       { op: 'put', space: ACTIVE, key: id, value: this.#active },
+      this.#byOrg.put(record.org_id, id),
       ...this.#posted.effects,
     ];
   }
@@ -279,6 +338,10 @@ function whom({ caller_id: callerId, caller_ip: callerIp }: ExecutionRecord): Pi
 /** A name and an address that read the same are two callers. */
 function callerText(callerId: string | undefined, callerIp: string): string {
   return callerId === undefined ? `ip ${callerIp}` : `id ${callerId}`;
+}
+
+function shareOf({ share, key }: Active): Sharer {
+  return share ?? { org: key.slice(0, key.indexOf(SEPARATOR)), caller: '' };
 }
 
 function keyOf(orgId: string, workloadId: string, caller: string): string {

@@ -2,6 +2,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt, waitForOne } from '../decide/limits/token-bucket.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type RateLimitConfig, RateLimitConfigs } from './rate-limit-configs.ts';
+import { STRANGERS } from './sharers.ts';
 
 /** A rule's own bucket: its size per workload and minute (decision 6.1). */
 export interface RuleLimit {
@@ -24,6 +25,16 @@ interface Caller {
   readonly workloadId: string;
 }
 
+export interface RateLimitOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly initial: RateLimitConfig;
+  /** Of the gateway. */
+  readonly ownOrg: string;
+  /** Whether somebody has laid down this org. Default: all are known. */
+  readonly knownOrg?: (orgId: string) => boolean;
+}
+
 const MINUTE_MS = 60_000;
 /** A rate may be so small that the wait for a token is no number that a header can hold. */
 const LONGEST_WAIT_SECONDS = 365 * 24 * 3600;
@@ -32,7 +43,8 @@ const SWEEP_AT = 10_000;
 
 /**
  * Token buckets of workloads and of rules (decision 6.1). They live in memory: a restart fills them, which errs for the caller once.
- * Workloads are registered and rules are written by operators, so neither can be made up by a caller.
+ * Workloads are registered and rules are written by operators, so neither can be made up by a caller. Orgs can: those that nobody has laid down share their buckets, so that
+ * another made-up name is no fresh bucket (decision 7.12).
  */
 export class RateLimitService {
   readonly #clock: Clock;
@@ -40,19 +52,24 @@ export class RateLimitService {
   readonly #workloads: Map<string, Map<string, Bucket>>;
   readonly #rules = new Map<string, Bucket>();
   readonly configs: RateLimitConfigs;
+  readonly #knownOrg: (orgId: string) => boolean;
+  /** The known org that was asked for last: it stays known, and calls come in rows. */
+  #latest: string | undefined;
   #sweepAt = SWEEP_AT;
 
-  private constructor(clock: Clock, configs: RateLimitConfigs, workloads: Map<string, Map<string, Bucket>>) {
+  private constructor(
+    { clock, knownOrg = () => true }: RateLimitOptions,
+    configs: RateLimitConfigs,
+    workloads: Map<string, Map<string, Bucket>>,
+  ) {
     this.#clock = clock;
+    this.#knownOrg = knownOrg;
     this.#workloads = workloads;
     this.configs = configs;
   }
 
-  /**
-   * Starts with the configuration that was PUT last, else with `initial`.
-   * @param options `ownOrg`: of the gateway
-   */
-  static async open(options: { store: Store; clock: Clock; initial: RateLimitConfig; ownOrg: string }): Promise<RateLimitService> {
+  /** Starts with the configuration that was PUT last, else with `initial`. */
+  static async open(options: RateLimitOptions): Promise<RateLimitService> {
     const { clock } = options;
     const workloads = new Map<string, Map<string, Bucket>>();
     const configs: RateLimitConfigs = await RateLimitConfigs.open({
@@ -61,15 +78,23 @@ export class RateLimitService {
         for (const [orgId, buckets] of workloads) reshape(buckets, shapeBefore(orgId), configs.shapeOf(orgId), clock.monotonic());
       },
     });
-    return new RateLimitService(clock, configs, workloads);
+    return new RateLimitService(options, configs, workloads);
+  }
+
+  /** Whose buckets an org has. */
+  #sharer(orgId: string): string {
+    if (!this.#knownOrg(orgId)) return STRANGERS;
+    this.#latest = orgId;
+    return orgId;
   }
 
   /** Workloads whose bucket is not full, in order. @param orgId undefined: of any org */
   keys(orgId?: string): readonly string[] {
     const now = this.#clock.monotonic();
+    const wanted = orgId === undefined ? undefined : this.#sharer(orgId);
     const active = new Set<string>();
     for (const [org, workloads] of this.#workloads) {
-      if (orgId !== undefined && org !== orgId) continue;
+      if (wanted !== undefined && org !== wanted) continue;
       const shape = this.configs.shapeOf(org);
       for (const [workloadId, bucket] of workloads) if (tokensAt(bucket, shape, now) < shape.capacity) active.add(workloadId);
     }
@@ -78,13 +103,13 @@ export class RateLimitService {
 
   /** True when the rule's bucket has no token for this workload. Takes none. */
   exhausted(orgId: string, workloadId: string, rule: RuleLimit): boolean {
-    const bucket = this.#rules.get(ruleKey(orgId, workloadId, rule));
+    const bucket = this.#rules.get(ruleKey(this.#sharer(orgId), workloadId, rule));
     return tokensAt(bucket, ruleShape(rule), this.#clock.monotonic()) < 1;
   }
 
   /** Until all of these rules have a token again; undefined when all of them have one. */
   refusalBy(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
-    return this.#refusal({ orgId, workloadId }, rules, 0, this.#clock.monotonic());
+    return this.#refusal({ orgId: this.#sharer(orgId), workloadId }, rules, 0, this.#clock.monotonic());
   }
 
   #refusal({ orgId, workloadId }: Caller, rules: readonly RuleLimit[], ownWait: number, now: number): RateRefusal | undefined {
@@ -103,7 +128,8 @@ export class RateLimitService {
   }
 
   /** What {@link take} would say. Takes none. */
-  look(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+  look(named: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+    const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
     const shape = this.configs.shapeOf(orgId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
@@ -114,7 +140,8 @@ export class RateLimitService {
    * Takes one token from the workload's bucket and from that of each rule, when all of them have one; otherwise takes none (policy.md, "Merging effects").
    * @returns what stands in the way longest, or undefined
    */
-  take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+  take(named: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
+    const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
     const shape = this.configs.shapeOf(orgId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
@@ -130,7 +157,8 @@ export class RateLimitService {
   }
 
   /** Gives back what {@link take} took for a call that was refused all the same. */
-  giveBack(orgId: string, workloadId: string, rules: readonly RuleLimit[]): void {
+  giveBack(named: string, workloadId: string, rules: readonly RuleLimit[]): void {
+    const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
     refill(this.#workloads.get(orgId)?.get(workloadId), this.configs.shapeOf(orgId), now);
     for (const rule of rules) refill(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now);

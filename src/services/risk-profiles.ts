@@ -4,10 +4,12 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { significant } from '../base/lib/numbers.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
+import { Shares } from '../base/lib/shares.ts';
 import { newProfile, type RiskProfile, type Spread } from '../decide/risk/risk-profile.ts';
 import type { RiskNotice } from '../decide/risk/risk-score.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import type { QuarantineCaller } from './quarantines.ts';
+import { type LaidDown, type Sharer, sharerOf } from './sharers.ts';
 
 /** By the hash of org, workload and caller: names that callers choose are not kept. */
 const SPACE = 'risk_profile';
@@ -29,11 +31,17 @@ export interface RiskProfilesOptions {
   readonly log: Logger;
   /** Profiles in memory (`GW_RISK_MAX_CALLERS`). */
   readonly maxCallers: number;
+  /** Which names are no caller's own. Default: all. */
+  readonly known?: LaidDown;
 }
+
+const ALL_LAID_DOWN: LaidDown = { org: () => true, workload: () => true };
 
 /** A caller in memory. */
 export interface KnownCaller {
   readonly key: string;
+  /** Whose share of the memory he takes. */
+  readonly share: Sharer;
   readonly profile: RiskProfile;
   /** False where nothing could be read of him: what is stored must not give way to it. */
   readonly isKept: boolean;
@@ -49,13 +57,15 @@ interface StoredProfile {
 }
 
 /**
- * The profiles of callers: those that were heard of last are in memory, all are in the store. They are stored together, once a minute and at the end. What nothing can
+ * The profiles of callers: those that were heard of last are in memory, all are in the store. Who takes most of the memory gives way first (decision 7.12). They are stored together, once a minute and at the end. What nothing can
  * be read or stored of costs no request: he is new then.
  */
 export class RiskProfiles {
   readonly #options: RiskProfilesOptions;
-  /** The one that was not heard of for longest comes first. */
   readonly #known = new Map<string, KnownCaller>();
+  /** The same by whose share they take; the one that was not heard of for longest comes first. */
+  readonly #groups = new Map<string, Map<string, KnownCaller>>();
+  readonly #shares = new Shares(Number.POSITIVE_INFINITY);
   /** Those of them of whom something is not stored. */
   readonly #changed = new Map<string, KnownCaller>();
   /** Those that memory has no place for any more, and of whom something is not stored; the oldest first. */
@@ -90,7 +100,7 @@ export class RiskProfiles {
     }
     const reading = this.#reading.get(key);
     if (reading) return reading;
-    const begun = this.#read(key).finally(() => this.#reading.delete(key));
+    const begun = this.#read(key, sharerOf(caller, this.#options.known ?? ALL_LAID_DOWN)).finally(() => this.#reading.delete(key));
     this.#reading.set(key, begun);
     return begun;
   }
@@ -194,11 +204,12 @@ export class RiskProfiles {
     });
   }
 
-  async #read(key: string): Promise<KnownCaller> {
+  async #read(key: string, share: Sharer): Promise<KnownCaller> {
     const { store, clock, log } = this.#options;
     const fresh = (): RiskProfile => newProfile(clock.now(), randomBytes(4).readInt32LE());
     const known = (profile: RiskProfile, isKept: boolean): KnownCaller => ({
       key,
+      share,
       profile,
       isKept,
       isChanged: false,
@@ -214,22 +225,49 @@ export class RiskProfiles {
     }
   }
 
-  /** He is the most recent one; the one that was not heard of for longest gives way. */
+  /** He is the most recent one; of the share that has most the one that was not heard of for longest gives way. */
   #hold(known: KnownCaller): KnownCaller {
     // Whoever calls again and again is in his place.
     if (known === this.#latest) return known;
     this.#latest = known;
-    this.#known.delete(known.key);
-    this.#known.set(known.key, known);
+    const { key, share } = known;
+    const group = this.#groupOf(share);
+    if (this.#known.get(key) === undefined) this.#shares.take(share.org, share.caller);
+    this.#known.set(key, known);
+    group.delete(key);
+    group.set(key, known);
     if (this.#known.size > this.#options.maxCallers) {
-      const [oldest] = this.#known.values();
+      const oldest = this.#oldest();
       if (oldest) this.#letGo(oldest);
     }
     return known;
   }
 
+  #groupOf({ org, caller }: Sharer): Map<string, KnownCaller> {
+    const name = `${org}\u0000${caller}`;
+    let group = this.#groups.get(name);
+    if (group === undefined) {
+      group = new Map();
+      this.#groups.set(name, group);
+    }
+    return group;
+  }
+
+  #oldest(): KnownCaller | undefined {
+    const org = this.#shares.largest();
+    const caller = org === undefined ? undefined : this.#shares.largestCaller(org);
+    if (org === undefined || caller === undefined) return undefined;
+    const [oldest] = this.#groupOf({ org, caller }).values();
+    return oldest;
+  }
+
   #letGo(known: KnownCaller): void {
-    this.#known.delete(known.key);
+    const { key, share } = known;
+    this.#known.delete(key);
+    this.#shares.give(share.org, share.caller);
+    const group = this.#groupOf(share);
+    group.delete(key);
+    if (group.size === 0) this.#groups.delete(`${share.org}\u0000${share.caller}`);
     if (!this.#changed.delete(known.key)) return;
     this.#leaving.set(known.key, known);
     if (this.#leaving.size >= MANY_LEAVING) this.#makeRoom();

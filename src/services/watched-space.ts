@@ -3,6 +3,8 @@ import type { Store } from '../storage/contract/store.ts';
 interface WatchedSpaceOptions<V> {
   /** What an entity says; undefined when it is not one of these, and counts as absent. */
   readonly read: (value: unknown) => V | undefined;
+  /** The org that an entity is of, for those of which one org's are asked for alone; undefined: of none. */
+  readonly orgOf?: (value: V) => string | undefined;
   /** Told of each entity that is put or gone, also of those that a start reads. */
   readonly changed?: (key: string, value: V | undefined, before: V | undefined) => void;
 }
@@ -13,6 +15,8 @@ export class WatchedSpace<V> {
   readonly #space: string;
   readonly #options: WatchedSpaceOptions<V>;
   readonly #entries = new Map<string, V>();
+  /** By org, those of none under undefined. */
+  readonly #ofOrgs = new Map<string | undefined, Map<string, V>>();
   /** Keys that were told of while the space is read: what was told is newer. */
   #told: Set<string> | undefined;
   /** Goes up with each change that was told of. */
@@ -44,6 +48,11 @@ export class WatchedSpace<V> {
 
   has(key: string): boolean {
     return this.#entries.has(key);
+  }
+
+  /** What one org has, however much others have (`orgOf`). @param orgId undefined: what is of none */
+  ofOrg(orgId: string | undefined): readonly V[] {
+    return [...(this.#ofOrgs.get(orgId)?.values() ?? [])];
   }
 
   values(): IterableIterator<V> {
@@ -88,6 +97,20 @@ export class WatchedSpace<V> {
     const before = this.#entries.get(key);
     if (value === undefined) this.#entries.delete(key);
     else this.#entries.set(key, value);
+    if (this.#options.orgOf !== undefined) this.#group(this.#options.orgOf, key, value, before);
     if (value !== before) this.#options.changed?.(key, value, before);
+  }
+
+  #group(orgOf: (value: V) => string | undefined, key: string, value: V | undefined, before: V | undefined): void {
+    if (before !== undefined) {
+      const org = orgOf(before);
+      const group = this.#ofOrgs.get(org);
+      if (group?.delete(key) === true && group.size === 0) this.#ofOrgs.delete(org);
+    }
+    if (value === undefined) return;
+    const org = orgOf(value);
+    const group = this.#ofOrgs.get(org);
+    if (group === undefined) this.#ofOrgs.set(org, new Map([[key, value]]));
+    else group.set(key, value);
   }
 }

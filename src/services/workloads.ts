@@ -65,9 +65,12 @@ export class WorkloadService {
     return found?.org_id === undefined || found.org_id === orgId ? found : undefined;
   }
 
-  /** In the order of their ids. */
-  list(): readonly Workload[] {
-    return [...this.#workloads.values()].sort((a, b) => (a.workload_id < b.workload_id ? -1 : 1));
+  /** In the order of their ids. @param orgId only those that this org may use */
+  list(orgId?: string): readonly Workload[] {
+    const all = this.#workloads;
+    return (orgId === undefined ? [...all.values()] : [...all.ofOrg(orgId), ...all.ofOrg(undefined)]).sort((a, b) =>
+      a.workload_id < b.workload_id ? -1 : 1,
+    );
   }
 
   /**
@@ -167,7 +170,7 @@ interface Spaces {
 async function openSpaces(store: Store): Promise<Spaces> {
   const holders = new Map<string, string>();
   return {
-    workloads: await WatchedSpace.open(store, WORKLOADS, { read: (value) => value as Workload }),
+    workloads: await WatchedSpace.open(store, WORKLOADS, { read: (value) => value as Workload, orgOf: ({ org_id }) => org_id }),
     tokens: await WatchedSpace.open<string>(store, WORKLOAD_TOKENS, {
       read: (value) => (typeof value === 'string' ? value : undefined),
       changed: (workloadId, hash, before) => {

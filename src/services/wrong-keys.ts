@@ -1,6 +1,7 @@
 import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { Lru } from '../base/lib/lru.ts';
+import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 
 /** Wrong keys of an address that are answered at once: a person who has pasted the wrong one is not held up. */
 const FREE = 5;
@@ -9,9 +10,9 @@ const LONGEST_WAIT_MS = 5_000;
 /** After so long without a wrong key an address begins anew. */
 const FORGOTTEN_AFTER_MS = 60_000;
 /** Answers that are held back at a time, for one address and for all. */
-const MAX_WAITING = 8;
-const MAX_WAITING_IN_ALL = 1_000;
-const MAX_ADDRESSES = 10_000;
+const MAX_WAITING = CONTROL_BOUNDS.wrongKeyAnswers.one;
+const MAX_WAITING_IN_ALL = CONTROL_BOUNDS.wrongKeyAnswers.all;
+const MAX_ADDRESSES = CONTROL_BOUNDS.wrongKeyAddresses.all;
 
 interface Address {
   failures: number;

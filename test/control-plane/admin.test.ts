@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
 import { silentLogger } from '../../src/base/lib/log.ts';
+import { ENTITY_BOUNDS } from '../../src/base/model/bounds.ts';
 import type { AdminHealth } from '../../src/control-plane/admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
 import { AdminServer } from '../../src/control-plane/admin/admin-server.ts';
@@ -409,4 +410,14 @@ t.test('while it drains health is 503; a port that another has is said in words'
   status.now = 'draining';
   const answer = await fetch(url);
   t.same([answer.status, ((await answer.json()) as { status: string }).status], [503, 'draining']);
+});
+
+t.test('an org that has laid down as much as it may is told so, and another org is not', async (t) => {
+  const { ask } = await acme(t);
+  t.match(await ask('PUT', '/v1/orgs/globex', {}), { status: 200 });
+  const put = (org: string, id: string) => ask('PUT', `/v1/orgs/${org}/export-destinations/${id}`, BODIES['export_destination.put']);
+  for (let n = 0; n < ENTITY_BOUNDS.exports.org; n += 1) t.match(await put('acme', `e${n}`), { status: 200 });
+  t.match(await put('acme', 'one-more'), { status: 409, json: { error: { code: 'limit_reached', message: /acme/ } } });
+  t.match(await put('acme', 'e1'), { status: 200 }, 'what is there can be changed');
+  t.match(await put('globex', 'one'), { status: 200 });
 });

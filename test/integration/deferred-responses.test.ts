@@ -489,7 +489,7 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
   for (let n = 0; n <= 10_000; n++) {
     const { deferral, call, reservation } = begin(`resp_${n}`);
     if (n === 0) await store.commit(undefined, [deferred.effect(record, deferral)]);
-    deferred.hold(call, reservation, clock.now());
+    deferred.hold(call, reservation, clock.now(), record.org_id);
   }
   while (settled.length === 0) await new Promise((resolve) => setImmediate(resolve));
   t.equal(deferred.size, 10_000);
@@ -499,7 +499,7 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
   // Nothing in the store stands for these: as where two calls were answered with one response, which was charged between their commits.
   const last = begin('last');
   await store.commit(undefined, [deferred.effect({ ...record, record_id: 'last' }, last.deferral)]);
-  deferred.hold(last.call, last.reservation, clock.now());
+  deferred.hold(last.call, last.reservation, clock.now(), record.org_id);
   clock.set(clock.now() + DAY + 1);
   await deferred.sweep();
   t.equal(deferred.size, 0, 'what cannot be charged is given back, and keeps back none behind it');
@@ -513,7 +513,7 @@ t.test('two calls that are answered with one response: it is charged once, whate
   const two = [begin('resp'), begin('resp')];
   for (const { deferral, call, reservation } of two) {
     await store.commit(undefined, [deferred.effect(record, deferral)]);
-    deferred.hold(call, reservation, clock.now());
+    deferred.hold(call, reservation, clock.now(), record.org_id);
     await deferred.end({ host: 'api.openai.com', responseId: 'resp', usage: { tokens_in: 1, tokens_out: 1 }, model: undefined });
   }
   t.equal(deferred.size, 0);

@@ -1,5 +1,6 @@
 // What an org manages of its own: workloads, credentials, its rate limiter, approvals and quarantine; and that another org sees and changes none of it.
 import t from 'tap';
+import { ENTITY_BOUNDS } from '../../src/base/model/bounds.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { ToolTable } from '../../src/operations/tools.ts';
 import { bundleOf, chat, startGoverned } from '../support/governed.ts';
@@ -128,4 +129,20 @@ t.test('a tool is its operation: the same arguments, the same answer, and only o
     t.equal(annotations.readOnlyHint, scope === 'read', name);
     t.equal(annotations.readOnlyHint, /^(?:list|get)_/.test(name), name);
   }
+});
+
+t.test('an org that has laid down as much as it may is told so, by API and tool, and another org is not', async (t) => {
+  const { manage, keyOf, with: withKey } = await startManaged(t);
+  const other = withKey((await keyOf('globex')).key);
+  const exported = (name: string) => ({ name, kind: 'webhook', config: { url: 'https://siem.example/events' } });
+  const most = ENTITY_BOUNDS.exports.org;
+  const all = await Promise.all(Array.from({ length: most + 5 }, (_, n) => manage('POST', 'export/destinations', exported(`e${n}`))));
+  t.equal(all.filter(({ status }) => status === 201).length, most, 'also when they come at once');
+  const refused = all.find(({ status }) => status !== 201);
+  t.equal(refused?.status, 409);
+  t.match(refused?.body, { error: { code: 'limit_reached', message: /acme has as many as it may of: export destinations \(50\)/ } });
+  t.equal((await other('POST', 'export/destinations', exported('of another'))).status, 201);
+  const [first] = ((await manage('GET', 'export/destinations')).body as Items).data;
+  t.equal((await manage('DELETE', `export/destinations/${String(first?.['id'])}`)).status, 200);
+  t.equal((await manage('POST', 'export/destinations', exported('in its place'))).status, 201);
 });

@@ -35,7 +35,8 @@ async function open(t: HasTeardown, keepContent = false) {
     destinations: [{ id: 'siem', deliver: () => Promise.resolve() }],
   });
   const box = new SecretBox([randomBytes(32)]);
-  const options = { store, clock, log: silentLogger, events, outbox, box, ttlMs: HOUR_MS, rejectForMs: HOUR_MS, keepContent };
+  const known = { org: (id: string) => !id.startsWith('made-up'), workload: (_org: string, id: string) => id === 'ci' };
+  const options = { store, clock, log: silentLogger, events, outbox, box, ttlMs: HOUR_MS, rejectForMs: HOUR_MS, keepContent, known };
   const another = async () => {
     const service = await ApprovalService.open(options);
     t.teardown(() => service.close());

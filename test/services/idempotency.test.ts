@@ -14,7 +14,7 @@ t.test('a key that is used again after its day keeps its new answer when the old
   const clock = fakeClock();
   const store = await openEmbeddedStore({ dir: tempDir(t), fsync: 'off', clock, log: silentLogger });
   t.teardown(() => store.close());
-  const service = new IdempotencyService({ store, clock, log: silentLogger, box: new SecretBox([randomBytes(32)]) });
+  const service = await IdempotencyService.open({ store, clock, log: silentLogger, box: new SecretBox([randomBytes(32)]) });
   const result = { upstream_status: 200, content_type: 'application/json', stream: false, whole: true };
   const keep = (record: string) => {
     const call = { record_id: record, action_hash: 'h', status: 200, trace: {}, result };

@@ -258,3 +258,112 @@ t.test('a process that is killed between delivery and cursor loses nothing, and 
   const third = await launch(t, process.execPath, [program, dir, '161', '161', 'end']).ended;
   t.equal(third.stdout, '161-161\n', 'what was noted does not come again');
 });
+
+/** One that is down until it is told otherwise, of one org or of all. */
+class OrgPlace extends Place {
+  isDown = true;
+  readonly #org: string | undefined;
+
+  constructor(id: string, org: string | undefined) {
+    super(id);
+    this.#org = org;
+  }
+
+  wants(_name: string, org: string | undefined): boolean {
+    return this.#org === undefined || org === undefined || org === this.#org;
+  }
+
+  override deliver(batch: readonly DurableEvent[]): Promise<void> {
+    this.failures = this.isDown ? 1 : 0;
+    return super.deliver(batch);
+  }
+}
+
+type Flood = (n: number) => { readonly org: string; readonly kind?: 'approval' };
+const FLOODS: Readonly<Record<string, Flood>> = {
+  'one org, all of one kind': () => ({ org: 'a' }),
+  'one org, of two kinds': (n) => (n % 2 === 0 ? { org: 'a' } : { org: 'a', kind: 'approval' }),
+  'orgs that are made up': (n) => ({ org: `made-up-${n}` }),
+};
+
+for (const [what, flood] of Object.entries(FLOODS)) {
+  t.test(`a flood of ${what} takes no alert of another org, nor the gateway's own`, async (t) => {
+    const clock = fakeClock();
+    const store = await someStore(t, clock);
+    const all = new OrgPlace('all', undefined);
+    const own = new OrgPlace('own', 'b');
+    const more = { maxWaiting: 20, knownOrg: (org: string) => !org.startsWith('made-up') };
+    const outbox = await openOutbox(store, clock, [all, own], more);
+    outbox.start();
+    const say = async (org: string, spentUsd: string, kind?: 'approval') => {
+      const limit = { ...ALERT.limit, org_id: org };
+      const posted =
+        kind === undefined
+          ? outbox.post('budgetAlert', { ...ALERT, limit, spentUsd })
+          : outbox.post(kind, { org_id: org, spentUsd } as unknown as Parameters<typeof outbox.post<'approval'>>[1]);
+      await store.commit(undefined, posted.effects);
+      posted.stored();
+    };
+    await say('b', 'first of b');
+    await say('a', 'the one of its kind', 'approval');
+    for (let n = 0; n < 100; n += 1) {
+      const { org, kind } = flood(n);
+      await say(org, `flood ${n}`, kind);
+    }
+    await say('b', 'second of b');
+    for (let n = 100; n < 110; n += 1) await say(flood(n).org, `flood ${n}`);
+    t.equal(outbox.waiting, 20);
+    const lost = new Map(outbox.droppedByOrg().map(([org, reason, count]) => [`${org} ${reason}`, count]));
+    t.equal(lost.get('b number') ?? 0, 0);
+    t.equal(
+      [...lost.values()].reduce((sum, count) => sum + count),
+      outbox.dropped.number,
+    );
+    t.equal(outbox.dropped.number, 93);
+    await outbox.close();
+    t.equal((await store.list('outbox')).length, 20);
+    // What was stored says the same after a start.
+    const again = await openOutbox(store, clock, [all, own], more);
+    t.equal(again.waiting, 20);
+    for (const place of [all, own]) place.isDown = false;
+    again.start();
+    const wanted = ['first of b', 'second of b'];
+    await own.until(() => own.got.length === 2);
+    t.same(own.got, wanted);
+    await all.until(() => all.got.length === 20);
+    t.same(
+      all.got.filter((one) => wanted.includes(one)),
+      wanted,
+    );
+    if (what.includes('all of one kind')) t.ok(all.got.includes('the one of its kind'), 'kinds of an org have a place each');
+    t.same(all.got.at(-1), 'flood 109', 'of what is too much the oldest is lost');
+    await again.close();
+    t.same(await store.list('outbox'), []);
+  });
+}
+
+t.test('a destination that is down makes no other one lose, also of its own org', async (t) => {
+  const clock = fakeClock();
+  const store = await someStore(t, clock);
+  const [down, up] = [new OrgPlace('down', 'o'), new OrgPlace('up', 'o')];
+  const outbox = await openOutbox(store, clock, [down, up], { maxWaiting: 5 });
+  outbox.start();
+  await up.until(() => true);
+  await post(store, outbox, '1', '2', '3');
+  await up.until(() => up.tries === 1);
+  up.isDown = false;
+  clock.advance(1_000);
+  await up.until(() => up.got.length === 3);
+  for (const n of [4, 5, 6, 7, 8, 9]) {
+    await post(store, outbox, String(n));
+    await up.until(() => up.got.length === n);
+  }
+  t.same(up.got, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);
+  t.equal(outbox.waiting, 5);
+  down.isDown = false;
+  clock.advance(600_000);
+  await down.until(() => down.got.length === 5);
+  t.same(down.got, ['5', '6', '7', '8', '9']);
+  await outbox.close();
+  t.same(await store.list('outbox'), []);
+});

@@ -30,7 +30,8 @@ async function open(t: HasTeardown) {
     writer: 'node',
     destinations: [{ id: 'siem', deliver: () => Promise.resolve() }],
   });
-  const options = { store, clock, log: silentLogger, events, outbox };
+  const known = { org: (id: string) => id === 'acme', workload: (_org: string, id: string) => id === 'ci' };
+  const options = { store, clock, log: silentLogger, events, outbox, known };
   return { ...options, told, options, quarantines: await QuarantineService.open(options) };
 }
 

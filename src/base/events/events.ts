@@ -88,6 +88,8 @@ export type BundleFault = (typeof BUNDLE_FAULTS)[number];
 /** Somebody went to a host, by one of the ports. */
 export interface HostMet {
   readonly host: string;
+  /** Address of the client. */
+  readonly from?: string;
   readonly trafficClass: TrafficClass;
 }
 

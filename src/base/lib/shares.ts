@@ -29,41 +29,45 @@ export class Shares {
     return this.#orgs.get(org)?.count ?? 0;
   }
 
-  /** Who is at his bound; undefined: another place may be taken. @param caller absent where callers have no share of their own */
-  full(org: string, caller?: string): FullFor | undefined {
+  /**
+   * Who is at his bound; undefined: another place may be taken.
+   * @param caller absent where callers have no share of their own
+   * @param places that are wanted at once
+   */
+  full(org: string, caller?: string, places = 1): FullFor | undefined {
     const free = this.#all - this.#taken;
-    if (free <= 0) return 'all';
+    if (free < places) return 'all';
     const held = this.#orgs.get(org);
     if (held === undefined) return undefined;
-    if (held.count >= free) return 'org';
-    if (caller !== undefined && (held.callers.get(caller) ?? 0) >= free - held.count) return 'caller';
+    if (held.count + places > free) return 'org';
+    if (caller !== undefined && (held.callers.get(caller) ?? 0) + places > free - held.count) return 'caller';
     return undefined;
   }
 
   /** Takes a place whatever {@link full} says: what is there already, such as after a start, counts as well. */
-  take(org: string, caller?: string): void {
+  take(org: string, caller?: string, places = 1): void {
     let held = this.#orgs.get(org);
     if (held === undefined) {
       held = { count: 0, callers: new Map() };
       this.#orgs.set(org, held);
     }
-    held.count++;
-    this.#taken++;
-    if (caller !== undefined) held.callers.set(caller, (held.callers.get(caller) ?? 0) + 1);
+    held.count += places;
+    this.#taken += places;
+    if (caller !== undefined) held.callers.set(caller, (held.callers.get(caller) ?? 0) + places);
   }
 
-  /** Gives back a place that the same org and caller have taken. */
-  give(org: string, caller?: string): void {
+  /** Gives back what the same org and caller have taken. */
+  give(org: string, caller?: string, places = 1): void {
     const held = this.#orgs.get(org);
     if (held === undefined) return;
-    held.count--;
-    this.#taken--;
+    held.count -= places;
+    this.#taken -= places;
     if (caller !== undefined) {
-      const own = (held.callers.get(caller) ?? 0) - 1;
+      const own = (held.callers.get(caller) ?? 0) - places;
       if (own > 0) held.callers.set(caller, own);
       else held.callers.delete(caller);
     }
-    if (held.count === 0) this.#orgs.delete(org);
+    if (held.count <= 0) this.#orgs.delete(org);
   }
 
   /** The org that holds most: from it is taken where a place must be made free. Walks all orgs. */
@@ -73,6 +77,18 @@ export class Shares {
     for (const [org, { count }] of this.#orgs) {
       if (count <= most) continue;
       largest = org;
+      most = count;
+    }
+    return largest;
+  }
+
+  /** The caller of an org that holds most of it; undefined: none holds anything. Walks all of its callers. */
+  largestCaller(org: string): string | undefined {
+    let largest: string | undefined;
+    let most = 0;
+    for (const [caller, count] of this.#orgs.get(org)?.callers ?? []) {
+      if (count <= most) continue;
+      largest = caller;
       most = count;
     }
     return largest;

@@ -136,7 +136,8 @@ export const REASON_CODES = {
   },
   too_many_approvals: {
     decision: 'deny',
-    meaning: 'A rule asks for an approval, and 10,000 requests wait for one already.',
+    meaning:
+      'A rule asks for an approval, and as many requests wait for one already as this caller, his org, or all may have; the reason says which.',
     circumstance: true,
   },
   idempotency_key_reused: {

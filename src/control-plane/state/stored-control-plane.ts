@@ -5,12 +5,14 @@ import type { Logger } from '../../base/lib/log.ts';
 import type { SecretBox } from '../../base/lib/secret-box.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import { AuditTrail } from '../../services/audit-trail.ts';
+import { OrgHoldings } from '../../services/org-holdings.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { NodeAuthority } from '../pki/node-authority.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
 import type { ControlPlaneState, Resource } from './control-plane-state.ts';
 import { EnrolledNodes } from './enrolled-nodes.ts';
+import { HELD_OF_PLANE } from './held-of-plane.ts';
 import { KeptOverlays } from './kept-overlays.ts';
 import { KeptTelemetry } from './kept-telemetry.ts';
 import { OrgApiKeys } from './org-api-keys.ts';
@@ -73,7 +75,11 @@ export class StoredControlPlane implements ControlPlaneState {
   readonly #keys: readonly ListedKey[];
   readonly #keysVersion: string;
 
-  private constructor({ store, clock, events, authority, bundleKey, ledgerKey }: StoredControlPlaneOptions, registers: Registers) {
+  private constructor(
+    { store, clock, events, authority, bundleKey, ledgerKey }: StoredControlPlaneOptions,
+    registers: Registers,
+    holdings: OrgHoldings,
+  ) {
     const { register, tokens, keys, bundles, overlays, entities, nodes, ledgers } = registers;
     /** Everything but orgs is below one that there is. */
     const below = (orgId: string) => register.require(orgId);
@@ -82,7 +88,8 @@ export class StoredControlPlane implements ControlPlaneState {
     this.caCertificate = authority.certificatePem;
     this.#keys = [bundleKey.listed, ledgerKey.listed];
     this.#keysVersion = createHash('sha256').update(JSON.stringify(this.#keys)).digest('hex').slice(0, DIGITS_OF_KEYS);
-    this.audit = new AuditTrail({ store, clock, events, outbox: { post: () => ({ effects: [], stored: nothing, failed: nothing }) } });
+    const outbox = { post: () => ({ effects: [], stored: nothing, failed: nothing }) };
+    this.audit = new AuditTrail({ store, clock, events, outbox, holdings });
     this.orgs = register.orgs;
     this.tokens = { issue: async (orgId, ttl, commit) => tokens.issue(below(orgId).org_id, ttl, commit) };
     this.apiKeys = {
@@ -125,7 +132,8 @@ export class StoredControlPlane implements ControlPlaneState {
     const versions = await OrgVersions.open(store, clock);
     const register = await OrgRegister.open(store, clock, versions);
     const orgIds = register.orgs.list().map((org) => org.org_id);
-    return new StoredControlPlane(options, {
+    const holdings = await OrgHoldings.open(store, HELD_OF_PLANE);
+    const registers: Registers = {
       versions,
       register,
       tokens: new BootstrapTokens({ store, clock, ca: authority.certificate, mayExpire }),
@@ -136,7 +144,8 @@ export class StoredControlPlane implements ControlPlaneState {
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),
       ledgers: await OrgLedgers.open({ store, place: leaves, signer: ledgerKey, clock, log }, orgIds),
-    });
+    };
+    return new StoredControlPlane(options, registers, holdings);
   }
 
   keys(): readonly ListedKey[] {

@@ -4,6 +4,7 @@ import type { HandshakeRejectedEvent, RejectionSignal } from '../../base/events/
 import type { Clock } from '../../base/lib/clock.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
+import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
 import type { ConnectRequest } from './connect-request.ts';
 import type { ListenerLimits } from './limits.ts';
 
@@ -31,9 +32,9 @@ const CERTIFICATE_ALERT =
 const RESETS: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
 /** Clients that took our certificate for a host; of those of longest ago silence may count again. */
-const MAX_TAKEN = 10_000;
+const MAX_TAKEN = CONTROL_BOUNDS.takenCertificates.all;
 /** Silent closes that wait to be judged; what comes beyond is not counted, since strangers could name hosts at will. */
-const MAX_SILENT = 1_000;
+const MAX_SILENT = CONTROL_BOUNDS.silentCloses.all;
 const MAX_PROGRAM_LENGTH = 100;
 
 /**

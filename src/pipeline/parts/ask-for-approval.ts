@@ -1,4 +1,5 @@
 import { usdFromPico } from '../../base/lib/money.ts';
+import type { FullFor } from '../../base/lib/shares.ts';
 import type { Approval, AskedAction } from '../../base/model/approval.ts';
 import { recordedPath } from '../../inbound/normalise/path.ts';
 import type { BoundRequest } from '../../services/approval-fit.ts';
@@ -9,6 +10,13 @@ import type { Approvals } from './call-services.ts';
 import type { LineName } from './line-name.ts';
 import type { Parts } from './parts.ts';
 import { deny, Refusal } from './refusal.ts';
+
+/** Whose places are taken, to whom it is told. */
+const FULL: Readonly<Record<FullFor, string>> = {
+  all: 'More requests wait for an approval than are kept; try again later.',
+  org: 'As many requests of this org wait for an approval as it may have; somebody has to decide them first.',
+  caller: 'As many requests of this caller wait for an approval as he may have; somebody has to decide them first.',
+};
 
 /** What is known of a call when a person is asked about it. */
 export type AskedCallParts = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'action' | 'judgement' | 'attribution' | 'route'> &
@@ -70,7 +78,7 @@ export async function askForApproval(parts: AskedCallParts, bound: BoundAction, 
   const codes = isVerdict ? verdict.reason_codes : [NEEDED];
   if (approvals === undefined) return new Refusal({ decision: 'require_approval', status: 403, reason, reasonCodes: codes });
   const answer = await approvals.ask(requestOf(parts, bound, { reason, codes }));
-  if (answer.kind === 'full') return deny('too_many_approvals', 'More requests wait for an approval than are kept; try again later.');
+  if (answer.kind === 'full') return deny('too_many_approvals', FULL[answer.full]);
   const { approval } = answer;
   if (answer.kind === 'rejected') return rejectedBy(approval);
   return new Refusal({

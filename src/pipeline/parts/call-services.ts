@@ -177,7 +177,7 @@ export interface RecordTotals {
 export interface DeferredResponses {
   begin(host: string, responseId: string, createdAt: number): DeferredCall | undefined;
   effect(record: ExecutionRecord, deferral: Deferral): Effect;
-  hold(call: DeferredCall, reservation: Reservation, completedAt: number): void;
+  hold(call: DeferredCall, reservation: Reservation, completedAt: number, orgId: string): void;
   /** Somebody was told that a response has ended. @throws GatewayError `record_store_unavailable` */
   end(ended: EndedResponse): Promise<void>;
 }

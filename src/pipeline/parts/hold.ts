@@ -32,6 +32,7 @@ export class Hold implements Settlement {
   #intent: UnhashedRecord | undefined;
   #deferral: Deferral | undefined;
   #completedAt = 0;
+  #orgId = '';
 
   constructor(ground: Ground, recordId: string) {
     this.#ground = ground;
@@ -87,6 +88,7 @@ export class Hold implements Settlement {
     const { budgets, deferred, intents } = this.#ground;
     const effects: Effect[] = [];
     this.#completedAt = completedAt;
+    this.#orgId = record.org_id;
     if (this.#deferral) effects.push(deferred.effect(record, { ...this.#deferral, completedAt }));
     // In one turn with the count: what the call cost stands in the place of what was set aside for it.
     else if (this.#reservation) budgets.release(this.#reservation);
@@ -95,7 +97,8 @@ export class Hold implements Settlement {
   }
 
   stored(): void {
-    if (this.#deferral && this.#reservation) this.#ground.deferred.hold(this.#deferral.call, this.#reservation, this.#completedAt);
+    if (this.#deferral && this.#reservation)
+      this.#ground.deferred.hold(this.#deferral.call, this.#reservation, this.#completedAt, this.#orgId);
     this.#reservation = undefined;
   }
 

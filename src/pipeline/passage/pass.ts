@@ -40,7 +40,12 @@ export function passOn(arrival: Arrival, pipeline: LineGround, { keyOrg, org }: 
   }
   try {
     const call = callOf(arrival, pipeline, org);
-    pipeline.events.emit('passed', { host: call.authority.host, trafficClass: arrival.head.trafficClass });
+    const { trafficClass } = arrival.head;
+    pipeline.events.emit('passed', {
+      host: call.authority.host,
+      trafficClass,
+      from: callerIp(arrival.head, pipeline.settings.trustedProxies),
+    });
     const { lookers } = pipeline;
     new Passage(arrival, pipeline, keyOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));
   } catch (error) {

@@ -12,7 +12,6 @@ import { maskedConfig, readChannelConfig } from './channel-config.ts';
 /** Entities of this space hold a channel and, sealed, what it is reached by. */
 export const CHANNELS = 'alert_channel';
 /** Of one org. Each has a cursor and is told of every event that it wants. */
-const MAX_CHANNELS = 200;
 
 interface StoredChannel extends Omit<AlertChannel, 'config'> {
   readonly sealed: Sealed;
@@ -68,12 +67,15 @@ export class AlertChannels {
     changed: (id: string, now: OpenChannel | undefined, before: OpenChannel | undefined) => void,
   ): Promise<AlertChannels> {
     const read = (value: unknown): OpenChannel => opened(value as StoredChannel, options);
-    return new AlertChannels(options, await WatchedSpace.open(options.store, CHANNELS, { read, changed }));
+    return new AlertChannels(
+      options,
+      await WatchedSpace.open(options.store, CHANNELS, { read, changed, orgOf: (channel) => channel.org_id }),
+    );
   }
 
   /** Of an org. */
   list(orgId: string): readonly AlertChannel[] {
-    return [...this.#space.values()].filter(({ org_id: org }) => org === orgId).map(shown);
+    return this.#space.ofOrg(orgId).map(shown);
   }
 
   get(orgId: string, id: string): AlertChannel | undefined {
@@ -86,12 +88,11 @@ export class AlertChannels {
     return this.#space.get(id);
   }
 
-  /** @returns the channel with its secret, this once @throws GatewayError `invalid_request`, `conflict` when the org has too many */
+  /** @returns the channel with its secret, this once @throws GatewayError `invalid_request`; as its commit */
   async create(orgId: string, made: NewChannel, commit: Commit = commitAlone(this.#options.store)): Promise<AlertChannel> {
     const { clock, mayBePlain } = this.#options;
     const { name, kind, enabled = true } = made;
     const config = readChannelConfig(kind, made.config, mayBePlain);
-    if (this.list(orgId).length >= MAX_CHANNELS) throw new GatewayError('conflict', `An org has at most ${MAX_CHANNELS} alert channels.`);
     const now = clock.now();
     const rest = { channel_id: uuidv7(now), org_id: orgId, name, kind, enabled, created_at: timestamp(now) };
     await this.#put({ ...rest, sealed: this.#sealed(rest.channel_id, config) }, commit);

@@ -2,7 +2,8 @@ import { newestFirst } from '../../base/lib/newest-first.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { AlertHistoryEntry } from '../../base/model/alert-channel.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
-import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from '../entity-page.ts';
+import { type EntitiesPage, type PageQuery, removeEntities } from '../entity-page.ts';
+import { GroupIndex } from '../group-index.ts';
 
 /** Under the keys of `newestFirst`. */
 const SPACE = 'alert_history';
@@ -19,13 +20,23 @@ export interface HistoryFilter {
 export class AlertHistory {
   readonly #store: Store;
 
-  constructor(store: Store) {
+  readonly #byOrg: GroupIndex;
+
+  private constructor(store: Store) {
     this.#store = store;
+    this.#byOrg = new GroupIndex(store, SPACE, 'org');
+  }
+
+  /** @throws Error when the store cannot be read, or what an older version has stored cannot be named by its org */
+  static async open(store: Store): Promise<AlertHistory> {
+    const history = new AlertHistory(store);
+    await history.#byOrg.complete((value) => (value as AlertHistoryEntry).org_id);
+    return history;
   }
 
   /** A page, the newest first. */
   page(filter: HistoryFilter, query: PageQuery): Promise<EntitiesPage<AlertHistoryEntry>> {
-    return entityPage(this.#store, SPACE, query, (value) => {
+    return this.#byOrg.page(filter.orgId, query, (value) => {
       const entry = value as AlertHistoryEntry;
       return fits(entry, filter) ? entry : undefined;
     });
@@ -35,13 +46,18 @@ export class AlertHistory {
     return (await this.#store.get(SPACE, newestFirst(alertId))) !== undefined;
   }
 
-  entryEffect(entry: AlertHistoryEntry): Effect {
-    return { op: 'put', space: SPACE, key: newestFirst(entry.alert_id), value: entry };
+  entryEffects(entry: AlertHistoryEntry): readonly Effect[] {
+    const { alert_id: id, org_id: orgId } = entry;
+    return [{ op: 'put', space: SPACE, key: newestFirst(id), value: entry }, this.#byOrg.put(orgId, id)];
   }
 
   /** Removes what is older. @returns how many */
   removeBefore(epochMs: number): Promise<number> {
-    return removeEntities(this.#store, SPACE, epochMs, () => true);
+    const isGone = (): boolean => true;
+    return removeEntities(this.#store, SPACE, epochMs, isGone, (value) => {
+      const { alert_id: id, org_id: orgId } = value as AlertHistoryEntry;
+      return [this.#byOrg.delete(orgId, id)];
+    });
   }
 }
 

@@ -38,7 +38,7 @@ export class AlertService {
   /** Reads what there is, and gives each channel its place in the outbox; also those that come later, and those of other writers. */
   static async open(options: AlertServiceOptions): Promise<AlertService> {
     const { store, clock, log, outbox } = options;
-    const history = new AlertHistory(store);
+    const history = await AlertHistory.open(store);
     const subscriptions = await AlertSubscriptions.open(store, clock, () => outbox.reconsider());
     const left = (subject: Parameters<AlertSubscriptions['removeLeft']>[0]): void => {
       subscriptions
@@ -99,7 +99,7 @@ export class AlertService {
       test: true,
       at: timestamp(now),
     };
-    await commit(channelId, [this.history.entryEffect(entry)]);
+    await commit(channelId, this.history.entryEffects(entry));
     return entry;
   }
 

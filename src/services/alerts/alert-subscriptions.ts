@@ -2,6 +2,7 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { AlertSubscription } from '../../base/model/alert-channel.ts';
+import { ENTITY_BOUNDS } from '../../base/model/bounds.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from '../commit.ts';
 import { WatchedSpace } from '../watched-space.ts';
@@ -13,7 +14,7 @@ const OF = 'alert_subscription_of';
 /** What was last alerted, by the id of the subscription: apart from it, because it is no person who writes that. */
 const ALERTED = 'alert_subscription_alerted';
 /** Of one channel. */
-const MAX_SUBSCRIPTIONS = 500;
+const MAX_SUBSCRIPTIONS = ENTITY_BOUNDS.subscriptionsOfChannel.one;
 
 /** The last alert of a subscription. */
 export interface LastAlert {
@@ -52,6 +53,7 @@ export class AlertSubscriptions {
   static async open(store: Store, clock: Clock, changed: () => void): Promise<AlertSubscriptions> {
     const space = await WatchedSpace.open<StoredSubscription>(store, SUBSCRIPTIONS, {
       read: (value) => value as StoredSubscription,
+      orgOf: (one) => one.org_id,
       changed,
     });
     const alerted = await WatchedSpace.open<LastAlert>(store, ALERTED, { read: (value) => value as LastAlert });
@@ -60,11 +62,13 @@ export class AlertSubscriptions {
 
   list(orgId: string, { limitId, channelId, event }: SubscriptionFilter = {}): readonly AlertSubscription[] {
     const fits = (one: StoredSubscription): boolean =>
-      one.org_id === orgId &&
       (limitId === undefined || one.limit_id === limitId) &&
       (channelId === undefined || one.channel_id === channelId) &&
       (event === undefined || one.event === event);
-    return [...this.#space.values()].filter(fits).map((one) => this.#shown(one));
+    return this.#space
+      .ofOrg(orgId)
+      .filter(fits)
+      .map((one) => this.#shown(one));
   }
 
   get(orgId: string, id: string): AlertSubscription | undefined {
@@ -90,7 +94,7 @@ export class AlertSubscriptions {
     if (pointer !== undefined) throw new GatewayError('conflict', `This channel has that subscription already: ${String(pointer.value)}.`);
     if (channel === undefined) throw new GatewayError('conflict', 'The channel is there no more.');
     if (this.list(orgId, { channelId }).length >= MAX_SUBSCRIPTIONS)
-      throw new GatewayError('conflict', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
+      throw new GatewayError('limit_reached', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
     const now = this.#clock.now();
     const made: StoredSubscription = {
       subscription_id: uuidv7(now),

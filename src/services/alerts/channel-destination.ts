@@ -105,7 +105,7 @@ export class ChannelDestination implements Destination {
   async #note(entry: AlertHistoryEntry, { subscription_id: id }: AlertSubscription, last: LastAlert): Promise<void> {
     const { store, history, subscriptions } = this.#options;
     const alerted = entry.outcome === 'delivered' ? [subscriptions.alertedEffect(id, last)] : [];
-    await store.commit(undefined, [history.entryEffect(entry), ...alerted]);
+    await store.commit(undefined, [...history.entryEffects(entry), ...alerted]);
     await subscriptions.refreshLast(id);
   }
 }

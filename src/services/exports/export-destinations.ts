@@ -13,7 +13,6 @@ import { maskedExport, readExportConfig } from './export-config.ts';
 /** Entities of this space hold a destination and, sealed, what it is reached by. */
 export const EXPORTS = 'export_destination';
 /** Of one org. */
-const MAX_DESTINATIONS = 50;
 
 interface StoredDestination extends Omit<ExportDestination, 'config'> {
   readonly sealed: Sealed;
@@ -72,11 +71,11 @@ export class ExportDestinations {
     changed: (id: string, now: OpenDestination | undefined) => void,
   ): Promise<ExportDestinations> {
     const read = (value: unknown): OpenDestination => opened(value as StoredDestination, options);
-    return new ExportDestinations(options, await WatchedSpace.open(options.store, EXPORTS, { read, changed }));
+    return new ExportDestinations(options, await WatchedSpace.open(options.store, EXPORTS, { read, changed, orgOf: (one) => one.org_id }));
   }
 
   list(orgId: string): readonly ExportDestination[] {
-    return [...this.#space.values()].filter(({ org_id: org }) => org === orgId).map(shown);
+    return this.#space.ofOrg(orgId).map(shown);
   }
 
   get(orgId: string, id: string): ExportDestination | undefined {
@@ -94,12 +93,10 @@ export class ExportDestinations {
     return this.#space.values();
   }
 
-  /** @returns the destination with its secrets, this once @throws GatewayError `invalid_request`, `conflict` when the org has too many */
+  /** @returns the destination with its secrets, this once @throws GatewayError `invalid_request`; as its commit */
   async create(orgId: string, made: NewDestination, commit: Commit = commitAlone(this.#options.store)): Promise<ExportDestination> {
     const { clock, mayBePlain } = this.#options;
     const config = readExportConfig(made.kind, made.config, mayBePlain);
-    if (this.list(orgId).length >= MAX_DESTINATIONS)
-      throw new GatewayError('conflict', `An org has at most ${MAX_DESTINATIONS} export destinations.`);
     const now = clock.now();
     const rest = restOf(made, uuidv7(now), orgId, timestamp(now));
     await this.#put({ ...rest, sealed: this.#sealed(rest.id, config) }, commit);

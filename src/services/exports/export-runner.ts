@@ -1,4 +1,5 @@
 import type { Destination, DurableEvent, DurableName } from '../../base/events/destination.ts';
+import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
 import type { ExportEventName, ExportKind } from '../../base/model/export-destination.ts';
 import type { ExportedEvent } from '../../outbound/destinations/event-envelope.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
@@ -8,7 +9,7 @@ import { type ExportSenderOptions, type ExportTarget, sendAll } from './export-s
 import { EXPORTED, exportedEvent } from './exported-events.ts';
 
 /** Letters of one destination; what cannot be delivered beyond them is dropped, and counted. */
-const MAX_DEAD = 10_000;
+const MAX_DEAD = CONTROL_BOUNDS.deadLetters.one;
 
 export interface ExportRunnerOptions {
   readonly store: Store;

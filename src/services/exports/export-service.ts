@@ -92,6 +92,7 @@ export class ExportService {
 
   static async open(options: ExportServiceOptions): Promise<ExportService> {
     const service = new ExportService(options);
+    await service.deadLetters.open();
     service.#destinations = await ExportDestinations.open(options, (id, now) => service.#changed(id, now));
     const { store, nodeId, clock, configured } = options;
     for (const id of CONFIGURABLE) {
@@ -179,7 +180,7 @@ export class ExportService {
     const letters = await this.deadLetters.eventsOf(id, AGAIN);
     const events = letters.flatMap(({ event }) => event ?? []);
     const dead = await running.runner.send(events, this.#ending.signal);
-    if (letters.length > 0) await commit(id, [...letters.map(({ removal }) => removal), ...dead]);
+    if (letters.length > 0) await commit(id, [...letters.flatMap(({ removal }) => removal), ...dead]);
     running.runner.recount();
     return { delivered: events.length - dead.length, left: await this.deadLetters.countOf(id) };
   }

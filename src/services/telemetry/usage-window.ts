@@ -1,3 +1,4 @@
+import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
 import { permits } from '../../base/model/decision.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { ProviderUsage, TelemetryReport } from '../../base/model/telemetry-report.ts';
@@ -6,7 +7,7 @@ import { OTHER, type ShippedNames } from './shipped-names.ts';
 /** Of a report (specification, "Usage telemetry"), whatever `GW_RISK_ALERT_THRESHOLD` is. */
 const HIGH_RISK = 0.7;
 /** Callers of whom it is known that they are above it. */
-const MAX_CALLERS = 10_000;
+const MAX_CALLERS = CONTROL_BOUNDS.telemetryCallers.all;
 
 interface Usage {
   requests: number;

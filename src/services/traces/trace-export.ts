@@ -70,12 +70,14 @@ export class TraceExport {
   #take(call: TracedCall): void {
     const spans = call.upstream === undefined ? 1 : 2;
     const { clock } = this.#options;
-    if (this.#closing || !this.#queue.hasRoom) {
-      this.counts.dropped += spans;
+    const sharer = { address: call.callerIp, org: call.record?.org_id ?? '' };
+    const dropped = this.#closing ? undefined : this.#queue.makeRoom(sharer);
+    if (dropped !== 0) {
+      this.counts.dropped += dropped ?? spans;
       this.#warn('dropped', 'spans are dropped: the receiver of traces does not take them as fast as they come');
-      return;
+      if (dropped === undefined) return;
     }
-    this.#queue.push(spansOf(call, { epochAtZero: clock.now() - clock.monotonic() }), spans);
+    this.#queue.push(spansOf(call, { epochAtZero: clock.now() - clock.monotonic() }), spans, sharer);
     if (this.#sending !== undefined) return;
     if (this.#queue.isFullBatch) this.#start();
     else this.#cancelTimer ??= clock.after(GATHER_MS, () => this.#start());

@@ -1,8 +1,9 @@
+import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
 import type { Count } from './registered.ts';
 
 const OTHER = 'other';
 /** Values that one label shows at most. Who has more orgs or connectors than that reads them from the records. */
-const MAX_VALUES = 500;
+const MAX_VALUES = CONTROL_BOUNDS.labelValues.all;
 
 /** What callers and operators name, as it may stand in a label: known names, and not too many of them (decisions 4.7, 12.4). */
 export interface LabelValues {
@@ -19,7 +20,7 @@ export interface LabelledNames {
 }
 
 /** @param folded counts, by label, what was counted under `other` */
-export function labelValues(known: LabelledNames, folded: (label: string) => Count, max = MAX_VALUES): LabelValues {
+export function labelValues(known: LabelledNames, folded: (label: string) => Count, max: number = MAX_VALUES): LabelValues {
   const [orgs, actionTypes, providers] = [
     new Shown(known.org, folded('org_id'), max),
     new Shown(known.actionType, folded('action_type'), max),

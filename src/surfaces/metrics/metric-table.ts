@@ -3,6 +3,7 @@
  * so that no caller can grow the number of series (decision 4.7).
  */
 
+import { OUTBOX_METRICS } from './outbox-metrics.ts';
 import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
 
 export interface MetricRow {
@@ -324,18 +325,7 @@ export const METRICS = {
     labels: ['signal_type', 'org_id'],
     help: 'Risk signals that fired, in recorded requests.',
   },
-  outboxWaiting: {
-    name: 'gw_outbox_waiting',
-    type: 'gauge',
-    labels: [],
-    help: 'Durable events that some destination has not taken yet.',
-  },
-  outboxDropped: {
-    name: 'gw_outbox_dropped_total',
-    type: 'counter',
-    labels: ['reason'],
-    help: 'Durable events that were dropped before every destination had taken them: more than 10,000 waited (`number`), or they were older than seven days (`age`).',
-  },
+  ...OUTBOX_METRICS,
   exported: {
     name: 'gw_export_events_total',
     type: 'counter',

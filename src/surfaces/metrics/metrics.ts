@@ -50,7 +50,12 @@ export interface MetricsOptions {
   /** Destination, seconds. */
   exportLags(): readonly (readonly [destination: string, seconds: number])[];
   readonly priceLists: PriceListState;
-  readonly outbox: { readonly waiting: number; readonly dropped: Readonly<{ number: number; age: number }> };
+  readonly outbox: {
+    readonly waiting: number;
+    readonly dropped: Readonly<Record<'age' | 'number', number>>;
+    /** Org, reason, count. */
+    droppedByOrg(): readonly (readonly [org: string, reason: string, count: number])[];
+  };
 }
 
 /** What there is to know of the way to the control plane. */
@@ -170,6 +175,21 @@ function connectionListeners(registry: Registry): Listeners {
   };
 }
 
+/** With orgs as they are shown: what several of them are shown as is one sum. */
+function byShownOrg(
+  rows: ReturnType<MetricsOptions['outbox']['droppedByOrg']>,
+  shown: (orgId: string) => string,
+): readonly (readonly [org: string, reason: string, count: number])[] {
+  const sums = new Map<string, [string, string, number]>();
+  for (const [orgId, reason, count] of rows) {
+    const org = shown(orgId);
+    const sum = sums.get(`${org} ${reason}`);
+    if (sum === undefined) sums.set(`${org} ${reason}`, [org, reason, count]);
+    else sum[2] += count;
+  }
+  return [...sums.values()];
+}
+
 /** Makes the registry, the listeners that feed it and the `/metrics` route. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
@@ -186,6 +206,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     counter(registry, METRICS.folded),
   );
+  totals(registry, METRICS.outboxDroppedOfOrg, () => byShownOrg(options.outbox.droppedByOrg(), labels.org));
   for (const code of Object.keys(ERROR_CODES)) unrecorded(code);
   const events: Listeners = {
     ...controlListeners(registry, labels.org, options.orgId),

@@ -1,0 +1,34 @@
+/** Stands for all orgs together that nobody has laid down; no org's id holds a space. */
+export const STRANGERS = ' ';
+
+/** Who asks for a place that orgs share. */
+export interface ShareCaller {
+  readonly orgId: string;
+  readonly workloadId: string;
+  readonly callerIp: string;
+  /** Of a key that he has shown. */
+  readonly apiKeyId?: string | undefined;
+}
+
+/** Which names somebody has laid down. */
+export interface LaidDown {
+  org(id: string): boolean;
+  workload(orgId: string, id: string): boolean;
+}
+
+/** Whose share a place comes from. */
+export interface Sharer {
+  readonly org: string;
+  readonly caller: string;
+}
+
+/**
+ * Whose share of a bounded place a caller takes from (decision 7.12). Names that a caller can make up give nobody another share: orgs that nobody has laid down are one, and a
+ * workload that nobody has registered counts by the address that it calls from; what a caller calls himself counts nowhere.
+ */
+export function sharerOf({ orgId, workloadId, callerIp, apiKeyId }: ShareCaller, known: LaidDown): Sharer {
+  const isOrg = known.org(orgId);
+  if (isOrg && apiKeyId !== undefined) return { org: orgId, caller: `key ${apiKeyId}` };
+  const isWorkload = isOrg && known.workload(orgId, workloadId);
+  return { org: isOrg ? orgId : STRANGERS, caller: isWorkload ? `workload ${workloadId}` : `address ${callerIp}` };
+}
