@@ -19,6 +19,7 @@ import { RecordCounters } from '../services/record-counters.ts';
 import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
+import { StrangerRecords } from '../services/stranger-records.ts';
 import { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import { countAgain } from './count-again.ts';
 import type { Ground } from './ground.ts';
@@ -33,6 +34,7 @@ export interface Services extends Registers {
   readonly monthlyRequests: MonthlyRequestService;
   readonly budgets: BudgetService;
   readonly counters: RecordCounters;
+  readonly strangers: StrangerRecords;
   readonly knownOrgs: KnownOrgs;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
@@ -93,6 +95,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => telemetry.close());
   const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
   closers.push(() => idempotency.close());
+  const strangers = openStrangers(config, ground, { counters, knownOrgs });
+  // Before those who hear of records.
+  closers.push(() => strangers.close());
   return {
     ...registers,
     audit,
@@ -101,6 +106,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     counters,
+    strangers,
     knownOrgs,
     outbox,
     alerts,
@@ -128,6 +134,14 @@ async function openCounters(
   const counters = await RecordCounters.open(store, clock, { org: (id) => orgs.has(id), workload });
   await countAgain(store, counters, log);
   return counters;
+}
+
+function openStrangers(
+  { nodeId, strangerRecords: rate }: Config,
+  { store, clock, log, events }: Ground,
+  { counters, knownOrgs }: Pick<Services, 'counters' | 'knownOrgs'>,
+): StrangerRecords {
+  return new StrangerRecords({ store, clock, log, events, counters, nodeId, rate, knowsOrg: (id) => knownOrgs.has(id) });
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

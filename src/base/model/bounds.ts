@@ -24,7 +24,46 @@ type Bounds = Readonly<Record<string, Bound>>;
 export const CONNECTION_BOUNDS = {} as const satisfies Bounds;
 
 /** Records and look-ups of callers who have shown nothing (decision 7.11). */
-export const STRANGER_BOUNDS = {} as const satisfies Bounds;
+export const STRANGER_BOUNDS = {
+  records: {
+    what: 'Records of refused calls of one address',
+    much: '`GW_STRANGER_RECORDS`: 50 per second, 1,000 at once',
+    shared: 'Addresses; of IPv6 networks of 64 bits',
+    full: 'One record per address and minute says how many calls there were (`summed_requests`); the answers stay the same',
+  },
+  recordsInAll: {
+    what: 'The same of all addresses, in budgets of one address',
+    all: 4,
+    shared: 'Everybody who has shown nothing',
+    full: 'The same',
+  },
+  recordBytesEach: {
+    what: 'Bytes that go with each record of those budgets',
+    one: 2_048,
+    unit: 'bytes',
+    shared: 'Addresses, and all of them',
+    full: 'The same',
+  },
+  recordBytes: {
+    what: 'One record of a refused call whose caller has shown nothing',
+    one: 4_096,
+    unit: 'bytes',
+    shared: 'Nobody',
+    full: 'Texts that the caller chose are cut to their beginning, and labels are left out',
+  },
+  addresses: {
+    what: 'Addresses whose budgets are remembered',
+    all: 10_000,
+    shared: 'Everybody who has shown nothing',
+    full: 'That which came longest ago is forgotten; the budget of all addresses holds it',
+  },
+  sums: {
+    what: 'Addresses that are summed up one by one in a minute',
+    all: 1_000,
+    shared: 'Addresses, by the rule above',
+    full: 'What is beyond is summed up for all addresses together, by org',
+  },
+} as const satisfies Bounds;
 
 /** Policies, overlays, patterns and price lists. */
 export const POLICY_BOUNDS = {} as const satisfies Bounds;

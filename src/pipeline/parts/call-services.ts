@@ -173,6 +173,12 @@ export interface RecordTotals {
   effects(record: ExecutionRecord): readonly Effect[];
 }
 
+/** Who keeps the records of refused calls within bounds whose callers have shown nothing (decision 7.11). */
+export interface RecordsOfStrangers {
+  mayRecord(callerIp: string, bytes: number): boolean;
+  sum(record: ExecutionRecord, durationMs: number): void;
+}
+
 /** Responses that go on behind the answers to their calls. */
 export interface DeferredResponses {
   begin(host: string, responseId: string, createdAt: number): DeferredCall | undefined;
@@ -271,6 +277,7 @@ export interface CallServices {
   readonly credentials: Credentials;
   readonly budgets: Budgets;
   readonly counters: RecordTotals;
+  readonly strangers: RecordsOfStrangers;
   readonly deferred: DeferredResponses;
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;

@@ -20,7 +20,13 @@ export const METRICS = {
     name: 'gw_requests_total',
     type: 'counter',
     labels: ['action_type', 'decision', 'org_id'],
-    help: 'Recorded requests.',
+    help: 'Recorded requests, those that one record counts together included.',
+  },
+  recordsSummed: {
+    name: 'gw_records_summed_total',
+    type: 'counter',
+    labels: ['org_id'],
+    help: 'Refused requests of callers who have shown nothing that have no record of their own, because too many came (`GW_STRANGER_RECORDS`): a record of the minute counts them.',
   },
   duration: {
     name: 'gw_request_duration_ms',
