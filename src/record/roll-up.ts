@@ -50,18 +50,12 @@ export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): 
   ];
 }
 
-/** Requests that a record stands for. The call that one of tier `usage` tells the cost of has been counted. */
-export function requestsOf({ record_tier: tier, summed_requests: summed }: ExecutionRecord): bigint {
-  if (tier === 'usage') return 0n;
-  return summed === undefined ? 1n : BigInt(summed);
-}
-
 /** What a record adds to a total. */
 export type Amounts = { readonly requests: bigint } | Readonly<Record<'requests' | 'tokens_in' | 'tokens_out' | 'cost_pico', bigint>>;
 
-export function amountsOf(record: ExecutionRecord): Amounts {
-  const requests = requestsOf(record);
-  const { metering } = record;
+export function amountsOf({ record_tier: tier, summed_requests: summed, metering }: ExecutionRecord): Amounts {
+  // The call that it tells the cost of has been counted.
+  const requests = tier === 'usage' ? 0n : summed === undefined ? 1n : BigInt(summed);
   if (!metering) return { requests };
   return {
     requests,

@@ -4,8 +4,8 @@ import { type CanonicalRecord, canonicalRecord, type RecordDraft } from './canon
 
 /** Longest record of a caller who has shown nothing, UTF-8 bytes. */
 export const MAX_SHORT_RECORD = STRANGER_BOUNDS.recordBytes.one;
-const MAX_PATH = 256;
-const MAX_REASON = 256;
+const MAX_PATH = 128;
+const MAX_REASON = 160;
 
 /** Whether a record is so long that {@link shortRecord} would change it. */
 export function isLong({ text }: CanonicalRecord): boolean {

@@ -1,7 +1,7 @@
 import { picoFromUsd } from '../base/lib/money.ts';
 import type { RecordedDecision } from '../base/model/decision.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
-import { requestsOf } from '../record/roll-up.ts';
+import { amountsOf } from '../record/roll-up.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
@@ -65,7 +65,7 @@ function recordOf(text: string, orgId: string): ExecutionRecord | undefined {
 function usageOf(record: ExecutionRecord): UsageSum {
   const { metering } = record;
   return {
-    requests: requestsOf(record),
+    requests: amountsOf(record).requests,
     tokensIn: BigInt(metering?.tokens_in ?? 0),
     tokensOut: BigInt(metering?.tokens_out ?? 0),
     costPico: metering === undefined ? 0n : picoFromUsd(metering.cost_usd),

@@ -187,7 +187,10 @@ export class StrangerRecords {
     const { text, hash } = canonicalRecord(draft);
     draft.record_hash = hash;
     const record = draft as ExecutionRecord;
-    await store.commit({ record_id: record.record_id, record_hash: hash, text, committed_at: now, members: record }, counters.effects(record));
+    await store.commit(
+      { record_id: record.record_id, record_hash: hash, text, committed_at: now, members: record },
+      counters.effects(record),
+    );
     events.emit('execution', { record, durationMs: 0 });
   }
 

@@ -152,7 +152,8 @@ interface EventRow {
 export const EVENTS: { readonly [N in EventName]: EventRow } = {
   execution: { meaning: 'A request has been answered and its record is stored.', says: 'the record; how long it took' },
   summed: {
-    meaning: 'A caller who has shown nothing was refused and has no record of its own: one that is stored within a minute counts the call (`GW_STRANGER_RECORDS`).',
+    meaning:
+      'A caller who has shown nothing was refused and has no record of its own: one that is stored within a minute counts the call (`GW_STRANGER_RECORDS`).',
     says: 'the record that it would have had; how long it took',
   },
   traced: {

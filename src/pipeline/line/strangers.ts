@@ -21,7 +21,8 @@ export function refusedRecord(draft: RecordDraft, parts: Known, ground: Ground):
   const who = whoIs(parts, ground);
   if (who === 'known') return whole;
   const { callerIp } = parts.arrival;
-  if (who === 'open') return isLong(whole) && !ground.strangers.mayRecord(callerIp, Buffer.byteLength(whole.text)) ? shortRecord(draft) : whole;
+  if (who === 'open')
+    return isLong(whole) && !ground.strangers.mayRecord(callerIp, Buffer.byteLength(whole.text)) ? shortRecord(draft) : whole;
   const short = isLong(whole) ? shortRecord(draft) : whole;
   return ground.strangers.mayRecord(callerIp, Buffer.byteLength(short.text)) ? short : { ...short, summed: true };
 }

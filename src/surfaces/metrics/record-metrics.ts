@@ -24,8 +24,7 @@ export function recordListeners(registry: Registry, labels: LabelValues, orgId: 
   const summed = counter(registry, METRICS.recordsSummed);
   summed(orgId);
   return {
-    // What stands for many calls was counted with each of them.
-    execution: (event) => event.record.summed_requests ?? countExecution(event),
+    execution: countExecution,
     summed(event) {
       summed(labels.org(event.record.org_id)).inc();
       countExecution(event);
@@ -53,6 +52,8 @@ function executionListener(
   const countLimits = limitListener(registry, org, ownOrg);
   const countRisk = riskListener(registry, org);
   return ({ record, durationMs, firstByteMs }) => {
+    // What stands for many calls was counted with each of them.
+    if (record.summed_requests !== undefined) return;
     const action = actionType(record.action_type);
     const orgId = org(record.org_id);
     requests(action, record.decision, orgId).inc();
