@@ -95,9 +95,6 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => telemetry.close());
   const idempotency = new IdempotencyService({ store, clock, log, box, mayExpire });
   closers.push(() => idempotency.close());
-  const strangers = openStrangers(config, ground, { counters, knownOrgs });
-  // Before those who hear of records.
-  closers.push(() => strangers.close());
   return {
     ...registers,
     audit,
@@ -106,7 +103,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     counters,
-    strangers,
+    strangers: openStrangers(config, ground, { counters, knownOrgs }, closers),
     knownOrgs,
     outbox,
     alerts,
@@ -140,8 +137,12 @@ function openStrangers(
   { nodeId, strangerRecords: rate }: Config,
   { store, clock, log, events }: Ground,
   { counters, knownOrgs }: Pick<Services, 'counters' | 'knownOrgs'>,
+  closers: (() => Promise<void>)[],
 ): StrangerRecords {
-  return new StrangerRecords({ store, clock, log, events, counters, nodeId, rate, knowsOrg: (id) => knownOrgs.has(id) });
+  const strangers = new StrangerRecords({ store, clock, log, events, counters, nodeId, rate, knowsOrg: (id) => knownOrgs.has(id) });
+  // Before those who hear of records.
+  closers.push(() => strangers.close());
+  return strangers;
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

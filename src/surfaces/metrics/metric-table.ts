@@ -4,6 +4,7 @@
  */
 
 import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
+import { STRANGER_METRICS } from './stranger-metrics.ts';
 
 export interface MetricRow {
   readonly name: string;
@@ -22,12 +23,7 @@ export const METRICS = {
     labels: ['action_type', 'decision', 'org_id'],
     help: 'Recorded requests, those that one record counts together included.',
   },
-  recordsSummed: {
-    name: 'gw_records_summed_total',
-    type: 'counter',
-    labels: ['org_id'],
-    help: 'Refused requests of callers who have shown nothing that have no record of their own, because too many came (`GW_STRANGER_RECORDS`): a record of the minute counts them.',
-  },
+  ...STRANGER_METRICS,
   duration: {
     name: 'gw_request_duration_ms',
     type: 'histogram',

@@ -17,7 +17,11 @@ type OfRecord = (record: ExecutionRecord) => void;
 const reason = (code: string) => (Object.hasOwn(REASON_CODES, code) ? code : OTHER);
 
 /** Counts what records say: those of calls, and those that say later what a call cost. */
-export function recordListeners(registry: Registry, labels: LabelValues, orgId: string): Pick<Listeners, 'execution' | 'summed' | 'usageSettled'> {
+export function recordListeners(
+  registry: Registry,
+  labels: LabelValues,
+  orgId: string,
+): Pick<Listeners, 'execution' | 'summed' | 'usageSettled'> {
   const countUsage = usageListener(registry, labels);
   const countExecution = executionListener(registry, labels, orgId, countUsage);
   const deferredSettled = counter(registry, METRICS.deferredSettled);
