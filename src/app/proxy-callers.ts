@@ -1,9 +1,10 @@
-import type { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import type { ArrivalHead, Tunnel } from '../base/model/arrival.ts';
-import { namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
+import { callerIp, namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { ProxyAuthenticationRequired } from '../pipeline/parts/proxy-authentication.ts';
+import type { ApiKeyVerdict } from '../services/api-keys.ts';
 import { keyRefusal, orgOfKey } from '../services/authenticator.ts';
 
 /** What a proxy is shown before anything is connected. */
@@ -39,11 +40,17 @@ export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipe
 async function orgOf(
   shown: ShownToProxy,
   headOf: () => ArrivalHead,
-  { authenticator }: LineGround,
+  { authenticator, settings }: LineGround,
 ): Promise<string | undefined | GatewayError> {
   const key = shown.apiKey ?? shownAs(API_KEY_PREFIX, shown);
   if (key === undefined && !authenticator.needsApiKey) return undefined;
-  const verdict = key === undefined ? undefined : await authenticator.apiKey(key);
+  let verdict: ApiKeyVerdict | undefined;
+  try {
+    verdict = key === undefined ? undefined : await authenticator.apiKey(key, callerIp(headOf(), settings.trustedProxies));
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
   if (verdict?.result === 'valid') return verdict.key.org_id;
   const reason = verdict?.result ?? 'missing_header';
   authenticator.failed({ surface: 'proxy', head: headOf(), presented: undefined, reason, orgId: verdict && orgOfKey(verdict) });

@@ -87,7 +87,7 @@ export class Authenticator {
     ];
   }
 
-  /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts` */
+  /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts`, `key_lookup_failed` */
   principal(scope: Scope, head: ArrivalHead): Maybe<Principal> {
     switch (scope) {
       case 'none':
@@ -121,7 +121,7 @@ export class Authenticator {
   }
 
   async #byApiKey(presented: string, head: ArrivalHead): Promise<Principal> {
-    const verdict = await this.apiKey(presented);
+    const verdict = await this.apiKey(presented, this.#options.callerIp(head));
     if (verdict.result === 'valid') return { kind: 'api_key', id: verdict.key.id, orgId: verdict.key.org_id, scopes: ['none', 'org'] };
     this.failed({ surface: 'api', head, presented, reason: verdict.result, orgId: orgOfKey(verdict) });
     throw new GatewayError('unauthorized', keyRefusal(verdict));
@@ -170,9 +170,9 @@ export class Authenticator {
     return presented !== undefined && workloads.tokenMatches(workloadId, presented) ? 'holder' : 'refused';
   }
 
-  /** Judges an API key that a caller has shown; at once when it is one in use. */
-  apiKey(presented: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
-    return this.#options.apiKeys.judge(presented);
+  /** Judges an API key that a caller has shown; at once when it is one in use. @param from his address @throws GatewayError `key_lookup_failed` */
+  apiKey(presented: string, from: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
+    return this.#options.apiKeys.judge(presented, from);
   }
 
   /** Whether an API key is to be shown on every door (`GW_MANAGED_MODE`). */
@@ -188,7 +188,7 @@ export class Authenticator {
   /**
    * Who calls the structured API, as far as the head tells: the workload that he calls for stands in a body that nobody has read yet.
    * @returns whose token and which key was shown; neither where nothing is needed
-   * @throws GatewayError `unauthorized`
+   * @throws GatewayError `unauthorized`, `key_lookup_failed`
    */
   stranger(head: ArrivalHead): Stranger | Promise<Stranger> {
     const bearer = bearerOf(head);
@@ -199,7 +199,7 @@ export class Authenticator {
       if (!this.needsApiKey && (workload !== undefined || !this.#options.required)) return { workload, apiKey: undefined };
       throw this.#notLetIn({ surface: 'api', head, presented: bearer });
     }
-    return when(this.apiKey(key), (verdict) => this.#known(verdict, workload, head));
+    return when(this.apiKey(key, this.#options.callerIp(head)), (verdict) => this.#known(verdict, workload, head));
   }
 
   #known(verdict: ApiKeyVerdict, workload: string | undefined, head: ArrivalHead): Stranger {

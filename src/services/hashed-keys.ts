@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import type { KeyLookup } from '../base/events/events.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
+import { STRANGER_BOUNDS } from '../base/model/bounds.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 
 /** Keys in use that are found without the store. */
-const MAX_KNOWN = 10_000;
+const MAX_KNOWN = STRANGER_BOUNDS.usedKeys.all;
 const PAGE = 500;
 const SECRET_BYTES = 32;
 
@@ -68,7 +70,7 @@ export class HashedKeys<K extends IssuedKey> {
     return keys;
   }
 
-  /** Judges a key; at once when it is one in use. */
+  /** Judges a key; at once when it is one in use. @throws GatewayError `key_lookup_failed` when the store cannot be read */
   judge(presented: string): HashedKeyVerdict<K> | Promise<HashedKeyVerdict<K>> {
     const hash = sha256Hex(presented);
     const known = this.#known.get(hash);
@@ -80,7 +82,7 @@ export class HashedKeys<K extends IssuedKey> {
   async #readThrough(hash: string): Promise<HashedKeyVerdict<K>> {
     const { store, space, lookedUp } = this.#options;
     const changes = this.#changes;
-    const key = (await store.get(space, hash)) as K | undefined;
+    const key = (await store.get(space, hash).catch(notLookedUp)) as K | undefined;
     lookedUp?.(key === undefined ? 'miss' : 'fallback');
     if (key === undefined) return { result: 'invalid_key' };
     if (changes === this.#changes) this.#known.set(hash, key);
@@ -163,4 +165,9 @@ export class HashedKeys<K extends IssuedKey> {
     if (hash === undefined) this.#known.clear();
     else this.#known.delete(hash);
   }
+}
+
+/** Whether a key counts that cannot be looked up is not known to anybody: it is neither let in nor called unknown. @throws GatewayError `key_lookup_failed` */
+export function notLookedUp(cause?: unknown): never {
+  throw new GatewayError('key_lookup_failed', 'The key cannot be looked up at the moment; try again.', { cause });
 }

@@ -63,6 +63,49 @@ export const STRANGER_BOUNDS = {
     shared: 'Addresses, by the rule above',
     full: 'What is beyond is summed up for all addresses together, by org',
   },
+  lookups: {
+    what: 'API keys that are being looked up at the control plane and have not been shown here before',
+    all: 64,
+    shared: 'Addresses, by the rule above',
+    full: '503 `key_lookup_failed` with `Retry-After`, never 401; keys that were shown here before are not held up',
+  },
+  renewedLookups: {
+    what: 'The same of keys that were shown here before',
+    all: 64,
+    shared: 'Everybody',
+    full: 'They count as they were found last for ten seconds more',
+  },
+  keptKeys: {
+    what: 'API keys of the control plane that are kept',
+    all: 2_000,
+    shared: 'Nobody: they are of the one org of the gateway',
+    full: 'That which was looked up longest ago is forgotten; unknown keys take none of these places',
+  },
+  unknownKeys: {
+    what: 'Unknown API keys that are not asked for again for ten seconds',
+    all: 10_000,
+    shared: 'Everybody',
+    full: 'That which was shown longest ago is forgotten, and asked for again',
+  },
+  usedKeys: {
+    what: 'Keys in use that are found without the store, of each kind',
+    all: 10_000,
+    shared: 'Everybody who has a good key',
+    full: 'That which was used longest ago is read from the store; unknown keys take none of these places',
+  },
+  wrongKeys: {
+    what: 'Answers to wrong management and MCP keys that are held back',
+    all: 1_000,
+    one: 8,
+    shared: 'Addresses; of IPv6 networks of 64 bits',
+    full: '429 `too_many_attempts`; right keys are never held up',
+  },
+  wrongKeyAddresses: {
+    what: 'Addresses whose wrong keys are remembered',
+    all: 10_000,
+    shared: 'Everybody',
+    full: 'That which came longest ago begins at nothing',
+  },
 } as const satisfies Bounds;
 
 /** Policies, overlays, patterns and price lists. */

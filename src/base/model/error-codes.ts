@@ -78,6 +78,11 @@ export const ERROR_CODES = {
   ledger_proof_invalid: { status: 502, meaning: 'The control plane has sent a proof that does not prove what it should.' },
   record_store_unavailable: { status: 503, meaning: 'Records cannot be written, so no call is forwarded.' },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
+  key_lookup_failed: {
+    status: 503,
+    meaning:
+      'Nobody knows at the moment whether the key that was shown counts: the control plane or the store does not answer, or too many unknown keys are being looked up. The same key may be shown again.',
+  },
   control_plane_unreachable: {
     status: 503,
     meaning:
@@ -103,6 +108,7 @@ export const ERROR_HEADERS: Readonly<Partial<Record<ErrorCode, readonly string[]
   too_many_attempts: AGAIN_SOON,
   too_many_tunnels: AGAIN_SOON,
   overloaded: AGAIN_SOON,
+  key_lookup_failed: AGAIN_SOON,
   shutting_down: AGAIN_SOON,
   record_store_unavailable: AGAIN_SOON,
 };

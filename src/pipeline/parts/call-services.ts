@@ -113,8 +113,8 @@ export interface Authentication {
   caller(workloadId: string | undefined, presented: string | undefined, required?: boolean): CallerVerdict;
   /** What the head of a structured call shows. @throws GatewayError `unauthorized` */
   stranger(head: ArrivalHead): Maybe<Stranger>;
-  /** Judges an API key. */
-  apiKey(presented: string): Maybe<ApiKeyVerdict>;
+  /** Judges an API key. @param from address of the caller @throws GatewayError `key_lookup_failed` */
+  apiKey(presented: string, from: string): Maybe<ApiKeyVerdict>;
   /** Whether every caller must show one. */
   readonly needsApiKey: boolean;
   /** The workload whose token this is. */

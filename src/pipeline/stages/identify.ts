@@ -16,7 +16,9 @@ export const identify = defineStage({
   run({ arrival }, pipeline) {
     const identity = readIdentity(arrival.head);
     if (identity.apiKey === undefined) return { claims: claimsOf(arrival, identity, undefined, pipeline) };
-    return when(pipeline.authenticator.apiKey(identity.apiKey), (verdict) => ({ claims: claimsOf(arrival, identity, verdict, pipeline) }));
+    return when(pipeline.authenticator.apiKey(identity.apiKey, arrival.callerIp), (verdict) => ({
+      claims: claimsOf(arrival, identity, verdict, pipeline),
+    }));
   },
 });
 
