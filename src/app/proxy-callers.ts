@@ -26,8 +26,12 @@ export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipe
   if (org instanceof Error) return org;
   const { authenticator } = pipeline;
   const token = shownAs(WORKLOAD_TOKEN_PREFIX, shown) ?? shown.password;
-  const workloadId = namedBy(shown) ?? (token === undefined ? undefined : authenticator.holderOf(token));
-  const verdict = authenticator.caller(workloadId, token, org === undefined ? undefined : false);
+  const holder = token === undefined ? undefined : authenticator.holderOf(token);
+  const workloadId = namedBy(shown) ?? holder?.workload_id;
+  // Of whose workload the token is it says itself; requests inside are asked again, with the org that they name.
+  const ofToken = holder?.workload_id === workloadId ? holder?.org_id : undefined;
+  const named = ofToken ?? org ?? (headOf().headers['x-gw-org-id'] || pipeline.settings.orgId) ?? 'default';
+  const verdict = authenticator.caller(named, workloadId, token, org === undefined ? undefined : false);
   const fixed = org === undefined ? {} : { fixedOrg: org };
   if (verdict === 'open') return fixed;
   if (verdict === 'holder' && workloadId !== undefined) return { ...fixed, fixedWorkload: workloadId };

@@ -118,8 +118,8 @@ t.test('workloads are exactly what the control plane says, beside the seeded one
   t.same(ids(), ['batch', 'default', 'web']);
   t.match(workloads.get('acme', 'batch'), { org_id: 'acme', name: 'Batch', allowed_connection_types: ['connect_proxy'] });
   t.equal(workloads.get('other', 'batch'), undefined);
-  const token = await workloads.issueToken('batch');
-  const webToken = await workloads.issueToken('web');
+  const token = await workloads.issueToken({ workload_id: 'batch', org_id: 'acme' });
+  const webToken = await workloads.issueToken({ workload_id: 'web', org_id: 'acme' });
   const version = resourceOf(remote, 'workloads').version();
   t.not(version, '');
   await put('workloads', 'batch', { name: 'Another' });
@@ -127,7 +127,7 @@ t.test('workloads are exactly what the control plane says, beside the seeded one
   await fetchOf(remote, 'workloads', channel);
   t.same(ids(), ['batch', 'default']);
   t.not(resourceOf(remote, 'workloads').version(), version);
-  t.equal(workloads.holderOf(token ?? ''), 'batch');
+  t.equal(workloads.holderOf(token ?? '')?.workload_id, 'batch');
   t.equal(workloads.holderOf(webToken ?? ''), undefined, 'gone with its workload');
   const again = await gateway(t, place);
   t.same(again.workloads.list(), workloads.list());

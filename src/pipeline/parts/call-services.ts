@@ -81,8 +81,8 @@ export interface Workloads {
   defaultAttribution(orgId: string): Attribution | undefined;
   /** A workload that this org may use. */
   get(orgId: string, workloadId: string): Workload | undefined;
-  /** Whichever org it is of. */
-  find(workloadId: string): Workload | undefined;
+  /** The only org that has one of this id. */
+  onlyOrgOf(workloadId: string): string | undefined;
 }
 
 export interface Projects {
@@ -110,7 +110,7 @@ export interface ControlPlaneNews {
 /** What callers show to be let in. */
 export interface Authentication {
   /** What was shown for the workload that a caller names. @param required false: another was shown before */
-  caller(workloadId: string | undefined, presented: string | undefined, required?: boolean): CallerVerdict;
+  caller(orgId: string, workloadId: string | undefined, presented: string | undefined, required?: boolean): CallerVerdict;
   /** What the head of a structured call shows. @throws GatewayError `unauthorized` */
   stranger(head: ArrivalHead): Maybe<Stranger>;
   /** Judges an API key. @param from address of the caller @throws GatewayError `key_lookup_failed` */
@@ -118,7 +118,7 @@ export interface Authentication {
   /** Whether every caller must show one. */
   readonly needsApiKey: boolean;
   /** The workload whose token this is. */
-  holderOf(token: string): string | undefined;
+  holderOf(token: string): Workload | undefined;
   /** Tells of somebody who was not let in, and counts him. */
   failed(failure: Failure): void;
 }

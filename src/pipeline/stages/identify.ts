@@ -31,7 +31,7 @@ function claimsOf(
   const keyOrg = apiKey?.result === 'valid' ? apiKey.key.org_id : head.tunnel?.fixedOrg;
   const orgId = identity.orgId ?? keyOrg ?? settings.orgId ?? 'default';
   const { workloadToken } = identity;
-  const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken));
+  const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken)?.workload_id);
   return {
     requestId: recordId,
     orgId,
