@@ -11,12 +11,12 @@ export function writtenCredential({ secret_ref: secret, ...body }: CredentialCha
 }
 
 export function watchedCredential(id: string, { credentials }: OperationServices): Watched {
-  return { entity: 'credential', object: id, show: () => credentials.service.get(id) };
+  return { entity: 'credential', object: id, show: () => credentials.service.named(id, undefined) };
 }
 
 /** As it is here; where it is for other nodes alone, as the control plane has it. */
 export function shownHere(id: string, { credentials }: OperationServices, stored: JsonObject | undefined): ShownCredential {
-  return credentials.service.get(id) ?? storedCredential(stored);
+  return credentials.service.named(id, undefined) ?? storedCredential(stored);
 }
 
 /** A credential as the control plane shows it. @throws TypeError for what is none */

@@ -70,8 +70,15 @@ t.test('credentials of an org: made, renamed, removed, never read, and never a v
   t.strictSame(ids((await other('GET', 'credentials')).body, 'id'), []);
   t.equal(codeIn(await other('PATCH', 'credentials/main', { name: 'Mine' })), 'not_found');
   t.equal(codeIn(await other('DELETE', 'credentials/main')), 'not_found');
-  t.equal(codeIn(await other('PUT', 'credentials', { id: 'main', provider: 'openai', mode: 'alias', secret: 's' })), 'conflict');
+  const theirs = { id: 'main', provider: 'openai', mode: 'alias', secret: 'sk-theirs', name: 'Theirs' };
+  t.equal(
+    (await other('PUT', 'credentials', theirs, { 'if-none-match': '*' })).status,
+    200,
+    'ids of another org are neither in the way nor told',
+  );
+  t.match((await manage('GET', 'credentials')).body, { data: [{ id: 'main', name: 'Production' }] });
   t.equal((await manage('DELETE', 'credentials/main')).status, 200);
+  t.match((await other('GET', 'credentials')).body, { data: [{ id: 'main', name: 'Theirs' }] });
 });
 
 t.test('the rate limiter of an org is its own, and counts from the next call on', async (t) => {

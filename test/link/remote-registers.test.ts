@@ -213,7 +213,7 @@ t.test(
       credentials.list().map(({ credential_id: id }) => id),
       ['mine', 'wide'],
     );
-    t.equal(credentials.secretOf('wide'), SECRET);
+    t.equal(credentials.secretOf('acme', 'wide'), SECRET);
     t.same(
       credentials.usable('acme', 'anthropic').map(({ credential_id: id }) => id),
       ['mine'],
@@ -234,13 +234,13 @@ t.test(
       policies.current('other').policy.layers.some(({ rules: of }) => of.some(({ id }) => id.startsWith('auto.'))),
       false,
     );
-    const before = credentials.get('wide');
+    const before = credentials.get('acme', 'wide');
     await assignments.set('acme', 'mine', 'node-1', false, commit);
     await fetchOf(remote, 'credentials', channel);
     t.same(rules(), allowing('openai'), 'gone with the credential');
-    t.same(credentials.get('wide'), before, 'what is as it was is not written anew');
+    t.same(credentials.get('acme', 'wide'), before, 'what is as it was is not written anew');
     const again = await gateway(t, place);
-    t.equal(again.credentials.secretOf('wide'), SECRET, 'over a restart');
+    t.equal(again.credentials.secretOf('acme', 'wide'), SECRET, 'over a restart');
     t.match(again.policies.autoRules('acme'), /auto\.allow\.openai/);
     await entities.remove('acme', 'credentials', 'wide', commit);
     await fetchOf(remote, 'credentials', channel);
@@ -260,7 +260,7 @@ t.test('credentials and their rules are stored together or not at all', async (t
   t.same([credentials.list(), policies.autoRules('acme'), resource.version()], [[], undefined, '']);
   place.store.commit = commit;
   await resource.fetch(channel);
-  t.equal(credentials.secretOf('c'), SECRET);
+  t.equal(credentials.secretOf('acme', 'c'), SECRET);
   await resource.erase?.();
   t.same([credentials.list(), resource.version()], [[], '']);
   t.match(policies.autoRules('acme'), /auto\.allow\.openai/, 'an erasure opens no layer');

@@ -149,7 +149,7 @@ export interface Credentials {
   isStored(orgId: string, credentialId: string): boolean;
   /** Those of a connector that this org may use here. */
   usable(orgId: string, connectorId: string): readonly Credential[];
-  secretOf(credentialId: string): string | undefined;
+  secretOf(orgId: string, credentialId: string): string | undefined;
 }
 
 export interface Budgets {
