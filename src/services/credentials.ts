@@ -8,6 +8,19 @@ import type { Credential } from '../base/model/credential.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 import { type CredentialName, credentialKey, secretContext } from './credential-key.ts';
+import {
+  ENV,
+  invalid,
+  isAlias,
+  type OpenedCredential,
+  requireSame,
+  requireScoped,
+  type ShownCredential,
+  type StoredCredential,
+  saysSecret,
+  shown,
+  sourceOf,
+} from './stored-credential.ts';
 
 /** What can stand in a header (RFC 9110 §5.5) without spaces around it. */
 const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
@@ -15,7 +28,6 @@ const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
 export const CREDENTIALS = 'credential';
 /** Lists by org and connector that are kept ready; orgs may be named by callers. */
 const LISTS = 1_000;
-const ENV = 'env:';
 
 /** What is written to a credential. An update with a `secret_ref` replaces it; one without keeps the secret, and with it every member that is left out. */
 export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'node_ids' | 'type' | 'distribution'> & {
@@ -27,21 +39,6 @@ export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'n
 
 /** A credential as somebody who owns all of them gives it, whatever was there before. */
 export type GivenCredential = CredentialChange & Pick<Credential, 'node_ids'>;
-
-interface StoredCredential {
-  readonly credential: Credential;
-  /** Name of the variable that holds the secret. */
-  readonly env?: string;
-  readonly sealed?: Sealed;
-}
-
-interface Entry extends StoredCredential {
-  /** Undefined: it has none, or it cannot be read. */
-  readonly secret: string | undefined;
-}
-
-/** A credential as it is shown: never its secret, only where that comes from. */
-export type ShownCredential = Credential & { readonly secret_source: 'stored' | 'environment' | 'none' };
 
 export interface CredentialServiceOptions {
   readonly store: Store;
@@ -64,7 +61,7 @@ export function isKeyText(text: string): boolean {
  */
 export class CredentialService {
   readonly #options: CredentialServiceOptions;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, OpenedCredential>();
   readonly #lists = new Lru<string, readonly Credential[]>({ max: LISTS });
 
   private constructor(options: CredentialServiceOptions) {
@@ -102,7 +99,7 @@ export class CredentialService {
     return entry && shown(entry);
   }
 
-  #of(orgId: string, credentialId: string): Entry | undefined {
+  #of(orgId: string, credentialId: string): OpenedCredential | undefined {
     return this.#entries.get(credentialKey({ org_id: orgId, credential_id: credentialId })) ?? this.#entries.get(credentialId);
   }
 
@@ -115,7 +112,7 @@ export class CredentialService {
     return entry && shown(entry);
   }
 
-  #named(credentialId: string, orgId: string | undefined): Entry | undefined {
+  #named(credentialId: string, orgId: string | undefined): OpenedCredential | undefined {
     if (orgId !== undefined) return this.#entries.get(credentialKey({ org_id: orgId, credential_id: credentialId }));
     const shared = this.#entries.get(credentialId);
     if (shared !== undefined) return shared;
@@ -281,7 +278,7 @@ export class CredentialService {
   }
 
   /** What a change is made of: who names no org, and gives no other secret, means the one that is there. */
-  #before({ org_id: orgId, credential_id: id, secret_ref: secretRef }: CredentialChange): Entry | undefined {
+  #before({ org_id: orgId, credential_id: id, secret_ref: secretRef }: CredentialChange): OpenedCredential | undefined {
     if (orgId !== undefined) return this.#of(orgId, id);
     return secretRef === undefined ? this.#named(id, undefined) : this.#entries.get(id);
   }
@@ -384,7 +381,7 @@ export class CredentialService {
     if (!isKeyText(value)) throw invalid('secret_ref', `names ${secretRef}, whose value cannot stand in a header`);
   }
 
-  #opened(stored: StoredCredential): Entry {
+  #opened(stored: StoredCredential): OpenedCredential {
     return { ...stored, secret: this.#secret(stored) };
   }
 
@@ -408,43 +405,10 @@ export class CredentialService {
 }
 
 const NONE: readonly Credential[] = [];
-/** Whether the gateway has a key of its own to put in: with mode `byok` the caller brings one, whatever is stored (decision 6.10). */
-function isAlias({ credential, secret }: Entry): boolean {
-  return secret !== undefined && credential.mode === 'alias';
-}
-
-function requireSame({ distribution }: Credential, asked: Credential['distribution']): void {
-  if (asked !== distribution) throw new GatewayError('INVALID_ARGUMENT', 'The distribution of a credential is fixed when it is made.');
-}
-
-function requireScoped({ distribution }: Credential): void {
-  if (distribution === 'org_wide')
-    throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
-}
-
 function deletion(key: string): Effect {
   return { op: 'delete', space: CREDENTIALS, key };
 }
 
 function putEffect(value: StoredCredential): Effect {
   return { op: 'put', space: CREDENTIALS, key: credentialKey(value.credential), value };
-}
-
-function sourceOf(stored: StoredCredential | undefined): { env?: string; sealed?: Sealed } {
-  return { ...(stored?.env === undefined ? {} : { env: stored.env }), ...(stored?.sealed ? { sealed: stored.sealed } : {}) };
-}
-
-/** Whether the secret of an entry is what `secretRef` names. */
-function saysSecret({ env, sealed, secret }: Entry, secretRef: string | undefined): boolean {
-  if (secretRef === undefined) return env === undefined && sealed === undefined;
-  if (secretRef.startsWith(ENV)) return env === secretRef.slice(ENV.length);
-  return env === undefined && secret === secretRef;
-}
-
-function shown({ credential, env, sealed }: StoredCredential): ShownCredential {
-  return { ...credential, secret_source: env !== undefined ? 'environment' : sealed ? 'stored' : 'none' };
-}
-
-function invalid(path: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', 'The credential is not valid.', { details: [{ path, message }] });
 }

@@ -64,7 +64,7 @@ t.test('every way of being refused without having shown anything leaves few reco
       [{ decision: 'deny', summed_requests: MANY - 3, workload_id: 'unregistered workloads', caller_ip: '127.0.0.1' }],
       way,
     );
-    t.match(sums(records)[0]?.['reason_codes'], ['records_summed_up', ...(single(records)[0]?.['reason_codes'] as string[])], way);
+    t.match(sums(records)[0]?.['reason_codes'], ['records_summed_up', ...((single(records)[0]?.['reason_codes'] ?? []) as string[])], way);
   }
 });
 

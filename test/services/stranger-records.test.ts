@@ -41,7 +41,7 @@ function scene(known = new Set(['acme', 'globex'])) {
     strangers.sum(testRecord({ decision: 'deny', reason_codes: ['workload_not_registered'], ...over }), 1);
   const minute = async () => {
     clock.advance(60_000);
-    for (let i = 0; i < 10_000; i++) await undefined;
+    for (let i = 0; i < 10_000; i++) await Promise.resolve();
   };
   const sums = () => stored.map(({ caller_ip: ip, org_id: org, summed_requests: summed }) => [ip, org, summed]);
   return { clock, disk, stored, told, strangers, refused, minute, sums };
