@@ -11,6 +11,7 @@ import { readYaml } from '../base/lib/yaml-thread.ts';
 import { parseCredential } from '../operations/credential-body.ts';
 import type { CredentialBodyContext } from '../operations/services.ts';
 import type { Commit } from '../services/commit.ts';
+import { credentialKey } from '../services/credential-key.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import type { CustomConnectorService } from '../services/custom-connectors.ts';
 
@@ -58,9 +59,10 @@ export async function readCredentialFiles(
   const places = new Map<string, string>();
   for (const { change, file, node } of found) {
     const id = change.credential_id;
-    const other = places.get(id);
+    const key = credentialKey(change);
+    const other = places.get(key);
     if (other !== undefined) problems.push({ path: 'credential_id', message: `${id} stands in ${other}, too`, ...at(file, node) });
-    places.set(id, `${file}:${node.line}`);
+    places.set(key, `${file}:${node.line}`);
     problems.push(...mistakesOf(() => service.check(change), file, node));
   }
   if (problems.length > 0)

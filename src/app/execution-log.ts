@@ -54,6 +54,7 @@ function requestFields(record: ExecutionRecord, durationMs: number): Fields<type
     status: record.status_code,
     upstream_status: record.upstream_status,
     error: record.error?.code,
+    summed_requests: record.summed_requests,
     stream: record.stream,
     stream_outcome: record.stream_outcome,
     bytes_in: record.request_bytes,

@@ -43,6 +43,7 @@ export const REQUEST_FIELDS = {
   status: { type: 'number', meaning: 'Status that the caller got.' },
   upstream_status: { type: 'number', meaning: 'Status that the provider answered.' },
   error: { type: 'text', meaning: 'Error code of a call that failed.' },
+  summed_requests: { type: 'number', meaning: 'Refused calls that the record stands for (`GW_STRANGER_RECORDS`).' },
   stream: { type: 'boolean', meaning: 'The answer is a stream.' },
   stream_outcome: { type: 'text', meaning: 'How a stream ended.' },
   bytes_in: { type: 'number', meaning: 'Bytes of the request body.' },

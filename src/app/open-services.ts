@@ -22,6 +22,7 @@ import { riskSettings } from '../services/risk-settings.ts';
 import { RiskService } from '../services/risks.ts';
 import { RunningCalls } from '../services/running-calls.ts';
 import type { LaidDown } from '../services/sharers.ts';
+import { StrangerRecords } from '../services/stranger-records.ts';
 import { UsageTelemetry } from '../services/telemetry/usage-telemetry.ts';
 import { countAgain } from './count-again.ts';
 import type { Ground } from './ground.ts';
@@ -36,6 +37,7 @@ export interface Services extends Registers {
   readonly monthlyRequests: MonthlyRequestService;
   readonly budgets: BudgetService;
   readonly counters: RecordCounters;
+  readonly strangers: StrangerRecords;
   readonly knownOrgs: KnownOrgs;
   readonly outbox: Outbox;
   readonly alerts: AlertService;
@@ -105,6 +107,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     counters,
+    strangers: openStrangers(config, ground, { counters, knownOrgs }, closers),
     knownOrgs,
     outbox,
     alerts,
@@ -144,6 +147,18 @@ async function openCounters({ store, clock, log, catalogues }: Ground, known: La
   const counters = await RecordCounters.open(store, clock, { ...known, model });
   await countAgain(store, counters, log);
   return counters;
+}
+
+function openStrangers(
+  { nodeId, strangerRecords: rate }: Config,
+  { store, clock, log, events }: Ground,
+  { counters, knownOrgs }: Pick<Services, 'counters' | 'knownOrgs'>,
+  closers: (() => Promise<void>)[],
+): StrangerRecords {
+  const strangers = new StrangerRecords({ store, clock, log, events, counters, nodeId, rate, knowsOrg: (id) => knownOrgs.has(id) });
+  // Before those who hear of records.
+  closers.push(() => strangers.close());
+  return strangers;
 }
 
 function rateLimitConfig(config: Config): RateLimitConfig {

@@ -1,9 +1,10 @@
-import type { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
 import type { ArrivalHead, Tunnel } from '../base/model/arrival.ts';
-import { namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
+import { callerIp, namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { ProxyAuthenticationRequired } from '../pipeline/parts/proxy-authentication.ts';
+import type { ApiKeyVerdict } from '../services/api-keys.ts';
 import { keyRefusal, orgOfKey } from '../services/authenticator.ts';
 
 /** What a proxy is shown before anything is connected. */
@@ -25,8 +26,12 @@ export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipe
   if (org instanceof Error) return org;
   const { authenticator } = pipeline;
   const token = shownAs(WORKLOAD_TOKEN_PREFIX, shown) ?? shown.password;
-  const workloadId = namedBy(shown) ?? (token === undefined ? undefined : authenticator.holderOf(token));
-  const verdict = authenticator.caller(workloadId, token, org === undefined ? undefined : false);
+  const holder = token === undefined ? undefined : authenticator.holderOf(token);
+  const workloadId = namedBy(shown) ?? holder?.workload_id;
+  // Of whose workload the token is it says itself; requests inside are asked again, with the org that they name.
+  const ofToken = holder?.workload_id === workloadId ? holder?.org_id : undefined;
+  const named = ofToken ?? org ?? (headOf().headers['x-gw-org-id'] || pipeline.settings.orgId) ?? 'default';
+  const verdict = authenticator.caller(named, workloadId, token, org === undefined ? undefined : false);
   const fixed = org === undefined ? {} : { fixedOrg: org };
   if (verdict === 'open') return fixed;
   if (verdict === 'holder' && workloadId !== undefined) return { ...fixed, fixedWorkload: workloadId };
@@ -39,11 +44,17 @@ export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipe
 async function orgOf(
   shown: ShownToProxy,
   headOf: () => ArrivalHead,
-  { authenticator }: LineGround,
+  { authenticator, settings }: LineGround,
 ): Promise<string | undefined | GatewayError> {
   const key = shown.apiKey ?? shownAs(API_KEY_PREFIX, shown);
   if (key === undefined && !authenticator.needsApiKey) return undefined;
-  const verdict = key === undefined ? undefined : await authenticator.apiKey(key);
+  let verdict: ApiKeyVerdict | undefined;
+  try {
+    verdict = key === undefined ? undefined : await authenticator.apiKey(key, callerIp(headOf(), settings.trustedProxies));
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
   if (verdict?.result === 'valid') return verdict.key.org_id;
   const reason = verdict?.result ?? 'missing_header';
   authenticator.failed({ surface: 'proxy', head: headOf(), presented: undefined, reason, orgId: verdict && orgOfKey(verdict) });

@@ -4,7 +4,7 @@ import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model
 import { CREDENTIAL_BODY, credentialChange } from './credential-body.ts';
 import { HANDED_ON, ownOrg } from './hand-on.ts';
 import { shownHere, storedCredential, watchedCredential, writtenCredential } from './handed-on-credentials.ts';
-import { isId, members, ruled } from './members.ts';
+import { id, isId, members, ruled } from './members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { pathId, time } from './shapes.ts';
 
@@ -39,6 +39,7 @@ export const CREDENTIAL = z.object({
 });
 
 const params = pathId('Credential id');
+const OF_ORG = z.strictObject({ org_id: id.optional().meta({ description: 'Its org, where several have a credential of this id' }) });
 
 function unknown(name: string): GatewayError {
   return new GatewayError('not_found', `There is no credential ${name}.`);
@@ -64,7 +65,7 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Creates or updates one credential; an update without `secret_ref` keeps the secret and what it leaves out.',
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['INVALID_ARGUMENT', ...HANDED_ON],
+    errors: ['INVALID_ARGUMENT', 'conflict', ...HANDED_ON],
     input: { body: CREDENTIAL_BODY },
     output: { status: 200, schema: CREDENTIAL },
     handle: async ({ body, commit }, { credentials }) => ({
@@ -86,11 +87,12 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Removes a credential and its secret.',
     annotations: REMOVES,
     ownedRemotely: true,
-    errors: ['not_found', ...HANDED_ON],
-    input: { params },
+    errors: ['not_found', 'conflict', ...HANDED_ON],
+    input: { params, query: { schema: () => OF_ORG } },
     output: { status: 200, schema: z.object({ credential_id: z.string(), status: z.literal('deleted') }) },
-    handle: async ({ params: { id: name }, commit }, { credentials }) => {
-      if (!(await credentials.service.remove(name, commit))) throw unknown(name);
+    handle: async ({ params: { id: name }, query: { org_id: orgId }, commit }, { credentials }) => {
+      const found = credentials.service.named(name, orgId);
+      if (found === undefined || !(await credentials.service.remove(found, commit))) throw unknown(name);
       return { json: { credential_id: name, status: 'deleted' as const } };
     },
     handOn: async ({ params: { id: name } }, services, handOn) => {
@@ -106,11 +108,12 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Assigns a `node_scoped` credential to nodes: `node_ids` replaces the list.',
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['INVALID_ARGUMENT', 'not_found', ...HANDED_ON],
-    input: { params, body: { schema: () => ASSIGNMENT_BODY, what: 'The assignment' } },
+    errors: ['INVALID_ARGUMENT', 'not_found', 'conflict', ...HANDED_ON],
+    input: { params, query: { schema: () => OF_ORG }, body: { schema: () => ASSIGNMENT_BODY, what: 'The assignment' } },
     output: { status: 200, schema: CREDENTIAL },
-    handle: async ({ params: { id: name }, body, commit }, { credentials }) => {
-      const assigned = await credentials.service.assign(name, body.node_ids, commit);
+    handle: async ({ params: { id: name }, query: { org_id: orgId }, body, commit }, { credentials }) => {
+      const found = credentials.service.named(name, orgId);
+      const assigned = found && (await credentials.service.assign(found, body.node_ids, commit));
       if (!assigned) throw unknown(name);
       return { json: assigned };
     },
@@ -136,7 +139,7 @@ export const CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
       const changes = await credentials.inFiles();
       for (const { org_id: orgId } of changes) ownOrg(orgId, services, 'A credential of the files');
       const ids = changes.map(({ credential_id: id }) => id);
-      const show = (): unknown => Object.fromEntries(ids.map((id) => [id, credentials.service.get(id)]));
+      const show = (): unknown => Object.fromEntries(ids.map((id) => [id, credentials.service.named(id, undefined)]));
       if (ids.length > 0)
         await handOn(
           { kind: 'credentials.put', entries: changes.map(writtenCredential) },

@@ -1,7 +1,8 @@
 import type { JsonObject } from '../base/json/json-object.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
-import type { CredentialChange, ShownCredential } from '../services/credentials.ts';
+import type { CredentialChange } from '../services/credentials.ts';
+import type { ShownCredential } from '../services/stored-credential.ts';
 import type { Watched } from './hand-on.ts';
 import type { OperationServices } from './services.ts';
 
@@ -11,12 +12,12 @@ export function writtenCredential({ secret_ref: secret, ...body }: CredentialCha
 }
 
 export function watchedCredential(id: string, { credentials }: OperationServices): Watched {
-  return { entity: 'credential', object: id, show: () => credentials.service.get(id) };
+  return { entity: 'credential', object: id, show: () => credentials.service.named(id, undefined) };
 }
 
 /** As it is here; where it is for other nodes alone, as the control plane has it. */
 export function shownHere(id: string, { credentials }: OperationServices, stored: JsonObject | undefined): ShownCredential {
-  return credentials.service.get(id) ?? storedCredential(stored);
+  return credentials.service.named(id, undefined) ?? storedCredential(stored);
 }
 
 /** A credential as the control plane shows it. @throws TypeError for what is none */

@@ -61,6 +61,7 @@ export function parseWorkload(body: unknown): Workload {
 
 const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted') });
 const params = pathId('Workload id');
+const OF_ORG = z.strictObject({ org_id: id.optional().meta({ description: 'Its org, where several have a workload of this id' }) });
 
 /** Workloads and their tokens (specification, "Gateway admin API"; decisions 4.5, 8.9). */
 const ADMIN: readonly GatewayOperation[] = [
@@ -103,14 +104,15 @@ const ADMIN: readonly GatewayOperation[] = [
     summary: 'Removes a workload and its token.',
     annotations: REMOVES,
     ownedRemotely: true,
-    errors: ['not_found', ...HANDED_ON],
-    input: { params },
+    errors: ['not_found', 'conflict', ...HANDED_ON],
+    input: { params, query: { schema: () => OF_ORG } },
     output: { status: 200, schema: REMOVED },
-    handle: async ({ params: { id: name }, commit }, { workloads }) => {
-      if (!(await workloads.remove(name, commit))) throw unknown(name);
+    handle: async ({ params: { id: name }, query, commit }, { workloads }) => {
+      if (!(await workloads.remove(named(name, query, workloads), commit))) throw unknown(name);
       return { json: { workload_id: name, status: 'deleted' as const } };
     },
-    handOn: ({ params: { id: name } }, services, handOn) => removeElsewhere(name, services, handOn),
+    handOn: ({ params: { id: name }, query }, services, handOn) =>
+      removeElsewhere(name, ownOrg(query.org_id, services, 'The workload'), services, handOn),
   }),
   operation({
     id: 'workloads.issue_token',
@@ -119,11 +121,11 @@ const ADMIN: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Issues a token for a workload, replacing an older one; the answer shows it this once.',
     annotations: { ...ADDS, destructive: true },
-    errors: ['not_found'],
-    input: { params },
+    errors: ['not_found', 'conflict'],
+    input: { params, query: { schema: () => OF_ORG } },
     output: { status: 200, schema: z.object({ token: z.string() }) },
-    handle: async ({ params: { id: name }, commit }, { workloads }) => {
-      const token = await workloads.issueToken(name, commit);
+    handle: async ({ params: { id: name }, query, commit }, { workloads }) => {
+      const token = await workloads.issueToken(named(name, query, workloads), commit);
       if (token === undefined) throw unknown(name);
       return { json: { token } };
     },
@@ -135,11 +137,12 @@ const ADMIN: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Removes the token of a workload.',
     annotations: REMOVES,
-    errors: ['not_found'],
-    input: { params },
+    errors: ['not_found', 'conflict'],
+    input: { params, query: { schema: () => OF_ORG } },
     output: { status: 200, schema: REMOVED },
-    handle: async ({ params: { id: name }, commit }, { workloads }) => {
-      if (!(await workloads.removeToken(name, commit))) throw new GatewayError('not_found', `Workload ${name} has no token.`);
+    handle: async ({ params: { id: name }, query, commit }, { workloads }) => {
+      if (!(await workloads.removeToken(named(name, query, workloads), commit)))
+        throw new GatewayError('not_found', `Workload ${name} has no token.`);
       return { json: { workload_id: name, status: 'deleted' as const } };
     },
   }),
@@ -159,8 +162,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: dataPage(WORKLOAD.extend({ etag })) },
     handle: ({ principal, query }, { workloads }) => {
       const orgId = orgOf(principal);
-      const usable = workloads.list(orgId);
-      return { json: pageInMemory(usable.map(withEtag), (one) => one.workload_id, cursorPage('workloads', query)) };
+      return { json: pageInMemory(workloads.usableBy(orgId).map(withEtag), (one) => one.workload_id, cursorPage('workloads', query)) };
     },
   }),
   operation({
@@ -192,20 +194,21 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, body, commit, expectShown }, { workloads }) => {
       const orgId = orgOf(principal);
       requireOrgOfKey(body.org_id, orgId);
+      const workload = { ...workloadOf(body), org_id: orgId };
       const next = (current: Workload | undefined) => {
-        if (current !== undefined && current.org_id !== orgId) throw notOwn(body.workload_id, current);
+        if (current === undefined) requireNotShared(workload, workloads);
         expectShown(current);
-        return { ...workloadOf(body), org_id: orgId };
+        return workload;
       };
-      return { json: await workloads.change(body.workload_id, next, commit) };
+      return { json: await workloads.change(workload, next, commit) };
     },
     handOn: async ({ principal, body, headers, expectShown }, services, handOn) => {
       const orgId = orgOf(principal);
       requireOrgOfKey(body.org_id, orgId);
-      const current = services.workloads.find(body.workload_id);
-      if (current !== undefined && current.org_id !== orgId) throw notOwn(body.workload_id, current);
-      expectShown(current);
-      return { json: await putElsewhere({ ...workloadOf(body), org_id: orgId }, services, handOn, onlyOf(headers)) };
+      const workload = { ...workloadOf(body), org_id: orgId };
+      requireNotShared(workload, services.workloads);
+      expectShown(services.workloads.get(orgId, body.workload_id));
+      return { json: await putElsewhere(workload, services, handOn, onlyOf(headers)) };
     },
   }),
   operation({
@@ -223,36 +226,44 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, params: { id: name }, commit }, { workloads }) => {
       const found = workloads.get(orgOf(principal), name);
       if (found === undefined) throw unknown(name);
-      if (found.org_id === undefined) throw notOwn(name, found);
-      if (!(await workloads.remove(name, commit))) throw unknown(name);
+      if (found.org_id === undefined) throw notOwn(name);
+      if (!(await workloads.remove(found, commit))) throw unknown(name);
       return { json: { workload_id: name, status: 'deleted' as const } };
     },
     handOn: ({ principal, params: { id: name } }, services, handOn) => {
-      const found = services.workloads.get(orgOf(principal), name);
-      if (found !== undefined && found.org_id === undefined) throw notOwn(name, found);
-      return removeElsewhere(name, services, handOn);
+      const orgId = orgOf(principal);
+      const found = services.workloads.get(orgId, name);
+      if (found !== undefined && found.org_id === undefined) throw notOwn(name);
+      return removeElsewhere(name, orgId, services, handOn);
     },
   }),
 ];
 
 async function putElsewhere(
-  workload: Workload,
+  workload: Workload & { readonly org_id: string },
   services: OperationServices,
   handOn: HandOn,
   only?: RemoteWrite['only'],
 ): Promise<Workload> {
-  const { workload_id: id } = workload;
-  await handOn({ kind: 'workloads.put', entries: [{ id, body: workload }], only }, watched(id, services));
-  return services.workloads.find(id) ?? workload;
+  const { workload_id: id, org_id: orgId } = workload;
+  await handOn({ kind: 'workloads.put', entries: [{ id, body: workload }], only }, watched(id, orgId, services));
+  return services.workloads.get(orgId, id) ?? workload;
 }
 
-async function removeElsewhere(name: string, services: OperationServices, handOn: HandOn) {
-  await handOn({ kind: 'workloads.remove', entries: [{ id: name }] }, watched(name, services));
+async function removeElsewhere(name: string, orgId: string, services: OperationServices, handOn: HandOn) {
+  await handOn({ kind: 'workloads.remove', entries: [{ id: name }] }, watched(name, orgId, services));
   return { json: { workload_id: name, status: 'deleted' as const } };
 }
 
-function watched(id: string, { workloads }: OperationServices): Watched {
-  return { entity: 'workload', object: id, show: () => workloads.find(id) };
+function watched(id: string, orgId: string, { workloads }: OperationServices): Watched {
+  return { entity: 'workload', object: id, show: () => workloads.get(orgId, id) };
+}
+
+/** @throws GatewayError `conflict`, `not_found` */
+function named(name: string, { org_id: orgId }: z.output<typeof OF_ORG>, workloads: OperationServices['workloads']): Workload {
+  const found = workloads.named(name, orgId);
+  if (found === undefined) throw unknown(name);
+  return found;
 }
 
 function requireOrgOfKey(given: string | undefined, orgId: string): void {
@@ -262,9 +273,13 @@ function requireOrgOfKey(given: string | undefined, orgId: string): void {
   });
 }
 
-/** Ids of workloads are one space for all orgs. */
-function notOwn(name: string, { org_id: orgId }: Workload): GatewayError {
-  if (orgId !== undefined) return new GatewayError('conflict', `The id ${name} cannot be used: choose another one.`);
+/** @throws GatewayError `conflict` where the org has none of this id and there is one that counts for every org */
+function requireNotShared({ org_id: orgId, workload_id: id }: Workload, workloads: OperationServices['workloads']): void {
+  const found = orgId === undefined ? undefined : workloads.get(orgId, id);
+  if (found !== undefined && found.org_id === undefined) throw notOwn(id);
+}
+
+function notOwn(name: string): GatewayError {
   return new GatewayError('conflict', `The workload ${name} counts for every org: the admin API alone changes it. Choose another id.`);
 }
 

@@ -95,6 +95,7 @@ function inOrder(record: UnhashedRecord): UnhashedRecord {
     status_code: record.status_code,
     stream: record.stream,
     stream_outcome: record.stream_outcome,
+    summed_requests: record.summed_requests,
     target: record.target,
     target_host: record.target_host,
     target_path: record.target_path,

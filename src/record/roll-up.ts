@@ -53,9 +53,9 @@ export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): 
 /** What a record adds to a total. */
 export type Amounts = { readonly requests: bigint } | Readonly<Record<'requests' | 'tokens_in' | 'tokens_out' | 'cost_pico', bigint>>;
 
-export function amountsOf({ record_tier: tier, metering }: ExecutionRecord): Amounts {
+export function amountsOf({ record_tier: tier, summed_requests: summed, metering }: ExecutionRecord): Amounts {
   // The call that it tells the cost of has been counted.
-  const requests = tier === 'usage' ? 0n : 1n;
+  const requests = tier === 'usage' ? 0n : summed === undefined ? 1n : BigInt(summed);
   if (!metering) return { requests };
   return {
     requests,

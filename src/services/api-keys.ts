@@ -38,9 +38,9 @@ export class ApiKeyService {
     return new ApiKeyService(keys, remote && (await LookedUpKeys.open({ ...options, ...remote, lookedUp })));
   }
 
-  /** Judges a key; at once when it is one in use. */
-  judge(presented: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
-    return (this.remote ?? this.#keys).judge(presented);
+  /** Judges a key; at once when it is one in use. @param from address of the caller @throws GatewayError `key_lookup_failed` */
+  judge(presented: string, from = ''): ApiKeyVerdict | Promise<ApiKeyVerdict> {
+    return this.remote === undefined ? this.#keys.judge(presented) : this.remote.judge(presented, from);
   }
 
   /** Makes a key; its plain text is returned this once. */

@@ -10,8 +10,10 @@ import type { ApiKey } from '../base/model/api-key.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import type { ManagementKeyKind } from '../base/model/management-key.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
+import type { Workload } from '../base/model/workload.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
 import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
+import { workloadKey } from './workload-key.ts';
 import type { WorkloadService } from './workloads.ts';
 import type { WrongKeys } from './wrong-keys.ts';
 
@@ -47,7 +49,7 @@ export type CallerVerdict = 'holder' | 'open' | 'refused';
 
 /** What the head of a structured call has shown. */
 export interface Stranger {
-  /** The workload whose token it was. */
+  /** Key of the workload whose token it was. */
   readonly workload: string | undefined;
   readonly apiKey: ApiKey | undefined;
 }
@@ -87,7 +89,7 @@ export class Authenticator {
     ];
   }
 
-  /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts` */
+  /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts`, `key_lookup_failed` */
   principal(scope: Scope, head: ArrivalHead): Maybe<Principal> {
     switch (scope) {
       case 'none':
@@ -121,7 +123,7 @@ export class Authenticator {
   }
 
   async #byApiKey(presented: string, head: ArrivalHead): Promise<Principal> {
-    const verdict = await this.apiKey(presented);
+    const verdict = await this.apiKey(presented, this.#options.callerIp(head));
     if (verdict.result === 'valid') return { kind: 'api_key', id: verdict.key.id, orgId: verdict.key.org_id, scopes: ['none', 'org'] };
     this.failed({ surface: 'api', head, presented, reason: verdict.result, orgId: orgOfKey(verdict) });
     throw new GatewayError('unauthorized', keyRefusal(verdict));
@@ -164,15 +166,15 @@ export class Authenticator {
    * @param workloadId that the caller names, undefined when it names none
    * @param required false: another one was shown before
    */
-  caller(workloadId: string | undefined, presented: string | undefined, required = this.#options.required): CallerVerdict {
+  caller(orgId: string, workloadId: string | undefined, presented: string | undefined, required = this.#options.required): CallerVerdict {
     const { workloads } = this.#options;
-    if (workloadId === undefined || !workloads.hasToken(workloadId)) return required ? 'refused' : 'open';
-    return presented !== undefined && workloads.tokenMatches(workloadId, presented) ? 'holder' : 'refused';
+    if (workloadId === undefined || !workloads.hasToken(orgId, workloadId)) return required ? 'refused' : 'open';
+    return presented !== undefined && workloads.tokenMatches(orgId, workloadId, presented) ? 'holder' : 'refused';
   }
 
-  /** Judges an API key that a caller has shown; at once when it is one in use. */
-  apiKey(presented: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
-    return this.#options.apiKeys.judge(presented);
+  /** Judges an API key that a caller has shown; at once when it is one in use. @param from his address @throws GatewayError `key_lookup_failed` */
+  apiKey(presented: string, from: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
+    return this.#options.apiKeys.judge(presented, from);
   }
 
   /** Whether an API key is to be shown on every door (`GW_MANAGED_MODE`). */
@@ -181,25 +183,26 @@ export class Authenticator {
   }
 
   /** The workload whose token this is. */
-  holderOf(token: string): string | undefined {
+  holderOf(token: string): Workload | undefined {
     return this.#options.workloads.holderOf(token);
   }
 
   /**
    * Who calls the structured API, as far as the head tells: the workload that he calls for stands in a body that nobody has read yet.
    * @returns whose token and which key was shown; neither where nothing is needed
-   * @throws GatewayError `unauthorized`
+   * @throws GatewayError `unauthorized`, `key_lookup_failed`
    */
   stranger(head: ArrivalHead): Stranger | Promise<Stranger> {
     const bearer = bearerOf(head);
     const key = apiKeyOf(head);
     const token = head.headers['x-gw-workload-token'] || (bearer?.startsWith(WORKLOAD_TOKEN_PREFIX) ? bearer : undefined);
-    const workload = token === undefined ? undefined : this.holderOf(token);
+    const holder = token === undefined ? undefined : this.holderOf(token);
+    const workload = holder && workloadKey(holder);
     if (key === undefined) {
       if (!this.needsApiKey && (workload !== undefined || !this.#options.required)) return { workload, apiKey: undefined };
       throw this.#notLetIn({ surface: 'api', head, presented: bearer });
     }
-    return when(this.apiKey(key), (verdict) => this.#known(verdict, workload, head));
+    return when(this.apiKey(key, this.#options.callerIp(head)), (verdict) => this.#known(verdict, workload, head));
   }
 
   #known(verdict: ApiKeyVerdict, workload: string | undefined, head: ArrivalHead): Stranger {

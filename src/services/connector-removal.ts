@@ -2,6 +2,7 @@ import { asCustomConnectorId, isCustomConnectorId } from '../base/catalogue/conn
 import type { AlertService } from './alerts/alert-service.ts';
 import type { BudgetService } from './budgets.ts';
 import type { Commit } from './commit.ts';
+import type { CredentialName } from './credential-key.ts';
 import type { CredentialService } from './credentials.ts';
 import type { CustomConnectorService, Precondition } from './custom-connectors.ts';
 
@@ -26,10 +27,10 @@ export async function removeConnector(
   expect: Precondition,
   commit: Commit,
 ): Promise<boolean> {
-  let keys: readonly string[] = [];
+  let keys: readonly CredentialName[] = [];
   let limits: readonly string[] = [];
   const done = await customConnectors.remove(orgId, id, expect, commit, (connectorId) => {
-    keys = credentials?.idsFor(connectorId) ?? [];
+    keys = credentials?.namesFor(connectorId) ?? [];
     limits = budgets.list(orgId).flatMap(({ limit }) => {
       const { scope, scope_id: named = '' } = limit;
       return scope === 'provider' && names(named, connectorId) ? [limit.limit_id] : [];

@@ -7,6 +7,20 @@ import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.t
 import type { Credential } from '../base/model/credential.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
+import { type CredentialName, credentialKey, secretContext } from './credential-key.ts';
+import {
+  ENV,
+  invalid,
+  isAlias,
+  type OpenedCredential,
+  requireSame,
+  requireScoped,
+  type ShownCredential,
+  type StoredCredential,
+  saysSecret,
+  shown,
+  sourceOf,
+} from './stored-credential.ts';
 
 /** What can stand in a header (RFC 9110 §5.5) without spaces around it. */
 const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
@@ -14,7 +28,6 @@ const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
 export const CREDENTIALS = 'credential';
 /** Lists by org and connector that are kept ready; orgs may be named by callers. */
 const LISTS = 1_000;
-const ENV = 'env:';
 
 /** What is written to a credential. An update with a `secret_ref` replaces it; one without keeps the secret, and with it every member that is left out. */
 export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'node_ids' | 'type' | 'distribution'> & {
@@ -26,21 +39,6 @@ export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'n
 
 /** A credential as somebody who owns all of them gives it, whatever was there before. */
 export type GivenCredential = CredentialChange & Pick<Credential, 'node_ids'>;
-
-export interface StoredCredential {
-  readonly credential: Credential;
-  /** Name of the variable that holds the secret. */
-  readonly env?: string;
-  readonly sealed?: Sealed;
-}
-
-interface Entry extends StoredCredential {
-  /** Undefined: it has none, or it cannot be read. */
-  readonly secret: string | undefined;
-}
-
-/** A credential as it is shown: never its secret, only where that comes from. */
-export type ShownCredential = Credential & { readonly secret_source: 'stored' | 'environment' | 'none' };
 
 export interface CredentialServiceOptions {
   readonly store: Store;
@@ -57,18 +55,13 @@ export function isKeyText(text: string): boolean {
   return KEY.test(text);
 }
 
-/** Where the sealed secret of a credential belongs. */
-export function secretContext(credentialId: string): string {
-  return `credential:${credentialId}`;
-}
-
 /**
  * Stored credentials (specification, "Credential"; decisions 6.6, 6.9, 8.11). Secrets are sealed at rest and open in memory only; nothing returns them but
- * {@link secretOf}, which the path of a call asks.
+ * {@link secretOf}, which the path of a call asks. Each org has ids of its own: what another calls its credentials is neither in its way nor told to it.
  */
 export class CredentialService {
   readonly #options: CredentialServiceOptions;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, OpenedCredential>();
   readonly #lists = new Lru<string, readonly Credential[]>({ max: LISTS });
 
   private constructor(options: CredentialServiceOptions) {
@@ -77,8 +70,14 @@ export class CredentialService {
 
   static async open(options: CredentialServiceOptions): Promise<CredentialService> {
     const service = new CredentialService(options);
-    for (const { key, value } of await options.store.list(CREDENTIALS))
-      service.#entries.set(key, service.#opened(value as StoredCredential));
+    const moved: Effect[] = [];
+    for (const { key, value } of await options.store.list(CREDENTIALS)) {
+      const stored = value as StoredCredential;
+      // Before, all orgs shared one space of ids.
+      if (credentialKey(stored.credential) !== key) moved.push(putEffect(stored), deletion(key));
+      service.#entries.set(credentialKey(stored.credential), service.#opened(stored));
+    }
+    if (moved.length > 0) await options.store.commit(undefined, moved);
     return service;
   }
 
@@ -87,15 +86,45 @@ export class CredentialService {
     return [...this.#entries.values()].map(shown).sort((a, b) => (a.credential_id < b.credential_id ? -1 : 1));
   }
 
-  get(credentialId: string): ShownCredential | undefined {
-    const entry = this.#entries.get(credentialId);
+  /** What an org may name: its own, and those of every org whose id it does not have itself. */
+  usableBy(orgId: string): readonly ShownCredential[] {
+    return this.list().filter(
+      (one) => this.#of(orgId, one.credential_id)?.credential === this.#entries.get(credentialKey(one))?.credential,
+    );
+  }
+
+  /** What an org means by an id: its own, else one that is there for every org. */
+  get(orgId: string, credentialId: string): ShownCredential | undefined {
+    const entry = this.#of(orgId, credentialId);
     return entry && shown(entry);
+  }
+
+  #of(orgId: string, credentialId: string): OpenedCredential | undefined {
+    return this.#entries.get(credentialKey({ org_id: orgId, credential_id: credentialId })) ?? this.#entries.get(credentialId);
+  }
+
+  /**
+   * The one that an admin means: of the org that he names, or one that is there for every org, else the only one of this id.
+   * @throws GatewayError `conflict` where several orgs have one and none is named
+   */
+  named(credentialId: string, orgId: string | undefined): ShownCredential | undefined {
+    const entry = this.#named(credentialId, orgId);
+    return entry && shown(entry);
+  }
+
+  #named(credentialId: string, orgId: string | undefined): OpenedCredential | undefined {
+    if (orgId !== undefined) return this.#entries.get(credentialKey({ org_id: orgId, credential_id: credentialId }));
+    const shared = this.#entries.get(credentialId);
+    if (shared !== undefined) return shared;
+    const all = [...this.#entries.values()].filter(({ credential }) => credential.credential_id === credentialId);
+    if (all.length > 1)
+      throw new GatewayError('conflict', `${all.length} orgs have a credential ${credentialId}: say by org_id which is meant.`);
+    return all[0];
   }
 
   /** True when the id is one that this org may name. */
   isStored(orgId: string, credentialId: string): boolean {
-    const entry = this.#entries.get(credentialId);
-    return entry !== undefined && isOf(entry.credential, orgId) && entry.credential.type === 'ai_provider';
+    return this.#of(orgId, credentialId)?.credential.type === 'ai_provider';
   }
 
   /** Aliases of an org for a connector that have a secret and are on this node, in the order of their ids. The same list until something changes. */
@@ -119,9 +148,9 @@ export class CredentialService {
     return false;
   }
 
-  /** For the header of a forwarded call and nothing else: of an alias. */
-  secretOf(credentialId: string): string | undefined {
-    const entry = this.#entries.get(credentialId);
+  /** For the header of a forwarded call of this org and nothing else: of an alias. */
+  secretOf(orgId: string, credentialId: string): string | undefined {
+    const entry = this.#of(orgId, credentialId);
     return entry !== undefined && isAlias(entry) ? entry.secret : undefined;
   }
 
@@ -131,26 +160,47 @@ export class CredentialService {
    */
   async put(change: CredentialChange, commit: Commit = commitAlone(this.#options.store)): Promise<ShownCredential> {
     const value = this.#changed(change);
-    await commit(value.credential.credential_id, [putEffect(value)]);
+    await commit(value.credential.credential_id, this.#effectsOf(value));
     return this.#keep(value);
+  }
+
+  /** One that was there for every org and is of one org now goes with what it was. */
+  #effectsOf(value: StoredCredential): readonly Effect[] {
+    const gone = this.#goneBy(value.credential);
+    return [putEffect(value), ...(gone === undefined ? [] : [deletion(gone)])];
+  }
+
+  #goneBy({ org_id: orgId, credential_id: id }: Credential): string | undefined {
+    if (orgId === undefined || this.#entries.has(credentialKey({ org_id: orgId, credential_id: id }))) return undefined;
+    return this.#entries.has(id) ? id : undefined;
   }
 
   /**
    * Creates or updates one, from the state that `next` has seen.
-   * @param next gives the change, from what is shown of the one that is there, of whichever org
+   * @param next gives the change, from what is shown of the one that the org means by this id
    * @throws GatewayError as {@link put}, what `next` throws, `conflict` when somebody else was first
    */
-  async change(id: string, next: (current: ShownCredential | undefined) => CredentialChange, commit: Commit): Promise<ShownCredential> {
-    const found = await this.#options.store.entity(CREDENTIALS, id);
-    const value = this.#changed(next(this.get(id)));
-    await commit(id, [putEffect(value)], [{ space: CREDENTIALS, key: id, version: found?.version }]);
+  async change(
+    name: CredentialName & { readonly org_id: string },
+    next: (current: ShownCredential | undefined) => CredentialChange,
+    commit: Commit,
+  ): Promise<ShownCredential> {
+    const { org_id: orgId, credential_id: id } = name;
+    const key = credentialKey(name);
+    const found = await this.#options.store.entity(CREDENTIALS, key);
+    const value = this.#changed(next(this.get(orgId, id)));
+    await commit(id, [putEffect(value)], [{ space: CREDENTIALS, key, version: found?.version }]);
     return this.#keep(value);
   }
 
   /** Creates or updates several in one write, all of them or none. @throws as {@link put} */
   async putAll(changes: readonly CredentialChange[], commit: Commit = commitAlone(this.#options.store)): Promise<void> {
     const values = changes.map((change) => this.#changed(change));
-    if (values.length > 0) await commit(undefined, values.map(putEffect));
+    if (values.length > 0)
+      await commit(
+        undefined,
+        values.flatMap((value) => this.#effectsOf(value)),
+      );
     for (const value of values) this.#keep(value);
   }
 
@@ -161,11 +211,11 @@ export class CredentialService {
    */
   async replaceAll(given: readonly GivenCredential[], commit: Commit = commitAlone(this.#options.store)): Promise<void> {
     const values = given.map((one) => this.#given(one));
-    const kept = new Set(values.map(({ credential }) => credential.credential_id));
-    const gone = [...this.#entries.keys()].filter((id) => !kept.has(id));
-    const others = values.filter((value) => value !== this.#entries.get(value.credential.credential_id));
+    const kept = new Set(values.map(({ credential }) => credentialKey(credential)));
+    const gone = [...this.#entries.keys()].filter((key) => !kept.has(key));
+    const others = values.filter((value) => value !== this.#entries.get(credentialKey(value.credential)));
     await commit(undefined, [...gone.map(deletion), ...others.map(putEffect)]);
-    this.forget(gone);
+    this.#forget(gone);
     for (const value of others) this.#keep(value);
   }
 
@@ -179,7 +229,7 @@ export class CredentialService {
     const { secret_ref: secretRef, ...rest } = given;
     const id = rest.credential_id;
     this.checkGiven(given);
-    const before = this.#entries.get(id);
+    const before = this.#entries.get(credentialKey(rest));
     const now = timestamp(this.#options.clock.now());
     const credential: Credential = {
       ...rest,
@@ -203,7 +253,7 @@ export class CredentialService {
 
   #changed(change: CredentialChange, isForHere = true): StoredCredential {
     const { secret_ref: secretRef, ...rest } = change;
-    const before = this.#entries.get(change.credential_id);
+    const before = this.#before(change);
     if (before && change.distribution !== undefined) requireSame(before.credential, change.distribution);
     if (before && change.connector_id !== before.credential.connector_id && secretRef === undefined) {
       throw invalid('secret_ref', 'is needed when the connector changes: a secret goes to its own connector only');
@@ -227,18 +277,24 @@ export class CredentialService {
     return { credential, ...secret };
   }
 
+  /** What a change is made of: who names no org, and gives no other secret, means the one that is there. */
+  #before({ org_id: orgId, credential_id: id, secret_ref: secretRef }: CredentialChange): OpenedCredential | undefined {
+    if (orgId !== undefined) return this.#of(orgId, id);
+    return secretRef === undefined ? this.#named(id, undefined) : this.#entries.get(id);
+  }
+
   /** Assigns nodes to a `node_scoped` credential. Undefined when it is unknown. @throws GatewayError `INVALID_ARGUMENT` for an `org_wide` one */
   async assign(
-    credentialId: string,
+    name: CredentialName,
     nodeIds: readonly string[],
     commit: Commit = commitAlone(this.#options.store),
   ): Promise<ShownCredential | undefined> {
-    const before = this.#entries.get(credentialId);
+    const before = this.#entries.get(credentialKey(name));
     if (!before) return undefined;
     requireScoped(before.credential);
     const credential = { ...before.credential, node_ids: nodeIds, updated_at: timestamp(this.#options.clock.now()) };
     const value: StoredCredential = { credential, ...sourceOf(before) };
-    await commit(credentialId, [{ op: 'put', space: CREDENTIALS, key: credentialId, value }]);
+    await commit(name.credential_id, [putEffect(value)]);
     return this.#keep(value);
   }
 
@@ -247,12 +303,14 @@ export class CredentialService {
    * @throws GatewayError `not_found`; `INVALID_ARGUMENT` for nodes of an `org_wide` one
    */
   async amend(
-    credentialId: string,
+    of: CredentialName,
     { name, node_ids: nodes }: { readonly [K in 'name' | 'node_ids']?: Credential[K] | undefined },
     commit: Commit = commitAlone(this.#options.store),
   ): Promise<ShownCredential> {
-    const found = await this.#options.store.entity(CREDENTIALS, credentialId);
-    const before = this.#entries.get(credentialId);
+    const { credential_id: credentialId } = of;
+    const key = credentialKey(of);
+    const found = await this.#options.store.entity(CREDENTIALS, key);
+    const before = this.#entries.get(key);
     if (!before) throw new GatewayError('not_found', `There is no credential ${credentialId}.`);
     if (nodes !== undefined) requireScoped(before.credential);
     const credential: Credential = {
@@ -262,45 +320,51 @@ export class CredentialService {
       updated_at: timestamp(this.#options.clock.now()),
     };
     const value: StoredCredential = { credential, ...sourceOf(before) };
-    await commit(credentialId, [putEffect(value)], [{ space: CREDENTIALS, key: credentialId, version: found?.version }]);
+    await commit(credentialId, [putEffect(value)], [{ space: CREDENTIALS, key, version: found?.version }]);
     return this.#keep(value);
   }
 
   /** Those that are for this connector, of whichever org. */
-  idsFor(connectorId: string): readonly string[] {
-    return [...this.#entries.values()].flatMap(({ credential }) =>
-      credential.connector_id === connectorId ? [credential.credential_id] : [],
-    );
+  namesFor(connectorId: string): readonly CredentialName[] {
+    return [...this.#entries.values()].flatMap(({ credential }) => (credential.connector_id === connectorId ? [credential] : []));
   }
 
   /** What takes these away, secrets included; told by {@link forget} once it is stored. */
-  removalOf(ids: readonly string[]): readonly AlsoChanged[] {
-    return ids.map((id) => ({ operation: 'credentials.remove', object: id, effects: [deletion(id)] }));
+  removalOf(names: readonly CredentialName[]): readonly AlsoChanged[] {
+    return names.map((name) => ({ operation: 'credentials.remove', object: name.credential_id, effects: [deletion(credentialKey(name))] }));
   }
 
   /** These are stored no more. */
-  forget(ids: readonly string[]): void {
-    for (const id of ids) this.#entries.delete(id);
+  forget(names: readonly CredentialName[]): void {
+    this.#forget(names.map(credentialKey));
+  }
+
+  #forget(keys: readonly string[]): void {
+    for (const key of keys) this.#entries.delete(key);
     this.#lists.clear();
   }
 
   /** False when there is none. */
-  async remove(credentialId: string, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
-    if (!this.#entries.has(credentialId)) return false;
-    await commit(credentialId, [deletion(credentialId)]);
-    this.forget([credentialId]);
+  async remove(name: CredentialName, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
+    const key = credentialKey(name);
+    if (!this.#entries.has(key)) return false;
+    await commit(name.credential_id, [deletion(key)]);
+    this.#forget([key]);
     return true;
   }
 
   #keep(value: StoredCredential): ShownCredential {
     const entry = this.#opened(value);
-    this.#entries.set(value.credential.credential_id, entry);
+    const gone = this.#goneBy(value.credential);
+    if (gone !== undefined) this.#entries.delete(gone);
+    this.#entries.set(credentialKey(value.credential), entry);
     this.#lists.clear();
     return shown(entry);
   }
 
   #isFor(credential: Credential, orgId: string, connectorId: string): boolean {
-    if (credential.connector_id !== connectorId || credential.type !== 'ai_provider' || !isOf(credential, orgId)) return false;
+    if (credential.connector_id !== connectorId || credential.type !== 'ai_provider') return false;
+    if (this.#of(orgId, credential.credential_id)?.credential !== credential) return false;
     return credential.distribution === 'org_wide' || credential.node_ids?.includes(this.#options.nodeId) === true;
   }
 
@@ -317,7 +381,7 @@ export class CredentialService {
     if (!isKeyText(value)) throw invalid('secret_ref', `names ${secretRef}, whose value cannot stand in a header`);
   }
 
-  #opened(stored: StoredCredential): Entry {
+  #opened(stored: StoredCredential): OpenedCredential {
     return { ...stored, secret: this.#secret(stored) };
   }
 
@@ -341,47 +405,10 @@ export class CredentialService {
 }
 
 const NONE: readonly Credential[] = [];
-/** Whether the gateway has a key of its own to put in: with mode `byok` the caller brings one, whatever is stored (decision 6.10). */
-function isAlias({ credential, secret }: Entry): boolean {
-  return secret !== undefined && credential.mode === 'alias';
-}
-
-function requireSame({ distribution }: Credential, asked: Credential['distribution']): void {
-  if (asked !== distribution) throw new GatewayError('INVALID_ARGUMENT', 'The distribution of a credential is fixed when it is made.');
-}
-
-function requireScoped({ distribution }: Credential): void {
-  if (distribution === 'org_wide')
-    throw new GatewayError('INVALID_ARGUMENT', 'An org_wide credential is on every node; none can be assigned.');
-}
-
 function deletion(key: string): Effect {
   return { op: 'delete', space: CREDENTIALS, key };
 }
 
 function putEffect(value: StoredCredential): Effect {
-  return { op: 'put', space: CREDENTIALS, key: value.credential.credential_id, value };
-}
-
-function sourceOf(stored: StoredCredential | undefined): { env?: string; sealed?: Sealed } {
-  return { ...(stored?.env === undefined ? {} : { env: stored.env }), ...(stored?.sealed ? { sealed: stored.sealed } : {}) };
-}
-
-/** Whether the secret of an entry is what `secretRef` names. */
-function saysSecret({ env, sealed, secret }: Entry, secretRef: string | undefined): boolean {
-  if (secretRef === undefined) return env === undefined && sealed === undefined;
-  if (secretRef.startsWith(ENV)) return env === secretRef.slice(ENV.length);
-  return env === undefined && secret === secretRef;
-}
-
-function isOf(credential: Credential, orgId: string): boolean {
-  return credential.org_id === undefined || credential.org_id === orgId;
-}
-
-function shown({ credential, env, sealed }: StoredCredential): ShownCredential {
-  return { ...credential, secret_source: env !== undefined ? 'environment' : sealed ? 'stored' : 'none' };
-}
-
-function invalid(path: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', 'The credential is not valid.', { details: [{ path, message }] });
+  return { op: 'put', space: CREDENTIALS, key: credentialKey(value.credential), value };
 }

@@ -3,6 +3,7 @@ import { nextTurn } from '../base/lib/turns.ts';
 import { REPORT_BOUNDS } from '../base/model/bounds.ts';
 import type { RecordedDecision } from '../base/model/decision.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { amountsOf } from '../record/roll-up.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
@@ -71,10 +72,11 @@ function recordOf(text: string): ExecutionRecord | undefined {
   return record.record_tier === 'connection' ? undefined : record;
 }
 
-/** As the counters have it: the call that a record of tier `usage` tells the cost of has been counted. */
-function usageOf({ record_tier: tier, metering }: ExecutionRecord): UsageSum {
+/** As the counters have it. */
+function usageOf(record: ExecutionRecord): UsageSum {
+  const { metering } = record;
   return {
-    requests: tier === 'usage' ? 0n : 1n,
+    requests: amountsOf(record).requests,
     tokensIn: BigInt(metering?.tokens_in ?? 0),
     tokensOut: BigInt(metering?.tokens_out ?? 0),
     costPico: metering === undefined ? 0n : picoFromUsd(metering.cost_usd),

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { KeyLookup } from '../base/events/events.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { GatewayError } from '../base/lib/gateway-error.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
@@ -77,7 +78,7 @@ export class HashedKeys<K extends IssuedKey> {
     return keys;
   }
 
-  /** Judges a key; at once when it is one in use. */
+  /** Judges a key; at once when it is one in use. @throws GatewayError `key_lookup_failed` when the store cannot be read */
   judge(presented: string): HashedKeyVerdict<K> | Promise<HashedKeyVerdict<K>> {
     const hash = sha256Hex(presented);
     const known = this.#known.get(hash);
@@ -89,7 +90,7 @@ export class HashedKeys<K extends IssuedKey> {
   async #readThrough(hash: string): Promise<HashedKeyVerdict<K>> {
     const { store, space, lookedUp } = this.#options;
     const changes = this.#changes;
-    const key = (await store.get(space, hash)) as K | undefined;
+    const key = (await store.get(space, hash).catch(notLookedUp)) as K | undefined;
     lookedUp?.(key === undefined ? 'miss' : 'fallback');
     if (key === undefined) return { result: 'invalid_key' };
     if (changes === this.#changes) this.#known.set(hash, key);
@@ -210,4 +211,9 @@ export class HashedKeys<K extends IssuedKey> {
     if (hash === undefined) this.#known.clear();
     else this.#known.delete(hash);
   }
+}
+
+/** Whether a key counts that cannot be looked up is not known to anybody: it is neither let in nor called unknown. @throws GatewayError `key_lookup_failed` */
+export function notLookedUp(cause?: unknown): never {
+  throw new GatewayError('key_lookup_failed', 'The key cannot be looked up at the moment; try again.', { cause });
 }

@@ -2,7 +2,7 @@ import { ENTITY_BOUNDS } from '../base/model/bounds.ts';
 import { CHANNELS } from './alerts/alert-channels.ts';
 import { SUBSCRIPTIONS } from './alerts/alert-subscriptions.ts';
 import { API_KEYS } from './api-keys.ts';
-import { CREDENTIALS, type StoredCredential } from './credentials.ts';
+import { CREDENTIALS } from './credentials.ts';
 import { CUSTOM_CONNECTORS } from './custom-connectors.ts';
 import { orgOfEntity } from './entity-org.ts';
 import { EXPORTS } from './exports/export-destinations.ts';
@@ -11,6 +11,7 @@ import { MANAGEMENT_KEYS } from './management-keys.ts';
 import type { HeldThings } from './org-holdings.ts';
 import { OVERLAYS } from './org-overlays.ts';
 import { PROJECTS } from './projects.ts';
+import type { StoredCredential } from './stored-credential.ts';
 import { WORKLOADS } from './workloads.ts';
 
 /** What people lay down for orgs at a gateway, and how much of it one org may have (decision 7.12). */

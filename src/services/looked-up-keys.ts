@@ -1,29 +1,32 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KeyLookup } from '../base/events/events.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { networkOf } from '../base/lib/ip.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
+import { Shares } from '../base/lib/shares.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
+import { STRANGER_BOUNDS } from '../base/model/bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import type { HashedKeyVerdict } from './hashed-keys.ts';
+import { type HashedKeyVerdict, notLookedUp } from './hashed-keys.ts';
 
 /** By the SHA-256 of the key, lower-case hex. */
 export const LOOKED_UP_KEYS = 'remote_api_key';
 const SHOWN_CHARS = 12;
 /** Keys that are kept; of more, those go that were not looked up for longest. */
-const MAX_KEPT = 2_000;
+const MAX_KEPT = STRANGER_BOUNDS.keptKeys.all;
 /** So long a key counts without another look while there is contact. */
 const FRESH_MS = 300_000;
 /** After a look that failed the copy counts for so long. */
 const AGAIN_MS = 10_000;
 /** A key that nobody knows is not asked for again for so long. */
 const UNKNOWN_MS = 10_000;
-const MAX_UNKNOWN = 10_000;
+const MAX_UNKNOWN = STRANGER_BOUNDS.unknownKeys.all;
 /** A request waits so long for a look at its key. */
 const LOOK_MS = 3_000;
-/** Looks under way; whoever comes beyond them with a key that is not kept is refused. */
-const MAX_ASKING = 64;
+/** Looks under way at keys that are kept: they wait for no stranger. */
+const MAX_RENEWING = STRANGER_BOUNDS.renewedLookups.all;
 const LONG_AGO = Number.NEGATIVE_INFINITY;
 /** Of keys that are looked up again because some of the org's have changed. */
 const AT_ONCE = 8;
@@ -71,7 +74,8 @@ interface Kept {
 
 /**
  * API keys that a control plane makes (specification, "Authentication" 2; decision 13.10). A key is looked up there by its hash; what was found is kept, by its hash, also over a restart, so that who was let in
- * once is let in while nobody answers. A key that is not kept and cannot be looked up lets nobody in.
+ * once is let in while nobody answers. A key that is not kept and cannot be looked up lets nobody in, and is not called unknown: 503. Places for looks at keys that were never shown here
+ * are shared by addresses, so that nobody with made-up keys takes all of them; keys that are kept have places of their own.
  */
 export class LookedUpKeys {
   readonly #options: LookedUpKeysOptions;
@@ -79,6 +83,8 @@ export class LookedUpKeys {
   readonly #kept = new Map<string, Kept>();
   readonly #unknown: Lru<string, true>;
   readonly #asking = new Map<string, Promise<HashedKeyVerdict<ApiKey>>>();
+  readonly #strangers = new Shares(STRANGER_BOUNDS.lookups.all);
+  #renewing = 0;
   #source: KeySource | undefined;
   #version = '';
   /** The last look failed, and that was told. */
@@ -114,8 +120,12 @@ export class LookedUpKeys {
     return keys.filter((key) => orgId === undefined || key.org_id === orgId).sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** Judges a key; at once when it is one that counts without another look. */
-  judge(presented: string): HashedKeyVerdict<ApiKey> | Promise<HashedKeyVerdict<ApiKey>> {
+  /**
+   * Judges a key; at once when it is one that counts without another look.
+   * @param from address of the caller
+   * @throws GatewayError `key_lookup_failed` for one that is not kept, when it cannot be looked up
+   */
+  judge(presented: string, from = ''): HashedKeyVerdict<ApiKey> | Promise<HashedKeyVerdict<ApiKey>> {
     const { clock, lookedUp } = this.#options;
     const hash = sha256Hex(presented);
     const kept = this.#kept.get(hash);
@@ -127,7 +137,7 @@ export class LookedUpKeys {
       lookedUp('miss');
       return UNKNOWN;
     }
-    return this.#asked(hash, presented.slice(0, SHOWN_CHARS));
+    return this.#asked(hash, presented.slice(0, SHOWN_CHARS), kept === undefined ? networkOf(from) : undefined);
   }
 
   /** Some keys of the org are others than they were: what is known of none is forgotten, and the kept ones are looked up again. @throws Error when that fails for one */
@@ -168,19 +178,26 @@ export class LookedUpKeys {
     for (const [hash, { key }] of this.#kept) this.#kept.set(hash, { key, freshUntil: LONG_AGO });
   }
 
-  /** One look at a time for one key. */
-  #asked(hash: string, prefix: string): Promise<HashedKeyVerdict<ApiKey>> {
+  /** One look at a time for one key. @param from whose place it takes; undefined for one that is kept */
+  #asked(hash: string, prefix: string, from: string | undefined): Promise<HashedKeyVerdict<ApiKey>> {
     const asked = this.#asking.get(hash);
     if (asked !== undefined) return asked;
-    const asking = this.#ask(hash, prefix).finally(() => this.#asking.delete(hash));
+    const isFull = from === undefined ? this.#renewing >= MAX_RENEWING : this.#strangers.full(from) !== undefined;
+    const source = this.#source;
+    if (source === undefined || isFull) return Promise.resolve(hash).then((one) => this.#unasked(one));
+    if (from === undefined) this.#renewing += 1;
+    else this.#strangers.take(from);
+    const asking = this.#ask(source, hash, prefix).finally(() => {
+      this.#asking.delete(hash);
+      if (from === undefined) this.#renewing -= 1;
+      else this.#strangers.give(from);
+    });
     this.#asking.set(hash, asking);
     return asking;
   }
 
-  async #ask(hash: string, prefix: string): Promise<HashedKeyVerdict<ApiKey>> {
+  async #ask(source: KeySource, hash: string, prefix: string): Promise<HashedKeyVerdict<ApiKey>> {
     const { lookedUp } = this.#options;
-    const source = this.#source;
-    if (source === undefined || this.#asking.size >= MAX_ASKING) return this.#unasked(hash);
     try {
       const key = await this.#inTime(this.#learn(source, hash, prefix));
       this.#failing = false;
@@ -190,10 +207,10 @@ export class LookedUpKeys {
       if (!this.#failing)
         this.#options.log.warn(
           { err: error },
-          'an API key could not be looked up; until that is possible again those that were not shown here before let nobody in',
+          'an API key could not be looked up; until that is possible again those that were not shown here before are answered 503',
         );
       this.#failing = true;
-      return this.#unasked(hash);
+      return this.#unasked(hash, error);
     }
   }
 
@@ -205,12 +222,12 @@ export class LookedUpKeys {
     });
   }
 
-  /** By the copy alone. */
-  #unasked(hash: string): HashedKeyVerdict<ApiKey> {
+  /** By the copy alone. @throws GatewayError `key_lookup_failed` where there is none */
+  #unasked(hash: string, cause?: unknown): HashedKeyVerdict<ApiKey> {
     const { clock, lookedUp } = this.#options;
     const kept = this.#kept.get(hash);
     lookedUp(kept === undefined ? 'miss' : 'hit');
-    if (kept === undefined) return UNKNOWN;
+    if (kept === undefined) return notLookedUp(cause);
     this.#kept.set(hash, { key: kept.key, freshUntil: clock.monotonic() + AGAIN_MS });
     return this.#verdict(kept.key);
   }

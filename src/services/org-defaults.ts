@@ -1,12 +1,12 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Attribution } from '../base/model/attribution.ts';
-import type { Workload } from '../base/model/workload.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { chargeable } from './projects.ts';
 import { unlessConflict } from './unless-conflict.ts';
 import { WatchedSpace } from './watched-space.ts';
+import { workloadKey } from './workload-key.ts';
 
 export const ORG_DEFAULTS = 'org_defaults';
 const WORKLOADS = 'workload';
@@ -126,14 +126,15 @@ export class OrgDefaultsService {
     return isDefault ? undefined : { space: ORG_DEFAULTS, key: orgId, version: found?.version };
   }
 
+  /** What must stay as it is for a workload to be usable: the own one of the org, else one that counts for every org. */
   async #usable(orgId: string, workloadId: string): Promise<Expectation> {
-    const found = await this.#store.entity(WORKLOADS, workloadId);
-    const workload = found?.value as Workload | undefined;
-    if (workload === undefined || (workload.org_id !== undefined && workload.org_id !== orgId)) {
-      const details = [{ path: 'workload_id', message: `there is no workload ${workloadId}` }];
-      throw new GatewayError('invalid_request', 'The org defaults have 1 bad member(s).', { details });
+    for (const name of [{ org_id: orgId, workload_id: workloadId }, { workload_id: workloadId }]) {
+      const key = workloadKey(name);
+      const found = await this.#store.entity(WORKLOADS, key);
+      if (found !== undefined) return { space: WORKLOADS, key, version: found.version };
     }
-    return { space: WORKLOADS, key: workloadId, version: found?.version };
+    const details = [{ path: 'workload_id', message: `there is no workload ${workloadId}` }];
+    throw new GatewayError('invalid_request', 'The org defaults have 1 bad member(s).', { details });
   }
 }
 

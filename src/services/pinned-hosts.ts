@@ -1,6 +1,7 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { HandshakeRejectedEvent } from '../base/events/events.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import { LineLimiter } from '../base/lib/line-limiter.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
@@ -8,6 +9,7 @@ import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 /** Wildcard rows of the catalogue let callers name hosts at will. */
 const MAX_HOSTS = CONTROL_BOUNDS.pinnedHosts.all;
 const SAID_AGAIN_AFTER_MS = 3_600_000;
+const NEVER = Number.NEGATIVE_INFINITY;
 
 interface Entry {
   readonly alerts: number;
@@ -23,11 +25,14 @@ interface Entry {
 export class PinnedHosts {
   readonly #clock: Clock;
   readonly #log: Logger;
+  /** Clients name hosts at will where a row covers every name below a domain. */
+  readonly #limiter: LineLimiter;
   readonly #hosts = new Lru<string, Entry>({ max: MAX_HOSTS });
 
   constructor({ clock, log }: { readonly clock: Clock; readonly log: Logger }) {
     this.#clock = clock;
     this.#log = log;
+    this.#limiter = new LineLimiter(clock);
   }
 
   /** What this wants to hear. */
@@ -38,11 +43,12 @@ export class PinnedHosts {
     const before = this.#hosts.get(host);
     const alerts = (before?.alerts ?? 0) + (signal === 'alert' ? 1 : 0);
     const silentCloses = (before?.silentCloses ?? 0) + (signal === 'silent_close' ? 1 : 0);
-    const say = before === undefined || now - before.saidAt >= SAID_AGAIN_AFTER_MS;
-    this.#hosts.set(host, { alerts, silentCloses, saidAt: say ? now : before.saidAt });
-    if (!say) return;
+    const isDue = before === undefined || now - before.saidAt >= SAID_AGAIN_AFTER_MS;
+    const suppressed = isDue ? this.#limiter.take('rejected') : undefined;
+    this.#hosts.set(host, { alerts, silentCloses, saidAt: suppressed === undefined ? (before?.saidAt ?? NEVER) : now });
+    if (suppressed === undefined) return;
     this.#log.warn(
-      { host, signal, alerts, silent_closes: silentCloses },
+      { host, signal, alerts, silent_closes: silentCloses, suppressed: suppressed === 0 ? undefined : suppressed },
       'a client does not take our certificate for this host: it needs our root (gw env), or pins the real one (then GW_PROXY_BYPASS passes the host on unopened)',
     );
   }

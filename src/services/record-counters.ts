@@ -127,7 +127,7 @@ export class RecordCounters implements CountedNames {
 
   /** An org that a call was refused for: where any org may call, callers name orgs as they like. */
   #orgOf({ org_id: org, reason_codes: codes }: ExecutionRecord, month: string, added: Effect[]): string {
-    if (this.#registered.org(org)) return org;
+    if (org === UNKNOWN_ORG || this.#registered.org(org)) return org;
     return codes.includes('org_mismatch') || this.part('', month, ORGS, org, added) === '' ? UNKNOWN_ORG : org;
   }
 

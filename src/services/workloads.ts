@@ -13,8 +13,10 @@ import type { Workload } from '../base/model/workload.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { changeEntity } from './change-entity.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { moveWorkloads } from './move-workloads.ts';
 import { OrgDefaultsService } from './org-defaults.ts';
 import { WatchedSpace } from './watched-space.ts';
+import { type WorkloadName, workloadKey } from './workload-key.ts';
 
 export const WORKLOADS = 'workload';
 export const WORKLOAD_TOKENS = 'workload_token';
@@ -24,11 +26,16 @@ const SEEDED = 'seeded';
 export const DEFAULT_WORKLOAD_ID = 'default';
 const SEEDED_WORKLOAD: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
 
-/** The registered workloads, their tokens and the org defaults (decisions 4.1, 4.4, 4.5), in memory, also as other writers of the store change them. */
+/**
+ * The registered workloads, their tokens and the org defaults (decisions 4.1, 4.4, 4.5), in memory, also as other writers of the store change them. Each org has ids of its own: what
+ * another calls its workloads is neither in its way nor told to it. One of no org counts for every org that has none of that id.
+ */
 export class WorkloadService {
   readonly #store: Store;
   readonly #workloads: WatchedSpace<Workload>;
-  /** Workload id to SHA-256 of its token. */
+  /** By org, then by id. */
+  readonly #byOrg: ByOrg;
+  /** Key of a workload to SHA-256 of its token. */
   readonly #tokens: WatchedSpace<string>;
   /** The other way round. */
   readonly #holders: ReadonlyMap<string, string>;
@@ -38,6 +45,7 @@ export class WorkloadService {
   private constructor(store: Store, spaces: Spaces) {
     this.#store = store;
     this.#workloads = spaces.workloads;
+    this.#byOrg = spaces.byOrg;
     this.#tokens = spaces.tokens;
     this.#holders = spaces.holders;
     this.orgDefaults = spaces.defaults;
@@ -46,6 +54,7 @@ export class WorkloadService {
   /** Reads everything into memory; a fresh store gets the workload `default` and org defaults that name it. */
   static async open(store: Store): Promise<WorkloadService> {
     if ((await store.get(SEEDED, WORKLOADS)) === undefined) await seed(store);
+    await moveWorkloads(store, { workloads: WORKLOADS, tokens: WORKLOAD_TOKENS });
     return new WorkloadService(store, await openSpaces(store));
   }
 
@@ -59,40 +68,76 @@ export class WorkloadService {
     return this.orgDefaults.attribution(orgId);
   }
 
-  /** A workload that this org may use; undefined when there is none. */
+  /** A workload that this org may use: its own, else one that counts for every org; undefined when there is none. */
   get(orgId: string, workloadId: string): Workload | undefined {
-    const found = this.#workloads.get(workloadId);
-    return found?.org_id === undefined || found.org_id === orgId ? found : undefined;
+    return this.#byOrg.get(orgId)?.get(workloadId) ?? this.#byOrg.get(EVERY_ORG)?.get(workloadId);
   }
 
-  /** In the order of their ids. @param orgId only those that this org may use */
-  list(orgId?: string): readonly Workload[] {
-    const all = this.#workloads;
-    return (orgId === undefined ? [...all.values()] : [...all.ofOrg(orgId), ...all.ofOrg(undefined)]).sort((a, b) =>
-      a.workload_id < b.workload_id ? -1 : 1,
-    );
+  /** In the order of their ids. */
+  list(): readonly Workload[] {
+    return [...this.#workloads.values()].sort(byId);
+  }
+
+  /** Those that an org may use, in the order of their ids: its own, and those of every org whose ids it has none of. */
+  usableBy(orgId: string): readonly Workload[] {
+    const own = this.#byOrg.get(orgId);
+    const shared = [...(this.#byOrg.get(EVERY_ORG)?.values() ?? [])].filter(({ workload_id: id }) => own?.has(id) !== true);
+    return [...(own?.values() ?? []), ...shared].sort(byId);
   }
 
   /**
    * Creates or replaces one, from the state that `next` has seen.
-   * @param next gives the workload, from the one of this id that is there, of whichever org
+   * @param next gives the workload, from the one of this name that is there
    * @throws GatewayError what `next` throws
    */
-  async change(workloadId: string, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
-    const changed = await changeEntity<Workload>(this.#store, { space: WORKLOADS, key: workloadId, object: workloadId, commit, next });
-    await this.#workloads.refresh(workloadId);
+  async change(name: WorkloadName, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
+    const key = workloadKey(name);
+    const changed = await changeEntity<Workload>(this.#store, { space: WORKLOADS, key, object: name.workload_id, commit, next });
+    await this.#workloads.refresh(key);
     return changed;
   }
 
-  /** Whichever org it is of. */
-  find(workloadId: string): Workload | undefined {
-    return this.#workloads.get(workloadId);
+  /** The one that an admin means who names no org: one that counts for every org, else the only one of this id. @throws GatewayError `conflict` where several orgs have one */
+  named(workloadId: string, orgId: string | undefined): Workload | undefined {
+    if (orgId !== undefined) return this.#byOrg.get(orgId)?.get(workloadId);
+    const shared = this.#byOrg.get(EVERY_ORG)?.get(workloadId);
+    if (shared !== undefined) return shared;
+    const all = this.list().filter((one) => one.workload_id === workloadId);
+    if (all.length > 1)
+      throw new GatewayError('conflict', `${all.length} orgs have a workload ${workloadId}: say by org_id which is meant.`);
+    return all[0];
   }
 
-  /** Creates or replaces. */
+  /** The only org that has one of this id; undefined where none or several have one. */
+  onlyOrgOf(workloadId: string): string | undefined {
+    let only: string | undefined;
+    for (const [org, workloads] of this.#byOrg) {
+      if (org === EVERY_ORG || !workloads.has(workloadId)) continue;
+      if (only !== undefined) return undefined;
+      only = org;
+    }
+    return only;
+  }
+
+  /** Creates or replaces. One that counted for every org becomes that of an org, with its token, where the org has none of this id: it must not be open beside it. */
   async put(workload: Workload, commit: Commit = commitAlone(this.#store)): Promise<void> {
-    await commit(workload.workload_id, [{ op: 'put', space: WORKLOADS, key: workload.workload_id, value: workload }]);
-    await this.#workloads.refresh(workload.workload_id);
+    const key = workloadKey(workload);
+    const before = this.#workloads.has(key) ? key : workload.workload_id;
+    const moved = before !== key && this.#workloads.has(before);
+    await commit(workload.workload_id, [
+      { op: 'put', space: WORKLOADS, key, value: workload },
+      ...(moved ? [{ op: 'delete', space: WORKLOADS, key: before } as const, ...this.#tokenMoved(before, key)] : []),
+    ]);
+    for (const one of moved ? [key, before] : [key]) await Promise.all([this.#workloads.refresh(one), this.#tokens.refresh(one)]);
+  }
+
+  #tokenMoved(from: string, to: string): readonly Effect[] {
+    const token = this.#tokens.get(from);
+    const isMoved = token !== undefined && !this.#tokens.has(to);
+    return [
+      { op: 'delete', space: WORKLOAD_TOKENS, key: from },
+      ...(isMoved ? [{ op: 'put', space: WORKLOAD_TOKENS, key: to, value: token } as const] : []),
+    ];
   }
 
   /**
@@ -101,67 +146,90 @@ export class WorkloadService {
    */
   async replaceAll(workloads: readonly Workload[], commit: Commit = commitAlone(this.#store)): Promise<void> {
     const next = new Map<string, Workload>([
-      [DEFAULT_WORKLOAD_ID, SEEDED_WORKLOAD],
-      ...workloads.map((one) => [one.workload_id, one] as const),
+      ...(workloads.some(({ workload_id: id }) => id === DEFAULT_WORKLOAD_ID) ? [] : [[DEFAULT_WORKLOAD_ID, SEEDED_WORKLOAD] as const]),
+      ...workloads.map((one) => [workloadKey(one), one] as const),
     ]);
-    const before = this.list();
-    const gone = before.map(({ workload_id: id }) => id).filter((id) => !next.has(id));
-    const others = [...next].filter(([id, one]) => !isDeepStrictEqual(one, this.#workloads.get(id)));
+    const gone = [...this.#workloads.entries()].map(([key]) => key).filter((key) => !next.has(key));
+    const idOf = (key: string): string | undefined => this.#workloads.get(key)?.workload_id;
+    // One that is of another org now, or of one, is the same one.
+    const heirOf = (key: string): string | undefined => [...next].find(([, { workload_id: id }]) => id === idOf(key))?.[0];
+    const others = [...next].filter(([key, one]) => !isDeepStrictEqual(one, this.#workloads.get(key)));
     await commit(undefined, [
-      ...gone.flatMap((key): readonly Effect[] => [WORKLOADS, WORKLOAD_TOKENS].map((space) => ({ op: 'delete', space, key }))),
+      ...gone.flatMap((key): readonly Effect[] => [{ op: 'delete', space: WORKLOADS, key }, ...this.#tokenMoved(key, heirOf(key) ?? key)]),
       ...others.map(([key, value]): Effect => ({ op: 'put', space: WORKLOADS, key, value })),
     ]);
-    await Promise.all([...gone, ...others.map(([id]) => id)].map((id) => this.#workloads.refresh(id)));
-    await Promise.all(gone.map((id) => this.#tokens.refresh(id)));
+    await Promise.all([...gone, ...others.map(([key]) => key)].map((key) => this.#workloads.refresh(key)));
+    await Promise.all(gone.flatMap((key) => [key, heirOf(key) ?? key]).map((key) => this.#tokens.refresh(key)));
   }
 
   /** Removes the workload and its token. False when there is none. */
-  async remove(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
-    if (!this.#workloads.has(workloadId)) return false;
-    await commit(workloadId, [
-      { op: 'delete', space: WORKLOADS, key: workloadId },
-      { op: 'delete', space: WORKLOAD_TOKENS, key: workloadId },
+  async remove(name: WorkloadName, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
+    const key = workloadKey(name);
+    if (!this.#workloads.has(key)) return false;
+    await commit(name.workload_id, [
+      { op: 'delete', space: WORKLOADS, key },
+      { op: 'delete', space: WORKLOAD_TOKENS, key },
     ]);
-    await Promise.all([this.#workloads.refresh(workloadId), this.#tokens.refresh(workloadId)]);
+    await Promise.all([this.#workloads.refresh(key), this.#tokens.refresh(key)]);
     return true;
   }
 
   /** Makes a new token, replacing an older one; the plain text is returned this once (decision 4.5). Undefined when the workload is unknown. */
-  async issueToken(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<string | undefined> {
-    if (!this.#workloads.has(workloadId)) return undefined;
+  async issueToken(name: WorkloadName, commit: Commit = commitAlone(this.#store)): Promise<string | undefined> {
+    const key = workloadKey(name);
+    if (!this.#workloads.has(key)) return undefined;
     const token = WORKLOAD_TOKEN_PREFIX + randomBytes(32).toString('base64url');
     const hash = sha256Hex(token);
-    await commit(workloadId, [{ op: 'put', space: WORKLOAD_TOKENS, key: workloadId, value: hash }]);
-    await this.#tokens.refresh(workloadId);
+    await commit(name.workload_id, [{ op: 'put', space: WORKLOAD_TOKENS, key, value: hash }]);
+    await this.#tokens.refresh(key);
     return token;
   }
 
   /** False when the workload has no token. */
-  async removeToken(workloadId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
-    if (!this.#tokens.has(workloadId)) return false;
-    await commit(workloadId, [{ op: 'delete', space: WORKLOAD_TOKENS, key: workloadId }]);
-    await this.#tokens.refresh(workloadId);
+  async removeToken(name: WorkloadName, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
+    const key = workloadKey(name);
+    if (!this.#tokens.has(key)) return false;
+    await commit(name.workload_id, [{ op: 'delete', space: WORKLOAD_TOKENS, key }]);
+    await this.#tokens.refresh(key);
     return true;
   }
 
-  hasToken(workloadId: string): boolean {
-    return this.#tokens.has(workloadId);
+  /** SHA-256 of the token that a workload must show; undefined where it needs none. Where callers have shown nothing yet no workload has to exist. */
+  #tokenOf(orgId: string, workloadId: string): string | undefined {
+    if (this.#tokens.size === 0) return undefined;
+    const found = this.get(orgId, workloadId);
+    return found && this.#tokens.get(workloadKey(found));
+  }
+
+  hasToken(orgId: string, workloadId: string): boolean {
+    return this.#tokenOf(orgId, workloadId) !== undefined;
   }
 
   /** True when the workload has a token and this is it. */
-  tokenMatches(workloadId: string, presented: string): boolean {
-    const stored = this.#tokens.get(workloadId);
+  tokenMatches(orgId: string, workloadId: string, presented: string): boolean {
+    const stored = this.#tokenOf(orgId, workloadId);
     return stored !== undefined && sameSecret(stored, sha256Hex(presented));
   }
 
   /** The workload whose token this is; undefined when it is nobody's. */
-  holderOf(presented: string): string | undefined {
-    return this.#holders.get(sha256Hex(presented));
+  holderOf(presented: string): Workload | undefined {
+    const key = this.#holders.get(sha256Hex(presented));
+    return key === undefined ? undefined : this.#workloads.get(key);
   }
+}
+
+/** Workloads by id, by org; that of those that count for every org is no id of an org. */
+type ByOrg = ReadonlyMap<string, ReadonlyMap<string, Workload>>;
+const EVERY_ORG = '';
+
+function byId(a: Workload, b: Workload): number {
+  if (a.workload_id !== b.workload_id) return a.workload_id < b.workload_id ? -1 : 1;
+  return (a.org_id ?? EVERY_ORG) < (b.org_id ?? EVERY_ORG) ? -1 : 1;
 }
 
 interface Spaces {
   readonly workloads: WatchedSpace<Workload>;
+  readonly byOrg: ByOrg;
   readonly tokens: WatchedSpace<string>;
   readonly holders: ReadonlyMap<string, string>;
   readonly defaults: OrgDefaultsService;
@@ -169,13 +237,24 @@ interface Spaces {
 
 async function openSpaces(store: Store): Promise<Spaces> {
   const holders = new Map<string, string>();
+  const byOrg = new Map<string, Map<string, Workload>>();
   return {
-    workloads: await WatchedSpace.open(store, WORKLOADS, { read: (value) => value as Workload, orgOf: ({ org_id }) => org_id }),
+    workloads: await WatchedSpace.open(store, WORKLOADS, {
+      read: (value) => value as Workload,
+      changed: (_key, workload, before) => {
+        if (before !== undefined) byOrg.get(before.org_id ?? EVERY_ORG)?.delete(before.workload_id);
+        if (workload === undefined) return;
+        const org = workload.org_id ?? EVERY_ORG;
+        const ofOrg = byOrg.get(org) ?? new Map<string, Workload>();
+        byOrg.set(org, ofOrg.set(workload.workload_id, workload));
+      },
+    }),
+    byOrg,
     tokens: await WatchedSpace.open<string>(store, WORKLOAD_TOKENS, {
       read: (value) => (typeof value === 'string' ? value : undefined),
-      changed: (workloadId, hash, before) => {
+      changed: (key, hash, before) => {
         if (before !== undefined) holders.delete(before);
-        if (hash !== undefined) holders.set(hash, workloadId);
+        if (hash !== undefined) holders.set(hash, key);
       },
     }),
     holders,

@@ -1,7 +1,8 @@
 import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { networkOf } from '../base/lib/ip.ts';
 import { Lru } from '../base/lib/lru.ts';
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
+import { STRANGER_BOUNDS } from '../base/model/bounds.ts';
 
 /** Wrong keys of an address that are answered at once: a person who has pasted the wrong one is not held up. */
 const FREE = 5;
@@ -10,9 +11,8 @@ const LONGEST_WAIT_MS = 5_000;
 /** After so long without a wrong key an address begins anew. */
 const FORGOTTEN_AFTER_MS = 60_000;
 /** Answers that are held back at a time, for one address and for all. */
-const MAX_WAITING = CONTROL_BOUNDS.wrongKeyAnswers.one;
-const MAX_WAITING_IN_ALL = CONTROL_BOUNDS.wrongKeyAnswers.all;
-const MAX_ADDRESSES = CONTROL_BOUNDS.wrongKeyAddresses.all;
+const { one: MAX_WAITING, all: MAX_WAITING_IN_ALL } = STRANGER_BOUNDS.wrongKeys;
+const MAX_ADDRESSES = STRANGER_BOUNDS.wrongKeyAddresses.all;
 
 interface Address {
   failures: number;
@@ -34,8 +34,9 @@ export class WrongKeys {
     this.#clock = clock;
   }
 
-  /** Notes a wrong key; resolves when that may be answered. @throws GatewayError `too_many_attempts` */
-  async answerable(address: string): Promise<void> {
+  /** Notes a wrong key; resolves when that may be answered. @param callerIp of IPv6 its network counts @throws GatewayError `too_many_attempts` */
+  async answerable(callerIp: string): Promise<void> {
+    const address = networkOf(callerIp);
     const now = this.#clock.monotonic();
     const before = this.#addresses.get(address);
     const known =

@@ -255,7 +255,7 @@ t.test('managed', async (t) => {
     await place.killControlPlane();
     const { status, recordId } = await callThrough(t, gateway, 'structured API', { apiKey });
     t.equal(status, 200);
-    t.equal((await callThrough(t, gateway, 'structured API', { apiKey: unused })).status, 401);
+    t.equal((await callThrough(t, gateway, 'structured API', { apiKey: unused })).status, 503);
     await place.startControlPlane();
     await isProven(t, place, gateway, recordId);
     t.equal((await callThrough(t, gateway, 'structured API', { apiKey: unused })).status, 200);

@@ -251,3 +251,34 @@ t.test('keys that another writer of the store has made and revoked count over a 
   t.match(await recordOf(await send(chat(['X-GW-API-Key', key]))), { api_key_id: id, org_id: 'acme' });
   t.match((await gw.admin('GET', '/metrics')).text, /gw_auth_key_lookup_total\{result="fallback"\} 1/);
 });
+
+t.test('a key that the store does not give is 503 on every door, and never called unknown', async (t) => {
+  let broken = false;
+  const place = await startGoverned(t, {
+    bundle: ALLOW_ALL,
+    store: (opened) =>
+      new Proxy(opened, {
+        get: (target, name) => {
+          if (name === 'get') return (space: string, key: string) => (broken ? Promise.reject(new Error('EIO')) : target.get(space, key));
+          const member: unknown = Reflect.get(target, name, target);
+          return typeof member === 'function' ? (member.bind(target) as unknown) : member;
+        },
+      }),
+  });
+  const { gw, send, execute } = place;
+  const { key } = await makeKey(gw, 'default');
+  broken = true;
+  const wanted = { error: { code: 'key_lookup_failed' } };
+  const answer = await send(bare(['X-GW-API-Key', key]));
+  t.match([answer.status, answer.headers['retry-after'], JSON.parse(answer.body.toString())], [503, '1', wanted]);
+  const direct = await execute({}, {}, { Authorization: `Bearer ${key}` });
+  t.match([direct.status, direct.headers.get('retry-after'), direct.body], [503, '1', wanted]);
+  const asked = await fetch(`${gw.url}/v1/reports/usage`, { headers: { 'X-GW-API-Key': key } });
+  t.match([asked.status, await asked.json()], [503, wanted]);
+  t.match(await refusedConnect(gw, basic('ci', key)), { status: 503, rawHead: /Retry-After: 1/ });
+  const managed = await fetch(`${gw.url}/mgmt/v1/records`, { headers: { Authorization: 'Bearer mgk_0123456789' } });
+  t.match([managed.status, await managed.json()], [503, wanted], 'nor a management key');
+  t.notMatch((await gw.admin('GET', '/metrics')).text, /gw_auth_failures_total\{reason="invalid_key"[^}]*\} [1-9]/);
+  broken = false;
+  t.equal((await send(bare(['X-GW-API-Key', key]))).status, 200);
+});

@@ -334,3 +334,24 @@ t.test('a CONNECT that fails to authenticate is counted', async (t) => {
   t.match(text, /gw_auth_failures_total\{reason="missing_header",org_id="acme"\} 1/);
   t.match(text, /gw_auth_failures_total\{reason="invalid_key",org_id="acme"\} 1/);
 });
+
+t.test('workloads of two orgs with one id: the token of one opens nothing of the other, on no door', async (t) => {
+  const { gw, send, execute, through, recordOf } = await startGoverned(t, { bundle: ALLOW_ALL });
+  for (const org of ['acme', 'globex']) await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci', org_id: org, name: org });
+  t.match(await gw.admin('POST', '/v1/admin/workloads/ci/token'), { status: 409, body: { error: { code: 'conflict' } } });
+  const issue = async (org: string) =>
+    ((await gw.admin('POST', `/v1/admin/workloads/ci/token?org_id=${org}`)).body as { token: string }).token;
+  const [ours, theirs] = [await issue('acme'), await issue('globex')];
+  const calls = (org: string, token: string) => [
+    () => send(chat(['X-GW-Org-ID', org, 'X-GW-Workload-ID', 'ci', 'X-GW-Workload-Token', token])),
+    () => execute({ org_id: org, workload_id: 'ci' }, {}, { Authorization: `Bearer ${token}` }),
+    () => through('api.openai.com:443', chat(['X-GW-Org-ID', org], '/v1/chat/completions'), basic('ci', token)),
+  ];
+  for (const call of [...calls('acme', ours), ...calls('globex', theirs)]) t.equal((await call()).status, 200);
+  for (const call of [...calls('acme', theirs), ...calls('globex', ours)]) t.match((await call()).status, /^40[13]$/);
+  const lastOfOurs = await send(chat(['X-GW-Org-ID', 'acme', 'X-GW-Workload-Token', ours]));
+  t.match(await recordOf(lastOfOurs), { org_id: 'acme', workload_id: 'ci', decision: 'allow' });
+  t.equal((await gw.admin('DELETE', '/v1/admin/workloads/ci?org_id=acme')).status, 200);
+  t.match((await calls('acme', ours)[0]?.())?.status, 403, 'it is gone, and that of the other org is no workload of this one');
+  t.equal((await calls('globex', theirs)[0]?.())?.status, 200);
+});

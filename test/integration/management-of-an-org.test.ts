@@ -16,18 +16,21 @@ t.test('workloads of an org are its own; those of every org are seen and not cha
   t.strictSame(put.body, { workload_id: 'ci', name: 'CI', org_id: 'acme' });
   t.strictSame(ids((await manage('GET', 'workloads')).body, 'workload_id'), ['ci', 'default']);
   t.strictSame(ids((await other('GET', 'workloads')).body, 'workload_id'), ['default']);
-  t.equal(codeIn(await other('PUT', 'workloads', { workload_id: 'ci' })), 'conflict');
   t.equal(codeIn(await other('DELETE', 'workloads/ci')), 'not_found');
+  const theirs = await other('PUT', 'workloads', { workload_id: 'ci', name: 'theirs' }, { 'if-none-match': '*' });
+  t.strictSame(theirs.body, { workload_id: 'ci', name: 'theirs', org_id: 'globex' }, 'what another org has is neither in the way nor told');
+  t.match((await manage('GET', 'workloads')).body, { data: [{ workload_id: 'ci', name: 'CI' }, { workload_id: 'default' }] });
   t.equal(codeIn(await manage('DELETE', 'workloads/default')), 'conflict');
   t.equal(codeIn(await manage('PUT', 'workloads', { workload_id: 'default' })), 'conflict');
   t.equal((await manage('PUT', 'workloads', { workload_id: 'x', org_id: 'globex' })).status, 400);
   const { workloads } = (await gw.admin('GET', '/v1/admin/workloads')).body as { workloads: readonly { workload_id: string }[] };
   t.strictSame(
     workloads.map((one) => one.workload_id),
-    ['ci', 'default'],
+    ['ci', 'ci', 'default'],
   );
   t.equal((await manage('DELETE', 'workloads/ci')).status, 200);
   t.equal(codeIn(await manage('DELETE', 'workloads/ci')), 'not_found');
+  t.match((await other('GET', 'workloads')).body, { data: [{ workload_id: 'ci', name: 'theirs' }, { workload_id: 'default' }] });
 });
 
 t.test('who changes what somebody else has changed since is told so', async (t) => {
@@ -68,8 +71,15 @@ t.test('credentials of an org: made, renamed, removed, never read, and never a v
   t.strictSame(ids((await other('GET', 'credentials')).body, 'id'), []);
   t.equal(codeIn(await other('PATCH', 'credentials/main', { name: 'Mine' })), 'not_found');
   t.equal(codeIn(await other('DELETE', 'credentials/main')), 'not_found');
-  t.equal(codeIn(await other('PUT', 'credentials', { id: 'main', provider: 'openai', mode: 'alias', secret: 's' })), 'conflict');
+  const theirs = { id: 'main', provider: 'openai', mode: 'alias', secret: 'sk-theirs', name: 'Theirs' };
+  t.equal(
+    (await other('PUT', 'credentials', theirs, { 'if-none-match': '*' })).status,
+    200,
+    'ids of another org are neither in the way nor told',
+  );
+  t.match((await manage('GET', 'credentials')).body, { data: [{ id: 'main', name: 'Production' }] });
   t.equal((await manage('DELETE', 'credentials/main')).status, 200);
+  t.match((await other('GET', 'credentials')).body, { data: [{ id: 'main', name: 'Theirs' }] });
 });
 
 t.test('the rate limiter of an org is its own, and counts from the next call on', async (t) => {

@@ -119,8 +119,8 @@ t.test('workloads are exactly what the control plane says, beside the seeded one
   t.same(ids(), ['batch', 'default', 'web']);
   t.match(workloads.get('acme', 'batch'), { org_id: 'acme', name: 'Batch', allowed_connection_types: ['connect_proxy'] });
   t.equal(workloads.get('other', 'batch'), undefined);
-  const token = await workloads.issueToken('batch');
-  const webToken = await workloads.issueToken('web');
+  const token = await workloads.issueToken({ workload_id: 'batch', org_id: 'acme' });
+  const webToken = await workloads.issueToken({ workload_id: 'web', org_id: 'acme' });
   const version = resourceOf(remote, 'workloads').version();
   t.not(version, '');
   await put('workloads', 'batch', { name: 'Another' });
@@ -128,7 +128,7 @@ t.test('workloads are exactly what the control plane says, beside the seeded one
   await fetchOf(remote, 'workloads', channel);
   t.same(ids(), ['batch', 'default']);
   t.not(resourceOf(remote, 'workloads').version(), version);
-  t.equal(workloads.holderOf(token ?? ''), 'batch');
+  t.equal(workloads.holderOf(token ?? '')?.workload_id, 'batch');
   t.equal(workloads.holderOf(webToken ?? ''), undefined, 'gone with its workload');
   const again = await gateway(t, place);
   t.same(again.workloads.list(), workloads.list());
@@ -214,7 +214,7 @@ t.test(
       credentials.list().map(({ credential_id: id }) => id),
       ['mine', 'wide'],
     );
-    t.equal(credentials.secretOf('wide'), SECRET);
+    t.equal(credentials.secretOf('acme', 'wide'), SECRET);
     t.same(
       credentials.usable('acme', 'anthropic').map(({ credential_id: id }) => id),
       ['mine'],
@@ -235,13 +235,13 @@ t.test(
       policies.current('other').policy.layers.some(({ rules: of }) => of.some(({ id }) => id.startsWith('auto.'))),
       false,
     );
-    const before = credentials.get('wide');
+    const before = credentials.get('acme', 'wide');
     await assignments.set('acme', 'mine', 'node-1', false, commit);
     await fetchOf(remote, 'credentials', channel);
     t.same(rules(), allowing('openai'), 'gone with the credential');
-    t.same(credentials.get('wide'), before, 'what is as it was is not written anew');
+    t.same(credentials.get('acme', 'wide'), before, 'what is as it was is not written anew');
     const again = await gateway(t, place);
-    t.equal(again.credentials.secretOf('wide'), SECRET, 'over a restart');
+    t.equal(again.credentials.secretOf('acme', 'wide'), SECRET, 'over a restart');
     t.match(again.policies.autoRules('acme'), /auto\.allow\.openai/);
     await entities.remove('acme', 'credentials', 'wide', commit);
     await fetchOf(remote, 'credentials', channel);
@@ -261,7 +261,7 @@ t.test('credentials and their rules are stored together or not at all', async (t
   t.same([credentials.list(), policies.autoRules('acme'), resource.version()], [[], undefined, '']);
   place.store.commit = commit;
   await resource.fetch(channel);
-  t.equal(credentials.secretOf('c'), SECRET);
+  t.equal(credentials.secretOf('acme', 'c'), SECRET);
   await resource.erase?.();
   t.same([credentials.list(), resource.version()], [[], '']);
   t.match(policies.autoRules('acme'), /auto\.allow\.openai/, 'an erasure opens no layer');

@@ -13,8 +13,8 @@ function registers(own: string | undefined): Pick<Pipeline, 'orgs' | 'workloads'
   return {
     orgs: { isActive: (org) => org !== 'acme', watch: () => () => undefined },
     workloads: {
-      find: (id) => (id === 'theirs' ? workload : undefined),
-      get: () => undefined,
+      onlyOrgOf: (id) => (id === 'theirs' ? workload.org_id : undefined),
+      get: (org, id) => (org === 'acme' && id === 'theirs' ? workload : undefined),
       defaultWorkloadId: () => 'default',
       defaultAttribution: () => undefined,
     },

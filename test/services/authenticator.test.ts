@@ -64,9 +64,9 @@ t.test('a scope is opened by the secret of a principal that has it, and by no ot
 
 /** One workload with a token, `gwt_w`. */
 const WORKLOADS = {
-  hasToken: (id: string) => id === 'w',
-  tokenMatches: (id: string, shown: string) => id === 'w' && shown === 'gwt_w',
-  holderOf: (shown: string) => (shown === 'gwt_w' ? 'w' : undefined),
+  hasToken: (org: string, id: string) => org === 'o' && id === 'w',
+  tokenMatches: (org: string, id: string, shown: string) => org === 'o' && id === 'w' && shown === 'gwt_w',
+  holderOf: (shown: string) => (shown === 'gwt_w' ? { workload_id: 'w' } : undefined),
 };
 
 function callers(required: boolean, other: Partial<Pick<AuthenticatorOptions, 'apiKeys' | 'managed'>> = {}) {
@@ -98,9 +98,10 @@ t.test('a workload that has a token must show it; others only where every caller
     [undefined, undefined, 'open', 'refused'],
   ] as const;
   for (const [workload, shown, optional, required] of cases) {
-    t.equal(callers(false).authenticator.caller(workload, shown), optional, `${workload} ${shown}`);
-    t.equal(callers(true).authenticator.caller(workload, shown), required, `${workload} ${shown}, required`);
-    t.equal(callers(true).authenticator.caller(workload, shown, false), optional, 'where another was shown before');
+    t.equal(callers(false).authenticator.caller('o', workload, shown), optional, `${workload} ${shown}`);
+    t.equal(callers(true).authenticator.caller('o', workload, shown), required, `${workload} ${shown}, required`);
+    t.equal(callers(true).authenticator.caller('o', workload, shown, false), optional, 'where another was shown before');
+    t.equal(callers(false).authenticator.caller('another', workload, shown), 'open', 'of another org with a workload of that id');
   }
   t.end();
 });

@@ -9,6 +9,7 @@ import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 const KEY: FoundKey = { id: 'key-1', org_id: 'acme', name: 'ci' };
 const PLAIN = 'gwk_of-a-test';
+const NOT_KNOWN = { code: 'key_lookup_failed', status: 503, headers: ['Retry-After', '1'] };
 
 /** A control plane that knows what `known` says. */
 async function scene(t: HasTeardown) {
@@ -81,10 +82,10 @@ t.test('while nobody answers, who was let in once is let in, also after a restar
   const before = asked.length;
   t.match(keys.judge(PLAIN), { result: 'valid' }, 'at once');
   t.equal(asked.length, before);
-  t.same(await keys.judge('gwk_new'), { result: 'invalid_key' });
+  await t.rejects(Promise.resolve(keys.judge('gwk_new')), NOT_KNOWN, 'nobody knows whether it counts');
   clock.advance(1_800_000);
   t.match(keys.judge(PLAIN), { result: 'expired' }, 'its time comes all the same');
-  t.same(await (await open('other@cp:7443')).judge(PLAIN), { result: 'invalid_key' }, 'a copy of another org is none');
+  await t.rejects(Promise.resolve((await open('other@cp:7443')).judge(PLAIN)), NOT_KNOWN, 'a copy of another org is none');
 });
 
 t.test('a look that gets no answer ends in three seconds', async (t) => {
@@ -93,7 +94,7 @@ t.test('a look that gets no answer ends in three seconds', async (t) => {
   const keys = await open();
   const verdict = keys.judge(PLAIN);
   clock.advance(3_000);
-  t.same(await verdict, { result: 'invalid_key' });
+  await t.rejects(Promise.resolve(verdict), NOT_KNOWN);
 });
 
 t.test('when keys have changed, every one that is kept is looked up again before its version counts', async (t) => {
@@ -134,15 +135,43 @@ t.test('an erasure leaves no key, and 2,000 are kept at most', async (t) => {
   await keys.erase();
   t.same(keys.list(), []);
   t.same(await store.list('remote_api_key'), []);
-  t.same(await (await open()).judge('gwk_2000'), { result: 'invalid_key' });
+  await t.rejects(Promise.resolve((await open()).judge('gwk_2000')), NOT_KNOWN);
 });
 
-t.test('of strangers who come at once, 64 are looked up and the others are refused', async (t) => {
-  const { plane, asked, open, clock } = await scene(t);
-  plane.silent = true;
+t.test('an address with made-up keys takes half of the places, and nobody else is told that his key is unknown', async (t) => {
+  const { plane, asked, open, clock, known, lookups } = await scene(t);
   const keys = await open();
-  const verdicts = Array.from({ length: 200 }, (_, i) => Promise.resolve(keys.judge(`gwk_${i}`)));
-  t.equal(asked.length, 64);
+  const judge = (key: string, from: string) => Promise.resolve(keys.judge(key, from));
+  await judge(PLAIN, '192.0.2.9');
+  for (let i = 0; i < 3; i++) known.set(sha256Hex(`gwk_good-${i}`), { ...KEY, id: `good-${i}` });
+  plane.silent = true;
+  const before = asked.length;
+  const flood = Array.from({ length: 200 }, (_, i) => judge(`gwk_${i}`, `2001:db8::${i.toString(16)}`).catch((error: unknown) => error));
+  t.equal(asked.length - before, 32, 'a network is one address');
+  plane.silent = false;
+  for (let i = 0; i < 3; i++) t.match(await judge(`gwk_good-${i}`, '192.0.2.1'), { result: 'valid' }, 'somebody else is looked up');
+  t.match(keys.judge(PLAIN, '2001:db8::1'), { result: 'valid' }, 'who is kept is let in at once, from wherever he comes');
   clock.advance(3_000);
-  t.same(await Promise.all(verdicts), Array(200).fill({ result: 'invalid_key' }));
+  t.match(await Promise.all(flood), Array(200).fill(NOT_KNOWN));
+  t.match(await judge('gwk_201', '2001:db8::1'), { result: 'invalid_key' }, 'its places are free again');
+  t.equal(lookups.filter((how) => how === 'miss').length, 201);
+});
+
+t.test('made-up keys of any number of addresses hold up no look at a key that is kept, and push none out', async (t) => {
+  const { plane, asked, open, clock, known } = await scene(t);
+  const keys = await open();
+  await keys.judge(PLAIN);
+  clock.advance(300_000);
+  plane.silent = true;
+  const flood = Array.from({ length: 1_000 }, (_, i) =>
+    Promise.resolve(keys.judge(`gwk_${i}`, `192.0.2.${i}`)).catch((error: unknown) => error),
+  );
+  t.equal(asked.length, 1 + 64);
+  plane.silent = false;
+  known.set(sha256Hex(PLAIN), { ...KEY, revoked_at: '2026-11-21T12:00:00.000Z' });
+  t.match(await keys.judge(PLAIN), { result: 'revoked' }, 'it is looked up again, so that a flood keeps no revoked key alive');
+  clock.advance(3_000);
+  t.match(await Promise.all(flood), Array(1_000).fill(NOT_KNOWN));
+  for (let i = 0; i < 10_500; i++) await keys.judge(`gwk_${i}`, '192.0.2.1');
+  t.equal(keys.list().length, 1);
 });

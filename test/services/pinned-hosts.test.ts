@@ -34,8 +34,9 @@ t.test('each host is counted by signal, which is said once per host and hour', (
 });
 
 t.test('a thousand hosts are remembered, those of longest ago are forgotten', (t) => {
-  const { lines, reject } = learner();
+  const { clock, lines, reject } = learner();
   for (let i = 0; i < 1_500; i++) {
+    clock.advance(1_000);
     reject(`r${i}.openai.azure.com`, 'alert');
     reject('api.openai.com', 'alert');
   }
@@ -44,5 +45,15 @@ t.test('a thousand hosts are remembered, those of longest ago are forgotten', (t
   t.equal(lines.length, 1_501);
   reject('r500.openai.azure.com', 'alert');
   t.match(lines.slice(1_501), [{ host: 'r500.openai.azure.com', alerts: 1 }], 'it is new again');
+  t.end();
+});
+
+t.test('names that clients make up are few lines of the log, and the next one says how many were kept back', (t) => {
+  const { clock, lines, reject } = learner();
+  for (let i = 0; i < 100; i++) reject(`r${i}.openai.azure.com`, 'alert');
+  t.equal(lines.length, 20);
+  clock.advance(10_000);
+  reject('r99.openai.azure.com', 'alert');
+  t.match(lines.slice(20), [{ host: 'r99.openai.azure.com', alerts: 2, suppressed: 80 }], 'it was not said before');
   t.end();
 });

@@ -111,18 +111,24 @@ t.test('workloads, tokens and org defaults count at every node as soon as one ch
   const store = await openStore(t, dir);
   const [one, two] = await Promise.all([WorkloadService.open(store), WorkloadService.open(store)]);
   for (const node of [one, two]) t.match(node.list(), [{ workload_id: 'default' }], 'of two who come to a fresh store one fills it');
-  await one.put({ workload_id: 'ci', org_id: 'acme' });
-  const first = (await one.issueToken('ci')) ?? '';
-  for (const node of [one, two]) t.same([node.hasToken('ci'), node.tokenMatches('ci', first), node.holderOf(first)], [true, true, 'ci']);
-  const second = (await two.issueToken('ci')) ?? '';
+  const ci = { workload_id: 'ci', org_id: 'acme' };
+  await one.put(ci);
+  const first = (await one.issueToken(ci)) ?? '';
   for (const node of [one, two])
-    t.same([node.tokenMatches('ci', first), node.holderOf(first), node.holderOf(second)], [false, undefined, 'ci']);
-  await two.removeToken('ci');
-  for (const node of [one, two]) t.same([node.hasToken('ci'), node.holderOf(second)], [false, undefined]);
-  const third = (await two.issueToken('ci')) ?? '';
-  await one.remove('ci');
-  for (const node of [one, two]) t.same([node.get('acme', 'ci'), node.hasToken('ci'), node.holderOf(third)], [undefined, false, undefined]);
-  t.equal(await two.remove('ci'), false);
+    t.same([node.hasToken('acme', 'ci'), node.tokenMatches('acme', 'ci', first), node.holderOf(first)?.workload_id], [true, true, 'ci']);
+  const second = (await two.issueToken(ci)) ?? '';
+  for (const node of [one, two])
+    t.same(
+      [node.tokenMatches('acme', 'ci', first), node.holderOf(first)?.workload_id, node.holderOf(second)?.workload_id],
+      [false, undefined, 'ci'],
+    );
+  await two.removeToken(ci);
+  for (const node of [one, two]) t.same([node.hasToken('acme', 'ci'), node.holderOf(second)?.workload_id], [false, undefined]);
+  const third = (await two.issueToken(ci)) ?? '';
+  await one.remove(ci);
+  for (const node of [one, two])
+    t.same([node.get('acme', 'ci'), node.hasToken('acme', 'ci'), node.holderOf(third)?.workload_id], [undefined, false, undefined]);
+  t.equal(await two.remove(ci), false);
 
   t.same([one.defaultWorkloadId('acme'), one.defaultAttribution('acme')], ['default', undefined]);
   const defaults = (key: string, value: object) => ({ op: 'put' as const, space: 'org_defaults', key, value });

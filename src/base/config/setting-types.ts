@@ -64,6 +64,18 @@ export function integer(min: number, max: number): SettingType<number> {
   };
 }
 
+/** `PER_SECOND` or `PER_SECOND/BURST`; without a burst it is what comes in 20 seconds. */
+export const recordRate: SettingType<{ readonly perSecond: number; readonly burst: number }> = {
+  name: 'rate',
+  allowed: '`PER_SECOND` or `PER_SECOND/BURST`, whole numbers from 0 to 1000000',
+  parse(text) {
+    const [rate = '', burst, ...more] = text.split('/');
+    const whole = integer(0, 1_000_000);
+    const perSecond = whole.parse(rate);
+    return more.length > 0 ? refuse() : { perSecond, burst: burst === undefined ? perSecond * 20 : whole.parse(burst) };
+  },
+};
+
 /** A plain decimal, not below `min` and not above `max`. */
 export function decimal(min: number, max: number): SettingType<number> {
   return {

@@ -291,6 +291,12 @@ export const SETTINGS = {
     '1s',
     'When records are forced to the disk: after each write, at an interval, or never. Records survive the death of the process in any case.',
   ),
+  strangerRecords: required(
+    'GW_STRANGER_RECORDS',
+    type.recordRate,
+    '50/1000',
+    'Records per second, and at once, of refused calls from one address whose callers have shown nothing; more are counted in one record a minute.',
+  ),
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
 
   approvalEnabled: required('GW_APPROVAL_ENABLED', type.boolean, 'true', 'Approvals; without them `require_approval` is a refusal (403).'),

@@ -102,6 +102,8 @@ export interface CallSeen {
 /** What each event says. */
 export interface EventPayloads {
   execution: ExecutionEvent;
+  /** The record that was not stored. */
+  summed: Pick<ExecutionEvent, 'durationMs' | 'record'>;
   traced: TracedCall;
   usageSettled: UsageSettledEvent;
   /** The org. */
@@ -151,6 +153,11 @@ interface EventRow {
 /** The events, for people; the reference page is made of it. */
 export const EVENTS: { readonly [N in EventName]: EventRow } = {
   execution: { meaning: 'A request has been answered and its record is stored.', says: 'the record; how long it took' },
+  summed: {
+    meaning:
+      'A caller who has shown nothing was refused and has no record of its own: one that is stored within a minute counts the call (`GW_STRANGER_RECORDS`).',
+    says: 'the record that it would have had; how long it took',
+  },
   traced: {
     meaning: 'A call whose spans are sent has ended; nobody tells of it where no traces are sent.',
     says: 'the record, when there is one; its spans; the moments at which the provider was asked and has answered',

@@ -37,7 +37,83 @@ export const CONNECTION_BOUNDS = {
 } as const satisfies Bounds;
 
 /** Records and look-ups of callers who have shown nothing (decision 7.11). */
-export const STRANGER_BOUNDS = {} as const satisfies Bounds;
+export const STRANGER_BOUNDS = {
+  records: {
+    what: 'Records of refused calls of one address',
+    much: '`GW_STRANGER_RECORDS`: 50 per second, 1,000 at once',
+    shared: 'Addresses; of IPv6 networks of 64 bits',
+    full: 'One record per address and minute says how many calls there were (`summed_requests`); the answers stay the same',
+  },
+  recordsInAll: {
+    what: 'The same of all addresses, in budgets of one address',
+    all: 4,
+    shared: 'Everybody who has shown nothing',
+    full: 'The same',
+  },
+  recordBytesEach: {
+    what: 'Bytes that go with each record of those budgets',
+    one: 2_048,
+    unit: 'bytes',
+    shared: 'Addresses, and all of them',
+    full: 'The same',
+  },
+  recordBytes: {
+    what: 'One record of a refused call whose caller has shown nothing',
+    one: 4_096,
+    unit: 'bytes',
+    shared: 'Nobody',
+    full: 'Texts that the caller chose are cut to their beginning, and labels are left out',
+  },
+  addresses: {
+    what: 'Addresses whose budgets are remembered',
+    all: 10_000,
+    shared: 'Everybody who has shown nothing',
+    full: 'That which came longest ago is forgotten; the budget of all addresses holds it',
+  },
+  sums: {
+    what: 'Addresses that are summed up one by one in a minute',
+    all: 1_000,
+    shared: 'Addresses, by the rule above',
+    full: 'What is beyond is summed up for all addresses together, by org',
+  },
+  lookups: {
+    what: 'API keys that are being looked up at the control plane and have not been shown here before',
+    all: 64,
+    shared: 'Addresses, by the rule above',
+    full: '503 `key_lookup_failed` with `Retry-After`, never 401; keys that were shown here before are not held up',
+  },
+  renewedLookups: {
+    what: 'The same of keys that were shown here before',
+    all: 64,
+    shared: 'Everybody',
+    full: 'They count as they were found last for ten seconds more',
+  },
+  keptKeys: {
+    what: 'API keys of the control plane that are kept',
+    all: 2_000,
+    shared: 'Nobody: they are of the one org of the gateway',
+    full: 'That which was looked up longest ago is forgotten; unknown keys take none of these places',
+  },
+  unknownKeys: {
+    what: 'Unknown API keys that are not asked for again for ten seconds',
+    all: 10_000,
+    shared: 'Everybody',
+    full: 'That which was shown longest ago is forgotten, and asked for again',
+  },
+  wrongKeys: {
+    what: 'Answers to wrong management and MCP keys that are held back',
+    all: 1_000,
+    one: 8,
+    shared: 'Addresses; of IPv6 networks of 64 bits',
+    full: '429 `too_many_attempts`; right keys are never held up',
+  },
+  wrongKeyAddresses: {
+    what: 'Addresses whose wrong keys are remembered',
+    all: 10_000,
+    shared: 'Everybody',
+    full: 'That which came longest ago begins at nothing',
+  },
+} as const satisfies Bounds;
 
 /** Policies, overlays, patterns and price lists. */
 export const POLICY_BOUNDS = {} as const satisfies Bounds;
@@ -251,19 +327,6 @@ export const CONTROL_BOUNDS = {
     all: 10_000,
     shared: 'all orgs; only keys that there are take a place',
     full: 'the one used least lately is read again from the store',
-  },
-  wrongKeyAddresses: {
-    what: 'Addresses of which wrong keys are counted',
-    all: 10_000,
-    shared: 'addresses',
-    full: 'the one whose last wrong key is oldest begins again',
-  },
-  wrongKeyAnswers: {
-    what: 'Answers to wrong keys that are held back',
-    all: 1_000,
-    one: 8,
-    shared: 'addresses; a right key is never held back',
-    full: '429 `too_many_attempts`, to wrong keys alone',
   },
   pinnedHosts: {
     what: 'Hosts of which it is said that clients do not take our certificate',

@@ -85,6 +85,11 @@ export const ERROR_CODES = {
       'A file of the gateway cannot be written: its disk is full, or a right is missing. Nothing was changed; the message names the folder.',
   },
   overloaded: { status: 503, meaning: 'All buffers are in use, or the share of them that one client may hold; try again.' },
+  key_lookup_failed: {
+    status: 503,
+    meaning:
+      'Nobody knows at the moment whether the key that was shown counts: the control plane or the store does not answer, or too many unknown keys are being looked up. The same key may be shown again.',
+  },
   control_plane_unreachable: {
     status: 503,
     meaning:
@@ -111,6 +116,7 @@ export const ERROR_HEADERS: Readonly<Partial<Record<ErrorCode, readonly string[]
   too_many_requests: AGAIN_SOON,
   too_many_tunnels: AGAIN_SOON,
   overloaded: AGAIN_SOON,
+  key_lookup_failed: AGAIN_SOON,
   shutting_down: AGAIN_SOON,
   record_store_unavailable: AGAIN_SOON,
 };

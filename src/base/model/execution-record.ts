@@ -199,6 +199,8 @@ export interface ExecutionRecord {
   readonly response_bytes: number;
   /** The caller's own Authorization went ahead of a stored credential (specification, "Authentication" 5). */
   readonly oauth_passthrough?: true;
+  /** How many refused calls the record stands for, of callers who have shown nothing and came too often for a record each (decision 7.11); absent: one. */
+  readonly summed_requests?: number;
   readonly risk_score?: number;
   readonly risk_signals?: readonly string[];
   readonly delegation_id?: string;

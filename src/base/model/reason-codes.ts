@@ -87,6 +87,11 @@ export const REASON_CODES = {
     meaning: 'The control plane was not reached for longer than `grace_seconds`, and the org says `strict` for that.',
   },
   workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.', circumstance: true },
+  records_summed_up: {
+    decision: 'deny',
+    meaning:
+      'No call by itself: callers who have shown nothing were refused too often for a record each (`GW_STRANGER_RECORDS`). `summed_requests` says how many calls the record stands for; the codes behind this one are theirs.',
+  },
   connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.', circumstance: true },
   workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },
   workload_token_required: { decision: 'deny', meaning: 'The workload has a token and the request inside the tunnel did not present it.' },

@@ -207,9 +207,10 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
       if (found === undefined) throw unknown(id);
       expect(found);
       const connectorId = customConnectorId(found.id);
-      const keys = credentials.service.idsFor(connectorId);
-      const show = (): unknown => Object.fromEntries(keys.map((key) => [key, credentials.service.get(key)]));
-      const watched = { entity: 'credential', object: keys.length === 1 ? keys[0] : undefined, show };
+      const keys = credentials.service.namesFor(connectorId);
+      const show = (): unknown =>
+        Object.fromEntries(keys.map((one) => [one.credential_id, credentials.service.named(one.credential_id, one.org_id)]));
+      const watched = { entity: 'credential', object: keys.length === 1 ? keys[0]?.credential_id : undefined, show };
       try {
         await handOn({ kind: 'credentials.remove_of', entries: [{ id: connectorId }] }, watched);
       } catch (error) {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../../base/model/credential.ts';
-import type { ShownCredential } from '../../services/credentials.ts';
+import type { ShownCredential } from '../../services/stored-credential.ts';
 import { type CredentialBody, credentialChange, credentialParts, STRANGE_HOST, strangeHosts } from '../credential-body.ts';
 import { CREDENTIAL, NODE_IDS } from '../credential-operations.ts';
 import { withEtag } from '../etag.ts';
@@ -67,7 +67,7 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: dataPage(SHOWN.extend({ etag })) },
     handle: ({ principal, query }, { credentials }) => {
       const orgId = orgOf(principal);
-      const usable = credentials.service.list().filter((one) => one.org_id === undefined || one.org_id === orgId);
+      const usable = credentials.service.usableBy(orgId);
       return {
         json: pageInMemory(
           usable.map((one) => withEtag(shown(one))),
@@ -97,12 +97,12 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
         expectShown(current && shown(current));
         return credentialChange({ ...adminBody(body), org_id: orgId }, credentials, 'provider');
       };
-      return { json: shown(await credentials.service.change(body.id, next, commit)) };
+      return { json: shown(await credentials.service.change({ org_id: orgId, credential_id: body.id }, next, commit)) };
     },
     handOn: async ({ principal, body, headers, expectShown }, services, handOn) => {
       const { credentials } = services;
       const { id } = body;
-      const current = credentials.service.get(id);
+      const current = credentials.service.get(orgOf(principal), id);
       expectShown(current && shown(current));
       const change = credentialChange({ ...adminBody(body), org_id: orgOf(principal) }, credentials, 'provider');
       const write = { kind: 'credentials.put' as const, entries: [writtenCredential(change)], only: onlyOf(headers) };
@@ -124,13 +124,14 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     input: { params, body: { schema: () => PATCH_BODY, what: 'The change' } },
     output: { status: 200, schema: SHOWN },
     handle: async ({ principal, params: { id: name }, body, commit, expectShown }, { credentials }) => {
-      const before = ownOne(name, orgOf(principal), credentials.service.get(name));
+      const orgId = orgOf(principal);
+      const before = ownOne(name, orgId, credentials.service.get(orgId, name));
       expectShown(shown(before));
       const { name: called, node_ids: nodes } = body;
-      return { json: shown(await credentials.service.amend(name, { name: called, node_ids: nodes }, commit)) };
+      return { json: shown(await credentials.service.amend(before, { name: called, node_ids: nodes }, commit)) };
     },
-    handOn: async ({ params: { id: name }, body, expectShown }, services, handOn) => {
-      const current = services.credentials.service.get(name);
+    handOn: async ({ principal, params: { id: name }, body, expectShown }, services, handOn) => {
+      const current = services.credentials.service.get(orgOf(principal), name);
       if (current !== undefined) expectShown(shown(current));
       const { name: called, node_ids: nodes } = body;
       const change = { ...optional('name', called), ...optional('node_ids', nodes) };
@@ -154,8 +155,8 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     input: { params },
     output: { status: 200, schema: z.object({ id: z.string(), status: z.literal('deleted') }) },
     handle: async ({ principal, params: { id: name }, commit }, { credentials }) => {
-      ownOne(name, orgOf(principal), credentials.service.get(name));
-      await credentials.service.remove(name, commit);
+      const orgId = orgOf(principal);
+      await credentials.service.remove(ownOne(name, orgId, credentials.service.get(orgId, name)), commit);
       return { json: { id: name, status: 'deleted' as const } };
     },
     handOn: async ({ params: { id: name } }, services, handOn) => {
@@ -179,17 +180,14 @@ function shown({ credential_id: id, connector_id: provider, distribution: scope,
   return { id, provider, scope, ...rest };
 }
 
-/** @throws GatewayError `not_found` for one of another org too, `conflict` for one of all orgs */
+/** @throws GatewayError `not_found`, `conflict` for one of all orgs */
 function ownOne(name: string, orgId: string, found: ShownCredential | undefined): ShownCredential {
-  if (found === undefined || (found.org_id !== undefined && found.org_id !== orgId))
-    throw new GatewayError('not_found', `There is no credential ${name}.`);
+  if (found === undefined) throw new GatewayError('not_found', `There is no credential ${name}.`);
   requireOwn(found, orgId);
   return found;
 }
 
-/** Ids of credentials are one space for all orgs. @throws GatewayError `conflict` */
+/** @throws GatewayError `conflict` for one that is there for every org */
 function requireOwn({ credential_id: name, org_id: of }: ShownCredential, orgId: string): void {
-  if (of === orgId) return;
-  if (of !== undefined) throw new GatewayError('conflict', `The id ${name} cannot be used: choose another one.`);
-  throw new GatewayError('conflict', `The credential ${name} is there for every org: the admin API alone changes it.`);
+  if (of !== orgId) throw new GatewayError('conflict', `The credential ${name} is there for every org: the admin API alone changes it.`);
 }

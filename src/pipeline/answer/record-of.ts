@@ -85,6 +85,7 @@ export function recordOf(
     request_bytes: intake?.streamed?.bytes ?? intake?.requestBytes ?? 0,
     response_bytes: delivery?.responseBytes ?? 0,
     oauth_passthrough: dressed?.oauthPassthrough ? true : undefined,
+    summed_requests: undefined,
     risk_score: parts.risk?.score,
     risk_signals: parts.risk?.signals,
     delegation_chain: delegated?.recorded,

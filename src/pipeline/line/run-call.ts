@@ -15,6 +15,7 @@ import { Refusal, refusalOf } from '../parts/refusal.ts';
 import type { Ending } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type Stage, type StageEnd } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
+import { type RefusedRecord, refusedRecord } from './strangers.ts';
 import { tellTrace } from './traced-call-of.ts';
 import type { WalkingCall } from './walking-call.ts';
 
@@ -84,6 +85,7 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
   let drawn: Drawn | undefined;
   try {
     drawn = drawUp(call, pipeline);
+    if (drawn.commit === undefined) return sumUp(call, pipeline, drawn.record);
     await pipeline.store.commit(drawn.commit, drawn.effects);
     for (const settlement of call.settlements) settlement.stored?.();
     return acknowledge(call, pipeline, drawn.record);
@@ -94,7 +96,8 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
 
 interface Drawn {
   readonly record: ExecutionRecord;
-  readonly commit: RecordCommit;
+  /** Undefined: the call has no record of its own. */
+  readonly commit: RecordCommit | undefined;
   readonly effects: readonly Effect[];
 }
 
@@ -103,9 +106,11 @@ function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   const { parts, refusal, settlements } = call;
   const completedAt = pipeline.clock.now();
   const draft = recordOf({ parts, refusal, completedAt }, pipeline);
-  const { text, hash } = canonicalRecord(draft);
+  const kept: RefusedRecord = refusal === undefined ? canonicalRecord(draft) : refusedRecord(draft, parts, pipeline);
+  const { text, hash } = kept;
   draft.record_hash = hash;
   const record = draft as ExecutionRecord;
+  if (kept.summed === true) return { record, commit: undefined, effects: [] };
   const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt, members: record };
   const closing = { completedAt, refusal, delivered: deliveredOf(parts), replaced: parts.mutation };
   const effects: Effect[] = [];
@@ -117,6 +122,17 @@ function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
 function firstByteOf(delivery: Delivered | undefined): number | undefined {
   const { sentAt, firstAt } = delivery?.times ?? {};
   return sentAt === undefined || firstAt === undefined ? undefined : firstAt - sentAt;
+}
+
+/** A refused call that a record of the minute counts: its caller is answered as any other. */
+function sumUp(call: WalkingCall, { strangers, events, clock }: LineGround, record: ExecutionRecord): RunResult {
+  const { parts, refusal, settlements } = call;
+  for (const settlement of settlements) settlement.abandoned?.({ answered: false, started: false });
+  if (refusal) sendRefusal(parts, refusal, record);
+  strangers.sum(record, clock.monotonic() - parts.arrival.head.startedAt);
+  const { trace } = parts.arrival;
+  if (trace) tellTrace(parts, trace, { events, clock }, { record });
+  return { kind: 'recorded', record, refusal };
 }
 
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */

@@ -81,8 +81,8 @@ export interface Workloads {
   defaultAttribution(orgId: string): Attribution | undefined;
   /** A workload that this org may use. */
   get(orgId: string, workloadId: string): Workload | undefined;
-  /** Whichever org it is of. */
-  find(workloadId: string): Workload | undefined;
+  /** The only org that has one of this id. */
+  onlyOrgOf(workloadId: string): string | undefined;
 }
 
 export interface Projects {
@@ -110,15 +110,15 @@ export interface ControlPlaneNews {
 /** What callers show to be let in. */
 export interface Authentication {
   /** What was shown for the workload that a caller names. @param required false: another was shown before */
-  caller(workloadId: string | undefined, presented: string | undefined, required?: boolean): CallerVerdict;
+  caller(orgId: string, workloadId: string | undefined, presented: string | undefined, required?: boolean): CallerVerdict;
   /** What the head of a structured call shows. @throws GatewayError `unauthorized` */
   stranger(head: ArrivalHead): Maybe<Stranger>;
-  /** Judges an API key. */
-  apiKey(presented: string): Maybe<ApiKeyVerdict>;
+  /** Judges an API key. @param from address of the caller @throws GatewayError `key_lookup_failed` */
+  apiKey(presented: string, from: string): Maybe<ApiKeyVerdict>;
   /** Whether every caller must show one. */
   readonly needsApiKey: boolean;
   /** The workload whose token this is. */
-  holderOf(token: string): string | undefined;
+  holderOf(token: string): Workload | undefined;
   /** Tells of somebody who was not let in, and counts him. */
   failed(failure: Failure): void;
 }
@@ -149,7 +149,7 @@ export interface Credentials {
   isStored(orgId: string, credentialId: string): boolean;
   /** Those of a connector that this org may use here. */
   usable(orgId: string, connectorId: string): readonly Credential[];
-  secretOf(credentialId: string): string | undefined;
+  secretOf(orgId: string, credentialId: string): string | undefined;
 }
 
 export interface Budgets {
@@ -171,6 +171,12 @@ export interface Budgets {
 export interface RecordTotals {
   /** To be committed with the record. */
   effects(record: ExecutionRecord): readonly Effect[];
+}
+
+/** Who keeps the records of refused calls within bounds whose callers have shown nothing (decision 7.11). */
+export interface RecordsOfStrangers {
+  mayRecord(callerIp: string, bytes: number): boolean;
+  sum(record: ExecutionRecord, durationMs: number): void;
 }
 
 /** Responses that go on behind the answers to their calls. */
@@ -271,6 +277,7 @@ export interface CallServices {
   readonly credentials: Credentials;
   readonly budgets: Budgets;
   readonly counters: RecordTotals;
+  readonly strangers: RecordsOfStrangers;
   readonly deferred: DeferredResponses;
   readonly idempotency: Idempotency;
   readonly intents: CallIntents;

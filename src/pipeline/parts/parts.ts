@@ -127,7 +127,7 @@ export interface Target extends CallDestination {
 
 /** What the caller has shown. */
 export interface Proof {
-  /** The workload whose token it was. */
+  /** The workload whose token it was, as `workloadKey` names it. */
   readonly workload: string | undefined;
   readonly apiKey: ApiKey | undefined;
 }

@@ -13,7 +13,8 @@ type Registers = Pick<Pipeline, 'orgs' | 'workloads' | 'settings'>;
 export function barredOrg(head: ArrivalHead, { orgs, workloads, settings }: Registers, keyOrg = head.tunnel?.fixedOrg): string | undefined {
   const { orgId: named = keyOrg, workloadId: said } = saidBy(head);
   const workloadId = head.tunnel?.fixedWorkload ?? said;
-  const ofWorkload = workloadId === undefined ? undefined : workloads.find(workloadId)?.org_id;
+  const orgOf = (id: string): string | undefined => (named === undefined ? workloads.onlyOrgOf(id) : workloads.get(named, id)?.org_id);
+  const ofWorkload = workloadId === undefined ? undefined : orgOf(workloadId);
   // Whoever names another org passes through the gateway of this one all the same.
   const own = settings.orgId ?? (named === undefined && ofWorkload === undefined ? 'default' : undefined);
   const isBarred = (org: string | undefined): org is string => org !== undefined && !orgs.isActive(org);

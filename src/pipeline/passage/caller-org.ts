@@ -1,5 +1,7 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
+import { callerIp } from ../../inbound/normalise/identity.ts;
+
 import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 
@@ -18,7 +20,7 @@ export function callerOrg(head: ArrivalHead, { workloads, settings }: Registers,
   const { orgId, workloadId: said } = saidBy(head);
   if (orgId !== undefined) return orgId;
   const workloadId = head.tunnel?.fixedWorkload ?? said;
-  const ofWorkload = workloadId === undefined ? undefined : workloads.find(workloadId)?.org_id;
+  const ofWorkload = workloadId === undefined ? undefined : workloads.onlyOrgOf(workloadId);
   return ofWorkload ?? head.tunnel?.org ?? 'default';
 }
 
@@ -27,7 +29,7 @@ export function orgOfRequest(head: ArrivalHead, pipeline: Registers & Pick<Pipel
   const said = identityOf(head);
   if (said === undefined) return undefined;
   if (said.apiKey === undefined) return callerOrg(head, pipeline);
-  return when(pipeline.authenticator.apiKey(said.apiKey), (verdict) => {
+  return when(pipeline.authenticator.apiKey(said.apiKey, callerIp(head, pipeline.settings.trustedProxies)), (verdict) => {
     if (verdict.result !== 'valid') return undefined;
     const { org_id: keyOrg } = verdict.key;
     const { fixedOrg = keyOrg } = head.tunnel ?? {};

@@ -3,6 +3,7 @@ import { when } from '../../base/lib/maybe.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import { shownAs } from '../../inbound/normalise/identity.ts';
 import { bearerOf, keyRefusal, orgOfKey } from '../../services/authenticator.ts';
+import { workloadKey } from '../../services/workload-key.ts';
 import type { Authentication } from '../parts/call-services.ts';
 import type { Arrived, Claims, Proof } from '../parts/parts.ts';
 import { ProxyAuthenticationRequired } from '../parts/proxy-authentication.ts';
@@ -29,7 +30,7 @@ export const authenticateEnvelope = defineStage({
   run({ arrival, claims, proof }, { authenticator }) {
     if (proof.apiKey !== undefined && proof.apiKey.org_id !== claims.orgId) return otherOrg(proof.apiKey.org_id, claims);
     const presented = arrival.head.headers['x-gw-workload-token'] || bearerOf(arrival.head);
-    const verdict = authenticator.caller(claims.workloadId, presented, false);
+    const verdict = authenticator.caller(claims.orgId, claims.workloadId, presented, false);
     return verdict === 'refused' ? challenge({ arrival, claims, presented }, authenticator) : undefined;
   },
 });
@@ -43,8 +44,8 @@ export const authenticate = defineStage({
   name: 'authenticate',
   reads: ['arrival', 'claims'],
   makes: ['proof'],
-  run({ arrival, claims }, { authenticator }) {
-    const { workloadId, apiKey: verdict } = claims;
+  run({ arrival, claims }, { authenticator, workloads }) {
+    const { orgId, workloadId, apiKey: verdict } = claims;
     const refusal = judgeKey(arrival, claims, authenticator);
     if (refusal) return refusal;
     const apiKey = verdict?.result === 'valid' ? verdict.key : undefined;
@@ -53,9 +54,9 @@ export const authenticate = defineStage({
       return deny('workload_mismatch', `This tunnel was opened for workload ${fixed}; requests inside it cannot name another.`);
     }
     const presented = tokenOf(claims, fixed !== undefined);
-    switch (authenticator.caller(workloadId, presented, apiKey === undefined ? undefined : false)) {
+    switch (authenticator.caller(orgId, workloadId, presented, apiKey === undefined ? undefined : false)) {
       case 'holder':
-        return { proof: { workload: workloadId, apiKey } };
+        return { proof: { workload: workloadKey(workloads.get(orgId, workloadId) ?? { workload_id: workloadId }), apiKey } };
       case 'open':
         return apiKey === undefined ? NOBODY : { proof: { workload: undefined, apiKey } };
       default:

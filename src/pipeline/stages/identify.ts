@@ -17,7 +17,9 @@ export const identify = defineStage({
     refuseTokenInAddress(arrival.head, pipeline.settings.adminToken);
     const identity = readIdentity(arrival.head);
     if (identity.apiKey === undefined) return { claims: claimsOf(arrival, identity, undefined, pipeline) };
-    return when(pipeline.authenticator.apiKey(identity.apiKey), (verdict) => ({ claims: claimsOf(arrival, identity, verdict, pipeline) }));
+    return when(pipeline.authenticator.apiKey(identity.apiKey, arrival.callerIp), (verdict) => ({
+      claims: claimsOf(arrival, identity, verdict, pipeline),
+    }));
   },
 });
 
@@ -30,7 +32,7 @@ function claimsOf(
   const keyOrg = apiKey?.result === 'valid' ? apiKey.key.org_id : head.tunnel?.fixedOrg;
   const orgId = identity.orgId ?? keyOrg ?? head.tunnel?.org ?? settings.orgId ?? 'default';
   const { workloadToken } = identity;
-  const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken));
+  const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken)?.workload_id);
   return {
     requestId: recordId,
     orgId,

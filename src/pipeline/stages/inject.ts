@@ -15,7 +15,7 @@ export const inject = defineStage({
     const asItIs: Dressed = { path, query: undefined, headers: mutated.headers, oauthPassthrough: false };
     switch (credential?.kind) {
       case 'stored': {
-        const secret = credentials.secretOf(credential.credentialId);
+        const secret = credentials.secretOf(claims.orgId, credential.credentialId);
         if (secret === undefined) return deny('no_credential_candidate', 'The credential of this call has just been removed.');
         return { dressed: withKey({ claims, route, mutated }, secret) };
       }

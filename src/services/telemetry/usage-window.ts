@@ -39,8 +39,9 @@ export class UsageWindow {
   add(record: ExecutionRecord): void {
     const isCall = record.record_tier !== 'usage';
     if (isCall) {
-      more(this.#decisions, record.decision);
-      more(this.#actionTypes, this.#names.actionType(record.action_type));
+      const requests = record.summed_requests ?? 1;
+      more(this.#decisions, record.decision, requests);
+      more(this.#actionTypes, this.#names.actionType(record.action_type), requests);
       this.#addRisk(record);
     }
     if (record.provider !== undefined) this.#addUsage(this.#names.provider(record.provider), record, isCall);
@@ -99,8 +100,8 @@ function nothing(): Usage {
   return { requests: 0, tokensIn: 0, tokensOut: 0, models: new Map(), domains: new Map(), connectionTypes: new Map() };
 }
 
-function more(counts: Map<string, number>, name: string): void {
-  counts.set(name, (counts.get(name) ?? 0) + 1);
+function more(counts: Map<string, number>, name: string, by = 1): void {
+  counts.set(name, (counts.get(name) ?? 0) + by);
 }
 
 function sorted<T>(map: ReadonlyMap<string, T>): readonly [string, T][] {

@@ -5,6 +5,7 @@
 
 import { OUTBOX_METRICS } from './outbox-metrics.ts';
 import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
+import { STRANGER_METRICS } from './stranger-metrics.ts';
 
 export interface MetricRow {
   readonly name: string;
@@ -21,8 +22,9 @@ export const METRICS = {
     name: 'gw_requests_total',
     type: 'counter',
     labels: ['action_type', 'decision', 'org_id'],
-    help: 'Recorded requests.',
+    help: 'Recorded requests, those that one record counts together included.',
   },
+  ...STRANGER_METRICS,
   duration: {
     name: 'gw_request_duration_ms',
     type: 'histogram',

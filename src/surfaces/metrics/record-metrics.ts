@@ -17,12 +17,22 @@ type OfRecord = (record: ExecutionRecord) => void;
 const reason = (code: string) => (Object.hasOwn(REASON_CODES, code) ? code : OTHER);
 
 /** Counts what records say: those of calls, and those that say later what a call cost. */
-export function recordListeners(registry: Registry, labels: LabelValues, orgId: string): Pick<Listeners, 'execution' | 'usageSettled'> {
+export function recordListeners(
+  registry: Registry,
+  labels: LabelValues,
+  orgId: string,
+): Pick<Listeners, 'execution' | 'summed' | 'usageSettled'> {
   const countUsage = usageListener(registry, labels);
   const countExecution = executionListener(registry, labels, orgId, countUsage);
   const deferredSettled = counter(registry, METRICS.deferredSettled);
+  const summed = counter(registry, METRICS.recordsSummed);
+  summed(orgId);
   return {
     execution: countExecution,
+    summed(event) {
+      summed(labels.org(event.record.org_id)).inc();
+      countExecution(event);
+    },
     usageSettled({ record, outcome }) {
       deferredSettled(labels.org(record.org_id), outcome).inc();
       countUsage(record);
@@ -46,6 +56,8 @@ function executionListener(
   const countLimits = limitListener(registry, org, ownOrg);
   const countRisk = riskListener(registry, org);
   return ({ record, durationMs, firstByteMs }) => {
+    // What stands for many calls was counted with each of them.
+    if (record.summed_requests !== undefined) return;
     const action = actionType(record.action_type);
     const orgId = org(record.org_id);
     requests(action, record.decision, orgId).inc();

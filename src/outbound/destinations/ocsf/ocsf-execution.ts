@@ -73,6 +73,7 @@ export function executionPart(event: ExportedEvent): OcsfPart {
       disposition_id: disposition[0],
       disposition: disposition[1],
       policy: policy(payload),
+      count: whole(payload, 'summed_requests'),
       risk_score: riskScore(payload),
       actor: caller(event),
       src_endpoint: source(event),

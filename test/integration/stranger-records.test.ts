@@ -1,0 +1,185 @@
+// Refused calls of callers who have shown nothing: what they may write, what counts them, and who is never held to it (decision 7.11).
+import t from 'tap';
+import { checkRecord } from '../../src/record/verify-record.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { ConnectRefused, openTunnel } from '../support/raw-clients.ts';
+import { storedRecords } from '../support/stored-records.ts';
+
+const DENY_ALL = bundleOf('');
+const MANY = 12;
+/** A budget of one address that three calls use up, while the clock stands still. */
+const THREE = { GW_STRANGER_RECORDS: '1/3' };
+const NOBODY = 'nobody-registered-me';
+
+type Summed = Record<string, unknown> & { readonly summed_requests?: number };
+
+/** Stops the gateway, and gives what it has written. */
+async function written({ gw }: Governed): Promise<readonly Summed[]> {
+  await gw.gateway.stop();
+  const records = await storedRecords(gw.dataDir);
+  for (const record of records) {
+    const { stored, computed } = checkRecord(JSON.stringify(record));
+    if (stored !== computed) throw new Error(`the hash of ${String(record['record_id'])} does not hold`);
+  }
+  return records;
+}
+
+const single = (records: readonly Summed[]) => records.filter(({ summed_requests: summed }) => summed === undefined);
+const sums = (records: readonly Summed[]) => records.filter(({ summed_requests: summed }) => summed !== undefined);
+
+/** Ways of being refused without having shown anything. */
+const STRANGERS: Readonly<Record<string, (place: Governed) => Promise<unknown>>> = {
+  'a workload that is not registered': ({ send }) => send(chat(['X-GW-Workload-ID', NOBODY])),
+  'a structured call for one': ({ execute }) => execute({ workload_id: NOBODY }, {}, { Authorization: 'Bearer gww_made-up' }),
+  'a structured call of an org that is not served': ({ execute }) => execute({ org_id: `made-up-${Math.random()}` }),
+  'one inside of a tunnel': ({ through }) => through('api.openai.com:443', chat(['X-GW-Workload-ID', NOBODY], '/v1/chat/completions')),
+  'a CONNECT to an address that is not public': ({ gw }) => refusedTunnel(gw.port, '10.0.0.1:443'),
+  'a CONNECT of a workload that is not registered': ({ gw }) =>
+    refusedTunnel(gw.port, 'api.openai.com:443', { 'X-GW-Workload-ID': NOBODY }),
+  'an absolute URL at an address that is not public': ({ send }) => send({ method: 'GET', path: 'http://10.0.0.1/', host: '10.0.0.1' }),
+  'a token of a workload that is shown inside of no tunnel that it opened': ({ through }) =>
+    through('api.openai.com:443', chat(['X-GW-Workload-ID', 'guarded'], '/v1/chat/completions')),
+};
+
+async function refusedTunnel(port: number, authority: string, headers: Record<string, string> = {}): Promise<void> {
+  try {
+    (await openTunnel(port, authority, { headers })).destroy();
+  } catch (error) {
+    if (!(error instanceof ConnectRefused)) throw error;
+  }
+}
+
+t.test('every way of being refused without having shown anything leaves few records, and one that counts the rest', async (t) => {
+  for (const [way, call] of Object.entries(STRANGERS)) {
+    const env = { ...THREE, GW_ORG_ID: 'acme', ...(way.includes('CONNECT of') ? { GW_PROXY_MITM_ENABLED: 'false' } : {}) };
+    const place = await startGoverned(t, { clock: fakeClock(), env });
+    await place.gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'guarded' });
+    await place.gw.admin('POST', '/v1/admin/workloads/guarded/token');
+    for (let i = 0; i < MANY; i++) await call(place);
+    const records = await written(place);
+    t.equal(single(records).length, 3, way);
+    t.match(
+      sums(records),
+      [{ decision: 'deny', summed_requests: MANY - 3, workload_id: 'unregistered workloads', caller_ip: '127.0.0.1' }],
+      way,
+    );
+    t.match(sums(records)[0]?.['reason_codes'], ['records_summed_up', ...((single(records)[0]?.['reason_codes'] ?? []) as string[])], way);
+  }
+});
+
+t.test('the answer is the same, totals and metrics count every call, and the minute has one record', async (t) => {
+  const clock = fakeClock();
+  const place = await startGoverned(t, { clock, env: THREE });
+  const { gw, send } = place;
+  const answers = [];
+  for (let i = 0; i < MANY; i++) answers.push(await send(chat(['X-GW-Workload-ID', NOBODY])));
+  const shapes = answers.map(({ status, rawHeaders, body }) => {
+    const told = JSON.parse(body.toString()) as Record<string, unknown>;
+    return JSON.stringify([
+      status,
+      rawHeaders.filter((_, at) => at % 2 === 0),
+      Object.keys(told),
+      { ...told, record_id: '', request_id: '', record_hash: '', trace_id: '', evaluated_at: '' },
+    ]);
+  });
+  t.same([...new Set(shapes)], [shapes[0]]);
+  const metrics = (await gw.admin('GET', '/metrics')).text;
+  const shown = (name: string) => metrics.split('\n').filter((line) => line.startsWith(`${name}{`));
+  t.same(shown('gw_requests_total'), [`gw_requests_total{action_type="ai.infer",decision="deny",org_id="default"} ${MANY}`]);
+  t.same(shown('gw_policy_deny_total'), [`gw_policy_deny_total{org_id="default",reason_code="workload_not_registered"} ${MANY}`]);
+  t.same(shown('gw_records_summed_total'), [`gw_records_summed_total{org_id="default"} ${MANY - 3}`]);
+  clock.advance(60_000);
+  for (let i = 0; i < 5; i++) await send(chat(['X-GW-Workload-ID', NOBODY]));
+  t.match((await gw.admin('GET', '/v1/reports/usage?org_id=default&period=2026-11')).body, {
+    workloads: [{ workload_id: 'unregistered workloads', requests: MANY + 3 }],
+  });
+  const records = await written(place);
+  t.equal(single(records).length, 6);
+  t.same(
+    sums(records).map(({ summed_requests: summed }) => summed),
+    [MANY - 3, 2],
+    'what was under way was written at the end',
+  );
+  const again = await startGoverned(t, { clock, env: { ...THREE, GW_DATA_DIR: gw.dataDir } });
+  t.match((await again.gw.admin('GET', '/v1/reports/usage?org_id=default&period=2026-11')).body, {
+    workloads: [{ workload_id: 'unregistered workloads', requests: MANY + 5 }],
+  });
+});
+
+t.test('no name makes a record long', async (t) => {
+  const place = await startGoverned(t, { clock: fakeClock(), env: { GW_STRANGER_RECORDS: '50/1000' } });
+  const long = '\u0001'.repeat(256);
+  const labels = Object.fromEntries(Array.from({ length: 32 }, (_, i) => [`${i}${long}`.slice(0, 256), long]));
+  const attribution = { project_id: long, customer_id: long, account_id: long, labels };
+  const named = { workload_id: '"'.repeat(128), org_id: '\\'.repeat(128), caller_id: long, attribution, delegation_id: '"'.repeat(128) };
+  const target_path = `/v1/${'"'.repeat(8_000)}`;
+  const params = { ...CHAT, model: '\u0001'.repeat(10_000) };
+  const calls = [
+    () => place.execute(named),
+    () => place.execute(named, { params }),
+    () => place.execute({ ...named, idempotency_key: '"'.repeat(128) }, { target_host: 'www.example.com', target_path, params }),
+    () => place.send(chat(['X-GW-Workload-ID', NOBODY, 'X-GW-Caller-ID', '"'.repeat(256)], `/proxy/openai/v1/${'%22'.repeat(5_000)}`)),
+  ];
+  for (const call of calls) await call();
+  const records = await written(place);
+  t.equal(records.length, calls.length);
+  for (const record of records) t.ok(JSON.stringify(record).length <= 4_096, String(JSON.stringify(record).length));
+});
+
+t.test('bytes are counted, too', async (t) => {
+  const place = await startGoverned(t, { clock: fakeClock(), env: { GW_STRANGER_RECORDS: '1/10' } });
+  const long = ['X-GW-Customer-ID', 'c'.repeat(256), 'X-GW-Account-ID', 'a'.repeat(256), 'X-GW-Caller-ID', 'u'.repeat(256)];
+  const labels = Array.from({ length: 4 }, (_, i) => [`X-GW-Label-${i}`, 'l'.repeat(256)]).flat();
+  for (let i = 0; i < MANY; i++) await place.send(chat(['X-GW-Workload-ID', NOBODY, ...long, ...labels]));
+  const records = await written(place);
+  const bytes = single(records).reduce((sum, record) => sum + JSON.stringify(record).length, 0);
+  t.ok(single(records).length < 10, String(single(records).length));
+  t.ok(bytes <= 10 * 2_048, String(bytes));
+  t.equal(single(records).length + (sums(records)[0]?.summed_requests ?? 0), MANY);
+});
+
+t.test('who has shown a token or a key, and a workload that is registered, has a record of every call', async (t) => {
+  const place = await startGoverned(t, { clock: fakeClock(), bundle: DENY_ALL, env: { GW_STRANGER_RECORDS: '0' } });
+  const { gw, send, execute, through } = place;
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+  const { key } = (await gw.admin('POST', '/v1/admin/api-keys', { org_id: 'acme', name: 'k' })).body as { key: string };
+  const calls = [
+    () => send(chat()),
+    () => send(chat(['X-GW-Workload-Token', token])),
+    () => send(chat(['X-GW-API-Key', key, 'X-GW-Workload-ID', NOBODY])),
+    () => send(chat(['X-GW-API-Key', key, 'X-GW-Org-ID', 'other'])),
+    () => execute({ workload_id: NOBODY }, {}, { Authorization: `Bearer ${token}` }),
+    () =>
+      through('api.openai.com:443', chat(['X-GW-Workload-ID', 'default'], '/v1/chat/completions'), {
+        'Proxy-Authorization': `Basic ${Buffer.from(`ci:${token}`).toString('base64')}`,
+      }),
+    () => send({ method: 'GET', path: 'http://10.0.0.1/', host: '10.0.0.1', headers: ['X-GW-Workload-Token', token] }),
+  ];
+  for (const call of calls) for (let i = 0; i < MANY; i++) await call();
+  const records = await written(place);
+  t.same([single(records).length, sums(records).length], [calls.length * MANY, 0]);
+});
+
+t.test('an address has its own budget, an IPv6 network one, and all of them four', async (t) => {
+  const place = await startGoverned(t, { clock: fakeClock(), env: { ...THREE, GW_TRUSTED_PROXIES: '127.0.0.1' } });
+  const from = (address: string) => place.send(chat(['X-GW-Workload-ID', NOBODY, 'X-Forwarded-For', address]));
+  for (let i = 0; i < 6; i++) await from('192.0.2.1');
+  for (let i = 0; i < 6; i++) await from(`2001:db8:0:1::${i}`);
+  for (let i = 0; i < 20; i++) await from(`198.51.100.${i}`);
+  const records = await written(place);
+  const of = (address: string) => single(records).filter(({ caller_ip: ip }) => String(ip).startsWith(address)).length;
+  t.same([of('192.0.2.1'), of('2001:db8:0:1:'), of('198.51.100.')], [3, 3, 6]);
+  t.match(
+    sums(records)
+      .map(({ caller_ip: ip, summed_requests: summed }) => [ip, summed])
+      .slice(0, 3),
+    [
+      ['192.0.2.1', 3],
+      ['2001:db8:0:1::', 3],
+      ['198.51.100.6', 1],
+    ],
+  );
+  t.equal(sums(records).length, 2 + 14);
+});
