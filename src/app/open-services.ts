@@ -107,7 +107,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     monthlyRequests,
     budgets,
     counters,
-    strangers: openStrangers(config, ground, { counters, knownOrgs }, closers),
+    strangers: openStrangers(config, ground, { counters, known }, closers),
     knownOrgs,
     outbox,
     alerts,
@@ -152,10 +152,10 @@ async function openCounters({ store, clock, log, catalogues }: Ground, known: La
 function openStrangers(
   { nodeId, strangerRecords: rate }: Config,
   { store, clock, log, events }: Ground,
-  { counters, knownOrgs }: Pick<Services, 'counters' | 'knownOrgs'>,
+  { counters, known }: Pick<Services, 'counters'> & { readonly known: LaidDown },
   closers: (() => Promise<void>)[],
 ): StrangerRecords {
-  const strangers = new StrangerRecords({ store, clock, log, events, counters, nodeId, rate, knowsOrg: (id) => knownOrgs.has(id) });
+  const strangers = new StrangerRecords({ store, clock, log, events, counters, nodeId, rate, known });
   // Before those who hear of records.
   closers.push(() => strangers.close());
   return strangers;

@@ -11,6 +11,7 @@ import type { ReasonCode } from '../base/model/reason-codes.ts';
 import { canonicalRecord, type RecordDraft } from '../record/canonical-record.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type RecordCounters, UNKNOWN_ORG, UNREGISTERED } from './record-counters.ts';
+import type { LaidDown } from './sharers.ts';
 import { type RecordRate, StrangerBudget } from './stranger-budget.ts';
 
 /** A sum is written so long after its first call. */
@@ -29,11 +30,17 @@ export interface StrangerRecordsOptions {
   readonly counters: Pick<RecordCounters, 'effects'>;
   readonly nodeId: string;
   readonly rate: RecordRate;
-  /** Whether somebody has laid down something for the org: other names are counted together. */
-  readonly knowsOrg: (orgId: string) => boolean;
+  /** Names that nobody has laid down are counted together. */
+  readonly known: LaidDown;
 }
 
-/** Refused calls of one address that have no record of their own, of one org, decision and tier. */
+/** Whose calls a sum is of, by names that are laid down. */
+interface Named {
+  readonly org: string;
+  readonly workload: string;
+}
+
+/** Refused calls of one address that have no record of their own, of one org, workload, decision and tier. */
 interface Sum {
   readonly key: string;
   /** Undefined: of addresses that are not counted one by one. */
@@ -41,7 +48,7 @@ interface Sum {
   readonly orgId: string;
   readonly like: Pick<
     ExecutionRecord,
-    'action_method' | 'action_type' | 'connection_type' | 'decision' | 'record_tier' | 'status_code' | 'traffic_class'
+    'action_method' | 'action_type' | 'connection_type' | 'decision' | 'record_tier' | 'status_code' | 'traffic_class' | 'workload_id'
   >;
   readonly codes: Set<string>;
   /** Epoch milliseconds. */
@@ -99,28 +106,30 @@ export class StrangerRecords {
   }
 
   #add(record: ExecutionRecord): void {
-    const org = this.#options.knowsOrg(record.org_id) ? record.org_id : UNKNOWN_ORG;
+    const { known } = this.#options;
+    const org = known.org(record.org_id) ? record.org_id : UNKNOWN_ORG;
+    const workload = org !== UNKNOWN_ORG && known.workload(org, record.workload_id) ? record.workload_id : UNREGISTERED;
     const address = networkOf(record.caller_ip ?? '');
-    const of = `${record.decision} ${record.record_tier} `;
+    const of = `${record.decision} ${record.record_tier} ${workload} `;
     let sum = this.#sums.get(`${address} ${of}${org}`);
     if (sum === undefined && this.#shares.full(address) === undefined) {
       this.#shares.take(address);
-      sum = this.#begin(record, `${address} ${of}${org}`, ownText(address), org);
+      sum = this.#begin(record, { org, workload }, `${address} ${of}${org}`, ownText(address));
     }
-    sum ??= this.#inAll(record, of, org);
+    sum ??= this.#inAll(record, { org, workload }, of);
     sum.requests += 1;
     sum.requestBytes += record.request_bytes;
     for (const code of record.reason_codes) if (sum.codes.size < MAX_CODES) sum.codes.add(code);
   }
 
   /** One of the sums of addresses that have none of their own. */
-  #inAll(record: ExecutionRecord, of: string, named: string): Sum {
+  #inAll(record: ExecutionRecord, { org: named, workload }: Named, of: string): Sum {
     const org = this.#orgsInAll.has(named) || this.#orgsInAll.size < MAX_ORGS_IN_ALL ? named : UNKNOWN_ORG;
     this.#orgsInAll.add(org);
-    return this.#sums.get(` ${of}${org}`) ?? this.#begin(record, ` ${of}${org}`, undefined, org);
+    return this.#sums.get(` ${of}${org}`) ?? this.#begin(record, { org, workload }, ` ${of}${org}`, undefined);
   }
 
-  #begin(record: ExecutionRecord, key: string, address: string | undefined, org: string): Sum {
+  #begin(record: ExecutionRecord, { org, workload }: Named, key: string, address: string | undefined): Sum {
     const sum: Sum = {
       key: ownText(key),
       address,
@@ -133,6 +142,7 @@ export class StrangerRecords {
         record_tier: record.record_tier,
         ...(record.status_code === undefined ? {} : { status_code: record.status_code }),
         traffic_class: record.traffic_class,
+        workload_id: ownText(workload),
       },
       codes: new Set(),
       since: this.#options.clock.now(),
@@ -206,7 +216,6 @@ export class StrangerRecords {
       created_at: timestamp(since),
       completed_at: timestamp(now),
       org_id: orgId,
-      workload_id: UNREGISTERED,
       caller_ip: address === '' ? undefined : address,
       node_id: this.#options.nodeId,
       reason: `${requests} refused calls from ${from}: callers who have shown nothing have no record each above GW_STRANGER_RECORDS.`,

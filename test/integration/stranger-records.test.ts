@@ -59,11 +59,7 @@ t.test('every way of being refused without having shown anything leaves few reco
     for (let i = 0; i < MANY; i++) await call(place);
     const records = await written(place);
     t.equal(single(records).length, 3, way);
-    t.match(
-      sums(records),
-      [{ decision: 'deny', summed_requests: MANY - 3, workload_id: 'unregistered workloads', caller_ip: '127.0.0.1' }],
-      way,
-    );
+    t.match(sums(records), [{ decision: 'deny', summed_requests: MANY - 3, caller_ip: '127.0.0.1' }], way);
     t.match(sums(records)[0]?.['reason_codes'], ['records_summed_up', ...((single(records)[0]?.['reason_codes'] ?? []) as string[])], way);
   }
 });
@@ -143,10 +139,11 @@ t.test('who has shown a token or a key, and a workload that is registered, has a
   const place = await startGoverned(t, { clock: fakeClock(), bundle: DENY_ALL, env: { GW_STRANGER_RECORDS: '0' } });
   const { gw, send, execute, through } = place;
   await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'open' });
   const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
   const { key } = (await gw.admin('POST', '/v1/admin/api-keys', { org_id: 'acme', name: 'k' })).body as { key: string };
   const calls = [
-    () => send(chat()),
+    () => send(chat(['X-GW-Workload-ID', 'open'])),
     () => send(chat(['X-GW-Workload-Token', token])),
     () => send(chat(['X-GW-API-Key', key, 'X-GW-Workload-ID', NOBODY])),
     () => send(chat(['X-GW-API-Key', key, 'X-GW-Org-ID', 'other'])),
@@ -160,6 +157,16 @@ t.test('who has shown a token or a key, and a workload that is registered, has a
   for (const call of calls) for (let i = 0; i < MANY; i++) await call();
   const records = await written(place);
   t.same([single(records).length, sums(records).length], [calls.length * MANY, 0]);
+});
+
+t.test('who names no workload has shown nothing, and neither has who names that of callers who name none', async (t) => {
+  for (const headers of [[], ['X-GW-Workload-ID', 'default']]) {
+    const place = await startGoverned(t, { clock: fakeClock(), bundle: DENY_ALL, env: THREE });
+    for (let i = 0; i < MANY; i++) await place.send(chat(headers));
+    const records = await written(place);
+    t.equal(single(records).length, 3);
+    t.match(sums(records), [{ summed_requests: MANY - 3, workload_id: 'default', reason_codes: ['records_summed_up', 'default_deny'] }]);
+  }
 });
 
 t.test('an address has its own budget, an IPv6 network one, and all of them four', async (t) => {

@@ -35,7 +35,7 @@ function scene(known = new Set(['acme', 'globex'])) {
     counters: { effects: () => [] },
     nodeId: 'node-1',
     rate: RATE,
-    knowsOrg: (org) => known.has(org),
+    known: { org: (org) => known.has(org), workload: () => false },
   });
   const refused = (over: Partial<Record<keyof ExecutionRecord, unknown>> = {}) =>
     strangers.sum(testRecord({ decision: 'deny', reason_codes: ['workload_not_registered'], ...over }), 1);

@@ -13,8 +13,8 @@ type Ground = Pick<Pipeline, 'authenticator' | 'settings' | 'strangers' | 'workl
 
 /**
  * The record of a refused call (decision 7.11). Who has shown a token or a key has it in full. Of who has shown nothing it is short, and there is none of its own when his
- * address has had too many. A workload that is registered and needs no token stands between them: it always has its record, which is short when the budget of its address has no
- * room for a long one. The draft is changed where it is shortened.
+ * address has had too many. A workload that is registered, needs no token and is not that of callers who name none stands between them: it always has its record, which is short
+ * when the budget of its address has no room for a long one. The draft is changed where it is shortened.
  */
 export function refusedRecord(draft: RecordDraft, parts: Known, ground: Ground): RefusedRecord {
   const whole = canonicalRecord(draft);
@@ -41,10 +41,11 @@ function hasShown({ arrival, claims, proof }: Known, { authenticator }: Ground):
   return token !== undefined && authenticator.holderOf(token) !== undefined;
 }
 
-/** Whether it was asked who calls, and he is a workload of an org that is served here. */
+/** Whether it was asked who calls, and he is a workload of an org that is served here. That of callers who name none says nothing of who calls. */
 function isRegistered({ caller, claims, proof }: Known, { settings, workloads }: Ground): boolean {
+  if (claims === undefined || claims.workloadId === workloads.defaultWorkloadId(claims.orgId)) return false;
   if (caller !== undefined) return true;
-  if (proof === undefined || claims === undefined) return false;
+  if (proof === undefined) return false;
   const isServed = settings.orgId === undefined || settings.orgId === claims.orgId;
   return isServed && workloads.get(claims.orgId, claims.workloadId) !== undefined;
 }

@@ -1,8 +1,6 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import { callerIp } from ../../inbound/normalise/identity.ts;
-
-import { type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
+import { callerIp, type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 
 /** What is asked for the org of a caller. */
