@@ -1,23 +1,20 @@
 import { RE2JS, RE2JSException } from 're2js';
+import { POLICY_BOUNDS } from '../model/bounds.ts';
+import { Automaton, type Engine } from './regex-automaton.ts';
+import { regexSteps } from './regex-steps.ts';
 
 /** Longest pattern that is compiled, in characters. */
 export const MAX_PATTERN_LENGTH = 1024;
-/** Instructions a compiled pattern may have: the time per character of input is bounded by it. */
-const MAX_PROGRAM = 10_000;
 
 /** A regular expression that takes time linear in its input, whatever the input is (RE2 syntax: no look-around, no back-references). */
 export interface LinearRegex {
   readonly pattern: string;
+  /** About as many instructions as it has when it is compiled: the time per character of input is bounded by it. */
+  readonly steps: number;
   /** True when the pattern occurs anywhere in the text; anchor it with `^` and `$`. */
   test(text: string): boolean;
-}
-
-/** @throws RegexSyntaxError when the pattern is not RE2 syntax or is too large */
-export function compileRegex(pattern: string): LinearRegex {
-  if (pattern.length > MAX_PATTERN_LENGTH) throw new RegexSyntaxError(`a pattern has at most ${MAX_PATTERN_LENGTH} characters`);
-  const compiled = parse(pattern);
-  if (compiled.programSize() > MAX_PROGRAM) throw new RegexSyntaxError('the pattern is too large when its repetitions are written out');
-  return { pattern, test: (text) => compiled.test(text) };
+  /** Steps that testing a text of this length takes at most, of about 10 ns each. It depends on the pattern and the length alone. */
+  cost(length: number): number;
 }
 
 /** Says in one sentence what is wrong with a pattern. */
@@ -28,11 +25,99 @@ export class RegexSyntaxError extends Error {
   }
 }
 
-function parse(pattern: string): RE2JS {
+/** @throws RegexSyntaxError when the pattern is not RE2 syntax or is too large */
+export function compileRegex(pattern: string): LinearRegex {
+  const regex = new LazyRegex(pattern);
+  regex.compile();
+  return regex;
+}
+
+/** A pattern whose size is known before it is compiled. */
+export class LazyRegex implements LinearRegex {
+  readonly pattern: string;
+  readonly steps: number;
+  #program: Program | undefined;
+
+  /** @throws RegexSyntaxError when the pattern is too large */
+  constructor(pattern: string) {
+    if (pattern.length > MAX_PATTERN_LENGTH) throw new RegexSyntaxError(`a pattern has at most ${MAX_PATTERN_LENGTH} characters`);
+    this.pattern = pattern;
+    this.steps = regexSteps(pattern);
+    if (this.steps > POLICY_BOUNDS.pattern.one)
+      throw new RegexSyntaxError(
+        `the pattern is too large when its repetitions are written out: ${this.steps} steps, more than ${POLICY_BOUNDS.pattern.one}`,
+      );
+  }
+
+  /** Once for all that have the same pattern. @throws RegexSyntaxError when it is not RE2 syntax */
+  compile(): void {
+    this.#program ??= programOf(this.pattern, this.steps);
+  }
+
+  /** @throws RegexSyntaxError as {@link compile}, which it does where nobody has */
+  test(text: string): boolean {
+    this.#program ??= programOf(this.pattern, this.steps);
+    return this.#program.test(text);
+  }
+
+  cost(length: number): number {
+    this.#program ??= programOf(this.pattern, this.steps);
+    return this.#program.cost(length);
+  }
+}
+
+/** Programs that somebody holds, by their patterns: identical patterns are compiled once. */
+const programs = new Map<string, WeakRef<Program>>();
+const gone = new FinalizationRegistry<string>((pattern) => {
+  if (programs.get(pattern)?.deref() === undefined) programs.delete(pattern);
+});
+
+/** Programs that are held at the moment, or were until just now. */
+export function heldPatterns(): number {
+  return programs.size;
+}
+
+function programOf(pattern: string, steps: number): Program {
+  const known = programs.get(pattern)?.deref();
+  if (known !== undefined) return known;
+  const program = new Program(compiled(pattern), steps);
+  programs.set(pattern, new WeakRef(program));
+  gone.register(program, pattern);
+  return program;
+}
+
+function compiled(pattern: string): RE2JS {
   try {
     return RE2JS.compile(pattern);
   } catch (error) {
     if (error instanceof RE2JSException) throw new RegexSyntaxError(error.message, { cause: error });
     throw error;
+  }
+}
+
+/** A compiled pattern, and what testing it costs. */
+class Program {
+  readonly #compiled: RE2JS;
+  readonly #steps: number;
+  readonly #automaton: Automaton;
+
+  constructor(program: RE2JS, steps: number) {
+    this.#compiled = program;
+    this.#steps = steps;
+    this.#automaton = new Automaton(program.re2() as unknown as Engine, steps);
+  }
+
+  test(text: string): boolean {
+    this.#automaton.begin();
+    const found = this.#compiled.test(text);
+    this.#automaton.end();
+    return found;
+  }
+
+  /** What runs by an automaton that is finite and small takes the same for each character, everything else all steps for each. */
+  cost(length: number): number {
+    const written = this.#steps * (length + 1);
+    const { states } = this.#automaton;
+    return states === undefined ? written : Math.min(written, states + Math.ceil(length / 4));
   }
 }

@@ -1,0 +1,33 @@
+import { POLICY_BOUNDS } from '../../base/model/bounds.ts';
+
+/*
+ * What judging one call may take. Each test of a text or a list says how long it may take before it begins (a pattern: its instructions times the characters), so that rules and texts that
+ * are long together are refused before they are tried. Outside of a verdict nothing is counted: whoever asks about one rule alone asks for as much as he likes.
+ */
+
+/** Of one verdict, what is left; everything else has no end. Judging waits for nothing, so there is never more than one. */
+let left = Number.POSITIVE_INFINITY;
+
+/** A call whose verdict would take more steps than one may. */
+export class TooCostly extends Error {
+  constructor() {
+    super(`the rules would take more than ${POLICY_BOUNDS.verdict.one} steps`);
+    this.name = 'TooCostly';
+  }
+}
+
+/** Takes steps of the verdict that is being found. @throws TooCostly */
+export function spend(steps: number): void {
+  left -= steps;
+  if (left < 0) throw new TooCostly();
+}
+
+/** Begins a verdict. @param steps for tests */
+export function beginJudging(steps: number = POLICY_BOUNDS.verdict.one): void {
+  left = steps;
+}
+
+/** Ends it: from here on nothing is counted. */
+export function endJudging(): void {
+  left = Number.POSITIVE_INFINITY;
+}
