@@ -45,15 +45,24 @@ export class Automaton {
   readonly #engine: Engine;
   readonly #itself: WeakRef<Engine>;
   readonly #needed: boolean;
-  /** Steps that building all states takes; undefined: they are more than are kept. */
-  readonly states: number | undefined;
+  readonly #steps: number;
+  /** `false`: nobody has asked yet. */
+  #states: number | undefined | false = false;
 
   constructor(engine: Engine, steps: number) {
     this.#engine = engine;
     this.#itself = new WeakRef(engine);
     this.#needed = engine.onepass === null && !engine.prefixComplete;
-    this.states = this.#needed ? (steps > MAX_PROGRAM ? undefined : workOf(engine)) : steps;
-    engine.lazyDFA = null;
+    this.#steps = steps;
+  }
+
+  /** Steps that building all states takes; undefined: they are more than are kept. Found out when it is first asked, in some milliseconds. */
+  states(): number | undefined {
+    if (this.#states === false) {
+      this.#states = this.#needed ? (this.#steps > MAX_PROGRAM ? undefined : workOf(this.#engine)) : this.#steps;
+      this.#engine.lazyDFA = null;
+    }
+    return this.#states;
   }
 
   /** To be called before each test: gives the states their bound, and lets go of those of the pattern that has had some for longest when too many have. */

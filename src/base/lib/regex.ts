@@ -28,7 +28,7 @@ export class RegexSyntaxError extends Error {
 /** @throws RegexSyntaxError when the pattern is not RE2 syntax or is too large */
 export function compileRegex(pattern: string): LinearRegex {
   const regex = new LazyRegex(pattern);
-  regex.compile();
+  regex.test('');
   return regex;
 }
 
@@ -49,9 +49,9 @@ export class LazyRegex implements LinearRegex {
       );
   }
 
-  /** Once for all that have the same pattern. @throws RegexSyntaxError when it is not RE2 syntax */
+  /** Once for all that have the same pattern, with what tells its cost. @throws RegexSyntaxError when it is not RE2 syntax */
   compile(): void {
-    this.#program ??= programOf(this.pattern, this.steps);
+    this.cost(0);
   }
 
   /** @throws RegexSyntaxError as {@link compile}, which it does where nobody has */
@@ -117,7 +117,7 @@ class Program {
   /** What runs by an automaton that is finite and small takes the same for each character, everything else all steps for each. */
   cost(length: number): number {
     const written = this.#steps * (length + 1);
-    const { states } = this.#automaton;
+    const states = this.#automaton.states();
     return states === undefined ? written : Math.min(written, states + Math.ceil(length / 4));
   }
 }

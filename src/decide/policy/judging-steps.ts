@@ -5,8 +5,8 @@ import { POLICY_BOUNDS } from '../../base/model/bounds.ts';
  * are long together are refused before they are tried. Outside of a verdict nothing is counted: whoever asks about one rule alone asks for as much as he likes.
  */
 
-/** Of one verdict, what is left; everything else has no end. Judging waits for nothing, so there is never more than one. */
-let left = Number.POSITIVE_INFINITY;
+/** Of one verdict, what is left; everything else has no end. Judging waits for nothing, so there is never more than one. An array, since each other number that changes is an object. */
+const left = new Float64Array([Number.POSITIVE_INFINITY]);
 
 /** A call whose verdict would take more steps than one may. */
 export class TooCostly extends Error {
@@ -18,16 +18,17 @@ export class TooCostly extends Error {
 
 /** Takes steps of the verdict that is being found. @throws TooCostly */
 export function spend(steps: number): void {
-  left -= steps;
-  if (left < 0) throw new TooCostly();
+  const rest = (left[0] ?? 0) - steps;
+  left[0] = rest;
+  if (rest < 0) throw new TooCostly();
 }
 
 /** Begins a verdict. @param steps for tests */
 export function beginJudging(steps: number = POLICY_BOUNDS.verdict.one): void {
-  left = steps;
+  left[0] = steps;
 }
 
 /** Ends it: from here on nothing is counted. */
 export function endJudging(): void {
-  left = Number.POSITIVE_INFINITY;
+  left[0] = Number.POSITIVE_INFINITY;
 }
