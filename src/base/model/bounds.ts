@@ -42,6 +42,13 @@ export const POLICY_BOUNDS = {
     shared: 'the texts of one org with the bundle that they are laid over',
     full: 'the policy does not load (`patterns_too_large`); nothing of it is compiled. Judged by the texts of the patterns, before any is compiled',
   },
+  compiled: {
+    what: 'Instructions of the patterns of all orgs that are compiled at the same time, beside those of the bundle',
+    all: 400_000,
+    unit: 'steps',
+    shared: 'orgs that have laid overlays',
+    full: 'the org that has most is let go of, and compiled again when it is next asked for; its call waits for that, nobody else does',
+  },
   automata: {
     what: 'Patterns that keep states of what they have read, and bytes of these for each',
     all: 512,

@@ -98,7 +98,7 @@ function* compilingRead(read: ReadPolicy): Sliced<PolicyResult> {
   if (problems.found) return { errors: problems.sorted() };
   const emptied = emptiedLayers(read).map(({ layer, id, place, node }) => ({ layer, rule_id: id, file: place.file, line: node.line }));
   const unusedFiles = unused?.names.map(({ name }) => name) ?? [];
-  return { policy: { ...(yield* assemble(header, levels.at(-1) ?? NO_LAYERS, closed)), emptied, unusedFiles } };
+  return { policy: { ...(yield* assemble(header, levels.at(-1) ?? NO_LAYERS, closed)), patternSteps: patterns.steps, emptied, unusedFiles } };
 }
 
 /** What the texts say, before it is compiled. */
@@ -305,7 +305,7 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
   return true;
 }
 
-function* assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<string>): Sliced<Omit<CompiledPolicy, 'emptied' | 'unusedFiles'>> {
+function* assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<string>): Sliced<Omit<CompiledPolicy, 'emptied' | 'unusedFiles' | 'patternSteps'>> {
   const compiled: CompiledLayer[] = [];
   const names = [...layers.keys()]
     .filter((name) => layers.get(name)?.size !== 0 || closed.has(name))
