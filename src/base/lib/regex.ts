@@ -1,6 +1,6 @@
 import { RE2JS, RE2JSException } from 're2js';
 import { POLICY_BOUNDS } from '../model/bounds.ts';
-import { Automaton, type Engine } from './regex-automaton.ts';
+import { Program } from './regex-program.ts';
 import { regexSteps } from './regex-steps.ts';
 
 /** Longest pattern that is compiled, in characters. */
@@ -37,6 +37,8 @@ export class LazyRegex implements LinearRegex {
   readonly pattern: string;
   readonly steps: number;
   #program: Program | undefined;
+  /** Steps that building all states of its automaton takes; infinite where they are more than are kept. */
+  #states: number | undefined;
 
   /** @throws RegexSyntaxError when the pattern is too large */
   constructor(pattern: string) {
@@ -51,7 +53,8 @@ export class LazyRegex implements LinearRegex {
 
   /** Once for all that have the same pattern, with what tells its cost. @throws RegexSyntaxError when it is not RE2 syntax */
   compile(): void {
-    this.cost(0);
+    this.#program ??= programOf(this.pattern, this.steps);
+    this.#states ??= this.#program.states() ?? Number.POSITIVE_INFINITY;
   }
 
   /** @throws RegexSyntaxError as {@link compile}, which it does where nobody has */
@@ -60,9 +63,10 @@ export class LazyRegex implements LinearRegex {
     return this.#program.test(text);
   }
 
+  /** What runs by an automaton that is finite and small takes the same for each character, everything else all steps for each. */
   cost(length: number): number {
-    this.#program ??= programOf(this.pattern, this.steps);
-    return this.#program.cost(length);
+    if (this.#states === undefined) this.compile();
+    return Math.min(this.steps * (length + 1), (this.#states ?? 0) + Math.ceil(length / 4));
   }
 }
 
@@ -95,29 +99,3 @@ function compiled(pattern: string): RE2JS {
   }
 }
 
-/** A compiled pattern, and what testing it costs. */
-class Program {
-  readonly #compiled: RE2JS;
-  readonly #steps: number;
-  readonly #automaton: Automaton;
-
-  constructor(program: RE2JS, steps: number) {
-    this.#compiled = program;
-    this.#steps = steps;
-    this.#automaton = new Automaton(program.re2() as unknown as Engine, steps);
-  }
-
-  test(text: string): boolean {
-    this.#automaton.begin();
-    const found = this.#compiled.test(text);
-    this.#automaton.end();
-    return found;
-  }
-
-  /** What runs by an automaton that is finite and small takes the same for each character, everything else all steps for each. */
-  cost(length: number): number {
-    const written = this.#steps * (length + 1);
-    const states = this.#automaton.states();
-    return states === undefined ? written : Math.min(written, states + Math.ceil(length / 4));
-  }
-}

@@ -7,7 +7,7 @@ import type { Facts } from './facts.ts';
 import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
 import { decisionOf, type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
 import { GATE_CODES } from './layers.ts';
-import { beginJudging, endJudging, TooCostly } from './judging-steps.ts';
+import { left, MOST_STEPS, spend, TooCostly } from './judging-steps.ts';
 import { mergeEffects } from './merge.ts';
 import type { MatchedRule, Verdict } from './verdict.ts';
 
@@ -31,14 +31,14 @@ const DENY = severityOf('deny');
  *   rules, whoever holds the buckets looks at them and calls again (policy.md 2).
  */
 export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateLimited): Verdict {
-  beginJudging();
+  left[0] = MOST_STEPS;
   try {
     const own = decideOne(policy, facts, rateLimited);
     return facts.further === undefined ? own : verdictOfAll(facts, own, (one) => decideOne(policy, one, rateLimited));
   } catch (error) {
     return refusedAsCostly(error, facts);
   } finally {
-    endJudging();
+    left[0] = Number.POSITIVE_INFINITY;
   }
 }
 
@@ -58,6 +58,7 @@ export function refusedAsCostly(error: unknown, facts: Facts): Verdict {
 }
 
 function decideOne(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimited | undefined): Verdict {
+  spend(policy.ruleCount);
   const context = contextOf(policy, facts, rateLimited);
   const verdict = decideLayers(policy, policy.layers, context) ?? defaultDeny(context);
   return hidesSomething(facts) ? asFarAsKnown(policy, policy.layers, context, verdict) : verdict;

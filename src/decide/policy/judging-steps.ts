@@ -5,8 +5,9 @@ import { POLICY_BOUNDS } from '../../base/model/bounds.ts';
  * are long together are refused before they are tried. Outside of a verdict nothing is counted: whoever asks about one rule alone asks for as much as he likes.
  */
 
-/** Of one verdict, what is left; everything else has no end. Judging waits for nothing, so there is never more than one. An array, since each other number that changes is an object. */
-const left = new Float64Array([Number.POSITIVE_INFINITY]);
+/** Of one verdict, what is left; everything else has no end. Judging waits for nothing, so there is never more than one. An array, since each other number that changes is an object; who
+ * begins a verdict sets it to {@link MOST_STEPS} less what its rules take in any case, and back when it ends. */
+export const left: Float64Array = new Float64Array([Number.POSITIVE_INFINITY]);
 
 /** A call whose verdict would take more steps than one may. */
 export class TooCostly extends Error {
@@ -23,12 +24,5 @@ export function spend(steps: number): void {
   if (rest < 0) throw new TooCostly();
 }
 
-/** Begins a verdict. @param steps for tests */
-export function beginJudging(steps: number = POLICY_BOUNDS.verdict.one): void {
-  left[0] = steps;
-}
-
-/** Ends it: from here on nothing is counted. */
-export function endJudging(): void {
-  left[0] = Number.POSITIVE_INFINITY;
-}
+/** Steps of one verdict. */
+export const MOST_STEPS: number = POLICY_BOUNDS.verdict.one;

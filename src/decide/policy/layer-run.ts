@@ -3,7 +3,6 @@ import { type Decision, permits, severityOf } from '../../base/model/decision.ts
 import type { MergeStrategy } from './bundle.ts';
 import type { CompiledLayer, CompiledRule } from './compiled.ts';
 import type { Facts } from './facts.ts';
-import { spend } from './judging-steps.ts';
 import type { Positions } from './rule-index.ts';
 
 /** Whether the bucket of a rule that decides `rate_limit` is out of tokens (policy.md 2). */
@@ -45,7 +44,6 @@ const REQUIRE_ATTRIBUTION = severityOf('require_attribution');
 
 /** Evaluates one layer (policy.md 6 to 8). A rule that does not match costs one call and no memory. */
 export function runLayer(layer: CompiledLayer, context: RunContext): LayerOutcome {
-  spend(layer.rules.length);
   const found = context.strategy === 'strict' ? runStrict(layer, context) : runFirstMatch(layer, context);
   if (found.decision !== undefined || layer.gateCode === undefined) return found;
   return { ...found, decision: 'deny', code: layer.gateCode };

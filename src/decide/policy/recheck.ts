@@ -4,7 +4,7 @@ import { asFarAsKnown, contextOf, decideLayers, refusedAsCostly } from './evalua
 import { factsOfEveryModel } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { hidesSomething } from './hidden.ts';
-import { beginJudging, endJudging } from './judging-steps.ts';
+import { left, MOST_STEPS } from './judging-steps.ts';
 import type { MatchedRule, Verdict } from './verdict.ts';
 
 const RECHECKED: ReadonlySet<string> = new Set(['connectors', 'credentials', 'targets']);
@@ -41,13 +41,13 @@ export function isAnotherChoice(
  * @returns the refusal that stands, or undefined
  */
 export function recheck(policy: CompiledPolicy, facts: Facts, choice?: Choice, matched?: MatchedRule[]): Verdict | undefined {
-  beginJudging();
+  left[0] = MOST_STEPS;
   try {
     return worstOf(policy, facts, choice, matched);
   } catch (error) {
     return refusedAsCostly(error, facts);
   } finally {
-    endJudging();
+    left[0] = Number.POSITIVE_INFINITY;
   }
 }
 

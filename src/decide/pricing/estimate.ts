@@ -60,12 +60,14 @@ export function estimate(
   const ownIn = countTokens(prompt) + repeatedTokens(params, dialect);
   const beside = askedBeside(params);
   const own = largestOf(params, dialect, dialect?.maxTokens ?? COMMON_MAXIMA);
-  const answers = Math.max(answersOf(params, dialect), times(promptsOf(params, dialect), beside?.answers ?? 0));
+  const stated = answersOf(params, dialect);
+  const answers = beside === undefined ? stated : Math.max(stated, times(promptsOf(params, dialect), beside.answers));
   const maximum = own === undefined || beside === undefined ? own : withThought(own, beside, price);
   const statedOut = maximum === undefined || dialect?.maximaUncertain === true ? undefined : times(maximum, answers);
   const predicted = countTokens(valuesAt(params, dialect, dialect?.outputPaths ?? []));
   const picture = dialect?.picture === undefined ? undefined : pictureTokens(params, dialect.picture);
-  const unsaid = own === undefined ? thoughtUnsaid(params, dialect, beside, price) : 0;
+  const mayThink = own === undefined && (beside !== undefined || (dialect !== undefined && dialect.efforts.length > 0));
+  const unsaid = mayThink ? thoughtUnsaid(params, dialect, beside, price) : 0;
   const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum: maximum ?? picture, answers, unsaid }) + predicted;
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;

@@ -12,6 +12,6 @@ export const pinPolicy = defineStage({
   makes: ['snapshot'],
   run: ({ claims }, { policies }) => {
     const active = policies.ready(claims.orgId);
-    return active instanceof Promise ? active.then(snapshotOf) : snapshotOf(active);
+    return active instanceof Promise ? active.then(snapshotOf) : { snapshot: { active } };
   },
 });

@@ -1,3 +1,4 @@
+import type { RE2JS } from 're2js';
 import { POLICY_BOUNDS } from '../model/bounds.ts';
 
 /*
@@ -40,36 +41,45 @@ const MAX_WORK = 50_000;
 /** What building them again costs, for each instruction that is looked at. */
 const STEPS_OF_WORK = 2;
 
-/** The states of one pattern. */
-export class Automaton {
+/** A compiled pattern with the states of its automaton. */
+export class Program {
+  readonly #compiled: RE2JS;
   readonly #engine: Engine;
   readonly #itself: WeakRef<Engine>;
-  readonly #needed: boolean;
+  /** Whether a test may build states. */
+  readonly #builds: boolean;
   readonly #steps: number;
-  /** `false`: nobody has asked yet. */
-  #states: number | undefined | false = false;
 
-  constructor(engine: Engine, steps: number) {
-    this.#engine = engine;
-    this.#itself = new WeakRef(engine);
-    this.#needed = engine.onepass === null && !engine.prefixComplete;
+  /** @param steps its instructions */
+  constructor(compiled: RE2JS, steps: number) {
+    this.#compiled = compiled;
+    this.#engine = compiled.re2() as unknown as Engine;
+    this.#itself = new WeakRef(this.#engine);
+    this.#builds = this.#engine.onepass === null && !this.#engine.prefixComplete;
     this.#steps = steps;
   }
 
-  /** Steps that building all states takes; undefined: they are more than are kept. Found out when it is first asked, in some milliseconds. */
-  states(): number | undefined {
-    if (this.#states === false) {
-      this.#states = this.#needed ? (this.#steps > MAX_PROGRAM ? undefined : workOf(this.#engine)) : this.#steps;
-      this.#engine.lazyDFA = null;
-    }
-    return this.#states;
+  test(text: string): boolean {
+    const engine = this.#engine;
+    if (this.#builds && engine.lazyDFA === null) this.#begin();
+    const found = this.#compiled.test(text);
+    // What a slower way of it needed is not kept.
+    if (engine.machinePool.length > 0) engine.machinePool.length = 0;
+    return found;
   }
 
-  /** To be called before each test: gives the states their bound, and lets go of those of the pattern that has had some for longest when too many have. */
-  begin(): void {
-    const engine = this.#engine;
-    if (!this.#needed || engine.lazyDFA !== null) return;
-    bounded(engine.dfa);
+  /** Steps that building all states takes; undefined: they are more than are kept. Takes some milliseconds. */
+  states(): number | undefined {
+    if (!this.#builds) return this.#steps;
+    if (this.#steps > MAX_PROGRAM) return undefined;
+    const work = workOf(this.#engine);
+    this.#engine.lazyDFA = null;
+    return work;
+  }
+
+  /** Gives the states their bound, and lets go of those of the pattern that has had some for longest when too many have. */
+  #begin(): void {
+    bounded(this.#engine.dfa);
     kept.add(this.#itself);
     for (const oldest of kept) {
       if (kept.size <= POLICY_BOUNDS.automata.all) return;
@@ -77,12 +87,6 @@ export class Automaton {
       if (other !== undefined) other.lazyDFA = null;
       kept.delete(oldest);
     }
-  }
-
-  /** To be called after each test: what a slower way of it needed is not kept. */
-  end(): void {
-    const { machinePool } = this.#engine;
-    if (machinePool.length > 0) machinePool.length = 0;
   }
 }
 
