@@ -113,13 +113,17 @@ export class PolicyService {
     return this.#orgs.get(orgId) ?? this.#compileAgain(orgId);
   }
 
-  /** One after the other with all changes, so that nothing that came meanwhile is lost. */
   #compileAgain(orgId: string): Promise<ActivePolicy> {
-    const turn = this.#changes.then(async () => {
+    return this.#inTurn(async () => {
       if (!this.#orgs.isLetGo(orgId)) return this.current(orgId);
       const layers = this.#overlays.layers(orgId);
       return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
     });
+  }
+
+  /** One after the other with all changes: nothing that came meanwhile is lost, and the patterns of one policy at a time are compiled. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#changes.then(work);
     this.#changes = turn.catch(() => undefined);
     return turn;
   }
@@ -148,7 +152,9 @@ export class PolicyService {
   notLoaded(): readonly { readonly org_id?: string; readonly problems: readonly ErrorDetail[] }[] {
     const { notLoaded } = this.#base.active;
     if (notLoaded !== undefined) return [{ problems: notLoaded }];
-    return [...this.#orgs.entries()].flatMap(([orgId, { notLoaded: problems }]) => (problems === undefined ? [] : [{ org_id: orgId, problems }]));
+    return [...this.#orgs.entries()].flatMap(([orgId, { notLoaded: problems }]) =>
+      problems === undefined ? [] : [{ org_id: orgId, problems }],
+    );
   }
 
   /** The overlays that were put for an org, for all nodes. */
@@ -274,7 +280,7 @@ export class PolicyService {
     const { nodeId, clock } = this.#options;
     const overlay = { ...place, ...(place.level === 'node' ? { node_id: nodeId } : {}), bundle_yaml: bundleYaml, put_at: clock.now() };
     const file = overlayFile(place.level);
-    await this.#compiled(place.org_id, this.#overlays.layers(place.org_id, { overlay }), (one) => one === file);
+    await this.#inTurn(() => this.#compiled(place.org_id, this.#overlays.layers(place.org_id, { overlay }), (one) => one === file));
   }
 
   /**

@@ -14,7 +14,8 @@ const nobody = () => undefined;
 function overlay(patterns: number, number: number): string {
   const rules = Array.from(
     { length: patterns },
-    (_, i) => `{id: p${i}, when: {field: context.purpose, matches: "a{0,900}b{0,900}c{0,900}d{0,900}e{0,${880 - i}}x${number}"}, effect: {decision: deny}}`,
+    (_, i) =>
+      `{id: p${i}, when: {field: context.purpose, matches: "a{0,900}b{0,900}c{0,900}d{0,900}e{0,${880 - i}}x${number}"}, effect: {decision: deny}}`,
   );
   return `schema: gw.policy_bundle.v1\ninline_rules: {identity: [${rules.join(', ')}]}\n`;
 }
@@ -54,32 +55,39 @@ t.test('one overlay that is too large is refused, with its sum, and changes noth
   t.match(await refusal(service.checkOverlay({ org_id: 'acme', level: 'node' }, overlay(6, 0))), { code: 'invalid_policy' });
 });
 
-t.test('orgs that lay down all that they may keep no other org from loading, and their own rules hold when they are asked for', async (t) => {
-  const { place, service } = await opened(t);
-  const large = Math.floor(POLICY_BOUNDS.compiled.all / 45_000) + 2;
-  await put(service, 'first', overlay(1, 1_000));
-  for (let i = 0; i < large; i++) await put(service, `large${i}`, overlay(5, i));
-  await put(service, 'last', overlay(1, 2_000));
-  const rules = async (of: PolicyService, org: string) => (await of.ready(org)).policy.ruleCount;
-  t.equal(service.current('first').policy.ruleCount, 2, 'still there');
-  t.equal(service.current('last').policy.ruleCount, 2);
-  const names = Array.from({ length: large }, (_, i) => `large${i}`);
-  t.ok(names.filter((org) => service.current(org).policy.ruleCount === 1).length >= 2, 'some of the large ones were let go of');
-  for (const org of names) t.equal(await rules(service, org), 6, org);
-  t.equal(service.current('first').policy.ruleCount, 2);
-  t.equal(service.ready('nobody'), service.current(), 'who lays down nothing waits for nothing');
+t.test(
+  'orgs that lay down all that they may keep no other org from loading, and their own rules hold when they are asked for',
+  async (t) => {
+    const { place, service } = await opened(t);
+    const large = Math.floor(POLICY_BOUNDS.compiled.all / 45_000) + 2;
+    await put(service, 'first', overlay(1, 1_000));
+    for (let i = 0; i < large; i++) await put(service, `large${i}`, overlay(5, i));
+    await put(service, 'last', overlay(1, 2_000));
+    const rules = async (of: PolicyService, org: string) => (await of.ready(org)).policy.ruleCount;
+    t.equal(service.current('first').policy.ruleCount, 2, 'still there');
+    t.equal(service.current('last').policy.ruleCount, 2);
+    const names = Array.from({ length: large }, (_, i) => `large${i}`);
+    t.ok(names.filter((org) => service.current(org).policy.ruleCount === 1).length >= 2, 'some of the large ones were let go of');
+    for (const org of names) t.equal(await rules(service, org), 6, org);
+    t.equal(service.current('first').policy.ruleCount, 2);
+    t.equal(service.ready('nobody'), service.current(), 'who lays down nothing waits for nothing');
 
-  // After a start the small ones are there, and the others when they are asked for.
-  const again = await place.open();
-  t.equal(again.current('first').policy.ruleCount, 2);
-  t.equal(again.current('last').policy.ruleCount, 2);
-  t.ok(names.some((org) => again.current(org).policy.ruleCount === 1));
-  t.same(await Promise.all(names.map((org) => rules(again, org))), names.map(() => 6), 'also when all of them are asked for together');
-  t.equal(await rules(again, 'first'), 2);
+    // After a start the small ones are there, and the others when they are asked for.
+    const again = await place.open();
+    t.equal(again.current('first').policy.ruleCount, 2);
+    t.equal(again.current('last').policy.ruleCount, 2);
+    t.ok(names.some((org) => again.current(org).policy.ruleCount === 1));
+    t.same(
+      await Promise.all(names.map((org) => rules(again, org))),
+      names.map(() => 6),
+      'also when all of them are asked for together',
+    );
+    t.equal(await rules(again, 'first'), 2);
 
-  // What another one takes away while it is let go of does not come back.
-  const gone = names.find((org) => again.current(org).policy.ruleCount === 1) ?? '';
-  t.not(gone, '');
-  await put(again, gone, '');
-  t.equal(await rules(again, gone), 1);
-});
+    // What another one takes away while it is let go of does not come back.
+    const gone = names.find((org) => again.current(org).policy.ruleCount === 1) ?? '';
+    t.not(gone, '');
+    await put(again, gone, '');
+    t.equal(await rules(again, gone), 1);
+  },
+);

@@ -8,10 +8,17 @@ const FOLDED_PER_STEP = 40;
 const LAST_FOLDED = 0x1e943;
 /** A class of Unicode (`\p…`), of which the ranges are many. */
 const UNICODE_CLASS = 50;
+/** Before and behind every pattern. */
+const AROUND = 3;
 const FOLDS = /\(\?[a-zA-Z]*i/;
-const COUNTED = /\{(\d{1,9})(?:(,)(\d{0,9}))?\}/y;
-const GROUP_NAME = /\?P?<\w{1,1024}>/y;
-const FLAGS = /\?[a-zA-Z-]*([:)])/y;
+const COUNTED = /\{(\d{1,9})(,?)(\d{0,9})\}/y;
+/** The start of a group: of one that captures, of one that does not, or flags without a group. */
+const GROUP = /\((?:\?P?<\w{1,1024}>|\?[a-zA-Z-]*(?<flags>[:)])|(?<other>\?)?)/y;
+/** What begins with a backslash; a class of Unicode, a quoted text, a character by its number, or a character. */
+const ESCAPED =
+  /\\(?:(?<unicode>[pP](?:\{[^}]*\}?|.)?)|Q(?<quoted>[\s\S]*?)(?:\\E|$)|x\{(?<number>[0-9a-fA-F]{1,6})\}|x(?<short>[0-9a-fA-F]{2})|(?<char>[\s\S])|$)/uy;
+const NAMED_CLASS = /\[:\^?\w*:\]/y;
+const HEX = 16;
 
 /** One group that is open. */
 interface Frame {
@@ -28,147 +35,146 @@ interface Frame {
  * Instructions of the compiled pattern, never fewer than it has, with a share for what is slow to compile. The time is linear in the text. Of what is no pattern any number.
  */
 export function regexSteps(pattern: string): number {
-  const folds = FOLDS.test(pattern);
-  const open: Frame[] = [];
-  let once = 0;
-  let frame = newFrame(false);
-  let at = 0;
-  while (at < pattern.length) {
-    const char = pattern[at] ?? '';
-    if (char === '\\') {
-      const { end, steps } = escape(pattern, at);
-      // What is slow to read is read once, however often it is repeated.
-      if (isUnicodeClass(pattern, at)) once += UNICODE_CLASS;
-      push(frame, steps);
-      at = end;
-    } else if (char === '[') {
-      const { end, steps } = characterClass(pattern, at, folds);
-      push(frame, 1);
-      once += steps;
-      at = end;
-    } else if (char === '(') {
-      const { end, captures, isFlags } = groupStart(pattern, at);
-      at = end;
-      if (isFlags) continue;
-      open.push(frame);
-      frame = newFrame(captures);
-    } else if (char === ')') {
-      const inner = sumOf(frame) + (frame.captures ? 2 : 0);
-      frame = open.pop() ?? newFrame(false);
-      push(frame, Math.max(1, inner));
-      at++;
-    } else if (char === '|') {
-      frame.total += frame.sequence + frame.last + 1;
-      frame.sequence = 0;
-      frame.last = 0;
-      at++;
-    } else if (char === '*' || char === '+' || char === '?') {
-      frame.last += char === '*' ? 2 : 1;
-      at++;
-    } else {
-      const end = char === '{' ? counted(pattern, at, frame) : undefined;
-      if (end === undefined) push(frame, 1);
-      at = end ?? at + 1;
+  return new Counter(pattern).count();
+}
+
+class Counter {
+  readonly #pattern: string;
+  readonly #folds: boolean;
+  readonly #open: Frame[] = [];
+  #frame = newFrame(false);
+  /** What is read once, however often it is repeated. */
+  #once = 0;
+  #at = 0;
+
+  constructor(pattern: string) {
+    this.#pattern = pattern;
+    this.#folds = FOLDS.test(pattern);
+  }
+
+  count(): number {
+    while (this.#at < this.#pattern.length) this.#next(this.#pattern[this.#at] ?? '');
+    while (this.#open.length > 0) this.#close();
+    return sumOf(this.#frame) + this.#once + AROUND;
+  }
+
+  #next(char: string): void {
+    switch (char) {
+      case '\\':
+        this.#part(this.#escaped().steps);
+        break;
+      case '[':
+        this.#class();
+        this.#part(1);
+        break;
+      case '(':
+        this.#group();
+        break;
+      case ')':
+        this.#at++;
+        this.#close();
+        break;
+      case '|':
+        this.#at++;
+        this.#frame.total += this.#frame.sequence + this.#frame.last + 1;
+        this.#frame.sequence = 0;
+        this.#frame.last = 0;
+        break;
+      case '*':
+      case '+':
+      case '?':
+        this.#at++;
+        this.#frame.last += char === '*' ? 2 : 1;
+        break;
+      case '{':
+        this.#counted();
+        break;
+      default:
+        this.#at++;
+        this.#part(1);
     }
   }
-  for (let outer = open.pop(); outer !== undefined; outer = open.pop()) {
-    push(outer, sumOf(frame));
-    frame = outer;
+
+  /** What stands at this place, if the expression finds it here. */
+  #match(expression: RegExp): RegExpExecArray | null {
+    expression.lastIndex = this.#at;
+    const found = expression.exec(this.#pattern);
+    if (found !== null) this.#at += found[0].length;
+    return found;
   }
-  return sumOf(frame) + once + 3;
+
+  #part(steps: number): void {
+    this.#frame.sequence += this.#frame.last;
+    this.#frame.last = steps;
+  }
+
+  #group(): void {
+    const { flags, other } = this.#match(GROUP)?.groups ?? {};
+    if (flags === ')') return;
+    this.#open.push(this.#frame);
+    this.#frame = newFrame(flags === undefined && other === undefined);
+  }
+
+  #close(): void {
+    const inner = sumOf(this.#frame) + (this.#frame.captures ? 2 : 0);
+    this.#frame = this.#open.pop() ?? newFrame(false);
+    this.#part(Math.max(1, inner));
+  }
+
+  /** `{n}`, `{n,}` and `{n,m}` write out what stands before them. */
+  #counted(): void {
+    const [, low, comma, high] = this.#match(COUNTED) ?? [];
+    if (low === undefined) {
+      this.#at++;
+      this.#part(1);
+      return;
+    }
+    const least = Number(low);
+    const one = Math.max(1, this.#frame.last);
+    const more = high === undefined || high === '' ? 0 : (one + 1) * Math.max(0, Number(high) - least);
+    const endless = comma === ',' && (high === undefined || high === '');
+    this.#frame.last = Math.max(1, endless ? one * Math.max(1, least) + 2 : one * least + more);
+  }
+
+  /** @returns its instructions, and the character that it stands for, where it is one */
+  #escaped(): { readonly steps: number; readonly code: number | undefined } {
+    const { unicode, quoted, number, short, char } = this.#match(ESCAPED)?.groups ?? {};
+    if (unicode !== undefined) this.#once += UNICODE_CLASS;
+    const hex = number ?? short;
+    return { steps: Math.max(1, quoted?.length ?? 1), code: hex === undefined ? char?.codePointAt(0) : Number.parseInt(hex, HEX) };
+  }
+
+  /** A class is one instruction. Its ranges count where case is folded, classes of Unicode everywhere. */
+  #class(): void {
+    const from = this.#at + (this.#pattern[this.#at + 1] === '^' ? 2 : 1);
+    this.#at = from;
+    let previous: number | undefined;
+    while (this.#at < this.#pattern.length && (this.#at === from || this.#pattern[this.#at] !== ']')) {
+      const isRange = previous !== undefined && this.#pattern[this.#at] === '-' && this.#pattern[this.#at + 1] !== ']';
+      if (isRange) this.#at++;
+      const code = this.#inClass();
+      if (isRange && this.#folds) this.#once += rangeSteps(previous ?? 0, code ?? 0);
+      previous = isRange ? undefined : code;
+    }
+    this.#at++;
+  }
+
+  /** One member of a class. @returns the character that it is, if it is one */
+  #inClass(): number | undefined {
+    if (this.#pattern[this.#at] === '\\') return this.#escaped().code;
+    if (this.#match(NAMED_CLASS) !== null) return undefined;
+    const code = this.#pattern.codePointAt(this.#at) ?? 0;
+    this.#at += code > 0xffff ? 2 : 1;
+    return code;
+  }
 }
 
 function newFrame(captures: boolean): Frame {
   return { total: 0, sequence: 0, last: 0, captures };
 }
 
-function push(frame: Frame, steps: number): void {
-  frame.sequence += frame.last;
-  frame.last = steps;
-}
-
 function sumOf({ total, sequence, last }: Frame): number {
   return total + sequence + last;
-}
-
-/** `{n}`, `{n,}` and `{n,m}` write out what stands before them. @returns where it ends; undefined: it is no repetition */
-function counted(pattern: string, at: number, frame: Frame): number | undefined {
-  COUNTED.lastIndex = at;
-  const found = COUNTED.exec(pattern);
-  if (found === null) return undefined;
-  const [whole, low, comma, high] = found;
-  const least = Number(low);
-  const one = Math.max(1, frame.last);
-  if (comma === undefined) frame.last = one * least;
-  else if (high === '' || high === undefined) frame.last = one * Math.max(1, least) + 2;
-  else frame.last = one * least + (one + 1) * Math.max(0, Number(high) - least);
-  frame.last = Math.max(1, frame.last);
-  return at + whole.length;
-}
-
-function groupStart(pattern: string, at: number): { readonly end: number; readonly captures: boolean; readonly isFlags: boolean } {
-  if (pattern[at + 1] !== '?') return { end: at + 1, captures: true, isFlags: false };
-  GROUP_NAME.lastIndex = at + 1;
-  const named = GROUP_NAME.exec(pattern);
-  if (named !== null) return { end: at + 1 + named[0].length, captures: true, isFlags: false };
-  FLAGS.lastIndex = at + 1;
-  const flags = FLAGS.exec(pattern);
-  return { end: at + 1 + (flags?.[0].length ?? 1), captures: false, isFlags: flags?.[1] === ')' };
-}
-
-function isUnicodeClass(pattern: string, at: number): boolean {
-  return pattern[at + 1] === 'p' || pattern[at + 1] === 'P';
-}
-
-/** What begins with a backslash, outside and inside of a class. */
-function escape(pattern: string, at: number): { readonly end: number; readonly steps: number; readonly code?: number } {
-  const letter = pattern[at + 1] ?? '';
-  if (isUnicodeClass(pattern, at)) {
-    const close = pattern[at + 2] === '{' ? pattern.indexOf('}', at + 3) : at + 2;
-    return { end: close === -1 ? pattern.length : close + 1, steps: 1 };
-  }
-  if (letter === 'Q') {
-    const close = pattern.indexOf('\\E', at + 2);
-    const end = close === -1 ? pattern.length : close;
-    return { end: close === -1 ? end : end + 2, steps: Math.max(1, end - at - 2) };
-  }
-  if (letter === 'x' && pattern[at + 2] === '{') {
-    const close = pattern.indexOf('}', at + 3);
-    if (close !== -1) return { end: close + 1, steps: 1, code: Number.parseInt(pattern.slice(at + 3, close), 16) };
-  }
-  if (letter === 'x') return { end: at + 4, steps: 1, code: Number.parseInt(pattern.slice(at + 2, at + 4), 16) };
-  const code = pattern.codePointAt(at + 1);
-  return { end: at + 1 + ((code ?? 0) > 0xffff ? 2 : 1), steps: 1, ...(code === undefined ? {} : { code }) };
-}
-
-/** A class is one instruction. @returns where it ends, and what reading it takes: its ranges where case is folded, and classes of Unicode everywhere */
-function characterClass(pattern: string, at: number, folds: boolean): { readonly end: number; readonly steps: number } {
-  let steps = 0;
-  let end = at + 1;
-  let previous: number | undefined;
-  let inRange = false;
-  if (pattern[end] === '^') end++;
-  for (let first = true; end < pattern.length && (first || pattern[end] !== ']'); first = false) {
-    const named = pattern.startsWith('[:', end) ? pattern.indexOf(':]', end + 2) : -1;
-    if (named !== -1) {
-      end = named + 2;
-      steps++;
-      continue;
-    }
-    if (pattern[end] === '-' && previous !== undefined && !inRange && pattern[end + 1] !== ']') {
-      inRange = true;
-      end++;
-      continue;
-    }
-    const escaped = pattern[end] === '\\' ? escape(pattern, end) : undefined;
-    const code = escaped === undefined ? pattern.codePointAt(end) : escaped.code;
-    if (escaped !== undefined && isUnicodeClass(pattern, end)) steps += UNICODE_CLASS;
-    if (inRange && folds && code !== undefined && previous !== undefined) steps += rangeSteps(previous, code);
-    inRange = false;
-    previous = code;
-    end = escaped?.end ?? end + ((code ?? 0) > 0xffff ? 2 : 1);
-  }
-  return { end: end + 1, steps };
 }
 
 function rangeSteps(from: number, to: number): number {

@@ -98,4 +98,3 @@ function compiled(pattern: string): RE2JS {
     throw error;
   }
 }
-

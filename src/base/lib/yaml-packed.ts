@@ -43,31 +43,28 @@ export function packYaml(root: YamlNode): PackedYaml {
   const texts: string[] = [];
   const others: number[] = [];
   const numbers: number[] = [];
+  const packScalar = (node: YamlScalar): void => {
+    const kind = kindOf(node);
+    kinds.push(node.quoted ? kind + QUOTED : kind);
+    sizes.push(node.source.length);
+    texts.push(node.source);
+    if (typeof node.value === 'number') numbers.push(node.value);
+    else if (kind === OTHER_TEXT && typeof node.value === 'string') {
+      others.push(node.value.length);
+      texts.push(node.value);
+    }
+  };
   const pack = (node: YamlNode): void => {
     lines.push(node.line);
     columns.push(node.column);
-    if (node.kind === 'seq') {
-      kinds.push(SEQ);
-      sizes.push(node.items.length);
-      node.items.forEach(pack);
-    } else if (node.kind === 'map') {
-      kinds.push(MAP);
-      sizes.push(node.entries.length);
-      for (const { key, value } of node.entries) {
-        pack(key);
-        pack(value);
-      }
-    } else {
-      const kind = kindOf(node);
-      kinds.push(node.quoted ? kind + QUOTED : kind);
-      sizes.push(node.source.length);
-      texts.push(node.source);
-      if (typeof node.value === 'number') numbers.push(node.value);
-      else if (kind === OTHER_TEXT && typeof node.value === 'string') {
-        others.push(node.value.length);
-        texts.push(node.value);
-      }
+    if (node.kind === 'scalar') {
+      packScalar(node);
+      return;
     }
+    const inner = node.kind === 'seq' ? node.items : node.entries.flatMap(({ key, value }) => [key, value]);
+    kinds.push(node.kind === 'seq' ? SEQ : MAP);
+    sizes.push(node.kind === 'seq' ? inner.length : inner.length / 2);
+    inner.forEach(pack);
   };
   pack(root);
   return {
@@ -88,6 +85,8 @@ function kindOf({ value, source }: YamlScalar): number {
   return value ? TRUE : FALSE;
 }
 
+const EMPTY: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
+
 /** A map or list that is being filled. */
 interface Filling {
   readonly items: YamlNode[] | undefined;
@@ -98,7 +97,7 @@ interface Filling {
 
 /** Makes the tree, in slices. */
 export function* unpackYaml(packed: PackedYaml): Sliced<YamlNode> {
-  const { kinds, lines, columns, sizes } = packed;
+  const { kinds, sizes } = packed;
   const scalars = new Scalars(packed);
   const open: Filling[] = [];
   let root: YamlNode | undefined;
@@ -106,20 +105,24 @@ export function* unpackYaml(packed: PackedYaml): Sliced<YamlNode> {
     if (i % NODES === NODES - 1) yield STEPS;
     const kind = kinds[i] ?? NULL;
     const size = sizes[i] ?? 0;
-    const at: Positioned = { line: lines[i] ?? 1, column: columns[i] ?? 1 };
-    const filling: Filling | undefined =
-      kind === MAP
-        ? { items: undefined, entries: [], left: size, key: undefined }
-        : kind === SEQ
-          ? { items: [], entries: undefined, left: size, key: undefined }
-          : undefined;
+    const at = placeOf(packed, i);
+    const filling = fillingOf(kind, size);
     const node = filling === undefined ? scalars.next(kind, size, at) : filled(filling, at);
-    if (root === undefined) root = node;
-    else put(open.at(-1), node);
+    if (root !== undefined) put(open.at(-1), node);
+    root ??= node;
     if (filling !== undefined) open.push(filling);
     while (open.at(-1)?.left === 0) open.pop();
   }
-  return root ?? scalars.next(NULL, 0, { line: 1, column: 1 });
+  return root ?? EMPTY;
+}
+
+function placeOf({ lines, columns }: PackedYaml, i: number): Positioned {
+  return { line: lines[i] ?? 1, column: columns[i] ?? 1 };
+}
+
+function fillingOf(kind: number, size: number): Filling | undefined {
+  if (kind === MAP) return { items: undefined, entries: [], left: size, key: undefined };
+  return kind === SEQ ? { items: [], entries: undefined, left: size, key: undefined } : undefined;
 }
 
 function filled({ items, entries }: Filling, at: Positioned): YamlNode {

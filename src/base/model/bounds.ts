@@ -70,6 +70,13 @@ export const POLICY_BOUNDS = {
     shared: 'all who lay down or check policies, in the order in which they ask',
     full: 'the others wait; calls do not',
   },
+  listPatterns: {
+    what: 'Instructions of all regular expressions of a price list',
+    one: 50_000,
+    unit: 'steps',
+    shared: 'nobody: each list has its own',
+    full: 'the list is not taken, and the one before it goes on',
+  },
   mistakes: {
     what: 'Mistakes that are told of a policy, a suite or a YAML text',
     one: 50,

@@ -19,8 +19,8 @@ import type { Condition } from './condition.ts';
 import type { EffectReader } from './effects.ts';
 import type { Field } from './fields.ts';
 import { compareLayers, GATE_CODES, isCustomLayer, tierAllows } from './layers.ts';
-import { compileMissingMark, compilePredicate } from './predicate.ts';
 import { PatternSum } from './pattern-sum.ts';
+import { compileMissingMark, compilePredicate } from './predicate.ts';
 import { Problems } from './problems.ts';
 import { type Rule, readRule } from './rule.ts';
 import { contentHashOf } from './rule-content.ts';
@@ -98,7 +98,9 @@ function* compilingRead(read: ReadPolicy): Sliced<PolicyResult> {
   if (problems.found) return { errors: problems.sorted() };
   const emptied = emptiedLayers(read).map(({ layer, id, place, node }) => ({ layer, rule_id: id, file: place.file, line: node.line }));
   const unusedFiles = unused?.names.map(({ name }) => name) ?? [];
-  return { policy: { ...(yield* assemble(header, levels.at(-1) ?? NO_LAYERS, closed)), patternSteps: patterns.steps, emptied, unusedFiles } };
+  return {
+    policy: { ...(yield* assemble(header, levels.at(-1) ?? NO_LAYERS, closed)), patternSteps: patterns.steps, emptied, unusedFiles },
+  };
 }
 
 /** What the texts say, before it is compiled. */
@@ -241,13 +243,7 @@ interface Removals {
 }
 
 /** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it. */
-function* applyLevel(
-  before: Layers,
-  nodes: readonly LayerNode[],
-  how: Laying,
-  reader: EffectReader,
-  removals?: Removals,
-): Sliced<Layers> {
+function* applyLevel(before: Layers, nodes: readonly LayerNode[], how: Laying, reader: EffectReader, removals?: Removals): Sliced<Layers> {
   const { level, tier, generated } = how;
   const layers: Map<string, Map<string, Rule>> = new Map([...before].map(([name, rules]) => [name, new Map(rules)]));
   const here = new Map<string, Rule>();
@@ -305,11 +301,13 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
   return true;
 }
 
-function* assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<string>): Sliced<Omit<CompiledPolicy, 'emptied' | 'unusedFiles' | 'patternSteps'>> {
+function* assemble(
+  header: BundleHeader,
+  layers: Layers,
+  closed: ReadonlySet<string>,
+): Sliced<Omit<CompiledPolicy, 'emptied' | 'unusedFiles' | 'patternSteps'>> {
   const compiled: CompiledLayer[] = [];
-  const names = [...layers.keys()]
-    .filter((name) => layers.get(name)?.size !== 0 || closed.has(name))
-    .sort(compareLayers);
+  const names = [...layers.keys()].filter((name) => layers.get(name)?.size !== 0 || closed.has(name)).sort(compareLayers);
   for (const name of names) compiled.push(yield* compileLayer(name, [...(layers.get(name)?.values() ?? [])], closed.has(name)));
   const rules = compiled.flatMap((layer) => layer.rules);
   const fields = fieldsOf(rules.map((rule) => rule.condition));

@@ -5,9 +5,9 @@ import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts'
 import { verdictOfAll } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
+import { left, MOST_STEPS, spend, TooCostly } from './judging-steps.ts';
 import { decisionOf, type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
 import { GATE_CODES } from './layers.ts';
-import { left, MOST_STEPS, spend, TooCostly } from './judging-steps.ts';
 import { mergeEffects } from './merge.ts';
 import type { MatchedRule, Verdict } from './verdict.ts';
 

@@ -48,7 +48,10 @@ export class Problems {
   }
 
   add(place: SourcePlace, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {
-    if (this.#mistakes.full) return this.#mistakes.count();
+    if (this.#mistakes.full) {
+      this.#mistakes.count();
+      return;
+    }
     this.#mistakes.add({
       path: inFewWords(place.path),
       message: inFewWords(message),
@@ -67,7 +70,10 @@ export class Problems {
 
   /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. */
   unknown(place: SourcePlace, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
-    if (this.#mistakes.full) return this.#mistakes.count();
+    if (this.#mistakes.full) {
+      this.#mistakes.count();
+      return;
+    }
     if (name === '<<') {
       this.add(
         place,

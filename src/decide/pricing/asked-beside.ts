@@ -71,7 +71,9 @@ function spelled<K extends string>(table: Readonly<Record<K, readonly string[]>>
   const kinds = Object.keys(table) as K[];
   return new Map(
     kinds.flatMap((kind) =>
-      table[kind].flatMap((name) => [...spellingsOf(name, 'proto'), name.replaceAll('_', ''), name.replaceAll('_', '-')].map((one) => [one, kind] as const)),
+      table[kind].flatMap((name) =>
+        [...spellingsOf(name, 'proto'), name.replaceAll('_', ''), name.replaceAll('_', '-')].map((one) => [one, kind] as const),
+      ),
     ),
   );
 }

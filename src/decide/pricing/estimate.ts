@@ -60,8 +60,7 @@ export function estimate(
   const ownIn = countTokens(prompt) + repeatedTokens(params, dialect);
   const beside = askedBeside(params);
   const own = largestOf(params, dialect, dialect?.maxTokens ?? COMMON_MAXIMA);
-  const stated = answersOf(params, dialect);
-  const answers = beside === undefined ? stated : Math.max(stated, times(promptsOf(params, dialect), beside.answers));
+  const answers = answersOf(params, dialect, beside);
   const maximum = own === undefined || beside === undefined ? own : withThought(own, beside, price);
   const statedOut = maximum === undefined || dialect?.maximaUncertain === true ? undefined : times(maximum, answers);
   const predicted = countTokens(valuesAt(params, dialect, dialect?.outputPaths ?? []));
@@ -135,7 +134,10 @@ const UNKNOWN_THOUGHT = 32_768;
 /** The maximum that a call sets, with what it asks for beside it: thought that has a number counts, whichever of the two the provider honours. */
 function withThought(own: number, { maximum, thought, thoughtOutside, endless }: AskedBeside, { maxOutputTokens }: Price): number {
   const within = Math.max(own, maximum, thought);
-  return Math.min(within + (endless && thoughtOutside > 0 ? (maxOutputTokens ?? UNKNOWN_THOUGHT) : thoughtOutside), Number.MAX_SAFE_INTEGER);
+  return Math.min(
+    within + (endless && thoughtOutside > 0 ? (maxOutputTokens ?? UNKNOWN_THOUGHT) : thoughtOutside),
+    Number.MAX_SAFE_INTEGER,
+  );
 }
 
 /** Without a maximum: thought is beside the answer that is assumed, and a word of effort counts where its provider says how much it is. */
@@ -167,8 +169,8 @@ function times(one: number, answers: number): number {
 }
 
 /** Answers to all prompts together. */
-function answersOf(params: Params, dialect: Dialect | undefined): number {
-  const each = Math.max(1, largestOf(params, dialect, dialect?.answers ?? COMMON_COUNTS) ?? 1);
+function answersOf(params: Params, dialect: Dialect | undefined, beside: AskedBeside | undefined): number {
+  const each = Math.max(1, largestOf(params, dialect, dialect?.answers ?? COMMON_COUNTS) ?? 1, beside?.answers ?? 1);
   return times(each, promptsOf(params, dialect));
 }
 

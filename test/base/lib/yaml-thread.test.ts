@@ -33,7 +33,10 @@ t.test('a thread reads what the parser reads at once, and each mistake with its 
 });
 
 t.test('small texts are read at once, and a thread begins where all of them together are large', async (t) => {
-  const nothing = worker(t, "parentPort.once('message', (texts) => texts.forEach(({ file }) => parentPort.postMessage({ errors: [{ from: file }] })));");
+  const nothing = worker(
+    t,
+    "parentPort.once('message', (texts) => texts.forEach(({ file }) => parentPort.postMessage({ errors: [{ from: file }] })));",
+  );
   const half = MAX_AT_ONCE / 2;
   const texts = [
     { file: 'a', text: textOf(half) },
@@ -45,7 +48,11 @@ t.test('small texts are read at once, and a thread begins where all of them toge
   );
   t.same(await readYaml([], { worker: nothing }), []);
   const c = { file: 'c', text: '#' };
-  t.match(await readYaml([...texts, c], { worker: nothing }), [{ errors: [{ from: 'a' }] }, { errors: [{ from: 'b' }] }, { errors: [{ from: 'c' }] }]);
+  t.match(await readYaml([...texts, c], { worker: nothing }), [
+    { errors: [{ from: 'a' }] },
+    { errors: [{ from: 'b' }] },
+    { errors: [{ from: 'c' }] },
+  ]);
 });
 
 t.test('a thread gets no environment', async (t) => {

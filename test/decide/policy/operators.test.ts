@@ -1,8 +1,8 @@
 import t from 'tap';
+import { heldPatterns } from '../../../src/base/lib/regex.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
 import { OPERATORS } from '../../../src/decide/policy/operators.ts';
-import { heldPatterns } from '../../../src/base/lib/regex.ts';
 import { cpuClock } from '../../support/cpu-clock.ts';
 import { bundleOf, compileAll, policyOf, someFacts } from './policy-facts.ts';
 
@@ -357,7 +357,11 @@ t.test('negations are pushed down to the single tests, and an even number of the
 
 const matching = (patterns: readonly string[], field = 'context.action.params.x') =>
   bundleOf({
-    risk: patterns.map((pattern, i) => ({ id: `r${i}`, when: { field, matches: pattern }, effect: { decision: 'deny', reason_codes: ['hit'] } })),
+    risk: patterns.map((pattern, i) => ({
+      id: `r${i}`,
+      when: { field, matches: pattern },
+      effect: { decision: 'deny', reason_codes: ['hit'] },
+    })),
     transforms: [{ id: 'ok', effect: { decision: 'allow' } }],
   });
 
@@ -368,7 +372,10 @@ t.test('patterns that are too large together do not load, and none of them is co
   t.equal(errors?.length, 1);
   const [error] = errors ?? [];
   t.match(error, { code: 'patterns_too_large', rule_id: 'r0', file: 'bundle.yaml', line: 1, hint: /smaller counts/ });
-  t.match(error?.message, /^the 29 patterns of this policy have 260\d{3} steps together, more than 50000; the largest: "a\{0,900\}.* has 9003 \(bundle.yaml:1\), /);
+  t.match(
+    error?.message,
+    /^the 29 patterns of this policy have 260\d{3} steps together, more than 50000; the largest: "a\{0,900\}.* has 9003 \(bundle.yaml:1\), /,
+  );
   t.equal(heldPatterns(), before);
   const nested = compileAll({ text: matching(Array.from({ length: 4_000 }, (_, i) => `(a{0,30}){0,30}x${i}`)) });
   t.match(nested.errors, [{ code: 'patterns_too_large' }]);
@@ -445,7 +452,13 @@ t.test('many rules on long texts and lists count together, whatever their operat
 
 t.test('a glob has an end', async (t) => {
   const glob = (length: number) =>
-    compileAll({ text: bundleOf({ risk: [{ id: 'r', when: { field: 'context.action.target_path', glob: `/${'*a'.repeat(length / 2)}` }, effect: { decision: 'deny' } }] }) });
+    compileAll({
+      text: bundleOf({
+        risk: [
+          { id: 'r', when: { field: 'context.action.target_path', glob: `/${'*a'.repeat(length / 2)}` }, effect: { decision: 'deny' } },
+        ],
+      }),
+    });
   t.match(glob(1_000), { policy: {} });
   t.match(glob(2_000).errors, [{ code: 'bad_value', message: 'a glob has at most 1024 characters' }]);
 });

@@ -228,7 +228,11 @@ t.test('tokens for thought count without a maximum, whatever their provider call
     ['Gemini, both', gemini, { generationConfig: { thinking_config: { thinkingBudget: 32_000 } } }],
     ['Gemini, a number as text', gemini, { generationConfig: { thinkingConfig: { thinkingBudget: '32000' } } }],
     ['Vertex', vertex, { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } }],
-    ['Code Assist', operationOf('gemini_code_assist', '/v1internal:generateContent'), { request: { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } } }],
+    [
+      'Code Assist',
+      operationOf('gemini_code_assist', '/v1internal:generateContent'),
+      { request: { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } } },
+    ],
     ['OpenAI-like door of Gemini', google, { extra_body: { google: { thinking_config: { thinking_budget: 32_000 } } } }],
     ['the same, camel case', google, { extra_body: { google: { thinkingConfig: { thinkingBudget: 32_000 } } } }],
     ['its generation config', google, { extra_body: { google: { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } } } }],
@@ -252,7 +256,8 @@ t.test('tokens for thought count without a maximum, whatever their provider call
 });
 
 t.test('beside a maximum the larger of the two counts, and thought outside of the maximum is added', async (t) => {
-  const out = (operation: Operation, said: object) => estimated(operation, { model: 'own', messages: [], contents: [], ...said }).tokensOutMax;
+  const out = (operation: Operation, said: object) =>
+    estimated(operation, { model: 'own', messages: [], contents: [], ...said }).tokensOutMax;
   const config = (more: object) => ({ generationConfig: { maxOutputTokens: 2_000, ...more } });
   t.equal(out(gemini, config({ thinkingConfig: { thinkingBudget: 500 } })), 2_000);
   t.equal(out(gemini, config({ thinkingConfig: { thinkingBudget: 32_000 } })), 32_000);
@@ -268,30 +273,39 @@ t.test('beside a maximum the larger of the two counts, and thought outside of th
   t.equal(estimated(qwen, { model: 'own', messages: [], max_tokens: 1_000, thinking_budget: 9_000 }).statedOut, 10_000);
 });
 
-t.test('thought that its model decides about has the whole output of the model, and words of effort what their provider says', async (t) => {
-  const out = (operation: Operation, model: string, said: object) => estimated(operation, { model, messages: [], contents: [], ...said }).tokensOutMax;
-  const dynamic = { generationConfig: { thinkingConfig: { thinkingBudget: -1 } } };
-  t.equal(out(gemini, 'own', dynamic), ASSUMED + 32_768);
-  t.equal(out(gemini, 'small', dynamic), 100 + 100);
-  t.equal(out(gemini, 'own', { generationConfig: { maxOutputTokens: 50, thinkingConfig: { thinkingBudget: -1 } } }), 50, 'a maximum holds');
-  for (const [word, tokens] of [
-    ['none', 0],
-    ['minimal', 512],
-    ['low', 1_024],
-    ['medium', 8_192],
-    ['HIGH', 24_576],
-    ['constructor', 0],
-  ] as const) {
-    t.equal(out(google, 'own', { reasoning_effort: word }), ASSUMED + tokens, word);
-    t.equal(out(gemini, 'own', { generationConfig: { thinkingConfig: { thinkingLevel: word } } }), ASSUMED + tokens, word);
-    t.equal(out(openai, 'own', { reasoning_effort: word }), ASSUMED, 'where nobody says how many tokens it is');
-    t.equal(out(google, 'own', { reasoning_effort: word, max_tokens: 90 }), 90, 'a maximum holds');
-  }
-});
+t.test(
+  'thought that its model decides about has the whole output of the model, and words of effort what their provider says',
+  async (t) => {
+    const out = (operation: Operation, model: string, said: object) =>
+      estimated(operation, { model, messages: [], contents: [], ...said }).tokensOutMax;
+    const dynamic = { generationConfig: { thinkingConfig: { thinkingBudget: -1 } } };
+    t.equal(out(gemini, 'own', dynamic), ASSUMED + 32_768);
+    t.equal(out(gemini, 'small', dynamic), 100 + 100);
+    t.equal(
+      out(gemini, 'own', { generationConfig: { maxOutputTokens: 50, thinkingConfig: { thinkingBudget: -1 } } }),
+      50,
+      'a maximum holds',
+    );
+    for (const [word, tokens] of [
+      ['none', 0],
+      ['minimal', 512],
+      ['low', 1_024],
+      ['medium', 8_192],
+      ['HIGH', 24_576],
+      ['constructor', 0],
+    ] as const) {
+      t.equal(out(google, 'own', { reasoning_effort: word }), ASSUMED + tokens, word);
+      t.equal(out(gemini, 'own', { generationConfig: { thinkingConfig: { thinkingLevel: word } } }), ASSUMED + tokens, word);
+      t.equal(out(openai, 'own', { reasoning_effort: word }), ASSUMED, 'where nobody says how many tokens it is');
+      t.equal(out(google, 'own', { reasoning_effort: word, max_tokens: 90 }), 90, 'a maximum holds');
+    }
+  },
+);
 
 t.test('what is no number of tokens counts for nothing, and a container that nobody can look through for all', async (t) => {
   const out = (said: object) => estimated(openai, { model: 'own', messages: [], ...said }).tokensOutMax;
-  for (const value of ['many', '', null, true, [], {}, Number.NaN, '1e9']) t.equal(out({ thinking_budget: value }), ASSUMED, JSON.stringify(value));
+  for (const value of ['many', '', null, true, [], {}, Number.NaN, '1e9'])
+    t.equal(out({ thinking_budget: value }), ASSUMED, JSON.stringify(value));
   t.equal(out({ thinking: 'enabled', reasoning: null, extra_body: 7 }), ASSUMED);
   t.equal(out({ thinking_budget: 10.5 }), ASSUMED + 11);
   let deep: object = { thinking_budget: 1 };
@@ -299,7 +313,11 @@ t.test('what is no number of tokens counts for nothing, and a container that nob
   t.equal(out({ extra_body: deep }), ASSUMED + 32_768);
   const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`m${i}`, i]));
   t.equal(out({ extra_body: wide }), ASSUMED + 32_768);
-  t.equal(out({ metadata: { thinking_budget: 9_000, n: 50 }, messages: [{ role: 'user', content: [{ thinking: { budget_tokens: 9_000 } }] }] }), ASSUMED, 'data is none');
+  t.equal(
+    out({ metadata: { thinking_budget: 9_000, n: 50 }, messages: [{ role: 'user', content: [{ thinking: { budget_tokens: 9_000 } }] }] }),
+    ASSUMED,
+    'data is none',
+  );
 });
 
 t.test('a model in a container that is handed on is one that may answer', async (t) => {
