@@ -2,14 +2,12 @@ import type { Clock } from '../base/lib/clock.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
-import { POLICY_BOUNDS } from '../base/model/bounds.ts';
 import { NO_SWITCHES, type ProviderSwitches } from '../base/model/provider-switches.ts';
 import { type PolicyInput, textsOfLevel } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
 import { BUNDLE_NOT_LOADED, NO_BUNDLE } from './no-bundle.ts';
-import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
-import { OrgPolicies, ownSteps } from './org-policies.ts';
+import type { OrgLayers } from './org-overlays.ts';
 import { hashTexts, type PolicyFolder } from './policy-folder.ts';
 import { NOT_LOADED } from './switch-rules.ts';
 
@@ -120,35 +118,6 @@ export async function compileNone(options: CompileOptions): Promise<Base> {
   const policy = await loadPolicy({ bundle: NO_BUNDLE }, options, '');
   const from = { source: 'control_plane', loaded_at: options.clock.now(), content_hash: hashTexts([NO_BUNDLE]) } as const;
   return { active: snapshot(policy, from), texts: { bundle: NO_BUNDLE }, isNone: true };
-}
-
-/** One after the other, the small ones first: each may be large, and other work goes on between two of them. Those that find no place are compiled when they are first asked for. */
-export async function compileOrgs(overlays: OrgOverlays, base: Base, options: CompileOptions): Promise<OrgPolicies> {
-  const compiled = new Map<string, ActivePolicy>();
-  const later = new Set<string>();
-  let left: number = POLICY_BOUNDS.compiled.all;
-  for (const { orgId, layers } of bySize(overlays)) {
-    if (left < POLICY_BOUNDS.patterns.org) {
-      later.add(orgId);
-      continue;
-    }
-    const policy = await orgPolicy(orgId, base, layers, options);
-    compiled.set(orgId, policy);
-    left -= ownSteps(policy, base.active);
-  }
-  return new OrgPolicies(base.active, compiled, later);
-}
-
-function bySize(overlays: OrgOverlays): readonly { readonly orgId: string; readonly layers: OrgLayers }[] {
-  const sized = [...overlays.orgs()].flatMap((orgId) => {
-    const layers = overlays.layers(orgId);
-    return layers === undefined ? [] : [{ orgId, layers, size: sizeOf(layers) }];
-  });
-  return sized.sort((a, b) => a.size - b.size);
-}
-
-function sizeOf({ org, node, generated }: OrgLayers): number {
-  return [...org, ...node, ...generated].reduce((sum, { text }) => sum + text.length, 0);
 }
 
 /** What is stored and no longer loads (another tier, another version) denies all requests of its org: without it they would be judged by less than the org has said. */

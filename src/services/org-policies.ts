@@ -1,5 +1,6 @@
 import { POLICY_BOUNDS } from '../base/model/bounds.ts';
-import type { ActivePolicy } from './active-policy.ts';
+import { type ActivePolicy, type Base, type CompileOptions, orgPolicy } from './active-policy.ts';
+import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
 
 /**
  * The policies of orgs that lay something over the bundle, as far as they are compiled. The patterns of all of them together are bounded (decision 7.12): where they would be too many, the org
@@ -72,4 +73,33 @@ export class OrgPolicies {
 /** Instructions of the patterns that an org has beside those of the bundle. */
 export function ownSteps({ policy }: ActivePolicy, base: ActivePolicy): number {
   return Math.max(0, policy.patternSteps - base.policy.patternSteps);
+}
+
+/** One after the other, the small ones first: each may be large, and other work goes on between two of them. Those that find no place are compiled when they are first asked for. */
+export async function compileOrgs(overlays: OrgOverlays, base: Base, options: CompileOptions): Promise<OrgPolicies> {
+  const compiled = new Map<string, ActivePolicy>();
+  const later = new Set<string>();
+  let left: number = POLICY_BOUNDS.compiled.all;
+  for (const { orgId, layers } of bySize(overlays)) {
+    if (left < POLICY_BOUNDS.patterns.org) {
+      later.add(orgId);
+      continue;
+    }
+    const policy = await orgPolicy(orgId, base, layers, options);
+    compiled.set(orgId, policy);
+    left -= ownSteps(policy, base.active);
+  }
+  return new OrgPolicies(base.active, compiled, later);
+}
+
+function bySize(overlays: OrgOverlays): readonly { readonly orgId: string; readonly layers: OrgLayers }[] {
+  const sized = [...overlays.orgs()].flatMap((orgId) => {
+    const layers = overlays.layers(orgId);
+    return layers === undefined ? [] : [{ orgId, layers, size: sizeOf(layers) }];
+  });
+  return sized.sort((a, b) => a.size - b.size);
+}
+
+function sizeOf({ org, node, generated }: OrgLayers): number {
+  return [...org, ...node, ...generated].reduce((sum, { text }) => sum + text.length, 0);
 }

@@ -12,7 +12,6 @@ import {
   compileAgain,
   compileFetched,
   compileFolder,
-  compileOrgs,
   compilePut,
   type FetchedBundle,
   orgHash,
@@ -34,7 +33,7 @@ import {
   overlayFile,
   presetFile,
 } from './org-overlays.ts';
-import type { OrgPolicies } from './org-policies.ts';
+import { compileOrgs, type OrgPolicies } from './org-policies.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { unlessConflict } from './unless-conflict.ts';

@@ -53,7 +53,6 @@ export const POLICY_BOUNDS = {
     what: 'Patterns that keep states of what they have read, and bytes of these for each',
     all: 512,
     one: 65_536,
-    much: '512 patterns, 64 KiB for each',
     shared: 'all patterns of the process',
     full: 'the one that has had states for longest builds them again when it is next asked',
   },
