@@ -53,7 +53,7 @@ export class Program {
   /** @param steps its instructions */
   constructor(compiled: RE2JS, steps: number) {
     this.#compiled = compiled;
-    this.#engine = compiled.re2() as unknown as Engine;
+    this.#engine = compiled.re2();
     this.#itself = new WeakRef(this.#engine);
     this.#builds = this.#engine.onepass === null && !this.#engine.prefixComplete;
     this.#steps = steps;
