@@ -9,39 +9,31 @@ import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
  */
 export class OrgPolicies {
   readonly #base: ActivePolicy;
-  readonly #compiled: ReadonlyMap<string, ActivePolicy>;
-  readonly #letGo: ReadonlySet<string>;
+  /** Those that are compiled, by org. */
+  readonly compiled: ReadonlyMap<string, ActivePolicy>;
+  /** Orgs whose policy has to be compiled before it can be asked. */
+  readonly letGo: ReadonlySet<string>;
 
   /** @param base what they lie over: its patterns are there once for all of them */
   constructor(base: ActivePolicy, compiled: ReadonlyMap<string, ActivePolicy>, letGo: ReadonlySet<string>) {
     this.#base = base;
-    this.#compiled = compiled;
-    this.#letGo = letGo;
-  }
-
-  /** That of an org, or of all that lay nothing over the bundle; undefined: it has to be compiled first. */
-  get(orgId: string): ActivePolicy | undefined {
-    return this.#compiled.get(orgId) ?? (this.#letGo.has(orgId) ? undefined : this.#base);
+    this.compiled = compiled;
+    this.letGo = letGo;
   }
 
   /** That of an org that lays something over the bundle, where it is compiled. */
   own(orgId: string): ActivePolicy | undefined {
-    return this.#compiled.get(orgId);
+    return this.compiled.get(orgId);
   }
 
   isLetGo(orgId: string): boolean {
-    return this.#letGo.has(orgId);
-  }
-
-  /** What is compiled. */
-  entries(): Iterable<readonly [string, ActivePolicy]> {
-    return this.#compiled;
+    return this.letGo.has(orgId);
   }
 
   /** With another policy of an org, or without one. @param most instructions of the patterns of all */
   with(orgId: string, policy: ActivePolicy | undefined, most: number = POLICY_BOUNDS.compiled.all): OrgPolicies {
-    const compiled = new Map(this.#compiled);
-    const letGo = new Set(this.#letGo);
+    const compiled = new Map(this.compiled);
+    const letGo = new Set(this.letGo);
     letGo.delete(orgId);
     if (policy === undefined) compiled.delete(orgId);
     else compiled.set(orgId, policy);

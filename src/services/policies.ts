@@ -109,7 +109,8 @@ export class PolicyService {
 
   /** As {@link current}; of an org that was let go of when it is compiled again, by then. */
   ready(orgId: string): Maybe<ActivePolicy> {
-    return this.#orgs.get(orgId) ?? this.#compileAgain(orgId);
+    const { compiled, letGo } = this.#orgs;
+    return compiled.get(orgId) ?? (letGo.has(orgId) ? this.#compileAgain(orgId) : this.#base.active);
   }
 
   #compileAgain(orgId: string): Promise<ActivePolicy> {
@@ -151,7 +152,7 @@ export class PolicyService {
   notLoaded(): readonly { readonly org_id?: string; readonly problems: readonly ErrorDetail[] }[] {
     const { notLoaded } = this.#base.active;
     if (notLoaded !== undefined) return [{ problems: notLoaded }];
-    return [...this.#orgs.entries()].flatMap(([orgId, { notLoaded: problems }]) =>
+    return [...this.#orgs.compiled].flatMap(([orgId, { notLoaded: problems }]) =>
       problems === undefined ? [] : [{ org_id: orgId, problems }],
     );
   }

@@ -5,7 +5,7 @@ import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts'
 import { verdictOfAll } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
-import { left, MOST_STEPS, spend, TooCostly } from './judging-steps.ts';
+import { left, MOST_STEPS, TooCostly } from './judging-steps.ts';
 import { decisionOf, type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
 import { GATE_CODES } from './layers.ts';
 import { mergeEffects } from './merge.ts';
@@ -31,7 +31,7 @@ const DENY = severityOf('deny');
  *   rules, whoever holds the buckets looks at them and calls again (policy.md 2).
  */
 export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateLimited): Verdict {
-  left[0] = MOST_STEPS;
+  left[0] = MOST_STEPS - policy.ruleCount * (1 + (facts.further?.length ?? 0));
   try {
     const own = decideOne(policy, facts, rateLimited);
     return facts.further === undefined ? own : verdictOfAll(facts, own, (one) => decideOne(policy, one, rateLimited));
@@ -58,7 +58,6 @@ export function refusedAsCostly(error: unknown, facts: Facts): Verdict {
 }
 
 function decideOne(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimited | undefined): Verdict {
-  spend(policy.ruleCount);
   const context = contextOf(policy, facts, rateLimited);
   const verdict = decideLayers(policy, policy.layers, context) ?? defaultDeny(context);
   return hidesSomething(facts) ? asFarAsKnown(policy, policy.layers, context, verdict) : verdict;
