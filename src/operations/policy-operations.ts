@@ -19,7 +19,7 @@ export const MAX_PUT_LENGTH = 524_288;
 const BUNDLE_BODY = members({
   bundle_yaml: z.string('must be text').max(MAX_PUT_LENGTH, {
     error: ({ input }) =>
-      `The bundle has ${typeof input === 'string' ? input.length : 0} characters and one that is put at most ${MAX_PUT_LENGTH}: reading more would hold up every other request. Write it into the policies folder, in several files under files:, and reload.`,
+      `The bundle has ${typeof input === 'string' ? input.length : 0} characters and one that is put at most ${MAX_PUT_LENGTH}: more is not read by this way. Write it into the policies folder, in several files under files:, and reload.`,
   }),
 });
 

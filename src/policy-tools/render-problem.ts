@@ -1,4 +1,5 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
+import { untold } from '../base/lib/mistakes.ts';
 import { shownText } from '../base/lib/shown-text.ts';
 import { type Paint, paintFor } from './paint.ts';
 
@@ -15,7 +16,9 @@ const MAX_SHOWN = 20;
 export function renderProblems(problems: readonly ErrorDetail[], texts: ReadonlyMap<string, string>): string {
   const plain = paintFor(false);
   const shown = problems.slice(0, MAX_SHOWN).map((problem) => renderProblem(problem, 'error', texts.get(problem.file ?? ''), plain));
-  const rest = problems.length - shown.length;
+  const last = problems.at(-1);
+  const more = last === undefined ? 0 : untold(last);
+  const rest = problems.length - shown.length + Math.max(0, more - 1);
   return `${shown.join('\n').trimEnd()}${rest === 0 ? '' : `\n\nand ${rest} more`}`;
 }
 

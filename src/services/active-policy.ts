@@ -7,7 +7,7 @@ import { type PolicyInput, textsOfLevel } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
 import { BUNDLE_NOT_LOADED, NO_BUNDLE } from './no-bundle.ts';
-import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
+import type { OrgLayers } from './org-overlays.ts';
 import { hashTexts, type PolicyFolder } from './policy-folder.ts';
 import { NOT_LOADED } from './switch-rules.ts';
 
@@ -118,16 +118,6 @@ export async function compileNone(options: CompileOptions): Promise<Base> {
   const policy = await loadPolicy({ bundle: NO_BUNDLE }, options, '');
   const from = { source: 'control_plane', loaded_at: options.clock.now(), content_hash: hashTexts([NO_BUNDLE]) } as const;
   return { active: snapshot(policy, from), texts: { bundle: NO_BUNDLE }, isNone: true };
-}
-
-/** One after the other: each may be large, and other work goes on between two of them. */
-export async function compileOrgs(overlays: OrgOverlays, base: Base, options: CompileOptions): Promise<ReadonlyMap<string, ActivePolicy>> {
-  const byOrg = new Map<string, ActivePolicy>();
-  for (const orgId of overlays.orgs()) {
-    const layers = overlays.layers(orgId);
-    if (layers !== undefined) byOrg.set(orgId, await orgPolicy(orgId, base, layers, options));
-  }
-  return byOrg;
 }
 
 /** What is stored and no longer loads (another tier, another version) denies all requests of its org: without it they would be judged by less than the org has said. */

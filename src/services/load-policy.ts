@@ -1,9 +1,10 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { inSlices } from '../base/lib/slices.ts';
 import { parseYaml } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { ParseText } from '../decide/policy/bundle.ts';
-import { compilePolicy, type PolicyInput } from '../decide/policy/compile.ts';
+import { compiling, type PolicyInput } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { textsOf } from '../policy-tools/check.ts';
 import { renderProblems } from '../policy-tools/render-problem.ts';
@@ -16,7 +17,7 @@ export interface LanguageOptions {
 }
 
 /**
- * Compiles, or says for a person what is wrong.
+ * Compiles in slices, so that others are served meanwhile, or says for a person what is wrong.
  * @throws GatewayError `invalid_policy` with every mistake in `details`; the message begins with `what` and shows the first of them as `gw policy check` does
  */
 export async function loadPolicy(
@@ -27,7 +28,7 @@ export async function loadPolicy(
   const input = { ...texts, tier };
   const byName = textsOf(input);
   const parse = await parsedBefore(byName);
-  const { policy, errors } = compilePolicy(input, { parse, ...(connectorId && { connectorId }) });
+  const { policy, errors } = await inSlices(compiling(input, { parse, ...(connectorId && { connectorId }) }));
   if (errors === undefined) return policy;
   throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, byName)}`, { details: errors, verbose: true });
 }

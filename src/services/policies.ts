@@ -1,6 +1,7 @@
 import type { Events } from '../base/events/bus.ts';
 import type { PolicyLoadEvent } from '../base/events/events.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import type { Maybe } from '../base/lib/maybe.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
@@ -11,7 +12,6 @@ import {
   compileAgain,
   compileFetched,
   compileFolder,
-  compileOrgs,
   compilePut,
   type FetchedBundle,
   orgHash,
@@ -33,6 +33,7 @@ import {
   overlayFile,
   presetFile,
 } from './org-overlays.ts';
+import { compileOrgs, type OrgPolicies } from './org-policies.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { unlessConflict } from './unless-conflict.ts';
@@ -53,7 +54,7 @@ interface Opened {
   /** Undefined: the bundle comes from the control plane. */
   readonly folder: PolicyFolder | undefined;
   readonly base: Base;
-  readonly byOrg: ReadonlyMap<string, ActivePolicy>;
+  readonly orgs: OrgPolicies;
 }
 
 /**
@@ -66,7 +67,7 @@ export class PolicyService {
   readonly #overlays: OrgOverlays;
   #folder: PolicyFolder | undefined;
   #base: Base;
-  #byOrg: ReadonlyMap<string, ActivePolicy>;
+  #orgs: OrgPolicies;
   /** Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a change. */
   #seen: string | undefined;
   /** Why the folder cannot be read at the moment, so that it is told once. */
@@ -79,7 +80,7 @@ export class PolicyService {
     this.#overlays = overlays;
     this.#folder = opened.folder;
     this.#base = opened.base;
-    this.#byOrg = opened.byOrg;
+    this.#orgs = opened.orgs;
     this.#seen = opened.folder?.hash;
   }
 
@@ -92,19 +93,39 @@ export class PolicyService {
     const early = new Set<string>();
     let changed = (orgId: string): unknown => early.add(orgId);
     const overlays = await OrgOverlays.open(options, (orgId) => void changed(orgId));
-    const byOrg = await compileOrgs(overlays, base, options);
+    const orgs = await compileOrgs(overlays, base, options);
     if (base.isNone !== true) logLoaded(options.log, base.active, folder);
-    const service = new PolicyService(options, overlays, { folder, base, byOrg });
+    const service = new PolicyService(options, overlays, { folder, base, orgs });
     changed = (orgId) => service.#follow(orgId);
     // What came while the others were compiled.
     for (const orgId of early) void service.#follow(orgId);
     return service;
   }
 
-  /** The snapshot of this moment: that of an org, or the one of all that lay nothing over the bundle. */
+  /** The snapshot of this moment: that of an org, where it is compiled ({@link ready}), or the one of all that lay nothing over the bundle. */
   current(orgId?: string): ActivePolicy {
-    if (orgId === undefined || this.#byOrg.size === 0) return this.#base.active;
-    return this.#byOrg.get(orgId) ?? this.#base.active;
+    return (orgId === undefined ? undefined : this.#orgs.own(orgId)) ?? this.#base.active;
+  }
+
+  /** As {@link current}; of an org that was let go of when it is compiled again, by then. */
+  ready(orgId: string): Maybe<ActivePolicy> {
+    const { compiled, letGo } = this.#orgs;
+    return compiled.get(orgId) ?? (letGo.has(orgId) ? this.#compileAgain(orgId) : this.#base.active);
+  }
+
+  #compileAgain(orgId: string): Promise<ActivePolicy> {
+    return this.#inTurn(async () => {
+      if (!this.#orgs.isLetGo(orgId)) return this.current(orgId);
+      const layers = this.#overlays.layers(orgId);
+      return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
+    });
+  }
+
+  /** One after the other with all changes: nothing that came meanwhile is lost, and the patterns of one policy at a time are compiled. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#changes.then(work);
+    this.#changes = turn.catch(() => undefined);
+    return turn;
   }
 
   /** What the org of this gateway, or every org of it, has bought. */
@@ -122,8 +143,8 @@ export class PolicyService {
       this.#options = { ...this.#options, tier };
       this.#overlays.holdTier(tier);
       const base = await compileAgain(this.#base, this.#options);
-      const byOrg = await compileOrgs(this.#overlays, base, this.#options);
-      return this.#swap({ base, byOrg, folder: this.#folder });
+      const orgs = await compileOrgs(this.#overlays, base, this.#options);
+      return this.#swap({ base, orgs, folder: this.#folder });
     });
   }
 
@@ -131,7 +152,9 @@ export class PolicyService {
   notLoaded(): readonly { readonly org_id?: string; readonly problems: readonly ErrorDetail[] }[] {
     const { notLoaded } = this.#base.active;
     if (notLoaded !== undefined) return [{ problems: notLoaded }];
-    return [...this.#byOrg].flatMap(([orgId, { notLoaded: problems }]) => (problems === undefined ? [] : [{ org_id: orgId, problems }]));
+    return [...this.#orgs.compiled].flatMap(([orgId, { notLoaded: problems }]) =>
+      problems === undefined ? [] : [{ org_id: orgId, problems }],
+    );
   }
 
   /** The overlays that were put for an org, for all nodes. */
@@ -189,10 +212,10 @@ export class PolicyService {
       // As in a file, a byte order mark is no part of the text.
       const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
       const base = await compilePut(put, this.#folder ?? folder, this.#options, 'The policy bundle does not load');
-      const byOrg = await compileOrgs(this.#overlays, base, this.#options);
+      const orgs = await compileOrgs(this.#overlays, base, this.#options);
       await commit(base.active.bundle_id, [{ op: 'put', ...PUT_BUNDLE, value: put }]);
       this.#seen = onDisk.hash;
-      return this.#swap({ base, byOrg, folder: this.#folder });
+      return this.#swap({ base, orgs, folder: this.#folder });
     });
   }
 
@@ -204,9 +227,9 @@ export class PolicyService {
   takeFetched(bundle: FetchedBundle, store: () => Promise<void>): Promise<ActivePolicy> {
     return this.#change('control_plane', async () => {
       const base = await compileFetched(bundle, this.#options);
-      const byOrg = await compileOrgs(this.#overlays, base, this.#options);
+      const orgs = await compileOrgs(this.#overlays, base, this.#options);
       await store();
-      return this.#swap({ base, byOrg, folder: undefined });
+      return this.#swap({ base, orgs, folder: undefined });
     });
   }
 
@@ -234,7 +257,7 @@ export class PolicyService {
       judged = await this.#compiled(orgId, this.#overlays.layers(orgId, { overlay: here }), (one) => one === file);
       await commit(orgId, [overlayEffect(overlay)]);
       await this.#overlays.refresh(orgId, place);
-      return this.#put(orgId, here === overlay || place.node_id === this.#options.nodeId ? judged : this.#byOrg.get(orgId));
+      return here === overlay || place.node_id === this.#options.nodeId ? this.#put(orgId, judged) : this.current(orgId);
     });
     return judged ?? this.#base.active;
   }
@@ -257,7 +280,7 @@ export class PolicyService {
     const { nodeId, clock } = this.#options;
     const overlay = { ...place, ...(place.level === 'node' ? { node_id: nodeId } : {}), bundle_yaml: bundleYaml, put_at: clock.now() };
     const file = overlayFile(place.level);
-    await this.#compiled(place.org_id, this.#overlays.layers(place.org_id, { overlay }), (one) => one === file);
+    await this.#inTurn(() => this.#compiled(place.org_id, this.#overlays.layers(place.org_id, { overlay }), (one) => one === file));
   }
 
   /**
@@ -341,15 +364,15 @@ export class PolicyService {
   async #take(folder: PolicyFolder, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
     this.#seen = folder.hash;
     const base = await compileFolder(folder, this.#options);
-    const byOrg = await compileOrgs(this.#overlays, base, this.#options);
+    const orgs = await compileOrgs(this.#overlays, base, this.#options);
     await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }]);
-    return this.#swap({ base, byOrg, folder });
+    return this.#swap({ base, orgs, folder });
   }
 
   /** All of it at once: no request is judged by the bundle of one moment and the overlay of another. */
-  #swap({ base, byOrg, folder }: Opened): ActivePolicy {
+  #swap({ base, orgs, folder }: Opened): ActivePolicy {
     this.#base = base;
-    this.#byOrg = byOrg;
+    this.#orgs = orgs;
     this.#folder = folder;
     logLoaded(this.#options.log, base.active, folder);
     return base.active;
@@ -360,8 +383,8 @@ export class PolicyService {
     try {
       await this.#change('watch', async () => {
         const layers = this.#overlays.layers(orgId);
-        if (layers === undefined ? !this.#byOrg.has(orgId) : this.#byOrg.get(orgId)?.content_hash === orgHash(this.#base, layers))
-          return undefined;
+        const hash = layers && orgHash(this.#base, layers);
+        if (this.#orgs.own(orgId)?.content_hash === hash) return undefined;
         return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
       });
     } catch (error) {
@@ -379,10 +402,7 @@ export class PolicyService {
   }
 
   #put(orgId: string, compiled: ActivePolicy | undefined): ActivePolicy {
-    const byOrg = new Map(this.#byOrg);
-    if (compiled === undefined) byOrg.delete(orgId);
-    else byOrg.set(orgId, compiled);
-    this.#byOrg = byOrg;
+    this.#orgs = this.#orgs.with(orgId, compiled);
     return this.current(orgId);
   }
 

@@ -196,3 +196,36 @@ t.test('the shipped list of approved models holds for tools and for models to fa
     'sent',
   );
 });
+
+t.test('tokens for thought count under a cap, without a maximum, by every door and in every spelling', async (t) => {
+  const cap = (usd: string) => bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "${usd}"}}}\n`);
+  const capped = await startGoverned(t, { hosts: HOSTS, bundle: cap('0.05') });
+  const month = await startGoverned(t, {
+    hosts: HOSTS,
+    bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {decision: allow, budget: {monthly_usd_max: "0.05"}}}\n`),
+  });
+  const loose = await startGoverned(t, { hosts: HOSTS, bundle: cap('5') });
+  const gemini = (verb: string, body: object) => named(GEMINI, `/v1beta/models/gemini-2.5-pro:${verb}`, { contents: [], ...body });
+  const chatOf = (body: object) => named(GEMINI, '/v1beta/openai/chat/completions', { model: 'gemini-2.5-pro', messages: [], ...body });
+  const thinks: readonly Named[] = [
+    gemini('generateContent', { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } }),
+    gemini('generateContent', { generation_config: { thinking_config: { thinking_budget: 32_000 } } }),
+    gemini('streamGenerateContent', { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } }),
+    gemini('generateContent', { generationConfig: { thinkingConfig: { thinkingBudget: -1 } } }),
+    chatOf({ extra_body: { google: { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } } } }),
+    chatOf({ extra_body: { google: { thinking_config: { thinking_budget: 32_000 } } } }),
+    chatOf({ extra_body: { google: { generationConfig: { maxOutputTokens: 60_000 } } } }),
+    chatOf({ reasoning_effort: 'high' }),
+    chatOf({ stream: true, extra_body: { google: { thinking_config: { thinking_budget: 32_000 } } } }),
+    named(OPENROUTER, '/api/v1/chat/completions', { model: 'openai/gpt-4o', messages: [], reasoning: { max_tokens: 32_000 } }),
+  ];
+  for (const one of thinks) {
+    const title = titleOf(one);
+    t.same(await proxied(capped, one), ['budget_usd_max_exceeded'], title);
+    t.same(await direct(capped, one), ['budget_usd_max_exceeded'], `structured: ${title}`);
+    t.same(await proxied(month, one), ['budget_monthly_usd_max_exceeded'], `cap of a month: ${title}`);
+    t.equal(await proxied(loose, one), 'sent', `a cap above it: ${title}`);
+  }
+  const small = gemini('generateContent', { generationConfig: { maxOutputTokens: 900, thinkingConfig: { thinkingBudget: 500 } } });
+  t.equal(await proxied(capped, small), 'sent');
+});

@@ -145,7 +145,7 @@ t.test('while bundles are swapped under load, every request is decided by one of
 
 t.test('a request asks for the active policy once, and what it asks anew it asks of that one', async (t) => {
   const { gw, execute } = await startGoverned(t, { bundle: marked('a') });
-  const asked = t.capture(PolicyService.prototype, 'current', PolicyService.prototype.current);
+  const asked = t.capture(PolicyService.prototype, 'ready', PolicyService.prototype.ready);
   const { body } = await execute();
   t.match(body, { decision: 'allow' });
   t.equal(asked().length, 1);

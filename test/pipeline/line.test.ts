@@ -100,9 +100,9 @@ t.test('the action as it was received exists on every line, whatever policy make
   const { call } = callOf(play, { ...CALL, body: { ...CHAT, model: 'gpt-4o' } });
   const watching = {
     ...boundTo(policies),
-    current(orgId: string) {
+    ready(orgId: string) {
       seen.push(call.parts.action?.request.action.params['model']);
-      return policies.current(orgId);
+      return policies.ready(orgId);
     },
   };
   const record = recordIn(await runCall(call, { ...play.pipeline, policies: watching }));

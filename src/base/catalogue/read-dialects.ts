@@ -16,6 +16,7 @@ const MEMBERS = [
   'stream',
   'max_tokens',
   'maxima_uncertain',
+  'efforts',
   'answers',
   'prompts',
   'prompt_paths',
@@ -95,12 +96,13 @@ function readModelPlaces(row: Row, parent: Dialect | undefined): Pick<Dialect, '
 function readAmounts(
   row: Row,
   parent: Dialect | undefined,
-): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'answers' | 'prompts' | 'promptPaths' | 'outputPaths' | 'perItem'> {
+): Pick<Dialect, 'maxTokens' | 'maximaUncertain' | 'efforts' | 'answers' | 'prompts' | 'promptPaths' | 'outputPaths' | 'perItem'> {
   const perItem = row.row('per_item', ['path', 'of']);
   const texts = (name: string, inherited: readonly string[] | undefined) => (row.has(name) ? row.texts(name) : (inherited ?? []));
   return {
     maxTokens: texts('max_tokens', parent?.maxTokens),
     maximaUncertain: row.flag('maxima_uncertain', parent?.maximaUncertain ?? false),
+    efforts: texts('efforts', parent?.efforts),
     answers: texts('answers', parent?.answers),
     prompts: row.text('prompts') ?? parent?.prompts,
     promptPaths: texts('prompt_paths', parent?.promptPaths),

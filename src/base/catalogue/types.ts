@@ -171,6 +171,8 @@ export interface Dialect {
   readonly maxTokens: readonly string[];
   /** Each of `maxTokens` is read by some models only, so none of them is sure to hold: they can raise what is assumed, and not lower it. */
   readonly maximaUncertain: boolean;
+  /** Dotted body paths of words of effort that its provider says the tokens of (`low`, `high`); they count where no maximum is set. */
+  readonly efforts: readonly string[];
   /** Dotted body paths of how many answers to each prompt are made; the largest counts. */
   readonly answers: readonly string[];
   /** Dotted body path of a prompt that may be a list of prompts, each with its own answers. */

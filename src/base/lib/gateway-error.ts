@@ -1,10 +1,11 @@
+import { POLICY_BOUNDS } from '../model/bounds.ts';
 import { ERROR_CODES, ERROR_HEADERS, type ErrorCode } from '../model/error-codes.ts';
 import { shorten } from './shorten.ts';
 
 /** Whatever a message quotes, it goes into answers, records and log lines. */
 const MAX_MESSAGE = 1_024;
 /** A hostile body can have a hundred thousand bad members; the first few say enough. */
-export const MAX_DETAILS = 50;
+export const MAX_DETAILS: number = POLICY_BOUNDS.mistakes.one;
 const MAX_DETAIL_PATH = 128;
 const MAX_DETAIL_MESSAGE = 512;
 

@@ -1,23 +1,20 @@
 import { RE2JS, RE2JSException } from 're2js';
+import { POLICY_BOUNDS } from '../model/bounds.ts';
+import { Program } from './regex-program.ts';
+import { regexSteps } from './regex-steps.ts';
 
 /** Longest pattern that is compiled, in characters. */
 export const MAX_PATTERN_LENGTH = 1024;
-/** Instructions a compiled pattern may have: the time per character of input is bounded by it. */
-const MAX_PROGRAM = 10_000;
 
 /** A regular expression that takes time linear in its input, whatever the input is (RE2 syntax: no look-around, no back-references). */
 export interface LinearRegex {
   readonly pattern: string;
+  /** About as many instructions as it has when it is compiled: the time per character of input is bounded by it. */
+  readonly steps: number;
   /** True when the pattern occurs anywhere in the text; anchor it with `^` and `$`. */
   test(text: string): boolean;
-}
-
-/** @throws RegexSyntaxError when the pattern is not RE2 syntax or is too large */
-export function compileRegex(pattern: string): LinearRegex {
-  if (pattern.length > MAX_PATTERN_LENGTH) throw new RegexSyntaxError(`a pattern has at most ${MAX_PATTERN_LENGTH} characters`);
-  const compiled = parse(pattern);
-  if (compiled.programSize() > MAX_PROGRAM) throw new RegexSyntaxError('the pattern is too large when its repetitions are written out');
-  return { pattern, test: (text) => compiled.test(text) };
+  /** Steps that testing a text of this length takes at most, of about 10 ns each. It depends on the pattern and the length alone. */
+  cost(length: number): number;
 }
 
 /** Says in one sentence what is wrong with a pattern. */
@@ -28,7 +25,72 @@ export class RegexSyntaxError extends Error {
   }
 }
 
-function parse(pattern: string): RE2JS {
+/** @throws RegexSyntaxError when the pattern is not RE2 syntax or is too large */
+export function compileRegex(pattern: string): LinearRegex {
+  const regex = new LazyRegex(pattern);
+  regex.test('');
+  return regex;
+}
+
+/** A pattern whose size is known before it is compiled. */
+export class LazyRegex implements LinearRegex {
+  readonly pattern: string;
+  readonly steps: number;
+  #program: Program | undefined;
+  /** Steps that building all states of its automaton takes; infinite where they are more than are kept. */
+  #states: number | undefined;
+
+  /** @throws RegexSyntaxError when the pattern is too large */
+  constructor(pattern: string) {
+    if (pattern.length > MAX_PATTERN_LENGTH) throw new RegexSyntaxError(`a pattern has at most ${MAX_PATTERN_LENGTH} characters`);
+    this.pattern = pattern;
+    this.steps = regexSteps(pattern);
+    if (this.steps > POLICY_BOUNDS.pattern.one)
+      throw new RegexSyntaxError(
+        `the pattern is too large when its repetitions are written out: ${this.steps} steps, more than ${POLICY_BOUNDS.pattern.one}`,
+      );
+  }
+
+  /** Once for all that have the same pattern, with what tells its cost. @throws RegexSyntaxError when it is not RE2 syntax */
+  compile(): void {
+    this.#program ??= programOf(this.pattern, this.steps);
+    this.#states ??= this.#program.states() ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** @throws RegexSyntaxError as {@link compile}, which it does where nobody has */
+  test(text: string): boolean {
+    this.#program ??= programOf(this.pattern, this.steps);
+    return this.#program.test(text);
+  }
+
+  /** What runs by an automaton that is finite and small takes the same for each character, everything else all steps for each. */
+  cost(length: number): number {
+    if (this.#states === undefined) this.compile();
+    return Math.min(this.steps * (length + 1), (this.#states ?? 0) + Math.ceil(length / 4));
+  }
+}
+
+/** Programs that somebody holds, by their patterns: identical patterns are compiled once. */
+const programs = new Map<string, WeakRef<Program>>();
+const gone = new FinalizationRegistry<string>((pattern) => {
+  if (programs.get(pattern)?.deref() === undefined) programs.delete(pattern);
+});
+
+/** Programs that are held at the moment, or were until just now. */
+export function heldPatterns(): number {
+  return programs.size;
+}
+
+function programOf(pattern: string, steps: number): Program {
+  const known = programs.get(pattern)?.deref();
+  if (known !== undefined) return known;
+  const program = new Program(compiled(pattern), steps);
+  programs.set(pattern, new WeakRef(program));
+  gone.register(program, pattern);
+  return program;
+}
+
+function compiled(pattern: string): RE2JS {
   try {
     return RE2JS.compile(pattern);
   } catch (error) {

@@ -1,11 +1,20 @@
 import { type Clock, systemClock } from './clock.ts';
+import type { ErrorDetail } from './gateway-error.ts';
 import { inThread } from './in-thread.ts';
-import { inFewWords, type ParsedYaml, parseYaml, unreadYaml } from './yaml.ts';
+import { inSlices } from './slices.ts';
+import { inFewWords, type ParsedYaml, parseYaml, unreadYaml, unsoundYaml } from './yaml.ts';
+import { type PackedYaml, unpackYaml } from './yaml-packed.ts';
 
 /** A text, and the name by which its mistakes are told. */
 export interface YamlText {
   readonly text: string;
   readonly file: string;
+}
+
+/** What the thread answers for a text: its tree, where it is sound. */
+export interface ReadInThread {
+  readonly errors: readonly ErrorDetail[];
+  readonly packed?: PackedYaml;
 }
 
 /** Texts that have no more characters together are read at once: that takes about 20 ms, and a thread costs more than it spares. */
@@ -32,15 +41,37 @@ export interface YamlThreadOptions {
 export async function readYaml(texts: readonly YamlText[], options: YamlThreadOptions = {}): Promise<readonly ParsedYaml[]> {
   const length = texts.reduce((sum, { text }) => sum + text.length, 0);
   if (length <= MAX_AT_ONCE) return texts.map(({ text, file }) => parseYaml(text, file));
-  const read: ParsedYaml[] = [];
-  const fault = await readInThread(texts, read, options);
-  return texts.map(
-    ({ file }, i) => read[i] ?? unreadYaml(file, i === read.length ? fault : `${texts[read.length]?.file} ended the reading`),
-  );
+  const read: ReadInThread[] = [];
+  const fault = await alone(() => readInThread(texts, read, options));
+  const trees: ParsedYaml[] = [];
+  for (const [i, { file }] of texts.entries()) {
+    const found = read[i];
+    if (found === undefined) trees.push(unreadYaml(file, i === read.length ? fault : `${texts[read.length]?.file} ended the reading`));
+    else if (found.packed === undefined) trees.push(unsoundYaml(found.errors));
+    else trees.push({ root: await inSlices(unpackYaml(found.packed)), errors: found.errors });
+  }
+  return trees;
+}
+
+/** Whether a thread reads, and who waits for that. */
+const waiting: (() => void)[] = [];
+let busy = false;
+
+/** One thread at a time: each may need hundreds of megabytes, and who asks for many at once gets none of them sooner. */
+async function alone<T>(work: () => Promise<T>): Promise<T> {
+  if (busy) await new Promise<void>((resolve) => void waiting.push(resolve));
+  busy = true;
+  try {
+    return await work();
+  } finally {
+    const next = waiting.shift();
+    if (next === undefined) busy = false;
+    else next();
+  }
 }
 
 /** Fills `read` in the order of the texts. @returns why some of them are missing; empty when none is */
-async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], options: YamlThreadOptions): Promise<string> {
+async function readInThread(texts: readonly YamlText[], read: ReadInThread[], options: YamlThreadOptions): Promise<string> {
   const { clock = systemClock, worker = WORKER, maxMemoryMb = MAX_MEMORY_MB } = options;
   const fault = await inThread({
     clock,
@@ -48,7 +79,7 @@ async function readInThread(texts: readonly YamlText[], read: ParsedYaml[], opti
     maxMemoryMb,
     limitMs: READ_LIMIT_MS,
     message: texts.map(({ text, file }) => ({ text, file })),
-    onAnswer: (parsed) => read.push(parsed as ParsedYaml) === texts.length,
+    onAnswer: (parsed) => read.push(parsed as ReadInThread) === texts.length,
   });
   return fault === undefined ? '' : inFewWords(fault);
 }

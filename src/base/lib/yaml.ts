@@ -12,6 +12,7 @@ import {
   type YAMLError,
 } from 'yaml';
 import type { ErrorDetail } from './gateway-error.ts';
+import { Mistakes } from './mistakes.ts';
 import { shorten } from './shorten.ts';
 import { yamlHint } from './yaml-hints.ts';
 import type { Positioned, YamlEntry, YamlNode, YamlScalar } from './yaml-tree.ts';
@@ -33,7 +34,7 @@ export function inFewWords(message: string): string {
 }
 
 export interface ParsedYaml {
-  /** An empty text is a null scalar. Not to be used when there are errors. */
+  /** An empty text is a null scalar, and so is one with errors. */
   readonly root: YamlNode;
   /** Empty when the text is sound; `path` is always empty, `file`, `line`, `column` and `code` say where and what. */
   readonly errors: readonly ErrorDetail[];
@@ -60,6 +61,11 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
   const documents = parseDocuments(text, lines);
   if (documents === undefined) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
   return reader.read(documents);
+}
+
+/** The answer for a text of which only the mistakes are known. */
+export function unsoundYaml(errors: readonly ErrorDetail[]): ParsedYaml {
+  return { root: NULL_ROOT, errors };
 }
 
 /** The answer for a text that could not be read, which says nothing about what is in it. */
@@ -163,7 +169,7 @@ function deepestBracket(line: string, before: number): number {
 class Reader {
   readonly #file: string;
   readonly #lines: LineCounter;
-  readonly #errors: ErrorDetail[] = [];
+  readonly #mistakes = new Mistakes();
   readonly #anchors = new Map<string, { node: YamlNode; size: number }>();
   #nodes = 0;
   #hasAliases = false;
@@ -182,8 +188,8 @@ class Reader {
     if (second !== undefined)
       this.#add('multiple_documents', 'a second document begins here; one file holds one', second.range[0], 'remove the line ---');
     let root: YamlNode = NULL_ROOT;
-    if (this.#errors.length === 0 && first?.contents) root = this.#node(first.contents, 1);
-    return { root, errors: this.#errors };
+    if (!this.#mistakes.found && first?.contents) root = this.#node(first.contents, 1);
+    return { root: this.#mistakes.found ? NULL_ROOT : root, errors: this.#mistakes.all() };
   }
 
   error(code: string, message: string, offset: number, hint: string): ErrorDetail {
@@ -191,7 +197,8 @@ class Reader {
   }
 
   #add(code: string, message: string, offset: number, hint: string): void {
-    if (this.#errors.length < 100) this.#errors.push(this.error(code, message, offset, hint));
+    if (this.#mistakes.full) this.#mistakes.count();
+    else this.#mistakes.add(this.error(code, message, offset, hint));
   }
 
   #at(offset: number): Positioned {

@@ -116,7 +116,62 @@ export const STRANGER_BOUNDS = {
 } as const satisfies Bounds;
 
 /** Policies, overlays, patterns and price lists. */
-export const POLICY_BOUNDS = {} as const satisfies Bounds;
+export const POLICY_BOUNDS = {
+  pattern: {
+    what: 'Instructions of one pattern (`matches`), its repetitions written out',
+    one: 10_000,
+    unit: 'steps',
+    shared: 'nobody: each pattern has its own',
+    full: 'the policy does not load (`bad_value`)',
+  },
+  patterns: {
+    what: 'Instructions of all different patterns of a policy: bundle, overlays of the org and of the node, add-ons',
+    org: 50_000,
+    unit: 'steps',
+    shared: 'the texts of one org with the bundle that they are laid over',
+    full: 'the policy does not load (`patterns_too_large`); nothing of it is compiled. Judged by the texts of the patterns, before any is compiled',
+  },
+  compiled: {
+    what: 'Instructions of the patterns of all orgs that are compiled at the same time, beside those of the bundle',
+    all: 400_000,
+    unit: 'steps',
+    shared: 'orgs that have laid overlays',
+    full: 'the org that has most is let go of, and compiled again when it is next asked for; its call waits for that, nobody else does',
+  },
+  automata: {
+    what: 'Patterns that keep states of what they have read, and bytes of these for each',
+    all: 512,
+    one: 65_536,
+    shared: 'all patterns of the process',
+    full: 'the one that has had states for longest builds them again when it is next asked',
+  },
+  verdict: {
+    what: 'Steps of judging one call: of each pattern its instructions times the characters of the text, of a pattern with a small automaton a quarter for each character; of lists their entries',
+    one: 20_000_000,
+    unit: 'steps',
+    shared: 'nobody: each call has its own',
+    full: 'the call is denied with `policy_too_costly`',
+  },
+  yaml: {
+    what: 'YAML texts above 16 KiB that are read at the same time, in a thread of their own',
+    all: 1,
+    shared: 'all who lay down or check policies, in the order in which they ask',
+    full: 'the others wait; calls do not',
+  },
+  listPatterns: {
+    what: 'Instructions of all regular expressions of a price list',
+    one: 50_000,
+    unit: 'steps',
+    shared: 'nobody: each list has its own',
+    full: 'the list is not taken, and the one before it goes on',
+  },
+  mistakes: {
+    what: 'Mistakes that are told of a policy, a suite or a YAML text',
+    one: 50,
+    shared: 'nobody: each answer has its own',
+    full: 'the last one says how many more there are',
+  },
+} as const satisfies Bounds;
 
 /** Reports, lists and MCP: what one key has under way. */
 export const REPORT_BOUNDS = {

@@ -36,6 +36,11 @@ export const REASON_CODES = {
       'A rule, cap or budget limit needs the model, a param, the stream switch or the cost of a call whose operation (path, method or event) the gateway does not know.',
     circumstance: true,
   },
+  policy_too_costly: {
+    decision: 'deny',
+    meaning:
+      'Judging the call would take too long: its texts are long, and the patterns, globs and lists that rules hold against them are many ("Who shares what" of the guide to bodies and limits).',
+  },
   no_credential_candidate: { decision: 'deny', meaning: 'No credential is left that the call could use.', circumstance: true },
   approval_required: {
     decision: 'require_approval',

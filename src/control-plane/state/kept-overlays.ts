@@ -4,13 +4,13 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
-import { BUNDLE_SCHEMA } from '../../decide/policy/bundle.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
 import type { KeptOverlay, Org } from './control-plane-state.ts';
+import { loadedTogether, NO_RULES } from './loaded-together.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const SIGNED_OVERLAY = 'gw.signed_overlay.v1';
@@ -21,7 +21,6 @@ const ORG = 'org';
 const MAX_CHARACTERS = 524_288;
 /** All of an org together: they are fetched in one message. */
 const MAX_BYTES = 3 * 1024 * 1024;
-const NO_RULES = { text: JSON.stringify({ schema: BUNDLE_SCHEMA }), file: 'bundle.yaml' };
 
 export interface KeptOverlaysOptions {
   readonly store: Store;
@@ -30,6 +29,8 @@ export interface KeptOverlaysOptions {
   readonly signer: KeptSigningKey;
   /** Turns names of providers into connector ids; undefined for an unknown one. */
   readonly connectorId: (text: string) => string | undefined;
+  /** The bundle that an org's overlays lie over, if it has one here. */
+  readonly bundleOf: (orgId: string) => string | undefined;
 }
 
 /** What orgs lay over their bundles (specification, "Policy bundle"), each loaded alone on the tier of its org and then signed (decision 13.12). */
@@ -94,7 +95,11 @@ export class KeptOverlays {
     const overlay = { text, file: `${id === ORG ? 'org' : 'node'} overlay` };
     const { connectorId } = this.#options;
     const overlays = id === ORG ? { org: overlay } : { node: overlay };
-    await loadPolicy({ bundle: NO_RULES, overlays }, { tier, connectorId }, 'The overlay does not load');
+    const language = { tier, connectorId };
+    await loadPolicy({ bundle: NO_RULES, overlays }, language, 'The overlay does not load');
+    const org = id === ORG ? undefined : others.find((one) => one.id === ORG);
+    const below = { bundle: this.#options.bundleOf(orgId), org: org?.bundle_yaml };
+    await loadedTogether({ ...below, [id === ORG ? 'org' : 'node']: text }, language);
   }
 }
 

@@ -10,8 +10,9 @@ import { emptiedWarnings } from '../../services/policy-warnings.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
-import { SPACE } from './control-plane-spaces.ts';
-import type { AcceptedBundle, Org, OrgBundle } from './control-plane-state.ts';
+import { keyIn, SPACE } from './control-plane-spaces.ts';
+import type { AcceptedBundle, KeptOverlay, Org, OrgBundle } from './control-plane-state.ts';
+import { loadedTogether } from './loaded-together.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const SIGNED_BUNDLE = 'gw.signed_bundle.v1';
@@ -60,6 +61,8 @@ export class OrgBundles {
       });
     const texts = { bundle: { text: bundleYaml, file: FILE } };
     const policy = await loadPolicy(texts, { tier: org.plan_tier, connectorId }, 'The bundle does not load');
+    const overlay = (await store.entity(SPACE.overlays, keyIn(orgId, 'org')))?.value as KeptOverlay | undefined;
+    if (overlay !== undefined) await loadedTogether({ bundle: bundleYaml, org: overlay.bundle_yaml }, { tier: org.plan_tier, connectorId });
     const found = await store.entity(SPACE.bundles, orgId);
     const sequence = ((found?.value as OrgBundle | undefined)?.sequence ?? 0) + 1;
     const version = `${policy.version}+${sequence}`;

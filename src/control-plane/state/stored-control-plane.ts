@@ -133,13 +133,15 @@ export class StoredControlPlane implements ControlPlaneState {
     const register = await OrgRegister.open(store, clock, versions);
     const orgIds = register.orgs.list().map((org) => org.org_id);
     const holdings = await OrgHoldings.open(store, HELD_OF_PLANE);
+    const bundles = await OrgBundles.open({ store, clock, versions, signer: bundleKey, connectorId });
+    const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
     const registers: Registers = {
       versions,
       register,
       tokens: new BootstrapTokens({ store, clock, ca: authority.certificate, mayExpire }),
       keys: await OrgApiKeys.open(store, clock, versions),
-      bundles: await OrgBundles.open({ store, clock, versions, signer: bundleKey, connectorId }),
-      overlays: new KeptOverlays({ store, clock, versions, signer: bundleKey, connectorId }),
+      bundles,
+      overlays: new KeptOverlays({ store, clock, versions, signer: bundleKey, connectorId, bundleOf }),
       entities: new OrgEntities({ store, clock, versions, box, read }),
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),

@@ -1,4 +1,5 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { atOnce, type Sliced } from '../../base/lib/slices.ts';
 import { parseYaml } from '../../base/lib/yaml.ts';
 import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
 import type { PlanTier } from '../../base/model/plan-tier.ts';
@@ -18,6 +19,7 @@ import type { Condition } from './condition.ts';
 import type { EffectReader } from './effects.ts';
 import type { Field } from './fields.ts';
 import { compareLayers, GATE_CODES, isCustomLayer, tierAllows } from './layers.ts';
+import { PatternSum } from './pattern-sum.ts';
 import { compileMissingMark, compilePredicate } from './predicate.ts';
 import { Problems } from './problems.ts';
 import { type Rule, readRule } from './rule.ts';
@@ -71,25 +73,41 @@ export type PolicyResult =
   | { readonly policy?: undefined; readonly errors: readonly ErrorDetail[] };
 
 const NO_LAYERS: Layers = new Map();
+/** What reading or compiling a rule takes beside its patterns. */
+const STEPS_OF_RULE = 20;
 const DEFAULT_STOP_ON: readonly Decision[] = ['deny', 'require_approval', 'require_attribution'];
 
 /** Compiles a bundle with its overlays, or reports every mistake in all of the texts at once (policy.md 17). Never throws on any text. */
 export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): PolicyResult {
-  return compileRead(readPolicy(input, options));
+  return atOnce(compiling(input, options));
+}
+
+/** As {@link compilePolicy}, in slices. */
+export function* compiling(input: PolicyInput, options: PolicyOptions = {}): Sliced<PolicyResult> {
+  return yield* compilingRead(yield* readingPolicy(input, options));
 }
 
 /** As {@link compilePolicy}, of what has been read. */
 export function compileRead(read: ReadPolicy): PolicyResult {
-  const { problems, header, levels, closed, unused } = read;
+  return atOnce(compilingRead(read));
+}
+
+function* compilingRead(read: ReadPolicy): Sliced<PolicyResult> {
+  const { problems, patterns, header, levels, closed, unused } = read;
+  yield* patterns.compile(problems);
   if (problems.found) return { errors: problems.sorted() };
   const emptied = emptiedLayers(read).map(({ layer, id, place, node }) => ({ layer, rule_id: id, file: place.file, line: node.line }));
   const unusedFiles = unused?.names.map(({ name }) => name) ?? [];
-  return { policy: { ...assemble(header, levels.at(-1) ?? NO_LAYERS, closed), emptied, unusedFiles } };
+  return {
+    policy: { ...(yield* assemble(header, levels.at(-1) ?? NO_LAYERS, closed)), patternSteps: patterns.steps, emptied, unusedFiles },
+  };
 }
 
 /** What the texts say, before it is compiled. */
 export interface ReadPolicy {
   readonly problems: Problems;
+  /** What is compiled when the rest is. */
+  readonly patterns: PatternSum;
   readonly header: BundleHeader;
   /** The effective rules after the base bundle, after the org overlay and after the node overlay, if there are any. */
   readonly levels: readonly Layers[];
@@ -107,9 +125,15 @@ export interface ReadPolicy {
 
 /** Reads a bundle with its overlays; not to be used when it has problems. */
 export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): ReadPolicy {
+  return atOnce(readingPolicy(input, options));
+}
+
+function* readingPolicy(input: PolicyInput, options: PolicyOptions): Sliced<ReadPolicy> {
   const problems = new Problems();
+  const patterns = new PatternSum();
   const reader: EffectReader = {
     problems,
+    patterns,
     connectorId: options.connectorId ?? ((text) => text),
     allowUnsupported: options.allowUnsupported ?? false,
   };
@@ -120,15 +144,15 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
   const header: BundleHeader = {};
   const { parse = parseYaml } = options;
   const top = (): Layers => levels.at(-1) ?? NO_LAYERS;
-  const lay = (nodes: readonly LayerNode[], how: Laying): void => {
-    levels.push(applyLevel(top(), nodes, how, reader, { idle, disabling }));
+  function* lay(nodes: readonly LayerNode[], how: Laying): Sliced<void> {
+    levels.push(yield* applyLevel(top(), nodes, how, reader, { idle, disabling }));
     const empty = nodes.filter(({ rules }) => rules.length === 0).map(({ layer }) => layer);
     statedEmpty.push(new Set([...(statedEmpty.at(-1) ?? []), ...empty]));
-  };
+  }
   const base = readBundle(input.bundle, problems, parse);
   if (base !== undefined) {
     Object.assign(header, base.header);
-    lay(baseLayers(base, input, problems, parse), { level: 'base', tier: input.tier, generated: false });
+    yield* lay(baseLayers(base, input, problems, parse), { level: 'base', tier: input.tier, generated: false });
   }
   for (const [level, text] of overlaysOf(input)) {
     const overlay = readBundle(text, problems, parse);
@@ -136,16 +160,16 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
     Object.assign(header, overlay.header);
     if (overlay.files !== undefined)
       problems.add(overlay.files.place, overlay.files.node, 'files_not_allowed', 'an overlay holds its rules under inline_rules');
-    lay(overlay.inline ?? [], { level, tier: input.tier, generated: text.ownRules === true });
+    yield* lay(overlay.inline ?? [], { level, tier: input.tier, generated: text.ownRules === true });
   }
   const closed = closedLayers(top(), statedEmpty.at(-1));
   for (const text of input.generated ?? []) {
     const file = readRuleFile(text, problems, parse);
     if (file === undefined) continue;
-    levels.push(applyGenerated(top(), file, text.kind, input.tier, reader));
+    levels.push(yield* applyGenerated(top(), file, text.kind, input.tier, reader));
     statedEmpty.push(statedEmpty.at(-1) ?? new Set());
   }
-  return { problems, header, levels, statedEmpty, closed, disabling, idle, unused: base && unusedFiles(base) };
+  return { problems, patterns, header, levels, statedEmpty, closed, disabling, idle, unused: base && unusedFiles(base) };
 }
 
 /** In the order in which they are laid. */
@@ -168,9 +192,16 @@ export function emptiedLayers({ levels, closed, disabling }: Pick<ReadPolicy, 'l
 }
 
 /** Lays the rules of an add-on over what persons have written. */
-function applyGenerated(before: Layers, node: LayerNode, kind: GeneratedText['kind'], tier: PlanTier, reader: EffectReader): Layers {
-  if (kind === 'switch') return applyLevel(before, [node], { level: 'org', tier: 'enterprise', generated: false }, reader);
-  const added = applyLevel(NO_LAYERS, [node], { level: 'org', tier, generated: false }, reader).get(node.layer) ?? new Map<string, Rule>();
+function* applyGenerated(
+  before: Layers,
+  node: LayerNode,
+  kind: GeneratedText['kind'],
+  tier: PlanTier,
+  reader: EffectReader,
+): Sliced<Layers> {
+  if (kind === 'switch') return yield* applyLevel(before, [node], { level: 'org', tier: 'enterprise', generated: false }, reader);
+  const laid = yield* applyLevel(NO_LAYERS, [node], { level: 'org', tier, generated: false }, reader);
+  const added = laid.get(node.layer) ?? new Map<string, Rule>();
   return new Map([...before, [node.layer, new Map([...added, ...(before.get(node.layer) ?? [])])]]);
 }
 
@@ -212,7 +243,7 @@ interface Removals {
 }
 
 /** Lays one level over the ones before it: the same layer and id replaces the whole rule, `disabled` removes it. */
-function applyLevel(before: Layers, nodes: readonly LayerNode[], how: Laying, reader: EffectReader, removals?: Removals): Layers {
+function* applyLevel(before: Layers, nodes: readonly LayerNode[], how: Laying, reader: EffectReader, removals?: Removals): Sliced<Layers> {
   const { level, tier, generated } = how;
   const layers: Map<string, Map<string, Rule>> = new Map([...before].map(([name, rules]) => [name, new Map(rules)]));
   const here = new Map<string, Rule>();
@@ -221,6 +252,7 @@ function applyLevel(before: Layers, nodes: readonly LayerNode[], how: Laying, re
     const effective = layers.get(node.layer) ?? new Map<string, Rule>();
     layers.set(node.layer, effective);
     for (const source of node.rules) {
+      yield STEPS_OF_RULE;
       const rule = readRule(source, level, reader, generated);
       if (rule === undefined || isDuplicate(rule, source, here, reader)) continue;
       if (!rule.disabled) {
@@ -269,11 +301,14 @@ function isDuplicate(rule: Rule, { node, place }: RuleNode, here: Map<string, Ru
   return true;
 }
 
-function assemble(header: BundleHeader, layers: Layers, closed: ReadonlySet<string>): Omit<CompiledPolicy, 'emptied' | 'unusedFiles'> {
-  const compiled = [...layers.keys()]
-    .filter((name) => layers.get(name)?.size !== 0 || closed.has(name))
-    .sort(compareLayers)
-    .map((name) => compileLayer(name, [...(layers.get(name)?.values() ?? [])], closed.has(name)));
+function* assemble(
+  header: BundleHeader,
+  layers: Layers,
+  closed: ReadonlySet<string>,
+): Sliced<Omit<CompiledPolicy, 'emptied' | 'unusedFiles' | 'patternSteps'>> {
+  const compiled: CompiledLayer[] = [];
+  const names = [...layers.keys()].filter((name) => layers.get(name)?.size !== 0 || closed.has(name)).sort(compareLayers);
+  for (const name of names) compiled.push(yield* compileLayer(name, [...(layers.get(name)?.values() ?? [])], closed.has(name)));
   const rules = compiled.flatMap((layer) => layer.rules);
   const fields = fieldsOf(rules.map((rule) => rule.condition));
   return {
@@ -296,8 +331,13 @@ function givesDefaults({ effects, decision }: CompiledRule): boolean {
   return effects.defaults !== undefined && decision !== 'deny' && decision !== 'quarantine';
 }
 
-function compileLayer(name: string, rules: readonly Rule[], closed: boolean): CompiledLayer {
-  const sorted = rules.map(compileRule).sort(compareRules);
+function* compileLayer(name: string, rules: readonly Rule[], closed: boolean): Sliced<CompiledLayer> {
+  const sorted: CompiledRule[] = [];
+  for (const rule of rules) {
+    sorted.push(compileRule(rule));
+    yield STEPS_OF_RULE;
+  }
+  sorted.sort(compareRules);
   const gate = GATE_CODES[name];
   const gates = closed || rules.some(makesAllowList);
   return {

@@ -70,6 +70,8 @@ export interface CompiledPolicy {
   /** Whether one of them is about risk. */
   readonly readsRisk: boolean;
   readonly ruleCount: number;
+  /** Instructions of all different patterns. */
+  readonly patternSteps: number;
   /** Gating layers that have lost all of their rules and so count as absent (policy.md 9). */
   readonly emptied: readonly EmptiedLayer[];
   /** Names under `files` that do not count, since the bundle has `inline_rules` (specification, "Policy bundle"). */

@@ -2,6 +2,7 @@ import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
 import { type Field, namesNear, resolveField } from './fields.ts';
 import type { LiteralContext } from './literals.ts';
 import { type CompiledOperator, OPERATORS } from './operators.ts';
+import type { PatternSum } from './pattern-sum.ts';
 import type { Problems, SourcePlace } from './problems.ts';
 
 /*
@@ -23,6 +24,7 @@ export type Condition =
 
 export interface ConditionReader {
   readonly problems: Problems;
+  readonly patterns: PatternSum;
   readonly connectorId: (text: string) => string | undefined;
 }
 
@@ -184,7 +186,7 @@ function readTest(field: Field, entry: YamlEntry, place: SourcePlace, negated: b
     );
     return [];
   }
-  const context = { field, place, problems, connectorId: reader.connectorId };
+  const context = { field, place, problems, patterns: reader.patterns, connectorId: reader.connectorId };
   const asWritten = operator.compile(entry.value, context);
   if (asWritten === undefined) return [];
   const compiled = field.folds === undefined ? asWritten : withFolded(asWritten, name, entry.value, context);

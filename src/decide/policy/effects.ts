@@ -5,6 +5,7 @@ import { type AttributionKey, readAttributionKey } from './attribution-keys.ts';
 import { CREDENTIAL_MODES, type EffectName, isEffectName, type MembersOf } from './effect-shapes.ts';
 import { type CompiledMutation, readMutations } from './mutations.ts';
 import { NOT_SUPPORTED_YET, type UnsupportedEffect } from './not-supported.ts';
+import type { PatternSum } from './pattern-sum.ts';
 import type { Problems, SourcePlace } from './problems.ts';
 
 /** The effects of one rule; undefined members were not stated. */
@@ -32,6 +33,7 @@ export interface CredentialChoice {
 
 export interface EffectReader {
   readonly problems: Problems;
+  readonly patterns: PatternSum;
   readonly connectorId: (text: string) => string | undefined;
   /** Lets tests of later features load what {@link NOT_SUPPORTED_YET} refuses. */
   readonly allowUnsupported: boolean;

@@ -5,6 +5,7 @@ import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts'
 import { verdictOfAll } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
+import { left, MOST_STEPS, TooCostly } from './judging-steps.ts';
 import { decisionOf, type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
 import { GATE_CODES } from './layers.ts';
 import { mergeEffects } from './merge.ts';
@@ -25,13 +26,35 @@ const DENY = severityOf('deny');
 
 /**
  * Decides one request: deny by default, layers in order, the most restrictive outcome wins (policy.md 1 to 8), of each model that it names (decision 6.3). Pure: no clock, no
- * I/O, no state.
+ * I/O, no state. What would take too long to judge is denied (`policy_too_costly`).
  * @param rateLimited tells of the buckets of rules that decide `rate_limit`; without it all have tokens. When `effects.rate_limits` of a first verdict names
  *   rules, whoever holds the buckets looks at them and calls again (policy.md 2).
  */
 export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateLimited): Verdict {
-  const own = decideOne(policy, facts, rateLimited);
-  return facts.further === undefined ? own : verdictOfAll(facts, own, (one) => decideOne(policy, one, rateLimited));
+  left[0] = MOST_STEPS - policy.ruleCount * (1 + (facts.further?.length ?? 0));
+  try {
+    const own = decideOne(policy, facts, rateLimited);
+    return facts.further === undefined ? own : verdictOfAll(facts, own, (one) => decideOne(policy, one, rateLimited));
+  } catch (error) {
+    return refusedAsCostly(error, facts);
+  } finally {
+    left[0] = Number.POSITIVE_INFINITY;
+  }
+}
+
+/** The verdict of a call that would take too long to judge. @throws what else went wrong */
+export function refusedAsCostly(error: unknown, facts: Facts): Verdict {
+  if (!(error instanceof TooCostly)) throw error;
+  const { effects, overridden } = mergeEffects([], undefined, facts);
+  return {
+    decision: 'deny',
+    reason: `${error.message} on the texts of this request; shorter texts, or fewer patterns on them, let it pass`,
+    reason_codes: ['policy_too_costly'],
+    matched: [],
+    stopped_at: undefined,
+    effects,
+    overridden,
+  };
 }
 
 function decideOne(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimited | undefined): Verdict {

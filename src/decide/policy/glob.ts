@@ -18,6 +18,16 @@ export function compileGlob(pattern: string): (text: string) => boolean {
   return (text) => text.length >= length && text.startsWith(head) && text.endsWith(tail) && simulate(tokens, text, first, second);
 }
 
+/** Longest pattern, in characters. */
+export const MAX_GLOB_LENGTH = 1024;
+/** Positions of a pattern that are looked at in a step. */
+const POSITIONS_PER_STEP = 8;
+
+/** Steps that a pattern takes for each character of a text. */
+export function globCost(pattern: string): number {
+  return pattern.length / POSITIONS_PER_STEP;
+}
+
 /** Outside of the code units. */
 const STAR = -1;
 const STARS = -2;

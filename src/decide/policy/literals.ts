@@ -3,6 +3,7 @@ import { canonicalHost } from '../../base/lib/host.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { YamlNode, YamlScalar } from '../../base/lib/yaml.ts';
 import type { Field, FieldType } from './fields.ts';
+import type { PatternSum } from './pattern-sum.ts';
 import type { Problems, SourcePlace } from './problems.ts';
 
 /** A literal in the type of its field. */
@@ -12,6 +13,8 @@ export interface LiteralContext {
   readonly field: Field;
   readonly place: SourcePlace;
   readonly problems: Problems;
+  /** Takes what is compiled when all of the policy is read. */
+  readonly patterns: PatternSum;
   /** Turns neutral names and aliases into the canonical connector id (decisions, section 1). */
   readonly connectorId: (text: string) => string | undefined;
 }

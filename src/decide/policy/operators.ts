@@ -1,8 +1,9 @@
 import { IpSet, parseIp } from '../../base/lib/ip.ts';
-import { compileRegex, RegexSyntaxError } from '../../base/lib/regex.ts';
+import { MAX_PATTERN_LENGTH } from '../../base/lib/regex.ts';
 import type { YamlNode } from '../../base/lib/yaml.ts';
 import type { FieldType } from './fields.ts';
-import { compileGlob } from './glob.ts';
+import { compileGlob, globCost, MAX_GLOB_LENGTH } from './glob.ts';
+import { spend } from './judging-steps.ts';
 import { type Literal, type LiteralContext, readLiteral, readTextPart } from './literals.ts';
 import { readTimeWindow } from './time-window.ts';
 
@@ -101,7 +102,7 @@ export const OPERATORS: Readonly<Record<string, Operator>> = {
     ...ON_TEXT,
     operand: 'text',
     help: '`*` stands for anything within one dot- or slash-separated segment, `**` for anything.',
-    compile: textPart(compileGlob),
+    compile: compileGlobOf,
   },
   matches: { ...ON_TEXT, operand: 'text', help: 'An RE2 pattern is found in the text; `^` and `$` anchor it.', compile: compileMatches },
   cidr: {
@@ -146,7 +147,8 @@ function compileIn(node: YamlNode, context: LiteralContext): CompiledOperator | 
 }
 
 /** A list field or a list in the body: any element (policy.md 16). */
-function anyIn(list: Iterable<unknown>, literals: ReadonlySet<unknown>): boolean {
+function anyIn(list: readonly unknown[] | ReadonlySet<unknown>, literals: ReadonlySet<unknown>): boolean {
+  spend(sizeOf(list));
   for (const item of list) {
     if (literals.has(item)) return true;
   }
@@ -159,8 +161,13 @@ function isList(value: unknown): value is readonly unknown[] | ReadonlySet<unkno
 
 /** The comma-joined text of a list of texts; a list of anything else equals no text. */
 function joined(list: readonly unknown[] | ReadonlySet<unknown>): string | undefined {
+  spend(sizeOf(list));
   const items = [...list];
   return items.every((item) => typeof item === 'string') ? items.join(',') : undefined;
+}
+
+function sizeOf(list: readonly unknown[] | ReadonlySet<unknown>): number {
+  return Array.isArray(list) ? list.length : (list as ReadonlySet<unknown>).size;
 }
 
 function ordering(holds: (value: number | bigint, limit: number | bigint) => boolean): Operator['compile'] {
@@ -199,25 +206,52 @@ function compileContains(node: YamlNode, context: LiteralContext): CompiledOpera
   if (literal === undefined) return undefined;
   return {
     check: (value) => {
-      if (typeof value === 'string') return typeof literal === 'string' ? yes(value.includes(literal)) : OTHER_TYPE;
-      if (Array.isArray(value)) return yes(value.includes(literal));
+      if (typeof value === 'string') return typeof literal === 'string' ? yes(hasPart(value, literal)) : OTHER_TYPE;
+      if (Array.isArray(value)) {
+        spend(value.length);
+        return yes(value.includes(literal));
+      }
       return value instanceof Set ? yes(value.has(literal)) : OTHER_TYPE;
     },
   };
 }
 
-/** The pattern may stand anywhere in the text; `^` and `$` anchor it. A pattern is never case-folded: `(?i)` does that. */
-function compileMatches(node: YamlNode, { place, problems }: LiteralContext): CompiledOperator | undefined {
-  const pattern = problems.text(node, place, 'the pattern', 1024);
+/** Looking for a part reads many characters in a step. */
+const SEARCHED_PER_STEP = 8;
+
+function hasPart(text: string, part: string): boolean {
+  spend(text.length / SEARCHED_PER_STEP);
+  return text.includes(part);
+}
+
+function compileGlobOf(node: YamlNode, context: LiteralContext): CompiledOperator | undefined {
+  const pattern = readTextPart(node, context);
   if (pattern === undefined) return undefined;
-  try {
-    const regex = compileRegex(pattern);
-    return { check: onText((text) => regex.test(text)) };
-  } catch (error) {
-    if (!(error instanceof RegexSyntaxError)) throw error;
-    problems.add(place, node, 'bad_value', error.message, 'patterns are RE2 syntax: no look-around and no back-references');
+  if (pattern.length > MAX_GLOB_LENGTH) {
+    context.problems.add(context.place, node, 'bad_value', `a glob has at most ${MAX_GLOB_LENGTH} characters`);
     return undefined;
   }
+  const holds = compileGlob(pattern);
+  const perCharacter = globCost(pattern);
+  return {
+    check: onText((text) => {
+      spend(perCharacter * text.length);
+      return holds(text);
+    }),
+  };
+}
+
+/** The pattern may stand anywhere in the text; `^` and `$` anchor it. A pattern is never case-folded: `(?i)` does that. */
+function compileMatches(node: YamlNode, { place, problems, patterns }: LiteralContext): CompiledOperator | undefined {
+  const pattern = problems.text(node, place, 'the pattern', MAX_PATTERN_LENGTH);
+  const regex = pattern === undefined ? undefined : patterns.take(pattern, node, place, problems);
+  if (regex === undefined) return undefined;
+  return {
+    check: onText((text) => {
+      spend(regex.cost(text.length));
+      return regex.test(text);
+    }),
+  };
 }
 
 function compileCidr(node: YamlNode, { place, problems }: LiteralContext): CompiledOperator | undefined {
@@ -236,6 +270,7 @@ function compileCidr(node: YamlNode, { place, problems }: LiteralContext): Compi
   return {
     check: (value) => {
       const ip = typeof value === 'string' ? addressOf(value) : undefined;
+      spend(ranges.length);
       return ip === undefined ? OTHER_TYPE : yes(set.has(ip));
     },
   };

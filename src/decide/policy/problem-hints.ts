@@ -20,6 +20,8 @@ export const HINTS = {
   duplicate_rule: 'give one of them another id; only an overlay replaces a rule',
   not_mutable: REFERENCE,
   tier_not_allowed: 'GW_PLAN_TIER names the tier of the org; gw policy check takes it as --tier',
+  patterns_too_large:
+    'write shorter patterns and smaller counts, such as {0,20}; what is equal to one of some texts, or begins with one, needs no pattern (in, starts_with)',
   files_not_allowed: 'write the rules under inline_rules; files are read from the policies folder alone',
   missing_file: 'names count from the folder of the bundle',
   not_supported_yet: 'leave it out',

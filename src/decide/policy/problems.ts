@@ -1,4 +1,5 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
+import { Mistakes } from '../../base/lib/mistakes.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { inFewWords, type YamlEntry, type YamlMap, type YamlNode, type YamlScalar } from '../../base/lib/yaml.ts';
 import { HINTS, type ProblemCode } from './problem-hints.ts';
@@ -35,19 +36,23 @@ export function sortByPlace(details: readonly ErrorDetail[]): readonly ErrorDeta
 
 /** Collects all mistakes of a bundle, so that they are reported at once (policy.md 17). */
 export class Problems {
-  readonly #details: ErrorDetail[] = [];
+  readonly #mistakes = new Mistakes();
 
   get found(): boolean {
-    return this.#details.length > 0;
+    return this.#mistakes.found;
   }
 
-  /** In the order in which they stand in the texts, the texts in the order in which they were read. */
+  /** In the order in which they stand in the texts, the texts in the order in which they were read. The first fifty, and how many more there are. */
   sorted(): readonly ErrorDetail[] {
-    return sortByPlace(this.#details);
+    return this.#mistakes.all(sortByPlace);
   }
 
   add(place: SourcePlace, node: YamlNode | undefined, code: ProblemCode, message: string, hint?: string): void {
-    this.#details.push({
+    if (this.#mistakes.full) {
+      this.#mistakes.count();
+      return;
+    }
+    this.#mistakes.add({
       path: inFewWords(place.path),
       message: inFewWords(message),
       file: place.file,
@@ -60,11 +65,15 @@ export class Problems {
 
   /** Takes over what another reader found. */
   addAll(details: readonly ErrorDetail[]): void {
-    for (const detail of details) this.#details.push(detail);
+    this.#mistakes.addAll(details);
   }
 
   /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. */
   unknown(place: SourcePlace, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
+    if (this.#mistakes.full) {
+      this.#mistakes.count();
+      return;
+    }
     if (name === '<<') {
       this.add(
         place,

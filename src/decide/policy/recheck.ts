@@ -1,9 +1,10 @@
 import { permits, severityOf } from '../../base/model/decision.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
-import { asFarAsKnown, contextOf, decideLayers } from './evaluate.ts';
+import { asFarAsKnown, contextOf, decideLayers, refusedAsCostly } from './evaluate.ts';
 import { factsOfEveryModel } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { hidesSomething } from './hidden.ts';
+import { left, MOST_STEPS } from './judging-steps.ts';
 import type { MatchedRule, Verdict } from './verdict.ts';
 
 const RECHECKED: ReadonlySet<string> = new Set(['connectors', 'credentials', 'targets']);
@@ -40,6 +41,17 @@ export function isAnotherChoice(
  * @returns the refusal that stands, or undefined
  */
 export function recheck(policy: CompiledPolicy, facts: Facts, choice?: Choice, matched?: MatchedRule[]): Verdict | undefined {
+  left[0] = MOST_STEPS;
+  try {
+    return worstOf(policy, facts, choice, matched);
+  } catch (error) {
+    return refusedAsCostly(error, facts);
+  } finally {
+    left[0] = Number.POSITIVE_INFINITY;
+  }
+}
+
+function worstOf(policy: CompiledPolicy, facts: Facts, choice?: Choice, matched?: MatchedRule[]): Verdict | undefined {
   let worst: Verdict | undefined;
   for (const one of facts.further === undefined ? [facts] : factsOfEveryModel(facts)) {
     const verdict = recheckOne(policy, one, choice);

@@ -3,6 +3,7 @@ import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import type { Dialect, Price } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { askedTerms } from './asked.ts';
+import { type AskedBeside, askedBeside, tokensOfEffort } from './asked-beside.ts';
 import { dearestCost, meter, plainCost } from './cost.ts';
 import { countTokens } from './count-tokens.ts';
 import { pictureTokens } from './picture-tokens.ts';
@@ -57,12 +58,16 @@ export function estimate(
 ): Estimate {
   const prompt = valuesAt(params, dialect, dialect?.promptPaths ?? COMMON_PROMPTS);
   const ownIn = countTokens(prompt) + repeatedTokens(params, dialect);
-  const maximum = largestOf(params, dialect, dialect?.maxTokens ?? COMMON_MAXIMA);
-  const answers = answersOf(params, dialect);
+  const beside = askedBeside(params);
+  const own = largestOf(params, dialect, dialect?.maxTokens ?? COMMON_MAXIMA);
+  const answers = answersOf(params, dialect, beside);
+  const maximum = own === undefined || beside === undefined ? own : withThought(own, beside, price);
   const statedOut = maximum === undefined || dialect?.maximaUncertain === true ? undefined : times(maximum, answers);
   const predicted = countTokens(valuesAt(params, dialect, dialect?.outputPaths ?? []));
   const picture = dialect?.picture === undefined ? undefined : pictureTokens(params, dialect.picture);
-  const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum: maximum ?? picture, answers }) + predicted;
+  const mayThink = own === undefined && (beside !== undefined || (dialect !== undefined && dialect.efforts.length > 0));
+  const unsaid = mayThink ? thoughtUnsaid(params, dialect, beside, price) : 0;
+  const ownOut = outputOf(dialect, prompt.length > 0, price, { maximum: maximum ?? picture, answers, unsaid }) + predicted;
   const tokensIn = overrides?.tokens_in ?? ownIn;
   const tokensOutMax = overrides?.tokens_out_max ?? ownOut;
   const terms = askedTerms(params, dialect, price);
@@ -119,14 +124,37 @@ interface Stated {
   /** Of one answer. */
   readonly maximum: number | undefined;
   readonly answers: number;
+  /** Without a maximum: what is asked for beside what is assumed. */
+  readonly unsaid: number;
 }
 
-function outputOf(dialect: Dialect | undefined, hasPrompt: boolean, price: Price, { maximum, answers }: Stated): number {
+/** What thought may take where nobody says how much a model puts out (the largest budget that a provider takes). */
+const UNKNOWN_THOUGHT = 32_768;
+
+/** The maximum that a call sets, with what it asks for beside it: thought that has a number counts, whichever of the two the provider honours. */
+function withThought(own: number, { maximum, thought, thoughtOutside, endless }: AskedBeside, { maxOutputTokens }: Price): number {
+  const within = Math.max(own, maximum, thought);
+  return Math.min(
+    within + (endless && thoughtOutside > 0 ? (maxOutputTokens ?? UNKNOWN_THOUGHT) : thoughtOutside),
+    Number.MAX_SAFE_INTEGER,
+  );
+}
+
+/** Without a maximum: thought is beside the answer that is assumed, and a word of effort counts where its provider says how much it is. */
+function thoughtUnsaid(params: Params, dialect: Dialect | undefined, beside: AskedBeside | undefined, price: Price): number {
+  const effort = (dialect?.efforts ?? []).reduce((most, path) => Math.max(most, tokensOfEffort(valueAt(params, path, dialect))), 0);
+  if (beside === undefined) return effort;
+  const { maximum, thought, thoughtOutside, endless } = beside;
+  const asked = Math.max(thought, thoughtOutside, effort, endless ? (price.maxOutputTokens ?? UNKNOWN_THOUGHT) : 0);
+  return Math.max(asked, maximum - assumedOutput(price));
+}
+
+function outputOf(dialect: Dialect | undefined, hasPrompt: boolean, price: Price, { maximum, answers, unsaid }: Stated): number {
   if (dialect?.usage?.tokensOut.how === 'constant') return dialect.usage.tokensOut.constant ?? 0;
   // A format that neither bounds nor reports output has none that is charged by tokens: moderation, re-ranking, video.
   if (dialect !== undefined && dialect.usage === undefined && dialect.maxTokens.length === 0) return 0;
   if (dialect === undefined && !hasPrompt && maximum === undefined) return 0;
-  const assumed = assumedOutput(price);
+  const assumed = assumedOutput(price) + unsaid;
   if (dialect?.maximaUncertain === true) return times(Math.max(maximum ?? 0, assumed), answers);
   return times(maximum ?? assumed, answers);
 }
@@ -141,8 +169,8 @@ function times(one: number, answers: number): number {
 }
 
 /** Answers to all prompts together. */
-function answersOf(params: Params, dialect: Dialect | undefined): number {
-  const each = Math.max(1, largestOf(params, dialect, dialect?.answers ?? COMMON_COUNTS) ?? 1);
+function answersOf(params: Params, dialect: Dialect | undefined, beside: AskedBeside | undefined): number {
+  const each = Math.max(1, largestOf(params, dialect, dialect?.answers ?? COMMON_COUNTS) ?? 1, beside?.answers ?? 1);
   return times(each, promptsOf(params, dialect));
 }
 

@@ -98,7 +98,8 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     tools: [{ name: 'get_policy', title: 'Get the policy' }],
     input: { query: { schema: () => CURSOR_QUERY } },
     output: { status: 200, schema: dataPage(BUNDLE).extend(ABOUT_ALL) },
-    handle: ({ principal, query }, { policies }) => {
+    handle: async ({ principal, query }, { policies }) => {
+      await policies.ready(orgOf(principal));
       const all = shown(policies, orgOf(principal));
       const { data, ...aboutAll } = all;
       return { json: { ...pageInMemory(data, rankOf, cursorPage('policies', query)), ...aboutAll }, tagged: all };
@@ -122,6 +123,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, body, commit, expectShown }, { policies, health }) => {
       const { bundle_yaml: text } = body;
       const place = placeOf(body, orgOf(principal), health.nodeId);
+      await policies.ready(place.org_id);
       const expect = (before: readonly OrgOverlay[]): void => expectShown(shown(policies, place.org_id, before));
       const judged = await policies.putOverlay(place, text, expect, commit);
       return { json: shown(policies, place.org_id, undefined, judged) };
@@ -131,6 +133,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
       const text = body.bundle_yaml.replace(/^\ufeff/, '');
       const place = placeOf(body, orgOf(principal), health.nodeId);
       const { org_id: orgId, level, node_id: nodeId } = place;
+      await policies.ready(orgId);
       expectShown(shown(policies, orgId));
       await policies.checkOverlay(place, text);
       const id = level === 'org' ? level : `node:${nodeId ?? ''}`;

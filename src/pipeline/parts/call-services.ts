@@ -64,7 +64,8 @@ export interface PipelineSettings {
 
 /** The bundle in force. */
 export interface Policies {
-  current(orgId: string): ActivePolicy;
+  /** Of an org whose policy was let go of when it is there again. */
+  ready(orgId: string): Maybe<ActivePolicy>;
 }
 
 /** The second bundle, which is asked and never obeyed. */

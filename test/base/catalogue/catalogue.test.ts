@@ -276,7 +276,7 @@ t.test('provider, method and path give the operation', async (t) => {
     ],
     ['vertex', 'POST', '/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict', 'http.request', undefined, true],
     ['vertex', 'POST', '/v1/projects/p/locations/l/publishers/mistralai/models/m:rawPredict', 'ai.infer', 'vertex_mistral', true],
-    ['vertex', 'POST', '/v1/projects/p/locations/l/endpoints/openapi/chat/completions', 'ai.infer', 'openai_chat', true],
+    ['vertex', 'POST', '/v1/projects/p/locations/l/endpoints/openapi/chat/completions', 'ai.infer', 'google_chat', true],
     ['cohere', 'POST', '/v2/audio/transcriptions', 'ai.infer', undefined, true],
     ['huggingface', 'POST', '/together/v1/chat/completions', 'ai.infer', 'openai_chat', true],
     ['ollama', 'POST', '/api/chat', 'ai.infer', 'ollama', true],

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
 import { parseYaml } from '../../../src/base/lib/yaml.ts';
+import { packYaml, unpackYaml } from '../../../src/base/lib/yaml-packed.ts';
 import { MAX_AT_ONCE, READ_LIMIT_MS, readYaml } from '../../../src/base/lib/yaml-thread.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import { tempDir } from '../../support/temp-dir.ts';
@@ -32,7 +33,10 @@ t.test('a thread reads what the parser reads at once, and each mistake with its 
 });
 
 t.test('small texts are read at once, and a thread begins where all of them together are large', async (t) => {
-  const nothing = worker(t, "parentPort.once('message', (texts) => texts.forEach(({ file }) => parentPort.postMessage({ from: file })));");
+  const nothing = worker(
+    t,
+    "parentPort.once('message', (texts) => texts.forEach(({ file }) => parentPort.postMessage({ errors: [{ from: file }] })));",
+  );
   const half = MAX_AT_ONCE / 2;
   const texts = [
     { file: 'a', text: textOf(half) },
@@ -44,12 +48,16 @@ t.test('small texts are read at once, and a thread begins where all of them toge
   );
   t.same(await readYaml([], { worker: nothing }), []);
   const c = { file: 'c', text: '#' };
-  t.same(await readYaml([...texts, c], { worker: nothing }), [{ from: 'a' }, { from: 'b' }, { from: 'c' }]);
+  t.match(await readYaml([...texts, c], { worker: nothing }), [
+    { errors: [{ from: 'a' }] },
+    { errors: [{ from: 'b' }] },
+    { errors: [{ from: 'c' }] },
+  ]);
 });
 
 t.test('a thread gets no environment', async (t) => {
-  const looking = worker(t, 'parentPort.postMessage(Object.keys(process.env));');
-  t.same(await readYaml([{ file: 'a', text: LARGE }], { worker: looking }), [[]]);
+  const looking = worker(t, 'parentPort.postMessage({ errors: [Object.keys(process.env)] });');
+  t.same((await readYaml([{ file: 'a', text: LARGE }], { worker: looking }))[0]?.errors, [[]]);
 });
 
 t.test('a thread that hangs is ended, and who waits is told for which text', async (t) => {
@@ -68,7 +76,7 @@ t.test('a thread that hangs is ended, and who waits is told for which text', asy
 t.test('a thread that dies takes nothing with it that was read before', async (t) => {
   const clock = fakeClock();
   const texts = ['a', 'b', 'c'].map((file) => ({ file, text: LARGE }));
-  const first = 'parentPort.postMessage({ root: 1, errors: [] });';
+  const first = 'parentPort.postMessage({ errors: [{ message: "first" }] });';
   for (const [death, why] of [
     ['process.exit(3);', 'the thread that read it ended (3)'],
     ['throw new Error("no");', 'no'],
@@ -77,7 +85,7 @@ t.test('a thread that dies takes nothing with it that was read before', async (t
   ] as const) {
     const small = { clock, worker: worker(t, first + death), maxMemoryMb: 32 };
     const [a, b, c, ...more] = await readYaml(texts, small);
-    t.same(a, { root: 1, errors: [] });
+    t.same(a?.errors, [{ message: 'first' }]);
     t.match(b?.errors, [{ code: 'unreadable', file: 'b', message: `the text could not be read: ` }]);
     t.ok(b?.errors[0]?.message.includes(why), `${b?.errors[0]?.message}`);
     t.match(c?.errors, [{ code: 'unreadable', file: 'c', message: 'the text could not be read: b ended the reading' }]);
@@ -85,4 +93,52 @@ t.test('a thread that dies takes nothing with it that was read before', async (t
   }
   t.match(await readYaml(texts, { clock, worker: new URL('file:///nowhere/worker.mjs') }), [{ errors: [{ message: /nowhere/ }] }, {}, {}]);
   t.equal(clock.pending, 0);
+});
+
+t.test('texts that are large are read one after the other, so that many of them take the memory of one', async (t) => {
+  const clock = fakeClock();
+  // Answers when it is ended only: whoever else began would have his time counted too.
+  const hanging = worker(t, 'for (;;);');
+  const answering = worker(t, "parentPort.once('message', () => parentPort.postMessage({ errors: [{ message: 'read' }] }));");
+  const first = readYaml([{ file: 'a', text: LARGE }], { clock, worker: hanging });
+  const second = readYaml([{ file: 'b', text: LARGE }], { clock, worker: answering });
+  t.equal(clock.pending, 1, 'the second waits');
+  clock.advance(READ_LIMIT_MS);
+  t.match((await first)[0]?.errors, [{ code: 'unreadable' }]);
+  t.same((await second)[0]?.errors, [{ message: 'read' }]);
+  t.equal(clock.pending, 0);
+});
+
+t.test('any sound tree comes out of a thread as it is', async (t) => {
+  const padding = `#${'-'.repeat(MAX_AT_ONCE)}`;
+  for (const text of [
+    'a: []\nb: {}\nc: [[], {}, [{}]]\nd: {e: {f: [1, {g: [2]}]}}',
+    'quoted: "a\\nb"\nblock: |\n  a\n  b\nnumbers: [0x10, 1.10, -.inf, 1e3, .nan]\nwords: [true, FALSE, null, ~, "null", no]',
+    'long: &l [1, 2]\nagain: [*l, *l]\n"": ""\nnothing:',
+    '[]',
+    '{}',
+    'just a text',
+    '',
+  ]) {
+    const whole = `${text}\n${padding}`;
+    t.same(await readYaml([{ file: 'f', text: whole }]), [parseYaml(whole, 'f')], text);
+  }
+});
+
+t.test('a text that is wrong everywhere tells fifty mistakes and how many more there are, and nothing of it is received', async (t) => {
+  const [tree] = await readYaml([{ file: 'f', text: ': a\n'.repeat(10_000) }]);
+  t.equal(tree?.errors.length, 51);
+  t.match(tree?.errors.at(-1), { message: 'and 9949 more' });
+  t.match(tree?.root, { kind: 'scalar', value: null });
+});
+
+t.test('a tree is made in slices', (t) => {
+  const { root } = parseYaml('- 1\n'.repeat(5_000), 'f');
+  const work = unpackYaml(packYaml(root));
+  let pauses = 0;
+  let next = work.next();
+  for (; next.done !== true; next = work.next()) pauses++;
+  t.same(next.value, root);
+  t.ok(pauses > 15, `${pauses} pauses`);
+  t.end();
 });

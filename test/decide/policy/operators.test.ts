@@ -1,9 +1,10 @@
 import t from 'tap';
+import { heldPatterns } from '../../../src/base/lib/regex.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
 import { OPERATORS } from '../../../src/decide/policy/operators.ts';
 import { cpuClock } from '../../support/cpu-clock.ts';
-import { bundleOf, policyOf, someFacts } from './policy-facts.ts';
+import { bundleOf, compileAll, policyOf, someFacts } from './policy-facts.ts';
 
 interface Row {
   readonly literal: unknown;
@@ -352,4 +353,112 @@ t.test('negations are pushed down to the single tests, and an even number of the
     t.equal(decide(allow, facts).decision === 'allow', allows, `allow rule: ${JSON.stringify(when)}`);
     t.equal(decide(deny, facts).decision === 'deny', denies, `deny rule: ${JSON.stringify(when)}`);
   }
+});
+
+const matching = (patterns: readonly string[], field = 'context.action.params.x') =>
+  bundleOf({
+    risk: patterns.map((pattern, i) => ({
+      id: `r${i}`,
+      when: { field, matches: pattern },
+      effect: { decision: 'deny', reason_codes: ['hit'] },
+    })),
+    transforms: [{ id: 'ok', effect: { decision: 'allow' } }],
+  });
+
+t.test('patterns that are too large together do not load, and none of them is compiled', async (t) => {
+  const before = heldPatterns();
+  const several = Array.from({ length: 2_900 }, (_, i) => `a{0,900}b{0,900}c{0,900}d{0,900}e{0,${900 - (i % 29)}}`);
+  const { errors } = compileAll({ text: matching(several) });
+  t.equal(errors?.length, 1);
+  const [error] = errors ?? [];
+  t.match(error, { code: 'patterns_too_large', rule_id: 'r0', file: 'bundle.yaml', line: 1, hint: /smaller counts/ });
+  t.match(
+    error?.message,
+    /^the 29 patterns of this policy have 260\d{3} steps together, more than 50000; the largest: "a\{0,900\}.* has 9003 \(bundle.yaml:1\), /,
+  );
+  t.equal(heldPatterns(), before);
+  const nested = compileAll({ text: matching(Array.from({ length: 4_000 }, (_, i) => `(a{0,30}){0,30}x${i}`)) });
+  t.match(nested.errors, [{ code: 'patterns_too_large' }]);
+  t.equal(heldPatterns(), before);
+});
+
+t.test('a pattern that stands in many rules counts once and is compiled once', async (t) => {
+  const before = heldPatterns();
+  const { policy } = compileAll({ text: matching(Array.from({ length: 200 }, () => '(a{0,30}){0,30}unique')) });
+  t.equal(policy?.patternSteps, 1_899);
+  t.equal(heldPatterns(), before + 1);
+});
+
+t.test('bundle, overlays and add-ons have one sum', async (t) => {
+  const part = (n: number) => matching(Array.from({ length: 3 }, (_, i) => `a{0,900}b{0,900}c{0,900}d{0,900}e{0,${n * 10 + i}}`));
+  const file = (name: string, n: number) => ({ file: name, text: part(n) });
+  const org = [file('org overlay', 2)];
+  t.match(compileAll({ text: part(1), overlays: { org } }), { policy: {} });
+  const { errors } = compileAll({ text: part(1), overlays: { org, node: file('node overlay', 3) } });
+  t.match(errors, [{ code: 'patterns_too_large' }]);
+  t.match(errors?.[0]?.message, /node overlay:1/);
+});
+
+t.test('of a hundred thousand mistakes fifty are told, and how many more there are', async (t) => {
+  const rules = Array.from({ length: 3_000 }, (_, i) => ({ id: `r${i}`, when: { field: 'context.no_such', matches: '(' }, efect: 1 }));
+  const { errors } = compileAll({ text: bundleOf({ risk: rules }) });
+  t.equal(errors?.length, 51);
+  t.match(errors?.at(-1), { message: /^and \d+ more$/, code: 'more_mistakes' });
+  const patterns = compileAll({ text: matching(Array.from({ length: 500 }, (_, i) => `(${i}`)) });
+  t.equal(patterns.errors?.length, 51);
+  t.equal(patterns.errors?.at(-1)?.message, 'and 450 more');
+  t.match(patterns.errors?.[0], { code: 'bad_value', message: /missing closing/ });
+});
+
+t.test('a call is denied whose texts and rules would take too long to judge', async (t) => {
+  const words = 'ab'.repeat(50_000);
+  const cheap = policyOf(matching(Array.from({ length: 40 }, (_, i) => `(?i)(password|secret${i})\\s*[:=]`)));
+  t.match(decide(cheap, someFacts({ params: { x: words } })), { decision: 'allow' }, 'what has few states is cheap on long texts');
+  const dear = policyOf(matching(['[ab]*a[ab]{400}[cd]']));
+  t.match(decide(dear, someFacts({ params: { x: 'ab'.repeat(500) } })), { decision: 'allow' });
+  const denied = decide(dear, someFacts({ params: { x: words } }));
+  t.match(denied, { decision: 'deny', reason_codes: ['policy_too_costly'], matched: [], effects: { mutations: [] } });
+  t.match(denied.reason, /more than 20000000 steps on the texts of this request/);
+  t.match(decide(dear, someFacts({ params: { x: 'short' } })), { decision: 'allow' }, 'the next call has all steps again');
+});
+
+t.test('many rules on long texts and lists count together, whatever their operators are', async (t) => {
+  const rules = (operator: string, literal: unknown, field = 'context.action.params.x') =>
+    policyOf(
+      bundleOf({
+        risk: Array.from({ length: 2_000 }, (_, i) => ({
+          id: `r${i}`,
+          when: { field, [operator]: Array.isArray(literal) ? [...literal, `${i}`] : `${literal}${i}` },
+          effect: { decision: 'deny' },
+        })),
+        transforms: [{ id: 'ok', effect: { decision: 'allow' } }],
+      }),
+    );
+  const long = 'x'.repeat(100_000);
+  const list = Array.from({ length: 20_000 }, (_, i) => `m${i}`);
+  const cases: readonly (readonly [string, unknown, unknown])[] = [
+    ['contains', 'needle', long],
+    ['contains', 'needle', list],
+    ['in', ['a', 'b'], list],
+    ['glob', '*a*b*c*', long],
+  ];
+  for (const [operator, literal, value] of cases) {
+    const policy = rules(operator, literal);
+    const judged = (x: unknown) => decide(policy, someFacts({ params: { x } })).reason_codes;
+    t.same(judged(value), ['policy_too_costly'], operator);
+    t.same(judged('short'), [], `${operator}, short`);
+  }
+});
+
+t.test('a glob has an end', async (t) => {
+  const glob = (length: number) =>
+    compileAll({
+      text: bundleOf({
+        risk: [
+          { id: 'r', when: { field: 'context.action.target_path', glob: `/${'*a'.repeat(length / 2)}` }, effect: { decision: 'deny' } },
+        ],
+      }),
+    });
+  t.match(glob(1_000), { policy: {} });
+  t.match(glob(2_000).errors, [{ code: 'bad_value', message: 'a glob has at most 1024 characters' }]);
 });

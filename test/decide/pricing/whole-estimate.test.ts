@@ -209,3 +209,119 @@ t.test('terms that a call asks for have their rates; what is set aside covers th
   t.same(costs(converse, { ...bedrock, serviceTier: { type: 'priority' } }), both('2'));
   t.same(costs(converse, { ...bedrock, performanceConfig: { latency: 'optimized' } }), both('1.25'));
 });
+
+/** Tokens of output that are assumed of `own`, which sets no maximum. */
+const ASSUMED = 1_024;
+const gemini = operationOf('gemini', '/v1beta/models/own:generateContent');
+const vertex = operationOf('vertex', '/v1/projects/p/locations/l/publishers/google/models/own:streamGenerateContent');
+const google = operationOf('gemini', '/v1beta/openai/chat/completions');
+const vertexChat = operationOf('vertex', '/v1/projects/p/locations/l/endpoints/openapi/chat/completions');
+const openai = operationOf('openai', '/v1/chat/completions');
+const qwen = operationOf('openrouter', '/api/v1/chat/completions');
+const converseOf = operationOf('bedrock', '/model/own/converse');
+const cohere = operationOf('cohere', '/v2/chat');
+
+t.test('tokens for thought count without a maximum, whatever their provider calls them', async (t) => {
+  const asks: readonly (readonly [string, Operation, object])[] = [
+    ['Gemini', gemini, { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } }],
+    ['Gemini, snake case', gemini, { generation_config: { thinking_config: { thinking_budget: 32_000 } } }],
+    ['Gemini, both', gemini, { generationConfig: { thinking_config: { thinkingBudget: 32_000 } } }],
+    ['Gemini, a number as text', gemini, { generationConfig: { thinkingConfig: { thinkingBudget: '32000' } } }],
+    ['Vertex', vertex, { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } }],
+    [
+      'Code Assist',
+      operationOf('gemini_code_assist', '/v1internal:generateContent'),
+      { request: { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } } },
+    ],
+    ['OpenAI-like door of Gemini', google, { extra_body: { google: { thinking_config: { thinking_budget: 32_000 } } } }],
+    ['the same, camel case', google, { extra_body: { google: { thinkingConfig: { thinkingBudget: 32_000 } } } }],
+    ['its generation config', google, { extra_body: { google: { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } } } }],
+    ['in a container in a container', google, { extra_body: { extra_body: { google: { thinking_config: { thinking_budget: 32_000 } } } } }],
+    ['OpenAI-like door of Vertex', vertexChat, { extra_body: { google: { thinking_config: { thinking_budget: 32_000 } } } }],
+    ['Anthropic', messages, { thinking: { type: 'enabled', budget_tokens: 32_000 } }],
+    ['Anthropic behind the format of OpenAI', openai, { thinking: { type: 'enabled', budget_tokens: 32_000 } }],
+    ['Bedrock', converseOf, { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 32_000 } } }],
+    ['Bedrock, another name', converseOf, { additionalModelRequestFields: { reasoning_config: { budget_tokens: 32_000 } } }],
+    ['OpenRouter', qwen, { reasoning: { max_tokens: 32_000 } }],
+    ['Qwen', qwen, { enable_thinking: true, thinking_budget: 32_000 }],
+    ['Qwen in a container', qwen, { extra_body: { thinking_budget: 32_000 } }],
+    ['a template of vLLM', qwen, { chat_template_kwargs: { thinking_budget: 32_000 } }],
+    ['Cohere', cohere, { thinking: { type: 'enabled', token_budget: 32_000 } }],
+    ['options of the AI SDK', openai, { providerOptions: { google: { thinkingConfig: { thinkingBudget: 32_000 } } } }],
+  ];
+  for (const [what, operation, said] of asks) {
+    const { tokensOutMax, reservedOut, statedOut } = estimated(operation, { model: 'own', messages: [], contents: [], ...said });
+    t.same([tokensOutMax, reservedOut, statedOut], [ASSUMED + 32_000, ASSUMED + 32_000, undefined], what);
+  }
+});
+
+t.test('beside a maximum the larger of the two counts, and thought outside of the maximum is added', async (t) => {
+  const out = (operation: Operation, said: object) =>
+    estimated(operation, { model: 'own', messages: [], contents: [], ...said }).tokensOutMax;
+  const config = (more: object) => ({ generationConfig: { maxOutputTokens: 2_000, ...more } });
+  t.equal(out(gemini, config({ thinkingConfig: { thinkingBudget: 500 } })), 2_000);
+  t.equal(out(gemini, config({ thinkingConfig: { thinkingBudget: 32_000 } })), 32_000);
+  t.equal(out(gemini, config({ thinkingConfig: { thinkingBudget: 0 } })), 2_000);
+  t.equal(out(messages, { max_tokens: 3_000, thinking: { type: 'enabled', budget_tokens: 2_000 } }), 3_000);
+  t.equal(out(messages, { max_tokens: 3_000, thinking: { type: 'disabled' } }), 3_000);
+  t.equal(out(qwen, { max_tokens: 1_000, thinking_budget: 9_000 }), 10_000, 'Qwen bounds the answer alone');
+  t.equal(out(openai, { max_tokens: 1_000, extra_body: { max_tokens: 7_000 } }), 7_000, 'whichever is honoured');
+  t.equal(out(openai, { extra_body: { max_tokens: 10 } }), ASSUMED, 'a container lowers nothing');
+  t.equal(out(google, { extra_body: { google: { generationConfig: { maxOutputTokens: 60_000 } } } }), 60_000);
+  t.equal(out(google, { max_tokens: 10, extra_body: { google: { generation_config: { candidate_count: 8 } } } }), 80);
+  t.equal(out(openai, { max_tokens: 10, n: 2, extra_body: { n: 4 } }), 40);
+  t.equal(estimated(qwen, { model: 'own', messages: [], max_tokens: 1_000, thinking_budget: 9_000 }).statedOut, 10_000);
+});
+
+t.test(
+  'thought that its model decides about has the whole output of the model, and words of effort what their provider says',
+  async (t) => {
+    const out = (operation: Operation, model: string, said: object) =>
+      estimated(operation, { model, messages: [], contents: [], ...said }).tokensOutMax;
+    const dynamic = { generationConfig: { thinkingConfig: { thinkingBudget: -1 } } };
+    t.equal(out(gemini, 'own', dynamic), ASSUMED + 32_768);
+    t.equal(out(gemini, 'small', dynamic), 100 + 100);
+    t.equal(
+      out(gemini, 'own', { generationConfig: { maxOutputTokens: 50, thinkingConfig: { thinkingBudget: -1 } } }),
+      50,
+      'a maximum holds',
+    );
+    for (const [word, tokens] of [
+      ['none', 0],
+      ['minimal', 512],
+      ['low', 1_024],
+      ['medium', 8_192],
+      ['HIGH', 24_576],
+      ['constructor', 0],
+    ] as const) {
+      t.equal(out(google, 'own', { reasoning_effort: word }), ASSUMED + tokens, word);
+      t.equal(out(gemini, 'own', { generationConfig: { thinkingConfig: { thinkingLevel: word } } }), ASSUMED + tokens, word);
+      t.equal(out(openai, 'own', { reasoning_effort: word }), ASSUMED, 'where nobody says how many tokens it is');
+      t.equal(out(google, 'own', { reasoning_effort: word, max_tokens: 90 }), 90, 'a maximum holds');
+    }
+  },
+);
+
+t.test('what is no number of tokens counts for nothing, and a container that nobody can look through for all', async (t) => {
+  const out = (said: object) => estimated(openai, { model: 'own', messages: [], ...said }).tokensOutMax;
+  for (const value of ['many', '', null, true, [], {}, Number.NaN, '1e9'])
+    t.equal(out({ thinking_budget: value }), ASSUMED, JSON.stringify(value));
+  t.equal(out({ thinking: 'enabled', reasoning: null, extra_body: 7 }), ASSUMED);
+  t.equal(out({ thinking_budget: 10.5 }), ASSUMED + 11);
+  let deep: object = { thinking_budget: 1 };
+  for (let i = 0; i < 20; i++) deep = { more: deep };
+  t.equal(out({ extra_body: deep }), ASSUMED + 32_768);
+  const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`m${i}`, i]));
+  t.equal(out({ extra_body: wide }), ASSUMED + 32_768);
+  t.equal(
+    out({ metadata: { thinking_budget: 9_000, n: 50 }, messages: [{ role: 'user', content: [{ thinking: { budget_tokens: 9_000 } }] }] }),
+    ASSUMED,
+    'data is none',
+  );
+});
+
+t.test('a model in a container that is handed on is one that may answer', async (t) => {
+  t.same(costs(openai, { ...MILLION, extra_body: { model: 'dear' } }), both('10'));
+  t.same(costs(openai, { ...MILLION, provider_options: { openai: { model: 'dear' } } }), both('10'));
+  t.same(costs(openai, { ...MILLION, extra_body: { user: 'x' } }), both('1'));
+});

@@ -3,7 +3,9 @@
  * form in which it is shipped, which leaves out what prices do not need. What else a list says is dropped.
  */
 import type { ErrorDetail } from '../../lib/gateway-error.ts';
+import { regexSteps } from '../../lib/regex-steps.ts';
 import { messageOf } from '../../lib/thrown.ts';
+import { POLICY_BOUNDS } from '../../model/bounds.ts';
 import { isDay } from './iso-dates.ts';
 import { type Complain, isJsonMap, type JsonMap, JsonShape } from './json-shape.ts';
 import { isKnownKey } from './list-keys.ts';
@@ -99,6 +101,7 @@ class ListReader {
   /** Price keys that nobody knows, with the first model that has them. */
   readonly #unknown = new Map<string, string>();
   #models = 0;
+  #patterns = 0;
 
   constructor(complain: Complain, { regexes, kept }: Required<Pick<ReadListOptions, 'regexes' | 'kept'>>) {
     this.#shape = new JsonShape(complain);
@@ -205,6 +208,16 @@ class ListReader {
   }
 
   #regex(pattern: string, path: string): void {
+    const before = this.#patterns;
+    this.#patterns += regexSteps(pattern);
+    if (this.#patterns > POLICY_BOUNDS.listPatterns.one) {
+      if (before <= POLICY_BOUNDS.listPatterns.one)
+        this.#shape.complain(
+          path,
+          `with this regular expression those of the list have more than ${POLICY_BOUNDS.listPatterns.one} steps together`,
+        );
+      return;
+    }
     try {
       checkListRegex(pattern);
     } catch (error) {
