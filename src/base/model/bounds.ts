@@ -42,7 +42,50 @@ export const ENTITY_BOUNDS = {} as const satisfies Bounds;
 export const CONTROL_PLANE_BOUNDS = {} as const satisfies Bounds;
 
 /** Answers that the gateway itself reads: receivers of events, providers, helpers. */
-export const OUTBOUND_BOUNDS = {} as const satisfies Bounds;
+export const OUTBOUND_BOUNDS = {
+  answerToPost: {
+    what: 'answer of a receiver: alerts to chats and webhooks, exported events, traces, usage reports',
+    one: 16_384,
+    unit: 'bytes',
+    shared: 'each answer',
+    full: 'what came is the answer, and the connection is closed; 15 seconds for all of it',
+  },
+  priceList: {
+    what: 'price list that is fetched',
+    one: 16_777_216,
+    unit: 'bytes',
+    shared: 'each list',
+    full: 'the connection is closed, and the list before stays in force',
+  },
+  mailServer: {
+    what: 'what a mail server says while a mail is handed over',
+    one: 65_536,
+    unit: 'bytes',
+    shared: 'each mail',
+    full: 'the connection is closed, and the mail is tried again; two minutes for all of it',
+  },
+  syslogServer: {
+    what: 'what a syslog server says, which nobody asked for',
+    one: 16_384,
+    unit: 'bytes',
+    shared: 'each batch',
+    full: 'the connection is closed; events that were not written by then are tried again',
+  },
+  parentProxy: {
+    what: 'head of the answer of a parent proxy to a CONNECT',
+    one: 16_384,
+    unit: 'bytes',
+    shared: 'each connection',
+    full: 'the connection is closed, and its call is answered 502',
+  },
+  gatewayAnswer: {
+    what: 'answer of a gateway to a command, or to `gw-mcp`',
+    one: 16_777_216,
+    unit: 'bytes',
+    shared: 'each answer',
+    full: 'the connection is closed, and the command fails',
+  },
+} as const satisfies Bounds;
 
 /** Every bounded place, by the heading under which the guide shows it ("Who shares what" in docs/guides/bodies-and-limits.md). */
 export const BOUNDS: Readonly<Record<string, Bounds>> = {
