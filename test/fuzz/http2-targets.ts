@@ -8,6 +8,7 @@ import { http2Options } from '../../src/inbound/listener/inner-servers.ts';
 import { DEFAULT_LIMITS } from '../../src/inbound/listener/limits.ts';
 import { Link } from '../../src/inbound/listener/links.ts';
 import { OpenTunnels } from '../../src/inbound/listener/open-tunnels.ts';
+import { Places } from '../../src/inbound/listener/places.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { AGAIN, DEAR, END_HEADERS, END_STREAM, FRAME, frame } from '../support/h2-frames.ts';
 import { type FuzzTarget, must } from './target.ts';
@@ -74,6 +75,8 @@ function listening() {
     clock: fakeClock(),
     limits,
     tunnels: new OpenTunnels(1),
+    places: new Places(limits.maxCalls, () => undefined),
+    counts: { made_room: 0, refused: 0, unread: 0 },
     onArrival: (arrival: Arrival) => void held.push(arrival),
     onRefused: () => undefined,
   };

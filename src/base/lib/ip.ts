@@ -181,3 +181,15 @@ export function classifyEgress(ip: Ip | string): 'public' | EgressReason {
   if (SIX_TO_FOUR.has(address)) return classifyEgress(ipv4(((first << 16) | (second >>> 16)) >>> 0));
   return GLOBAL_UNICAST.has(address) ? 'public' : 'reserved';
 }
+
+/**
+ * Whose an address is, for what is shared by addresses: the address itself, of IPv6 the first one of its network of 64 bits, as many as one machine may give itself.
+ * A text that is no address is given back.
+ */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address;
+  const ip = parseIp(address);
+  if (ip?.version !== 6) return ip?.text ?? address;
+  const words = ip.words.slice(0, 2).flatMap((word) => [word >>> 16, word & 0xffff]);
+  return parseIp(`${words.map((word) => word.toString(16)).join(':')}::`)?.text ?? address;
+}

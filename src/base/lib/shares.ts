@@ -1,3 +1,8 @@
+/** The rule of {@link Shares} where something else counts. @param held places that one holds @param free places that he and others may still take */
+export function mayTake(held: number, free: number): boolean {
+  return held < free;
+}
+
 /** Who has no place left: the caller, the org, or everybody. */
 export type FullFor = 'all' | 'caller' | 'org';
 
@@ -35,8 +40,8 @@ export class Shares {
     if (free <= 0) return 'all';
     const held = this.#orgs.get(org);
     if (held === undefined) return undefined;
-    if (held.count >= free) return 'org';
-    if (caller !== undefined && (held.callers.get(caller) ?? 0) >= free - held.count) return 'caller';
+    if (!mayTake(held.count, free)) return 'org';
+    if (caller !== undefined && !mayTake(held.callers.get(caller) ?? 0, free - held.count)) return 'caller';
     return undefined;
   }
 

@@ -21,7 +21,61 @@ export interface Bound {
 type Bounds = Readonly<Record<string, Bound>>;
 
 /** Connections and what waits on them: `src/inbound/listener/`, `src/surfaces/http/`. */
-export const CONNECTION_BOUNDS = {} as const satisfies Bounds;
+export const CONNECTION_BOUNDS = {
+  tunnels: {
+    what: 'open CONNECTs, intercepted and passed, and WebSockets',
+    much: '`GW_MAX_TUNNELS`; one client half',
+    shared: 'workloads and API keys that were shown with the CONNECT, else addresses (of IPv6 the first 64 bits)',
+    full: '429 `too_many_tunnels` with `Retry-After`, to that client',
+  },
+  connections: {
+    what: 'connections of clients to the ports, with those of tunnels',
+    much: 'twice `GW_MAX_TUNNELS`, but half of the files that the process may open at most; one address half',
+    shared: 'addresses; those of `GW_TRUSTED_PROXIES` stand for many clients, and share with nobody',
+    full: 'the oldest connections of that address that have nothing under way are closed, or of the address that has most; where there are none the new one is',
+  },
+  calls: {
+    what: 'HTTP calls under way, on all connections',
+    much: '`GW_MAX_TUNNELS`; one client half',
+    shared: 'addresses; where an address has its share, workloads and API keys that are shown have their own, and so have the routes of the gateway itself',
+    full: '503 `overloaded` with `Retry-After`, to that client',
+  },
+  streams: { what: 'calls at once on one HTTP/2 connection', one: 128, shared: 'each connection', full: 'they wait for their turn' },
+  pipelined: {
+    what: 'pipelined requests on one HTTP/1.1 connection; one is worked on when the answer before it has left',
+    one: 32,
+    much: '32, of 64 KiB in all',
+    shared: 'each connection',
+    full: 'the connection is reset',
+  },
+  unread: {
+    what: 'bytes of answers, WebSockets and tunnels that clients have not taken',
+    much: 'half of `GW_MAX_BUFFERED_BYTES`, 16 MiB at least; one address half of that',
+    shared: 'addresses',
+    full: 'the connections of that address, or of the one that holds most, that have taken least for longest are closed',
+  },
+  unreadOfAnswer: {
+    what: 'bytes of an answer that are given to a connection at a time',
+    one: 65_536,
+    unit: 'bytes',
+    shared: 'each answer',
+    full: 'the rest waits until they were taken; so does the provider from whom it comes',
+  },
+  unreadOfSession: {
+    what: 'bytes of answers that the client of an HTTP/2 connection has not taken',
+    one: 16_777_216,
+    unit: 'bytes',
+    shared: 'each connection',
+    full: 'further streams are refused (REFUSED_STREAM), which is safe to try again',
+  },
+  unreadFor: {
+    what: 'time in which a client must take 16 KiB, or all that waits for him',
+    one: 120_000,
+    unit: 'milliseconds',
+    shared: 'each connection, on HTTP/2 each stream; not tunnels that pass',
+    full: 'the connection is reset (HTTP/2: the stream), and the call at the provider is stopped',
+  },
+} as const satisfies Bounds;
 
 /** Records and look-ups of callers who have shown nothing (decision 7.11). */
 export const STRANGER_BOUNDS = {} as const satisfies Bounds;

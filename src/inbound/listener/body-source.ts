@@ -12,8 +12,6 @@ export interface RequestBodyOptions {
   /** An HTTP/1 message or an h2 stream. */
   readonly source: Readable;
   readonly declaredLength: number | undefined;
-  /** Monotonic milliseconds at which the head was complete. */
-  readonly startedAt: number;
   /** Asked when the source has ended: whether all of the body came, as opposed to a client that broke off. */
   isComplete(): boolean;
   /** What stands behind the body; asked for when the source has ended. */
@@ -26,6 +24,8 @@ export interface RequestBodyOptions {
 export class ArrivedBody implements BodySource {
   readonly declaredLength: number | undefined;
   readonly #options: RequestBodyOptions;
+  /** Monotonic milliseconds from which on the client has its time. */
+  #begunAt = Number.POSITIVE_INFINITY;
   #started = false;
   #abandoned = false;
   #passing: ChunkReader | undefined;
@@ -43,6 +43,11 @@ export class ArrivedBody implements BodySource {
 
   get trailers(): readonly string[] {
     return this.#options.trailers();
+  }
+
+  /** The request has its turn: from now on its body is waited for, and no longer than it may take. @param now monotonic milliseconds */
+  begins(now: number): void {
+    this.#begunAt = now;
   }
 
   /** True as long as bytes of the body may still arrive. */
@@ -65,7 +70,7 @@ export class ArrivedBody implements BodySource {
   isOverdue(now: number, { requestMs, bodyIdleMs }: ListenerLimits): boolean {
     if (this.declaredLength === 0 || this.#abandoned || this.#options.isComplete()) return false;
     const reader = this.#passing;
-    if (reader === undefined) return now - this.#options.startedAt > requestMs;
+    if (reader === undefined) return now - this.#begunAt > requestMs;
     // Nobody waits for the client while the upstream takes nothing.
     if (!reader.waits || reader.chunks !== this.#seen.chunks) this.#seen = { chunks: reader.chunks, at: now };
     return now - this.#seen.at > bodyIdleMs;

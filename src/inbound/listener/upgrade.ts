@@ -4,7 +4,9 @@ import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
 import type { ChannelEvents } from '../../base/model/channel.ts';
+import type { Arrivals } from './arrivals.ts';
 import { type Activity, isUnread, type Link } from './links.ts';
+import { SocketUnread } from './unread.ts';
 
 /** The opening handshake of a WebSocket (RFC 6455 §4.1). Whatever else asks for an upgrade is an ordinary request: a server may ignore that (RFC 9110 §7.8). */
 export function isWebSocketHandshake({ method, httpVersion, headers }: IncomingMessage): boolean {
@@ -45,15 +47,19 @@ export function switchingHead(rawHeaders: readonly string[]): string {
 export class ClientChannel extends SocketChannel implements Activity {
   readonly #transport: Socket;
   readonly #link: Link;
+  readonly #arrivals: Pick<Arrivals, 'counts' | 'limits'>;
+  readonly unread: SocketUnread;
   #draining = false;
   #onShutdown: (() => void) | undefined;
   #onCut: (() => void) | undefined;
 
   /** @param transport the link's own socket, or the TLS socket around it */
-  constructor(transport: Socket, link: Link) {
+  constructor(transport: Socket, link: Link, arrivals: Pick<Arrivals, 'counts' | 'limits'>) {
     super(transport, () => link.reset());
     this.#transport = transport;
     this.#link = link;
+    this.#arrivals = arrivals;
+    this.unread = new SocketUnread(transport);
   }
 
   override open(events: ChannelEvents): void {
@@ -72,7 +78,13 @@ export class ClientChannel extends SocketChannel implements Activity {
     this.#onCut?.();
   }
 
-  sweep(): void {
+  sweep(now: number): void {
+    const { counts, limits } = this.#arrivals;
+    if (this.unread.look(now) > 0 && now - this.unread.since > limits.unreadMs) {
+      counts.unread++;
+      this.#link.reset();
+      return;
+    }
     // An error, so that a client that had said all it had to say does not look like one that stayed for the answer.
     if (isUnread(this.#transport) && isBroken(this.#link.wire)) this.#transport.destroy(new Error('The client broke the connection.'));
   }

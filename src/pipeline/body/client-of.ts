@@ -1,4 +1,4 @@
-import { parseIp } from '../../base/lib/ip.ts';
+import { networkOf } from '../../base/lib/ip.ts';
 
 /** What somebody has proven himself with. */
 interface Proven {
@@ -13,10 +13,5 @@ interface Proven {
 export function clientOf(callerIp: string, proven: Proven | undefined): string {
   if (proven?.workload !== undefined) return `workload ${proven.workload}`;
   if (proven?.apiKey !== undefined) return `key ${proven.apiKey.id}`;
-  return callerIp.includes(':') ? networkOf(callerIp) : callerIp;
-}
-
-function networkOf(address: string): string {
-  const [first = 0, second = 0] = parseIp(address)?.words ?? [];
-  return `${first.toString(16)}:${second.toString(16)}`;
+  return networkOf(callerIp);
 }

@@ -190,7 +190,7 @@ t.test('who decides sees the folded authority, the fields and the credentials', 
 });
 
 t.test('above the limit of tunnels CONNECT is 429, and a closed tunnel makes room', async (t) => {
-  const { listener } = await startListener(t, { limits: { maxTunnels: 3 } });
+  const { listener } = await startListener(t, { limits: { maxTunnels: 6 } });
   const open = [await openTunnel(t, listener.port), await openTunnel(t, listener.ambientPort), await openTunnel(t, listener.port)];
   t.equal(listener.openTunnels, 3);
   const refused = await connectTo(t, listener.port, 'api.openai.com:443');
@@ -202,7 +202,7 @@ t.test('above the limit of tunnels CONNECT is 429, and a closed tunnel makes roo
 });
 
 t.test('a flood of CONNECTs is refused while everybody else is served, and keeps no room that is given back', async (t) => {
-  const { listener } = await startListener(t, { limits: { maxTunnels: 2 } });
+  const { listener } = await startListener(t, { limits: { maxTunnels: 4 } });
   const [first, second] = [await openTunnel(t, listener.port, 'api.openai.com:80'), await openTunnel(t, listener.port)];
   const flood = await Promise.all(
     Array.from({ length: 200 }, async () => {

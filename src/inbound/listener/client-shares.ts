@@ -1,0 +1,103 @@
+import { networkOf } from '../../base/lib/ip.ts';
+import { mayTake, Shares } from '../../base/lib/shares.ts';
+
+/** Who has shown who he is: the org of his API key where that is known, and the workload whose token he has. */
+export interface Holder {
+  readonly org: string;
+  readonly caller: string;
+}
+
+/** What the clients of one address hold: of IPv6 of one network of 64 bits. */
+export class AddressShare {
+  readonly key: string;
+  /** A proxy that the operator trusts stands for many clients, and shares with nobody. */
+  readonly isProxy: boolean;
+  connections = 0;
+  calls = 0;
+
+  constructor(key: string, isProxy: boolean) {
+    this.key = key;
+    this.isProxy = isProxy;
+  }
+}
+
+/** The shares of all addresses that have connections. */
+export class AddressShares {
+  readonly #shares = new Map<string, AddressShare>();
+  readonly #isProxy: (address: string) => boolean;
+
+  /** @param isProxy whether an address is that of a proxy whom the operator trusts */
+  constructor(isProxy: (address: string) => boolean) {
+    this.#isProxy = isProxy;
+  }
+
+  /** Of a connection that has come: it counts until it is given to {@link leave}. */
+  enter(address: string): AddressShare {
+    const key = networkOf(address);
+    let share = this.#shares.get(key);
+    if (share === undefined) {
+      share = new AddressShare(key, this.#isProxy(address));
+      this.#shares.set(key, share);
+    }
+    share.connections++;
+    return share;
+  }
+
+  leave(share: AddressShare): void {
+    share.connections--;
+    if (share.connections === 0) this.#shares.delete(share.key);
+  }
+
+  /** The one that has most connections. */
+  largest(): AddressShare | undefined {
+    let largest: AddressShare | undefined;
+    for (const share of this.#shares.values()) if (largest === undefined || share.connections > largest.connections) largest = share;
+    return largest;
+  }
+}
+
+/**
+ * HTTP calls under way, on all connections (decision 7.12). They count for the address that they come from; where that holds its share, who shows who he is has one of his own. So nothing
+ * is looked up as long as there is room.
+ */
+export class CallsUnderWay {
+  readonly #max: number;
+  readonly #holders: Shares;
+  #taken = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+    this.#holders = new Shares(max);
+  }
+
+  get size(): number {
+    return this.#taken;
+  }
+
+  /** @returns false, and nothing is counted: the address holds its share, or all are taken */
+  enter(share: AddressShare): boolean {
+    const free = this.#max - this.#taken;
+    if (free <= 0 || (!share.isProxy && !mayTake(share.calls, free))) return false;
+    this.#taken++;
+    share.calls++;
+    return true;
+  }
+
+  leave(share: AddressShare): void {
+    this.#taken--;
+    share.calls--;
+  }
+
+  /** The same for who has shown who he is. */
+  enterAs({ org, caller }: Holder): boolean {
+    if (this.#taken >= this.#max || this.#holders.full(org, caller) !== undefined) return false;
+    this.#taken++;
+    this.#holders.take(org, caller);
+    return true;
+  }
+
+  leaveAs({ org, caller }: Holder): void {
+    this.#taken--;
+    this.#holders.give(org, caller);
+  }
+}
