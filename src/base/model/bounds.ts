@@ -68,6 +68,22 @@ export const CONNECTION_BOUNDS = {
     shared: 'each connection',
     full: 'further streams are refused (REFUSED_STREAM), which is safe to try again',
   },
+  unreadOfSmallServer: {
+    what: 'bytes of answers that clients have not taken, at the HTTP port of the control plane and at `gw-mcp --listen`',
+    all: 33_554_432,
+    one: 16_777_216,
+    unit: 'bytes',
+    shared: 'addresses; each of the two has its own',
+    full: 'the connections of that address, or of the one that holds most, that have taken least for longest are closed',
+  },
+  bodiesOfSmallServer: {
+    what: 'bodies that are held there',
+    all: 67_108_864,
+    one: 33_554_432,
+    unit: 'bytes',
+    shared: 'addresses; each of the two has its own',
+    full: '503 `overloaded`; a body of which less than 16 KiB came within 5 s gives its place to one that needs it',
+  },
   unreadFor: {
     what: 'time in which a client must take 16 KiB, or all that waits for him',
     one: 120_000,

@@ -2,11 +2,15 @@ import { createServer, type Server } from 'node:http';
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { bracketHost } from '../../base/lib/host.ts';
+import { networkOf } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/bounds.ts';
+import { BufferBudget } from '../../pipeline/body/buffer-budget.ts';
 import type { Route } from '../../surfaces/http/route.ts';
 import { Router } from '../../surfaces/http/router.ts';
+import { Turns } from '../../surfaces/http/turns.ts';
 import { AdminAuthenticator, type AdminTokens } from './admin-authenticator.ts';
 import { arrivalOf } from './admin-exchange.ts';
 import { guardAdmin } from './admin-guard.ts';
@@ -29,7 +33,7 @@ export interface AdminServerOptions extends AdminTokens {
   readonly routes?: readonly Route[];
   /** Default: nobody is told. */
   readonly answered?: AdminAnswered;
-  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly log: Logger;
   /** Hears of `authFailure` and `unrecorded`. */
   readonly events: Events;
@@ -39,6 +43,7 @@ export interface AdminServerOptions extends AdminTokens {
 export class AdminServer {
   readonly #server: Server;
   readonly #options: AdminServerOptions;
+  readonly #turns: Turns;
 
   constructor(options: AdminServerOptions) {
     this.#options = options;
@@ -52,12 +57,17 @@ export class AdminServer {
       callerIp: (head) => head.remoteAddress,
       advice: '',
     });
-    this.#server = createServer({ headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: IDLE_MS }, (request, response) => {
-      const arrival = arrivalOf(request, response, clock.monotonic());
+    this.#server = createServer({ headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: IDLE_MS });
+    const bodies = new BufferBudget(CONNECTION_BOUNDS.bodiesOfSmallServer.all, clock);
+    this.#turns = new Turns(clock, (request, response) => {
+      const hold = bodies.hold(networkOf(request.socket.remoteAddress ?? ''));
+      response.once('close', () => hold.keep(0));
+      const arrival = arrivalOf(request, response, clock.monotonic(), hold);
       const refusal = guardAdmin(arrival.head, guard);
       if (refusal === undefined) void router.handle(arrival);
       else router.refuse(arrival, refusal);
     });
+    this.#turns.serve(this.#server);
   }
 
   /** @returns the port @throws Error that says for a person why it cannot be opened */
@@ -78,6 +88,7 @@ export class AdminServer {
       const cut = () => this.#server.closeAllConnections();
       signal.addEventListener('abort', cut, { once: true });
       this.#server.close(() => {
+        this.#turns.close();
         signal.removeEventListener('abort', cut);
         resolve();
       });

@@ -35,9 +35,9 @@ export function takeArrival(arrival: Arrival, place: Place, arrivals: Arrivals):
     arrivals.onArrival(arrival);
     return;
   }
-  const enterAs = (holder: Holder | undefined): void => {
+  const enterAs = (holder: Holder | 'own' | undefined): void => {
     if (arrival.reply.gone) return;
-    if (holder !== undefined && place.enterAs(holder)) arrivals.onArrival(arrival);
+    if (holder === 'own' || (holder !== undefined && place.enterAs(holder))) arrivals.onArrival(arrival);
     else refuseArrival(arrival, noPlace(), arrivals);
   };
   const holder = arrivals.places.holderOf(arrival.head);

@@ -1,10 +1,10 @@
 import { networkOf } from '../../base/lib/ip.ts';
 import { mayTake, Shares } from '../../base/lib/shares.ts';
 
-/** Who has shown who he is: the org of his API key where that is known, and the workload whose token he has. */
+/** Who has shown who he is: the org of his API key and the key or workload in it, or a workload of which more is not known. */
 export interface Holder {
   readonly org: string;
-  readonly caller: string;
+  readonly caller?: string | undefined;
 }
 
 /** What the clients of one address hold: of IPv6 of one network of 64 bits. */

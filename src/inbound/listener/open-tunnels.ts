@@ -31,7 +31,7 @@ export class OpenTunnels {
     const { key, isProxy } = link.share;
     const full = this.#shares.full(key);
     if (full === 'all' || (full !== undefined && !shows && !isProxy)) return false;
-    this.#take(link, { org: key, caller: '' });
+    this.#take(link, { org: key });
     link.socket.once('close', () => this.leave(link));
     return true;
   }
@@ -43,7 +43,7 @@ export class OpenTunnels {
     const { key, isProxy } = link.share;
     const full = holder === undefined ? this.#shares.full(key) : this.#shares.full(holder.org, holder.caller);
     if (full === 'all' || (full !== undefined && (holder !== undefined || !isProxy))) return false;
-    this.#take(link, holder ?? { org: key, caller: '' });
+    this.#take(link, holder ?? { org: key });
     return true;
   }
 
@@ -70,6 +70,6 @@ export class OpenTunnels {
 
 /** Who has shown who he is when he opened a tunnel. */
 export function holderOfTunnel({ fixedOrg, fixedWorkload }: Pick<Tunnel, 'fixedOrg' | 'fixedWorkload'>): Holder | undefined {
-  if (fixedOrg !== undefined) return { org: `org ${fixedOrg}`, caller: fixedWorkload ?? '' };
-  return fixedWorkload === undefined ? undefined : { org: `workload ${fixedWorkload}`, caller: '' };
+  if (fixedOrg !== undefined) return { org: `org ${fixedOrg}`, caller: fixedWorkload };
+  return fixedWorkload === undefined ? undefined : { org: `workload ${fixedWorkload}` };
 }

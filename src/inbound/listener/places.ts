@@ -2,8 +2,8 @@ import type { Maybe } from '../../base/lib/maybe.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { type AddressShare, CallsUnderWay, type Holder } from './client-shares.ts';
 
-/** Who has shown by a head who he is, or that he asks for what everybody may; undefined: nobody. */
-export type HolderOf = (head: ArrivalHead) => Maybe<Holder | undefined>;
+/** Who has shown by a head who he is; `own`: a route of the gateway itself is asked for, whose answer is there at once; undefined: nobody. */
+export type HolderOf = (head: ArrivalHead) => Maybe<Holder | 'own' | undefined>;
 
 /** The places of calls under way (decision 7.12): who has none is answered 503 before anything is looked at. */
 export class Places {
@@ -17,7 +17,7 @@ export class Places {
   }
 
   /** Who has shown by a head who he is; asked where his address has no place left. */
-  holderOf(head: ArrivalHead): Maybe<Holder | undefined> {
+  holderOf(head: ArrivalHead): ReturnType<HolderOf> {
     try {
       return this.#holderOf(head);
     } catch {
