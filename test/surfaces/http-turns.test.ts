@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { CONNECTION_BOUNDS } from '../../src/base/model/bounds.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
+import { CONNECTION_BOUNDS } from '../../src/base/model/bounds.ts';
 import { openMcpServer } from '../../src/cli/mcp/mcp-http-server.ts';
 import { readBody } from '../../src/surfaces/http/read-body.ts';
 import { Turns } from '../../src/surfaces/http/turns.ts';
@@ -161,7 +161,7 @@ t.test('a flood of pipelined requests at the control plane and at gw-mcp is not 
     log: silentLogger,
   });
   t.teardown(() => server.close());
-  const mcp = await floodOf(t, server.port, 'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}');
+  const mcp = await floodOf(t, server.port, 'GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n');
   t.ok(mcp.answers <= CONNECTION_BOUNDS.pipelined.one, `${mcp.answers} answers`);
 });
 
@@ -174,7 +174,7 @@ t.test('bodies in chunks of a byte are read by both as what they say', async (t)
     text += chunk.toString('latin1');
   });
   socket.resume();
-  const fields = `Host: localhost\r\nAuthorization: Bearer ${PLANE_TOKEN}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n`;
+  const fields = `Host: localhost\r\nCP-Admin-Token: ${PLANE_TOKEN}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n`;
   socket.write(`PUT /v1/orgs/acme HTTP/1.1\r\n${fields}\r\n${chunked('{}')}0\r\n\r\n`);
   await until('answered', () => text.includes('\r\n\r\n'));
   t.match(text, /^HTTP\/1\.1 200 /);

@@ -37,7 +37,8 @@ export const CONNECTION_BOUNDS = {
   calls: {
     what: 'HTTP calls under way, on all connections',
     much: '`GW_MAX_TUNNELS`; one client half',
-    shared: 'addresses; where an address has its share, workloads and API keys that are shown have their own, and so have the routes of the gateway itself',
+    shared:
+      'addresses; where an address has its share, workloads and API keys that are shown have their own, and so have the routes of the gateway itself',
     full: '503 `overloaded` with `Retry-After`, to that client',
   },
   streams: { what: 'calls at once on one HTTP/2 connection', one: 128, shared: 'each connection', full: 'they wait for their turn' },

@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
-import type { Clock } from '../../base/lib/clock.ts';
 import { networkOf } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';

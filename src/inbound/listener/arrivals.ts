@@ -29,12 +29,8 @@ export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, 
   onRefused?.(unrecordedEvent(error, { head }));
 }
 
-/** Hands an arrival on once it has its place; who gets none is answered 503. @param place left when the answer has left */
-export function takeArrival(arrival: Arrival, place: Place, arrivals: Arrivals): void {
-  if (place.enter()) {
-    arrivals.onArrival(arrival);
-    return;
-  }
+/** Hands on an arrival whose address has no place for it, where it shows who it comes from and he has one; any other is answered 503. @param place left when the answer has left */
+export function takeByHolder(arrival: Arrival, place: Place, arrivals: Arrivals): void {
   const enterAs = (holder: Holder | 'own' | undefined): void => {
     if (arrival.reply.gone) return;
     if (holder === 'own' || (holder !== undefined && place.enterAs(holder))) arrivals.onArrival(arrival);

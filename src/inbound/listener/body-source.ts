@@ -9,6 +9,8 @@ import { ignore } from './links.ts';
 const NO_BYTES = new Uint8Array(0);
 
 export interface RequestBodyOptions {
+  /** Monotonic milliseconds at which the head was complete. */
+  readonly startedAt: number;
   /** An HTTP/1 message or an h2 stream. */
   readonly source: Readable;
   readonly declaredLength: number | undefined;
@@ -25,7 +27,7 @@ export class ArrivedBody implements BodySource {
   readonly declaredLength: number | undefined;
   readonly #options: RequestBodyOptions;
   /** Monotonic milliseconds from which on the client has its time. */
-  #begunAt = Number.POSITIVE_INFINITY;
+  #begunAt: number;
   #started = false;
   #abandoned = false;
   #passing: ChunkReader | undefined;
@@ -36,6 +38,7 @@ export class ArrivedBody implements BodySource {
 
   constructor(options: RequestBodyOptions) {
     this.declaredLength = options.declaredLength;
+    this.#begunAt = options.startedAt;
     this.#options = options;
     // An aborted request says so by `error`; readers learn it by themselves, and without readers nobody needs to know.
     options.source.on('error', ignore);
@@ -45,7 +48,7 @@ export class ArrivedBody implements BodySource {
     return this.#options.trailers();
   }
 
-  /** The request has its turn: from now on its body is waited for, and no longer than it may take. @param now monotonic milliseconds */
+  /** The request had to wait for its turn, and so has its client. @param now monotonic milliseconds */
   begins(now: number): void {
     this.#begunAt = now;
   }

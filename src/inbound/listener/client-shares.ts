@@ -1,5 +1,5 @@
 import { networkOf } from '../../base/lib/ip.ts';
-import { mayTake, Shares } from '../../base/lib/shares.ts';
+import { Shares } from '../../base/lib/shares.ts';
 
 /** Who has shown who he is: the org of his API key and the key or workload in it, or a workload of which more is not known. */
 export interface Holder {
@@ -61,43 +61,13 @@ export class AddressShares {
  * is looked up as long as there is room.
  */
 export class CallsUnderWay {
-  readonly #max: number;
-  readonly #holders: Shares;
-  #taken = 0;
+  readonly max: number;
+  /** Of addresses and of holders. */
+  taken = 0;
+  readonly holders: Shares;
 
   constructor(max: number) {
-    this.#max = max;
-    this.#holders = new Shares(max);
-  }
-
-  get size(): number {
-    return this.#taken;
-  }
-
-  /** @returns false, and nothing is counted: the address holds its share, or all are taken */
-  enter(share: AddressShare): boolean {
-    const free = this.#max - this.#taken;
-    if (free <= 0 || (!share.isProxy && !mayTake(share.calls, free))) return false;
-    this.#taken++;
-    share.calls++;
-    return true;
-  }
-
-  leave(share: AddressShare): void {
-    this.#taken--;
-    share.calls--;
-  }
-
-  /** The same for who has shown who he is. */
-  enterAs({ org, caller }: Holder): boolean {
-    if (this.#taken >= this.#max || this.#holders.full(org, caller) !== undefined) return false;
-    this.#taken++;
-    this.#holders.take(org, caller);
-    return true;
-  }
-
-  leaveAs({ org, caller }: Holder): void {
-    this.#taken--;
-    this.#holders.give(org, caller);
+    this.max = max;
+    this.holders = new Shares(max);
   }
 }

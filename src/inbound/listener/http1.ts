@@ -6,7 +6,7 @@ import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import { type Arrivals, refuseArrival, takeArrival } from './arrivals.ts';
+import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
 import { rawErrorReply } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
@@ -69,7 +69,7 @@ export class Http1Connection implements Activity, Http1Owner {
 
   constructor(options: Http1ConnectionOptions) {
     this.#options = options;
-    this.unread = new SocketUnread(options.transport, () => this.#open[0]?.left ?? 0);
+    this.unread = new SocketUnread(options.transport, { more: () => this.#open[0]?.left ?? 0 });
     this.#place = new Place(options.arrivals.places, options.link.share);
     options.transport.once('close', () => {
       this.#waiting = [];
@@ -114,7 +114,7 @@ export class Http1Connection implements Activity, Http1Owner {
   /** Takes one request. */
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const { link, arrivals } = this.#options;
-    const { limits } = arrivals;
+    const { clock, limits } = arrivals;
     this.#used = true;
     if (this.#lost) {
       request.resume();
@@ -125,6 +125,7 @@ export class Http1Connection implements Activity, Http1Owner {
     const body = new ArrivedBody({
       source: request,
       declaredLength: framing instanceof GatewayError ? undefined : framing.declaredLength,
+      startedAt: clock.monotonic(),
       isComplete: () => request.complete,
       trailers: () => request.rawTrailers,
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
@@ -132,7 +133,7 @@ export class Http1Connection implements Activity, Http1Owner {
     this.#arriving = body;
     this.#lost = refusal !== undefined;
     const next = { request, response, body, refusal };
-    if (this.unanswered === 0) {
+    if (this.#open.length === 0) {
       this.#begin(next);
       return;
     }
@@ -144,12 +145,13 @@ export class Http1Connection implements Activity, Http1Owner {
   #begin({ request, response, body, refusal }: Waiting): void {
     const { link, arrivals } = this.#options;
     const { clock, limits } = arrivals;
-    body.begins(clock.monotonic());
     const reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock });
     this.#open.push(reply);
     const head = this.#head(request);
     if (refusal === undefined) {
-      takeArrival({ head, body, reply }, this.#place, arrivals);
+      const arrival = { head, body, reply };
+      if (this.#place.enter()) arrivals.onArrival(arrival);
+      else takeByHolder(arrival, this.#place, arrivals);
     } else {
       reply.closeAfterwards();
       refuseArrival({ head, reply }, refusal, arrivals);
@@ -179,7 +181,7 @@ export class Http1Connection implements Activity, Http1Owner {
     response.assignSocket(transport);
     response.shouldKeepAlive = false;
     transport.on('drain', () => response.emit('drain'));
-    const body = new ArrivedBody({ source: request, declaredLength: 0, isComplete: () => true, trailers: () => [] });
+    const body = new ArrivedBody({ source: request, declaredLength: 0, startedAt: 0, isComplete: () => true, trailers: () => [] });
     const takeOver = (switching: string): ByteChannel => this.#switch(response, reply, switching);
     const reply: Http1Reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock, takeOver });
     this.#open.push(reply);
@@ -229,24 +231,22 @@ export class Http1Connection implements Activity, Http1Owner {
     this.#leave(reply);
     if (this.#open.length > 0) return;
     this.#place.leave();
-    const next = this.#next();
-    if (next !== undefined) {
-      this.#begin(next);
-      return;
-    }
+    if (this.#waiting.length > 0 && this.#beginNext()) return;
     const listener = this.#onAnswered;
     this.#onAnswered = undefined;
     if (this.#closing) this.#hangUp();
     else listener?.();
   }
 
-  /** The request whose turn it is; behind a last answer there is none. */
-  #next(): Waiting | undefined {
-    if (this.#waiting.length === 0) return undefined;
+  /** Begins with the request whose turn it is; behind a last answer there is none. */
+  #beginNext(): boolean {
     if (this.#lingers || !this.#options.transport.writable) this.#waiting = [];
     const next = this.#waiting.shift();
-    if (next !== undefined) this.#waitingBytes -= headBytes(next.request);
-    return next;
+    if (next === undefined) return false;
+    this.#waitingBytes -= headBytes(next.request);
+    next.body.begins(this.#options.arrivals.clock.monotonic());
+    this.#begin(next);
+    return true;
   }
 
   linger(request: IncomingMessage): void {
@@ -283,10 +283,7 @@ export class Http1Connection implements Activity, Http1Owner {
   sweep(now: number): void {
     const { link, transport, arrivals } = this.#options;
     const over = now > this.#lingersUntil || this.#arriving?.isOverdue(now, arrivals.limits) === true;
-    if (this.unread.look(now) > 0 && now - this.unread.since > arrivals.limits.unreadMs) {
-      arrivals.counts.unread++;
-      link.reset();
-    } else if (over || (isUnread(transport) && isBroken(link.wire))) transport.destroy();
+    if (over || (isUnread(transport) && isBroken(link.wire))) transport.destroy();
   }
 
   #leave(reply: Http1Reply): void {
@@ -325,13 +322,13 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   #switch(response: ServerResponse, reply: Http1Reply, head: string): ByteChannel {
-    const { link, transport, arrivals } = this.#options;
+    const { link, transport } = this.#options;
     this.#leave(reply);
     response.detachSocket(transport);
     transport.setNoDelay(true);
     transport.setKeepAlive(true, KEEP_ALIVE_PROBE_MS);
     transport.write(head, 'latin1');
-    const channel = new ClientChannel(transport, link, arrivals);
+    const channel = new ClientChannel(transport, link);
     link.activity = channel;
     if (this.#draining) channel.drain();
     return channel;

@@ -1,8 +1,8 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { ReplySink } from '../../base/model/arrival.ts';
 import { UnreadMark } from '../../base/lib/unread-answers.ts';
+import type { ReplySink } from '../../base/model/arrival.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/bounds.ts';
 import type { ArrivedBody } from './body-source.ts';
 import { http2Fields, http2Trailers, isBodiless, refuseNoStatus } from './reply-fields.ts';

@@ -5,8 +5,8 @@ import { fieldListBytes } from '../../base/lib/http2-fields.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
+import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
-import { type Arrivals, refuseArrival, takeArrival } from './arrivals.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
 import { Place } from './places.ts';
@@ -218,12 +218,12 @@ export class Http2Connection implements Activity {
     const body = new ArrivedBody({
       source: stream,
       declaredLength: hasBody ? declaredLength(headers['content-length']) : 0,
+      startedAt,
       // A stream that the client reset ends as well, but then it is closed.
       isComplete: () => stream.readableEnded && !stream.aborted && !stream.closed && !stream.destroyed,
       trailers: () => trailers,
       ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
     });
-    body.begins(startedAt);
     if (hasBody) {
       watchWaitingPieces(stream, () => {
         body.cut(PIECES_PILE_UP);
@@ -245,8 +245,9 @@ export class Http2Connection implements Activity {
     answering = this.#answering.add({ stream, reply });
     const refusal = refusalOf(method, headers, this.#options.tunnel);
     const head = this.#head(method, headers, rawHeaders, startedAt);
-    if (refusal === undefined) takeArrival({ head, body, reply }, place, arrivals);
-    else refuseArrival({ head, reply }, refusal, arrivals);
+    if (refusal !== undefined) refuseArrival({ head, reply }, refusal, arrivals);
+    else if (place.enter()) arrivals.onArrival({ head, body, reply });
+    else takeByHolder({ head, body, reply }, place, arrivals);
   }
 
   /**

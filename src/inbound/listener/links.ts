@@ -66,7 +66,7 @@ export interface ClosedCounts {
 }
 
 export interface LinksOptions {
-  readonly limits: Pick<ListenerLimits, 'maxConnections' | 'maxUnreadBytes'>;
+  readonly limits: Pick<ListenerLimits, 'maxConnections' | 'maxUnreadBytes' | 'unreadMs'>;
   /** Whether an address is that of a proxy whom the operator trusts. */
   isProxy(address: string): boolean;
 }
@@ -79,6 +79,7 @@ export class Links {
   readonly #open = new Set<Link>();
   readonly #shares: AddressShares;
   readonly #max: number;
+  readonly #unreadMs: number;
   readonly unread: UnreadAnswers;
   readonly counts: ClosedCounts = { made_room: 0, refused: 0, unread: 0 };
   #draining = false;
@@ -89,6 +90,7 @@ export class Links {
   constructor({ limits, isProxy }: LinksOptions = { limits: DEFAULT_LIMITS, isProxy: () => false }) {
     this.#shares = new AddressShares(isProxy);
     this.#max = limits.maxConnections;
+    this.#unreadMs = limits.unreadMs;
     this.unread = new UnreadAnswers(limits.maxUnreadBytes);
   }
 
@@ -137,7 +139,7 @@ export class Links {
     for (const isUsed of [false, true]) {
       for (const link of this.#open) {
         if (left === 0) return true;
-        if (link.share !== share || link.activity.isIdle !== true || (link.wire.bytesWritten > 0) !== isUsed) continue;
+        if (link.share !== share || link.activity.isIdle !== true || link.wire.bytesWritten > 0 !== isUsed) continue;
         this.#leave(link);
         this.counts.made_room++;
         link.wire.destroy();
@@ -172,6 +174,11 @@ export class Links {
     const { unread } = link.activity;
     const bytes = unread?.look(now) ?? 0;
     if (unread === undefined || bytes === 0 || link.wire.destroyed) return;
+    if (unread.isTimed === true && now - unread.since > this.#unreadMs) {
+      this.counts.unread++;
+      link.reset();
+      return;
+    }
     this.unread.note({ share: link.share.key, bytes, since: unread.since, close: () => link.reset() });
   }
 

@@ -21,8 +21,8 @@ import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
 import { type ClosedCounts, type Link, Links } from './links.ts';
 import { OpenTunnels } from './open-tunnels.ts';
 import { OwnAddresses } from './own-addresses.ts';
-import { HTTPS_NEEDED, PortHandshake, type PortTls } from './port-handshake.ts';
 import { type HolderOf, Places } from './places.ts';
+import { HTTPS_NEEDED, PortHandshake, type PortTls } from './port-handshake.ts';
 import type { TunnelSummary } from './tunnel.ts';
 
 export interface ListenerOptions {
@@ -177,7 +177,7 @@ function opened(doors: PortServers, servers: readonly Server[], places: readonly
     },
     // eslint-disable-next-line no-restricted-syntax -- made once
     get callsUnderWay() {
-      return doors.places.calls.size;
+      return doors.places.calls.taken;
     },
     // eslint-disable-next-line no-restricted-syntax -- made once
     get unreadBytes() {

@@ -29,23 +29,33 @@ export class Places {
 
 /** The place of one call, and of the one behind it. */
 export class Place {
-  readonly #places: Places;
+  readonly #calls: CallsUnderWay;
   readonly #share: AddressShare;
   #held: AddressShare | Holder | undefined;
 
-  constructor(places: Places, share: AddressShare) {
-    this.#places = places;
+  constructor({ calls }: Places, share: AddressShare) {
+    this.#calls = calls;
     this.#share = share;
   }
 
+  /** @returns false: the address holds its share, or all are taken */
   enter(): boolean {
-    if (!this.#places.calls.enter(this.#share)) return false;
-    this.#held = this.#share;
+    const calls = this.#calls;
+    const share = this.#share;
+    // The rule of shares, in one comparison: each call asks it.
+    if (calls.taken + (share.isProxy ? 0 : share.calls) >= calls.max) return false;
+    calls.taken++;
+    share.calls++;
+    this.#held = share;
     return true;
   }
 
+  /** The same for who has shown who he is. */
   enterAs(holder: Holder): boolean {
-    if (!this.#places.calls.enterAs(holder)) return false;
+    const { taken, max, holders } = this.#calls;
+    if (taken >= max || holders.full(holder.org, holder.caller) !== undefined) return false;
+    this.#calls.taken++;
+    holders.take(holder.org, holder.caller);
     this.#held = holder;
     return true;
   }
@@ -53,9 +63,10 @@ export class Place {
   /** Where it holds none nothing happens. */
   leave(): void {
     const held = this.#held;
-    this.#held = undefined;
     if (held === undefined) return;
-    if (held === this.#share) this.#places.calls.leave(this.#share);
-    else if ('org' in held) this.#places.calls.leaveAs(held);
+    this.#held = undefined;
+    this.#calls.taken--;
+    if (held === this.#share) this.#share.calls--;
+    else if ('org' in held) this.#calls.holders.give(held.org, held.caller);
   }
 }

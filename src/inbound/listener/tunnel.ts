@@ -44,7 +44,7 @@ export class BlindTunnel implements Activity {
   #activeAt: number;
   #up = 0;
   #down = 0;
-  /** Of both sides: who talks to himself by a tunnel holds both. */
+  /** A client who pauses what passes may take his time, as long as nobody needs the room. */
   readonly unread: SocketUnread;
   #halves = 2;
   #draining = false;
@@ -60,7 +60,7 @@ export class BlindTunnel implements Activity {
     this.#startedAt = clock.monotonic();
     this.#activeAt = this.#startedAt;
     upstream.allowHalfOpen = true;
-    this.unread = new SocketUnread(client, () => upstream.writableLength);
+    this.unread = new SocketUnread(client, { isTimed: false, more: () => upstream.writableLength });
     // Its end may have come before there was an upstream; what looks at it below sees that by itself.
     if (client.readableEnded) this.#halves--;
     for (const socket of [client, upstream]) {

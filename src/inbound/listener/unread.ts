@@ -5,6 +5,8 @@ import { UnreadMark } from '../../base/lib/unread-answers.ts';
 export interface Unread {
   /** Since when next to nothing of it was taken, monotonic milliseconds; as of the last look. */
   readonly since: number;
+  /** Who takes next to nothing for too long is cut; absent: what holds them sees to that, or they stay. */
+  readonly isTimed?: boolean;
   /** @param now monotonic milliseconds @returns bytes */
   look(now: number): number;
 }
@@ -13,21 +15,27 @@ export interface Unread {
 export class SocketUnread implements Unread {
   readonly #socket: Socket;
   readonly #more: (() => number) | undefined;
-  readonly #mark = new UnreadMark();
+  #mark: UnreadMark | undefined;
+  readonly isTimed: boolean;
 
-  /** @param more bytes that wait to be written there */
-  constructor(socket: Socket, more?: () => number) {
+  /** @param more bytes that wait to be written once something of it has left */
+  constructor(socket: Socket, { isTimed = true, more }: { readonly isTimed?: boolean; readonly more?: () => number } = {}) {
     this.#socket = socket;
     this.#more = more;
+    this.isTimed = isTimed;
   }
 
   get since(): number {
-    return this.#mark.since;
+    return this.#mark?.since ?? 0;
   }
 
   look(now: number): number {
     const { writableLength } = this.#socket;
-    const bytes = writableLength + (this.#more?.() ?? 0);
-    return bytes === 0 ? this.#mark.look(0, 0, now) : this.#mark.look(bytes, this.#socket.bytesWritten - writableLength, now);
+    if (writableLength === 0) {
+      this.#mark = undefined;
+      return 0;
+    }
+    this.#mark ??= new UnreadMark();
+    return this.#mark.look(writableLength + (this.#more?.() ?? 0), this.#socket.bytesWritten - writableLength, now);
   }
 }

@@ -4,7 +4,6 @@ import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
 import type { ChannelEvents } from '../../base/model/channel.ts';
-import type { Arrivals } from './arrivals.ts';
 import { type Activity, isUnread, type Link } from './links.ts';
 import { SocketUnread } from './unread.ts';
 
@@ -47,18 +46,16 @@ export function switchingHead(rawHeaders: readonly string[]): string {
 export class ClientChannel extends SocketChannel implements Activity {
   readonly #transport: Socket;
   readonly #link: Link;
-  readonly #arrivals: Pick<Arrivals, 'counts' | 'limits'>;
   readonly unread: SocketUnread;
   #draining = false;
   #onShutdown: (() => void) | undefined;
   #onCut: (() => void) | undefined;
 
   /** @param transport the link's own socket, or the TLS socket around it */
-  constructor(transport: Socket, link: Link, arrivals: Pick<Arrivals, 'counts' | 'limits'>) {
+  constructor(transport: Socket, link: Link) {
     super(transport, () => link.reset());
     this.#transport = transport;
     this.#link = link;
-    this.#arrivals = arrivals;
     this.unread = new SocketUnread(transport);
   }
 
@@ -78,13 +75,7 @@ export class ClientChannel extends SocketChannel implements Activity {
     this.#onCut?.();
   }
 
-  sweep(now: number): void {
-    const { counts, limits } = this.#arrivals;
-    if (this.unread.look(now) > 0 && now - this.unread.since > limits.unreadMs) {
-      counts.unread++;
-      this.#link.reset();
-      return;
-    }
+  sweep(): void {
     // An error, so that a client that had said all it had to say does not look like one that stayed for the answer.
     if (isUnread(this.#transport) && isBroken(this.#link.wire)) this.#transport.destroy(new Error('The client broke the connection.'));
   }

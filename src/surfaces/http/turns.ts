@@ -64,7 +64,13 @@ export class Turns {
   }
 
   #connected(socket: Socket): Connection {
-    const connection: Connection = { socket, share: networkOf(socket.remoteAddress ?? ''), mark: new UnreadMark(), busy: false, waiting: [] };
+    const connection: Connection = {
+      socket,
+      share: networkOf(socket.remoteAddress ?? ''),
+      mark: new UnreadMark(),
+      busy: false,
+      waiting: [],
+    };
     this.#connections.set(socket, connection);
     socket.once('close', () => {
       this.#connections.delete(socket);

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Arrival, ArrivalHead } from '../../../src/base/model/arrival.ts';
 import type { ListenerOptions } from '../../../src/inbound/listener/listener.ts';
-import { errorCode, h2Client, type HasTeardown, startListener, watch } from './harness.ts';
+import { errorCode, type HasTeardown, h2Client, startListener, watch } from './harness.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 
@@ -31,28 +31,33 @@ const basic = (user: string): string => `Proxy-Authorization: Basic ${Buffer.fro
 const byUser: ListenerOptions['onTunnel'] = ({ authority, proxyUser }) =>
   Promise.resolve({ kind: 'intercept', tunnel: { authority, ...(proxyUser ? { fixedWorkload: proxyUser } : {}) } });
 
-t.test('one client holds half of the tunnels, the next still finds some, and a workload that has shown its token has its own share', async (t) => {
-  const { listener } = await startListener(t, { limits: { maxTunnels: 12 }, onTunnel: byUser });
-  const tries = async (address: string, fields: string, times: number): Promise<number> => {
-    let opened = 0;
-    for (let i = 0; i < times; i++) {
-      const said = await answered(await from(t, listener.port, address), connectAs(fields));
-      if (said?.startsWith('HTTP/1.1 200 ')) opened++;
-      else t.match(said, /^HTTP\/1\.1 429 .*Retry-After: 1\r\n.*holds its share of the open tunnels/s);
-    }
-    return opened;
-  };
-  t.equal(await tries('127.0.0.2', '', 8), 6, 'half of twelve');
-  t.equal(await tries('127.0.0.2', basic('ci'), 4), 3, 'who shows a token at the same address has half of what is left');
-  t.equal(await tries('127.0.0.3', '', 3), 2);
-  t.equal(await tries('127.0.0.4', basic('ci'), 1), 0, 'the workload has its share wherever it comes from');
-  t.equal(listener.openTunnels, 11);
-  t.equal(await tries('127.0.0.5', '', 1), 1, 'and the last one is for who holds none');
-});
+t.test(
+  'one client holds half of the tunnels, the next still finds some, and a workload that has shown its token has its own share',
+  async (t) => {
+    const { listener } = await startListener(t, { limits: { maxTunnels: 12 }, onTunnel: byUser });
+    const tries = async (address: string, fields: string, times: number): Promise<number> => {
+      let opened = 0;
+      for (let i = 0; i < times; i++) {
+        const said = await answered(await from(t, listener.port, address), connectAs(fields));
+        if (said?.startsWith('HTTP/1.1 200 ')) opened++;
+        else t.match(said, /^HTTP\/1\.1 429 .*Retry-After: 1\r\n.*holds its share of the open tunnels/s);
+      }
+      return opened;
+    };
+    t.equal(await tries('127.0.0.2', '', 8), 6, 'half of twelve');
+    t.equal(await tries('127.0.0.2', basic('ci'), 4), 3, 'who shows a token at the same address has half of what is left');
+    t.equal(await tries('127.0.0.3', '', 3), 2);
+    t.equal(await tries('127.0.0.4', basic('ci'), 1), 0, 'the workload has its share wherever it comes from');
+    t.equal(listener.openTunnels, 11);
+    t.equal(await tries('127.0.0.5', '', 1), 1, 'and the last one is for who holds none');
+  },
+);
 
 t.test('what is shown and is worth nothing opens nothing, and a WebSocket counts as a tunnel does', async (t) => {
   const open = ({ reply }: Arrival): void => {
-    reply.switchProtocols?.([]).open({ onData: () => undefined, onDrain: () => undefined, onEnd: () => undefined, onClose: () => undefined });
+    reply
+      .switchProtocols?.([])
+      .open({ onData: () => undefined, onDrain: () => undefined, onEnd: () => undefined, onClose: () => undefined });
   };
   const { listener } = await startListener(t, { limits: { maxTunnels: 4 }, onArrival: open });
   const upgrade = `${GET.slice(0, -2)}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n`;
@@ -78,33 +83,36 @@ const holderOf = (head: ArrivalHead) => {
   return shown === undefined ? undefined : Promise.resolve({ org: shown, caller: 'a' });
 };
 
-t.test('one client has half of the calls under way, whatever the protocol; who shows who he is, and routes of the gateway itself, are served', async (t) => {
-  const held: Arrival[] = [];
-  const harness = await startListener(t, { limits: { maxCalls: 12 }, onArrival: holding(held), holderOf });
-  const { listener } = harness;
-  const session = await h2Client(t, harness);
-  for (let i = 0; i < 4; i++) session.request({ ':path': '/' }).on('error', () => undefined);
-  while (held.length < 4) await turn();
-  for (let i = 0; i < 2; i++) (await from(t, listener.port, '127.0.0.1')).write(GET);
-  while (held.length < 6) await turn();
-  const refused = await answered(await from(t, listener.port, '127.0.0.1'), GET);
-  t.match(refused, /^HTTP\/1\.1 503 .*Retry-After: 1\r\n/s);
-  t.equal(errorCode(refused ?? ''), 'overloaded');
-  const stream = session.request({ ':path': '/' });
-  const [fields] = (await once(stream, 'response')) as [Record<string, unknown>];
-  t.equal(fields[':status'], 503);
-  stream.close();
-  const known = await from(t, listener.port, '127.0.0.1');
-  known.write(GET.replace('Host', 'X-Token: acme\r\nHost'));
-  while (held.length < 7) await turn();
-  t.match(await answered(await from(t, listener.port, '127.0.0.1'), GET.replace('/', '/quick')), /^HTTP\/1\.1 200 /);
-  (await from(t, listener.port, '127.0.0.9')).write(GET);
-  while (held.length < 8) await turn();
-  t.equal(listener.callsUnderWay, 8);
-  for (const { reply } of held) reply.sendWhole(200, [], Buffer.from('ok'));
-  while (listener.callsUnderWay > 0) await turn();
-  known.destroy();
-});
+t.test(
+  'one client has half of the calls under way, whatever the protocol; who shows who he is, and routes of the gateway itself, are served',
+  async (t) => {
+    const held: Arrival[] = [];
+    const harness = await startListener(t, { limits: { maxCalls: 12 }, onArrival: holding(held), holderOf });
+    const { listener } = harness;
+    const session = await h2Client(t, harness);
+    for (let i = 0; i < 4; i++) session.request({ ':path': '/' }).on('error', () => undefined);
+    while (held.length < 4) await turn();
+    for (let i = 0; i < 2; i++) (await from(t, listener.port, '127.0.0.1')).write(GET);
+    while (held.length < 6) await turn();
+    const refused = await answered(await from(t, listener.port, '127.0.0.1'), GET);
+    t.match(refused, /^HTTP\/1\.1 503 .*Retry-After: 1\r\n/s);
+    t.equal(errorCode(refused ?? ''), 'overloaded');
+    const stream = session.request({ ':path': '/' });
+    const [fields] = (await once(stream, 'response')) as [Record<string, unknown>];
+    t.equal(fields[':status'], 503);
+    stream.close();
+    const known = await from(t, listener.port, '127.0.0.1');
+    known.write(GET.replace('Host', 'X-Token: acme\r\nHost'));
+    while (held.length < 7) await turn();
+    t.match(await answered(await from(t, listener.port, '127.0.0.1'), GET.replace('/', '/quick')), /^HTTP\/1\.1 200 /);
+    (await from(t, listener.port, '127.0.0.9')).write(GET);
+    while (held.length < 8) await turn();
+    t.equal(listener.callsUnderWay, 8);
+    for (const { reply } of held) reply.sendWhole(200, [], Buffer.from('ok'));
+    while (listener.callsUnderWay > 0) await turn();
+    known.destroy();
+  },
+);
 
 t.test('one address has half of the connections: its oldest that have nothing under way make room, and those of others stay', async (t) => {
   const held: Arrival[] = [];

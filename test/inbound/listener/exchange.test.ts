@@ -653,7 +653,10 @@ t.test('more than 32 unanswered pipelined requests end the connection, and so do
   const held: Arrival[] = [];
   const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
   const long = 'GET / HTTP/1.1\r\nHost: x\r\nX-A: ' + 'a'.repeat(30_000) + '\r\n\r\n';
-  for (const [request, waits] of [['GET / HTTP/1.1\r\nHost: x\r\n\r\n', 31], [long, 2]] as const) {
+  for (const [request, waits] of [
+    ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', 31],
+    [long, 2],
+  ] as const) {
     held.length = 0;
     const client = await rawClient(t, listener.port);
     client.socket.write(request.repeat(1 + waits));
@@ -664,7 +667,14 @@ t.test('more than 32 unanswered pipelined requests end the connection, and so do
     t.equal(client.socket.destroyed, false);
     client.socket.write(request);
     t.equal((await client.closed).reset, true);
-    t.same(held.map(({ head, reply }) => [head.rawTarget, reply.gone]), [['/', true], ['/later', false]], 'those that waited were never begun');
+    t.same(
+      held.map(({ head, reply }) => [head.rawTarget, reply.gone]),
+      [
+        ['/', true],
+        ['/later', false],
+      ],
+      'those that waited were never begun',
+    );
     later.socket.destroy();
   }
 });
@@ -720,11 +730,17 @@ t.test('pipelined requests are answered in their order', async (t) => {
   const held: Arrival[] = [];
   const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
   const client = await rawClient(t, listener.port);
-  client.socket.write('GET /1 HTTP/1.1\r\nHost: x\r\n\r\nPOST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET /3 HTTP/1.1\r\nHost: x\r\n\r\n');
+  client.socket.write(
+    'GET /1 HTTP/1.1\r\nHost: x\r\n\r\nPOST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET /3 HTTP/1.1\r\nHost: x\r\n\r\n',
+  );
   const other = await rawClient(t, listener.port);
   other.socket.write('GET /other HTTP/1.1\r\nHost: x\r\n\r\n');
   while (held.length < 2) await new Promise(setImmediate);
-  t.same(held.map(({ head }) => head.rawTarget), ['/1', '/other'], 'one at a time is begun');
+  t.same(
+    held.map(({ head }) => head.rawTarget),
+    ['/1', '/other'],
+    'one at a time is begun',
+  );
   held[0]?.reply.sendWhole(200, [], Buffer.from('first'));
   while (held.length < 3) await new Promise(setImmediate);
   held[2]?.reply.sendWhole(200, [], (await held[2].body.readAll(10)).subarray(0));

@@ -4,8 +4,8 @@ import { connect as connectH2 } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { CONNECTION_BOUNDS } from '../../../src/base/model/bounds.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { CONNECTION_BOUNDS } from '../../../src/base/model/bounds.ts';
 import { DEFAULT_LIMITS, type ListenerLimits } from '../../../src/inbound/listener/limits.ts';
 import type { Listener, ListenerOptions } from '../../../src/inbound/listener/listener.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
@@ -213,7 +213,9 @@ t.test('a WebSocket that nobody reads is reset in the same time; what waits in a
     dial: () => dialTo(origin.port),
   });
   const client = await silent(t, listener.port);
-  client.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n');
+  client.write(
+    'GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n',
+  );
   await until('it is open', () => listener.openTunnels === 1);
   await look();
   t.ok(listener.unreadBytes > 0);
