@@ -71,7 +71,7 @@ t.test('a pipelined request is begun when the answer before it has left; more th
     begun[n - 1]?.end(`answer ${n}`);
   }
   await until('all are answered', () => text.includes('answer 3'));
-  t.match(text, /answer 1[^]*answer 2[^]*answer 3/);
+  t.match(text, /answer 1.*answer 2.*answer 3/s);
   socket.write(GET.repeat(40));
   await until('closed', () => open() === 0);
   t.equal(begun.length, 4);
@@ -186,5 +186,5 @@ t.test('bodies in chunks of a byte are read by both as what they say', async (t)
   large.resume();
   large.write(`PUT /v1/orgs/acme HTTP/1.1\r\n${fields}\r\n${`10000\r\n${'x'.repeat(65_536)}\r\n`.repeat(80)}`);
   await new Promise((resolve) => large.once('close', resolve));
-  t.match(text, /^HTTP\/1\.1 413 [^]*Connection: close[^]*body_too_large/);
+  t.match(text, /^HTTP\/1\.1 413 .*Connection: close.*body_too_large/s);
 });

@@ -21,7 +21,7 @@ async function from(t: HasTeardown, port: number, localAddress: string): Promise
 async function answered(socket: Socket, request: string): Promise<string | undefined> {
   const client = watch(socket);
   socket.write(request);
-  return client.until(/\r\n\r\n[^]*/).catch(() => undefined);
+  return client.until(/\r\n\r\n.*/s).catch(() => undefined);
 }
 
 const connectAs = (fields = ''): string => `CONNECT api.openai.com:443 HTTP/1.1\r\nHost: x\r\n${fields}\r\n`;
