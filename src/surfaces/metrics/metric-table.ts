@@ -3,6 +3,7 @@
  * so that no caller can grow the number of series (decision 4.7).
  */
 
+import { CONNECTION_METRICS } from './connection-metrics.ts';
 import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
 
 export interface MetricRow {
@@ -86,6 +87,7 @@ export const METRICS = {
     help: 'Metered calls of models that the price list does not know, charged at 10.00 / 30.00; `GW_PRICING_FILE` gives them rates.',
   },
   ...PRICE_LIST_METRICS,
+  ...CONNECTION_METRICS,
   deferredOpen: {
     name: 'gw_deferred_responses_open',
     type: 'gauge',
@@ -176,24 +178,6 @@ export const METRICS = {
     type: 'gauge',
     labels: [],
     help: 'CONNECT tunnels and WebSockets that are open, intercepted ones included.',
-  },
-  connectionsOpen: {
-    name: 'gw_connections_open',
-    type: 'gauge',
-    labels: [],
-    help: 'Connections of clients to all ports, with those of tunnels.',
-  },
-  unreadBytes: {
-    name: 'gw_unread_answer_bytes',
-    type: 'gauge',
-    labels: [],
-    help: 'Bytes of answers, WebSockets and tunnels that clients have not taken; above half of `GW_MAX_BUFFERED_BYTES` connections are closed.',
-  },
-  connectionsClosed: {
-    name: 'gw_connections_closed_total',
-    type: 'counter',
-    labels: ['reason'],
-    help: 'Connections of clients that the gateway closed because nobody read what was sent on them (`unread`; of HTTP/2 streams), to make room for others (`made_room`), or because there was no room (`refused`).',
   },
   bufferedBytes: {
     name: 'gw_buffered_bytes',

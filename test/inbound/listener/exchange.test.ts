@@ -652,7 +652,7 @@ t.test('a body is read once, by one of both members; an empty one needs no readi
 t.test('more than 32 unanswered pipelined requests end the connection, and so do 64 KiB of heads that wait', async (t) => {
   const held: Arrival[] = [];
   const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
-  const long = 'GET / HTTP/1.1\r\nHost: x\r\nX-A: ' + 'a'.repeat(30_000) + '\r\n\r\n';
+  const long = `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(30_000)}\r\n\r\n`;
   for (const [request, waits] of [
     ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', 31],
     [long, 2],

@@ -84,7 +84,7 @@ t.test('a mail server that greets without end is left, and the mail is tried aga
   for (const [what, piece] of rows) {
     const { port, sent, whenClosed } = await endlessServer(t, '220-mail.example.com\r\n', piece);
     const server = { authority: { host: 'localhost', port }, tls: 'none' as const };
-    const sender = new SmtpSender({ door: doorOf(t), clock: runningClock, server: server as never, from: 'gw@example.com' });
+    const sender = new SmtpSender({ door: doorOf(t), clock: runningClock, server, from: 'gw@example.com' });
     const card = { alertId: 'alr_1', at: 0, title: 'a', lines: [], facts: [], severity: 'info' };
     const fault: unknown = await sender.send(card as never, ['ops@example.com'], SIGNAL).catch((error: unknown) => error);
     t.match(fault, { reason: 'unreachable', retryable: true }, what);
