@@ -4,6 +4,7 @@ import { HEAD_TARGETS } from './head-targets.ts';
 import { HTTP2_TARGETS } from './http2-targets.ts';
 import { LEDGER_TARGETS } from './ledger-targets.ts';
 import { PIECE_TARGETS } from './piece-targets.ts';
+import { PIPELINED_TARGETS } from './pipelined-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { SOCKET_TARGETS } from './socket-targets.ts';
 import { STREAM_TARGETS } from './stream-targets.ts';
@@ -14,6 +15,7 @@ import { UPSTREAM_TARGETS } from './upstream-targets.ts';
 export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...HEAD_TARGETS,
   ...HTTP2_TARGETS,
+  ...PIPELINED_TARGETS,
   ...BODY_TARGETS,
   ...STREAM_TARGETS,
   ...POLICY_TARGETS,

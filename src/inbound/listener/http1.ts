@@ -139,7 +139,11 @@ export class Http1Connection implements Activity, Http1Owner {
     }
     this.#waiting.push(next);
     this.#waitingBytes += headBytes(request);
-    if (this.unanswered > limits.maxPipelined || this.#waitingBytes > limits.maxHeaderBytes) link.reset();
+    if (this.unanswered <= limits.maxPipelined && this.#waitingBytes <= limits.maxHeaderBytes) return;
+    // What else was read with it is nobody's.
+    this.#lost = true;
+    this.#waiting = [];
+    link.reset();
   }
 
   #begin({ request, response, body, refusal }: Waiting): void {

@@ -53,6 +53,8 @@ export class Turns {
   }
 
   #accept(request: IncomingMessage, response: ServerResponse): void {
+    // What else was read with a request that was one too many.
+    if (request.socket.destroyed) return;
     const connection = this.#connections.get(request.socket) ?? this.#connected(request.socket);
     if (!connection.busy) {
       this.#begin(connection, { request, response });
