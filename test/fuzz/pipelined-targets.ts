@@ -3,11 +3,11 @@ import { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Arrival } from '../../src/base/model/arrival.ts';
 import type { Arrivals } from '../../src/inbound/listener/arrivals.ts';
+import { Places } from '../../src/inbound/listener/call-places.ts';
 import { InnerServers } from '../../src/inbound/listener/inner-servers.ts';
 import { DEFAULT_LIMITS } from '../../src/inbound/listener/limits.ts';
 import { Link } from '../../src/inbound/listener/links.ts';
 import { OpenTunnels } from '../../src/inbound/listener/open-tunnels.ts';
-import { Places } from '../../src/inbound/listener/places.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { type FuzzTarget, must } from './target.ts';
 

@@ -3,11 +3,11 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival } from '../../base/model/arrival.ts';
 import { sendError } from '../../surfaces/http/router.ts';
+import type { Place, Places } from './call-places.ts';
 import type { Holder } from './client-shares.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { ClosedCounts } from './links.ts';
 import type { OpenTunnels } from './open-tunnels.ts';
-import type { Place, Places } from './places.ts';
 
 /** What both protocols need to turn exchanges into arrivals. */
 export interface Arrivals {

@@ -8,12 +8,12 @@ import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
+import { Place } from './call-places.ts';
 import { rawErrorReply } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
-import { Place } from './places.ts';
 import { SocketUnread } from './unread.ts';
 import { ClientChannel } from './upgrade.ts';
 
@@ -120,12 +120,13 @@ export class Http1Connection implements Activity, Http1Owner {
       request.resume();
       return;
     }
+    const startedAt = clock.monotonic();
     const framing = judged(request, limits);
     const refusal = framing instanceof GatewayError ? framing : undefined;
     const body = new ArrivedBody({
       source: request,
       declaredLength: framing instanceof GatewayError ? undefined : framing.declaredLength,
-      startedAt: clock.monotonic(),
+      startedAt,
       isComplete: () => request.complete,
       trailers: () => request.rawTrailers,
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
@@ -134,7 +135,7 @@ export class Http1Connection implements Activity, Http1Owner {
     this.#lost = refusal !== undefined;
     const next = { request, response, body, refusal };
     if (this.#open.length === 0) {
-      this.#begin(next);
+      this.#begin(next, startedAt);
       return;
     }
     this.#waiting.push(next);
@@ -146,12 +147,13 @@ export class Http1Connection implements Activity, Http1Owner {
     link.reset();
   }
 
-  #begin({ request, response, body, refusal }: Waiting): void {
+  /** @param now monotonic milliseconds */
+  #begin({ request, response, body, refusal }: Waiting, now: number): void {
     const { link, arrivals } = this.#options;
     const { clock, limits } = arrivals;
     const reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock });
     this.#open.push(reply);
-    const head = this.#head(request);
+    const head = this.#head(request, now);
     if (refusal === undefined) {
       const arrival = { head, body, reply };
       if (this.#place.enter()) arrivals.onArrival(arrival);
@@ -196,8 +198,8 @@ export class Http1Connection implements Activity, Http1Owner {
       transport.resume();
     });
     const refusal = this.#refusalOfUpgrade(request);
-    if (refusal === undefined) arrivals.onArrival({ head: this.#head(request), body, reply });
-    else refuseArrival({ head: this.#head(request), reply }, refusal, arrivals);
+    if (refusal === undefined) arrivals.onArrival({ head: this.#head(request, clock.monotonic()), body, reply });
+    else refuseArrival({ head: this.#head(request, clock.monotonic()), reply }, refusal, arrivals);
   }
 
   /**
@@ -232,7 +234,9 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   done(reply: Http1Reply): void {
-    this.#leave(reply);
+    // As a rule there is one.
+    if (this.#open.length === 1 && this.#open[0] === reply) this.#open.pop();
+    else this.#leave(reply);
     if (this.#open.length > 0) return;
     this.#place.leave();
     if (this.#waiting.length > 0 && this.#beginNext()) return;
@@ -248,8 +252,9 @@ export class Http1Connection implements Activity, Http1Owner {
     const next = this.#waiting.shift();
     if (next === undefined) return false;
     this.#waitingBytes -= headBytes(next.request);
-    next.body.begins(this.#options.arrivals.clock.monotonic());
-    this.#begin(next);
+    const now = this.#options.arrivals.clock.monotonic();
+    next.body.begins(now);
+    this.#begin(next, now);
     return true;
   }
 
@@ -338,9 +343,9 @@ export class Http1Connection implements Activity, Http1Owner {
     return channel;
   }
 
-  #head(request: IncomingMessage): ArrivalHead {
+  #head(request: IncomingMessage, startedAt: number): ArrivalHead {
     const rawTarget = request.url ?? '';
-    const { link, tunnel, secure, arrivals } = this.#options;
+    const { link, tunnel, secure } = this.#options;
     return {
       door: tunnel !== undefined ? 'connect' : ABSOLUTE_FORM.test(rawTarget) ? 'absolute' : 'origin',
       trafficClass: link.trafficClass,
@@ -351,7 +356,7 @@ export class Http1Connection implements Activity, Http1Owner {
       httpVersion: request.httpVersion === '1.0' ? '1.0' : '1.1',
       secure,
       remoteAddress: link.remoteAddress,
-      startedAt: arrivals.clock.monotonic(),
+      startedAt,
       ...(tunnel === undefined ? {} : { tunnel }),
     };
   }

@@ -11,6 +11,7 @@ import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
 import { type Arrivals, refuseArrival } from './arrivals.ts';
+import { type HolderOf, Places } from './call-places.ts';
 import { ConnectDoor, type ConnectVerdict } from './connect-door.ts';
 import type { ConnectRequest } from './connect-request.ts';
 import { errorOfClient } from './error-reply.ts';
@@ -21,7 +22,6 @@ import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
 import { type ClosedCounts, type Link, Links } from './links.ts';
 import { OpenTunnels } from './open-tunnels.ts';
 import { OwnAddresses } from './own-addresses.ts';
-import { type HolderOf, Places } from './places.ts';
 import { HTTPS_NEEDED, PortHandshake, type PortTls } from './port-handshake.ts';
 import type { TunnelSummary } from './tunnel.ts';
 
