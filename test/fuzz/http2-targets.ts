@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Arrival } from '../../src/base/model/arrival.ts';
-import { Places } from '../../src/inbound/listener/call-places.ts';
+import { Places } from '../../src/inbound/listener/calls-under-way.ts';
 import { Http2Connection } from '../../src/inbound/listener/http2.ts';
 import { http2Options } from '../../src/inbound/listener/inner-servers.ts';
 import { DEFAULT_LIMITS } from '../../src/inbound/listener/limits.ts';

@@ -3,7 +3,7 @@ import { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Arrival } from '../../src/base/model/arrival.ts';
 import type { Arrivals } from '../../src/inbound/listener/arrivals.ts';
-import { Places } from '../../src/inbound/listener/call-places.ts';
+import { Places } from '../../src/inbound/listener/calls-under-way.ts';
 import { InnerServers } from '../../src/inbound/listener/inner-servers.ts';
 import { DEFAULT_LIMITS } from '../../src/inbound/listener/limits.ts';
 import { Link } from '../../src/inbound/listener/links.ts';

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival } from '../../base/model/arrival.ts';
 import { sendError } from '../../surfaces/http/router.ts';
-import type { Place, Places } from './call-places.ts';
+import type { Place, Places } from './calls-under-way.ts';
 import type { Holder } from './client-shares.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { ClosedCounts } from './links.ts';

@@ -11,7 +11,7 @@ import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
 import { type Arrivals, refuseArrival } from './arrivals.ts';
-import { type HolderOf, Places } from './call-places.ts';
+import { type HolderOf, Places } from './calls-under-way.ts';
 import { ConnectDoor, type ConnectVerdict } from './connect-door.ts';
 import type { ConnectRequest } from './connect-request.ts';
 import { errorOfClient } from './error-reply.ts';

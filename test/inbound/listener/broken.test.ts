@@ -5,7 +5,7 @@ import { connect, Socket } from 'node:net';
 import t from 'tap';
 import { isBroken } from '../../../src/base/lib/broken-socket.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
-import { Places } from '../../../src/inbound/listener/call-places.ts';
+import { Places } from '../../../src/inbound/listener/calls-under-way.ts';
 import { Http2Connection } from '../../../src/inbound/listener/http2.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import { Links } from '../../../src/inbound/listener/links.ts';
