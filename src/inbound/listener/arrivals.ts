@@ -3,7 +3,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival } from '../../base/model/arrival.ts';
 import { sendError } from '../../surfaces/http/router.ts';
-import type { Place, Places } from './calls-under-way.ts';
+import type { CallPlace, Places } from './calls-under-way.ts';
 import type { Holder } from './client-shares.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { ClosedCounts } from './links.ts';
@@ -30,7 +30,7 @@ export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, 
 }
 
 /** Hands on an arrival whose address has no place for it, where it shows who it comes from and he has one; any other is answered 503. @param place left when the answer has left */
-export function takeByHolder(arrival: Arrival, place: Place, arrivals: Arrivals): void {
+export function takeByHolder(arrival: Arrival, place: CallPlace, arrivals: Arrivals): void {
   const enterAs = (holder: Holder | 'own' | undefined): void => {
     if (arrival.reply.gone) return;
     if (holder === 'own' || (holder !== undefined && place.enterAs(holder))) arrivals.onArrival(arrival);

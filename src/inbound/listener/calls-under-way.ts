@@ -28,7 +28,7 @@ export class Places {
 }
 
 /** The place of one call, and of the one behind it. */
-export class Place {
+export class CallPlace {
   readonly #calls: CallsUnderWay;
   readonly #share: AddressShare;
   #held: AddressShare | Holder | undefined;

@@ -8,7 +8,7 @@ import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
-import { Place } from './calls-under-way.ts';
+import { CallPlace } from './calls-under-way.ts';
 import { rawErrorReply } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
@@ -51,7 +51,7 @@ export class Http1Connection implements Activity, Http1Owner {
   #waiting: Waiting[] = [];
   /** Of the heads of what waits. */
   #waitingBytes = 0;
-  readonly #place: Place;
+  readonly #place: CallPlace;
   #closing = false;
   #draining = false;
   /** A request has come. */
@@ -70,7 +70,7 @@ export class Http1Connection implements Activity, Http1Owner {
   constructor(options: Http1ConnectionOptions) {
     this.#options = options;
     this.unread = new SocketUnread(options.transport, { more: () => this.#open[0]?.left ?? 0 });
-    this.#place = new Place(options.arrivals.places, options.link.share);
+    this.#place = new CallPlace(options.arrivals.places, options.link.share);
     options.transport.once('close', () => {
       this.#waiting = [];
       for (const reply of [...this.#open]) reply.connectionClosed();

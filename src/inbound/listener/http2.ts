@@ -7,7 +7,7 @@ import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
-import { Place } from './calls-under-way.ts';
+import { CallPlace } from './calls-under-way.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
 import type { Unread } from './unread.ts';
@@ -196,7 +196,7 @@ export class Http2Connection implements Activity {
     let fieldBytes = fieldListBytes(rawHeaders);
     let seat: Seat<Arriving> | undefined;
     let answering: Seat<Answering> | undefined;
-    const place = new Place(arrivals.places, this.#options.link.share);
+    const place = new CallPlace(arrivals.places, this.#options.link.share);
     this.#open++;
     stream.once('close', () => {
       this.#open--;
