@@ -1,18 +1,18 @@
 import type { Maybe } from '../../base/lib/maybe.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import { type AddressShare, CallsUnderWay, type Holder } from './client-shares.ts';
+import { type AddressShare, CallCounts, type Holder } from './client-shares.ts';
 
 /** Who has shown by a head who he is; `own`: a route of the gateway itself is asked for, whose answer is there at once; undefined: nobody. */
 export type HolderOf = (head: ArrivalHead) => Maybe<Holder | 'own' | undefined>;
 
 /** The places of calls under way (decision 7.12): who has none is answered 503 before anything is looked at. */
 export class Places {
-  readonly calls: CallsUnderWay;
+  readonly calls: CallCounts;
   readonly #holderOf: HolderOf;
 
   /** @param holderOf asked where an address holds its share */
   constructor(max: number, holderOf: HolderOf) {
-    this.calls = new CallsUnderWay(max);
+    this.calls = new CallCounts(max);
     this.#holderOf = holderOf;
   }
 
@@ -29,7 +29,7 @@ export class Places {
 
 /** The place of one call, and of the one behind it. */
 export class CallPlace {
-  readonly #calls: CallsUnderWay;
+  readonly #calls: CallCounts;
   readonly #share: AddressShare;
   #held: AddressShare | Holder | undefined;
 

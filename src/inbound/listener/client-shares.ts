@@ -60,7 +60,7 @@ export class AddressShares {
  * HTTP calls under way, on all connections (decision 7.12). They count for the address that they come from; where that holds its share, who shows who he is has one of his own. So nothing
  * is looked up as long as there is room.
  */
-export class CallsUnderWay {
+export class CallCounts {
   readonly max: number;
   /** Of addresses and of holders. */
   taken = 0;
