@@ -9,6 +9,7 @@ import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { ConnectVerdict } from '../inbound/listener/connect-door.ts';
 import type { ConnectRequest } from '../inbound/listener/connect-request.ts';
+import { holderOfTunnel } from '../inbound/listener/open-tunnels.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { sentFrom } from '../inbound/normalise/identity.ts';
 import { pathSent } from '../inbound/normalise/target.ts';
@@ -215,6 +216,7 @@ async function passThrough({ head, treatment, barred }: Opened, pipeline: LineGr
   const passed: ConnectVerdict = {
     kind: 'tunnel',
     judge: (serverName) => judgeServerName(serverName, head, pipeline),
+    holder: head.tunnel && holderOfTunnel(head.tunnel),
     watch: (end) => pipeline.orgs.watch(() => barredOrg(head, pipeline) !== undefined, end),
   };
   if (treatment === 'pass' && barred === undefined) return passed;

@@ -97,7 +97,7 @@ async function open(
 ): Promise<Gateway> {
   const resources = await openResources(config, start, closers);
   let listener: Listener | undefined;
-  const line = createLine(config, resources, () => listener?.openTunnels ?? 0);
+  const line = createLine(config, resources, () => listener);
   await line.shadow?.load('start');
   await resources.prices.refresh.start();
   start.signal?.throwIfAborted();

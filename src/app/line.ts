@@ -1,6 +1,7 @@
 import { actionTypeConnectors, canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
+import type { Listener } from '../inbound/listener/listener.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import { namesOf } from '../operations/policy-operations.ts';
 import type { OrgBudgetConfig } from '../operations/services.ts';
@@ -57,11 +58,11 @@ export interface Line {
   readonly shadow: ShadowPolicy | undefined;
 }
 
-/** Wires the line from what was opened. `openTunnels` is asked when metrics are read. */
-export function createLine(config: Config, resources: Resources, openTunnels: () => number): Line {
+/** Wires the line from what was opened. `ports` is asked when metrics are read. */
+export function createLine(config: Config, resources: Resources, ports: () => Listener | undefined): Line {
   const { clock, log, events, catalogues, policies, workloads, budgets, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
-  const metrics = metricsOf(config, resources, buffers, openTunnels);
+  const metrics = metricsOf(config, resources, buffers, ports);
   const health = new ConnectorHealth(catalogues, config.orgId ?? 'default');
   const pinned = new PinnedHosts({ clock, log });
   const listening = [
@@ -171,7 +172,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
   };
 }
 
-function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, openTunnels: () => number): Metrics {
+function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, ports: () => Listener | undefined): Metrics {
   const {
     ca,
     catalogues,
@@ -193,7 +194,8 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
     knownOrg: (id) => knownOrgs.has(id),
     knownActionType: (type) => config.actionTypeConnectors.has(type),
     knownProvider: (id) => catalogues.current().provider(id) !== undefined,
-    openTunnels,
+    openTunnels: () => ports()?.openTunnels ?? 0,
+    ports,
     maxTunnels: config.maxTunnels,
     bufferedBytes: () => buffers.used,
     maxBufferedBytes: config.maxBufferedBytes,

@@ -1,10 +1,13 @@
 import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
 import { isLoopbackHost } from '../base/lib/loopback-host.ts';
+import { openFilesLimit } from '../base/lib/open-files.ts';
 import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
+import type { ListenerLimits } from '../inbound/listener/limits.ts';
 import { type BoundPort, type Listener, openListener } from '../inbound/listener/listener.ts';
 import { bindError } from './bind-error.ts';
 import { createDoors } from './doors.ts';
+import { holderOf } from './holder-of.ts';
 import type { Line } from './line.ts';
 import type { Resources } from './resources.ts';
 
@@ -56,7 +59,9 @@ export async function openPorts(
     tls: resources.certificate,
     ...(ca ? { ca } : {}),
     connectPorts: [...config.connectPorts],
-    limits: { maxTunnels: config.maxTunnels },
+    limits: limitsOf(config),
+    isProxy: (address) => config.trustedProxies.has(address),
+    holderOf: (head) => holderOf(head, router, pipeline.authenticator),
     ownNames: [...config.publicNames],
     onBound,
     onArrival: doors.onArrival,
@@ -73,6 +78,27 @@ export async function openPorts(
   }).catch((error: unknown) => {
     throw bindError(error, config, inherited);
   });
+}
+
+/** At least so many bytes may wait for clients, however few bodies may be held. */
+const MIN_UNREAD_BYTES = 16 * 1_048_576;
+
+/** A gateway of few tunnels serves other calls all the same. */
+const [MIN_CONNECTIONS, MIN_CALLS] = [256, 128];
+
+/** What clients may take of the ports together: rows of {@link CONNECTION_BOUNDS} whose amounts are settings. */
+function limitsOf({ maxTunnels, maxBufferedBytes }: Config): Partial<ListenerLimits> {
+  const files = openFilesLimit();
+  const maxConnections = Math.min(
+    Math.max(2 * maxTunnels, MIN_CONNECTIONS),
+    files === undefined ? Number.POSITIVE_INFINITY : Math.floor(files / 2),
+  );
+  return {
+    maxTunnels,
+    maxCalls: Math.max(maxTunnels, MIN_CALLS),
+    maxConnections,
+    maxUnreadBytes: Math.max(maxBufferedBytes / 2, MIN_UNREAD_BYTES),
+  };
 }
 
 /** Decision 12.1. */

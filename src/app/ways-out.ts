@@ -41,7 +41,7 @@ export function waysOut(config: Config, { upstream, clock, extraRoots, place }: 
   const throughChannel = new ChannelTelemetry();
   return {
     door,
-    smtp: server === undefined || from === undefined ? undefined : new SmtpSender({ door, server, from, extraRoots }),
+    smtp: server === undefined || from === undefined ? undefined : new SmtpSender({ door, clock, server, from, extraRoots }),
     mayBePlain: (to) => egressAllow.hosts.has(to) || egressAllow.ranges.has(to),
     place,
     configured: configuredDestinations(config),

@@ -4,13 +4,15 @@ import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { Config } from '../base/config/config.ts';
 import { parseSafeJsonText } from '../base/json/safe-json.ts';
+import { ByteCollector } from '../base/lib/byte-collector.ts';
+import { OUTBOUND_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type CliIo, Unusable } from './command.ts';
 import { askFailure, type GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
 import { settingsOf } from './settings-of.ts';
 import { terminalText } from './terminal-text.ts';
 
 const TIMEOUT_MS = 10_000;
-const MAX_ANSWER = 16 * 1024 * 1024;
+const MAX_ANSWER = OUTBOUND_BOUNDS.gatewayAnswer.one;
 
 /** The option of commands that ask a running gateway. */
 export const URL_OPTION = { url: { type: 'string' } } as const;
@@ -115,16 +117,14 @@ export function sendToGateway(
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}`, { cause: error }));
     const call = send(url, { method, headers, timeout: timeoutMs, agent: false, ...gateway.trust }, (answer) => {
-      const chunks: Buffer[] = [];
-      let size = 0;
+      const collector = new ByteCollector();
       answer.on('error', fail);
       answer.on('data', (chunk: Buffer) => {
-        size += chunk.length;
-        if (size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
-        else chunks.push(chunk);
+        collector.push(chunk);
+        if (collector.size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
       });
       answer.on('end', () =>
-        resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8'), date: answer.headers.date }),
+        resolve({ status: answer.statusCode ?? 0, text: collector.take().toString('utf8'), date: answer.headers.date }),
       );
     });
     call.on('timeout', () => call.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)));

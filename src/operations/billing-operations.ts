@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
-import { REPORT_BOUNDS } from '../base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import { OTHER_WORKLOADS } from '../services/named-sums.ts';
 import type { MonthlyUsage } from '../services/usage-reports.ts';
 import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';

@@ -8,6 +8,22 @@ import type { OperationServices } from './services.ts';
 const PEM = 'application/x-pem-file';
 const DER = 'application/pkix-cert';
 
+/** The last texts that were asked for, as bytes. */
+const SHARED = new Map<string, Buffer>();
+/** Root and bundle, of one gateway before and after a change of them. */
+const MOST_SHARED = 4;
+
+/** One buffer for all who ask: an answer that waits to be read costs nothing then. */
+function sharedBytes(text: string): Buffer {
+  let bytes = SHARED.get(text);
+  if (bytes !== undefined) return bytes;
+  bytes = Buffer.from(text);
+  const [oldest] = SHARED.keys();
+  if (SHARED.size >= MOST_SHARED && oldest !== undefined) SHARED.delete(oldest);
+  SHARED.set(text, bytes);
+  return bytes;
+}
+
 function authority({ trust }: OperationServices) {
   if (trust.ca) return trust.ca;
   throw new GatewayError('not_found', 'Interception is off (GW_PROXY_MITM_ENABLED=false), so there is no root certificate.');
@@ -32,7 +48,7 @@ export const TRUST_OPERATIONS: readonly GatewayOperation[] = [
     handle: ({ query: { format }, headers }, services) => {
       const ca = authority(services);
       const der = format === 'der' || (format === undefined && (headers['accept'] ?? '').includes(DER));
-      return der ? { bytes: ca.rootDer, contentType: DER } : { text: ca.rootPem };
+      return der ? { bytes: ca.rootDer, contentType: DER } : { bytes: sharedBytes(ca.rootPem) };
     },
   }),
   operation({
@@ -45,7 +61,7 @@ export const TRUST_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     errors: ['not_found'],
     output: { status: 200, contentType: PEM },
-    handle: (_call, services) => ({ text: authority(services).bundlePem() }),
+    handle: (_call, services) => ({ bytes: sharedBytes(authority(services).bundlePem()) }),
   }),
   operation({
     id: 'trust.pac',

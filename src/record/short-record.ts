@@ -1,5 +1,5 @@
 import { shorten } from '../base/lib/shorten.ts';
-import { STRANGER_BOUNDS } from '../base/model/bounds.ts';
+import { STRANGER_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type CanonicalRecord, canonicalRecord, type RecordDraft } from './canonical-record.ts';
 
 /** Longest record of a caller who has shown nothing, UTF-8 bytes. */

@@ -7,7 +7,7 @@ import type { Sealed, SecretBox } from '../base/lib/secret-box.ts';
 import type { FullFor } from '../base/lib/shares.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { Approval } from '../base/model/approval.ts';
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { AskedByRule } from '../decide/policy/asking-rules.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';

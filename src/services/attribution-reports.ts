@@ -1,4 +1,4 @@
-import { REPORT_BOUNDS } from '../base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import { counterRows } from '../storage/contract/counter-pages.ts';
 import {
   ATTRIBUTED,

@@ -1,4 +1,4 @@
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 import { delegationSpendKey, SPEND_DELEGATION } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
 

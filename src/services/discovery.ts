@@ -3,8 +3,8 @@ import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Listeners } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { countHit, type DomainCounts, type DomainEntry, DomainTable, type ForgottenDomains, hitsOf } from './domain-table.ts';
 

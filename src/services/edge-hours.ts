@@ -1,8 +1,8 @@
 import { picoFromUsd } from '../base/lib/money.ts';
 import { nextTurn } from '../base/lib/turns.ts';
-import { REPORT_BOUNDS } from '../base/model/bounds.ts';
 import type { RecordedDecision } from '../base/model/decision.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import { amountsOf } from '../record/roll-up.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';

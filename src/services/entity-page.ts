@@ -1,6 +1,6 @@
 import { newestFirst } from '../base/lib/newest-first.ts';
 import { nextTurn } from '../base/lib/turns.ts';
-import { REPORT_BOUNDS } from '../base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const AT_ONCE = 200;

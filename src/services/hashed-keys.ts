@@ -5,7 +5,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import { CONTROL_BOUNDS, ENTITY_BOUNDS } from '../base/model/bounds.ts';
+import { CONTROL_BOUNDS, ENTITY_BOUNDS } from '../base/model/org-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 

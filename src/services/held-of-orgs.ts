@@ -1,4 +1,4 @@
-import { ENTITY_BOUNDS } from '../base/model/bounds.ts';
+import { ENTITY_BOUNDS } from '../base/model/org-bounds.ts';
 import { CHANNELS } from './alerts/alert-channels.ts';
 import { SUBSCRIPTIONS } from './alerts/alert-subscriptions.ts';
 import { API_KEYS } from './api-keys.ts';

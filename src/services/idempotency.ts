@@ -3,7 +3,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
 import { Shares } from '../base/lib/shares.ts';
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 import { counterPages } from '../storage/contract/counter-pages.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { STRANGERS } from './sharers.ts';

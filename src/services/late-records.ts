@@ -1,9 +1,9 @@
 import type { Events } from '../base/events/bus.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
 import { ERROR_CODES } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 import type { UnhashedRecord } from '../record/canonical-record.ts';
 import type { Intents } from './intents.ts';
 import type { Reservation } from './reservation.ts';

@@ -7,7 +7,7 @@ import { Lru } from '../base/lib/lru.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { Shares } from '../base/lib/shares.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
-import { STRANGER_BOUNDS } from '../base/model/bounds.ts';
+import { STRANGER_BOUNDS } from '../base/model/traffic-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type HashedKeyVerdict, notLookedUp } from './hashed-keys.ts';
 

@@ -1,4 +1,4 @@
-import { REPORT_BOUNDS } from '../base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import { NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
 const { reportNames: NAMED } = REPORT_BOUNDS;

@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import type { Bound } from '../base/model/bounds.ts';
+import type { Bound } from '../base/model/bound.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const PAGE = 1_000;

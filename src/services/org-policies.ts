@@ -1,4 +1,4 @@
-import { POLICY_BOUNDS } from '../base/model/bounds.ts';
+import { POLICY_BOUNDS } from '../base/model/work-bounds.ts';
 import { type ActivePolicy, type Base, type CompileOptions, orgPolicy } from './active-policy.ts';
 import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
 

@@ -9,7 +9,7 @@ import {
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Shares } from '../base/lib/shares.ts';
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { DroppedEvents, type OutboxLoss } from './dropped-events.ts';
 import { type Courier, startCourier } from './outbox-courier.ts';

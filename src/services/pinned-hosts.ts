@@ -4,7 +4,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import { LineLimiter } from '../base/lib/line-limiter.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
-import { CONTROL_BOUNDS } from '../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 
 /** Wildcard rows of the catalogue let callers name hosts at will. */
 const MAX_HOSTS = CONTROL_BOUNDS.pinnedHosts.all;

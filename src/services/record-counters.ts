@@ -1,7 +1,7 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { Shares } from '../base/lib/shares.ts';
-import { REPORT_BOUNDS } from '../base/model/bounds.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import { attributionRollUp, type CountedNames } from '../record/attribution-roll-up.ts';
 import { rollUp } from '../record/roll-up.ts';
 import { keyPart } from '../storage/contract/counter-spaces.ts';

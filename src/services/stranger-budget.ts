@@ -1,7 +1,7 @@
 import type { Clock } from '../base/lib/clock.ts';
 import { networkOf } from '../base/lib/ip.ts';
 import { Lru } from '../base/lib/lru.ts';
-import { STRANGER_BOUNDS } from '../base/model/bounds.ts';
+import { STRANGER_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type BucketShape, bucketShape, tokensAt } from '../decide/limits/token-bucket.ts';
 
 /** `GW_STRANGER_RECORDS`. */

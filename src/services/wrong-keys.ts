@@ -2,7 +2,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { networkOf } from '../base/lib/ip.ts';
 import { Lru } from '../base/lib/lru.ts';
-import { STRANGER_BOUNDS } from '../base/model/bounds.ts';
+import { STRANGER_BOUNDS } from '../base/model/traffic-bounds.ts';
 
 /** Wrong keys of an address that are answered at once: a person who has pasted the wrong one is not held up. */
 const FREE = 5;

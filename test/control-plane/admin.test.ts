@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { ENTITY_BOUNDS } from '../../src/base/model/bounds.ts';
+import { ENTITY_BOUNDS } from '../../src/base/model/org-bounds.ts';
 import type { AdminHealth } from '../../src/control-plane/admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
 import { AdminServer } from '../../src/control-plane/admin/admin-server.ts';

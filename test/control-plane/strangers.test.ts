@@ -6,7 +6,7 @@ import { connect as connectTls } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../src/base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../src/base/model/control-plane-bounds.ts';
 import { CALL_BOUNDS } from '../../src/control-plane/proto/call-bounds.ts';
 import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
 import { ProtocolServer, type ProtocolServerOptions } from '../../src/control-plane/proto/protocol-server.ts';

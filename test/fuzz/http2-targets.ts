@@ -3,6 +3,7 @@ import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Arrival } from '../../src/base/model/arrival.ts';
+import { Places } from '../../src/inbound/listener/calls-under-way.ts';
 import { Http2Connection } from '../../src/inbound/listener/http2.ts';
 import { http2Options } from '../../src/inbound/listener/inner-servers.ts';
 import { DEFAULT_LIMITS } from '../../src/inbound/listener/limits.ts';
@@ -74,6 +75,8 @@ function listening() {
     clock: fakeClock(),
     limits,
     tunnels: new OpenTunnels(1),
+    places: new Places(limits.maxCalls, () => undefined),
+    counts: { made_room: 0, refused: 0, unread: 0 },
     onArrival: (arrival: Arrival) => void held.push(arrival),
     onRefused: () => undefined,
   };

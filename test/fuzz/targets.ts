@@ -6,6 +6,7 @@ import { HTTP2_TARGETS } from './http2-targets.ts';
 import { LEDGER_TARGETS } from './ledger-targets.ts';
 import { MCP_TARGETS } from './mcp-targets.ts';
 import { PIECE_TARGETS } from './piece-targets.ts';
+import { PIPELINED_TARGETS } from './pipelined-targets.ts';
 import { POLICY_TARGETS } from './policy-targets.ts';
 import { PROTOCOL_TARGETS } from './protocol-targets.ts';
 import { SHARE_TARGETS } from './share-targets.ts';
@@ -18,6 +19,7 @@ import { UPSTREAM_TARGETS } from './upstream-targets.ts';
 export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...HEAD_TARGETS,
   ...HTTP2_TARGETS,
+  ...PIPELINED_TARGETS,
   ...BODY_TARGETS,
   ...STREAM_TARGETS,
   ...POLICY_TARGETS,

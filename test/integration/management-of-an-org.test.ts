@@ -1,6 +1,6 @@
 // What an org manages of its own: workloads, credentials, its rate limiter, approvals and quarantine; and that another org sees and changes none of it.
 import t from 'tap';
-import { ENTITY_BOUNDS } from '../../src/base/model/bounds.ts';
+import { ENTITY_BOUNDS } from '../../src/base/model/org-bounds.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { ToolTable } from '../../src/operations/tools.ts';
 import { bundleOf, chat, startGoverned } from '../support/governed.ts';

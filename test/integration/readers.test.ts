@@ -1,8 +1,8 @@
 // Readers of one org that ask for as much as they can, and leave: what they have under way has an end, work ends with its client, and nobody else waits. Judged by counts and bytes, not by time.
 import { request as httpRequest } from 'node:http';
 import t, { type Test } from 'tap';
-import { REPORT_BOUNDS } from '../../src/base/model/bounds.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
+import { REPORT_BOUNDS } from '../../src/base/model/work-bounds.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { eventually } from '../support/child.ts';

@@ -5,7 +5,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { nextTurn } from '../../src/base/lib/turns.ts';
 import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
-import { REPORT_BOUNDS } from '../../src/base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../../src/base/model/work-bounds.ts';
 import { cursorPage, pageInMemory } from '../../src/operations/management/cursor-pages.ts';
 import { entityPage } from '../../src/services/entity-page.ts';
 import type { Store } from '../../src/storage/contract/store.ts';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { ENTITY_BOUNDS } from '../../src/base/model/bounds.ts';
+import { ENTITY_BOUNDS } from '../../src/base/model/org-bounds.ts';
 import { HELD_OF_PLANE } from '../../src/control-plane/state/held-of-plane.ts';
 import { AuditTrail } from '../../src/services/audit-trail.ts';
 import { HELD_OF_ORGS } from '../../src/services/held-of-orgs.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { POLICY_BOUNDS } from '../../src/base/model/bounds.ts';
+import { POLICY_BOUNDS } from '../../src/base/model/work-bounds.ts';
 import type { ActivePolicy } from '../../src/services/active-policy.ts';
 import { OrgPolicies } from '../../src/services/org-policies.ts';
 import type { PolicyService } from '../../src/services/policies.ts';

@@ -48,7 +48,7 @@ export async function openPlay(t: HasTeardown, options: PlayOptions): Promise<Pl
     for (let close = closers.pop(); close; close = closers.pop()) await close();
   });
   const resources = await openResources(config, { log: silentLogger, ...options }, closers);
-  const { pipeline } = createLine(config, resources, () => 0);
+  const { pipeline } = createLine(config, resources, () => undefined);
   const happened: string[] = [];
   const calls: UpstreamCall[] = [];
   const { store } = pipeline;

@@ -1,5 +1,5 @@
-import { POLICY_BOUNDS } from '../model/bounds.ts';
 import { ERROR_CODES, ERROR_HEADERS, type ErrorCode } from '../model/error-codes.ts';
+import { POLICY_BOUNDS } from '../model/work-bounds.ts';
 import { shorten } from './shorten.ts';
 
 /** Whatever a message quotes, it goes into answers, records and log lines. */

@@ -1,5 +1,5 @@
 import type { RE2JS } from 're2js';
-import { POLICY_BOUNDS } from '../model/bounds.ts';
+import { POLICY_BOUNDS } from '../model/work-bounds.ts';
 
 /*
  * RE2 runs a pattern by an automaton of which it builds the states when a text first leads to them, and keeps up to eight megabytes of them for each pattern. Here they are few for each, and

@@ -1,5 +1,5 @@
 import { RE2JS, RE2JSException } from 're2js';
-import { POLICY_BOUNDS } from '../model/bounds.ts';
+import { POLICY_BOUNDS } from '../model/work-bounds.ts';
 import { Program } from './regex-program.ts';
 import { regexSteps } from './regex-steps.ts';
 

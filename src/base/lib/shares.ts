@@ -1,3 +1,8 @@
+/** The rule of {@link Shares} where something else counts. @param held places that one holds @param free places that he and others may still take @param wanted places at once */
+export function mayTake(held: number, free: number, wanted = 1): boolean {
+  return held + wanted <= free;
+}
+
 /** Who has no place left: the caller, the org, or everybody. */
 export type FullFor = 'all' | 'caller' | 'org';
 
@@ -39,8 +44,8 @@ export class Shares {
     if (free < places) return 'all';
     const held = this.#orgs.get(org);
     if (held === undefined) return undefined;
-    if (held.count + places > free) return 'org';
-    if (caller !== undefined && (held.callers.get(caller) ?? 0) + places > free - held.count) return 'caller';
+    if (!mayTake(held.count, free, places)) return 'org';
+    if (caller !== undefined && !mayTake(held.callers.get(caller) ?? 0, free - held.count, places)) return 'caller';
     return undefined;
   }
 

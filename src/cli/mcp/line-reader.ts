@@ -1,3 +1,5 @@
+import { ByteCollector } from '../../base/lib/byte-collector.ts';
+
 const LINE_FEED = 0x0a;
 
 /** A line, or that one was longer than is read: its rest is passed over. */
@@ -6,8 +8,7 @@ export type LineRead = { readonly line: Buffer } | { readonly tooLong: true };
 /** Lines of a stream of bytes; what is kept of one is bounded. */
 export class LineReader {
   readonly #limit: number;
-  #parts: Buffer[] = [];
-  #size = 0;
+  readonly #held = new ByteCollector();
   #skipping = false;
 
   /** @param limit bytes of a line without its end */
@@ -21,7 +22,7 @@ export class LineReader {
     for (let end = rest.indexOf(LINE_FEED); end !== -1; end = rest.indexOf(LINE_FEED)) {
       const found = this.#take(rest.subarray(0, end));
       if (found !== undefined) yield found;
-      if (!this.#skipping) yield { line: this.#completed() };
+      if (!this.#skipping) yield { line: this.#held.take() };
       this.#skipping = false;
       rest = rest.subarray(end + 1);
     }
@@ -31,20 +32,12 @@ export class LineReader {
 
   #take(part: Buffer): LineRead | undefined {
     if (this.#skipping) return undefined;
-    if (this.#size + part.length > this.#limit) {
-      this.#completed();
+    if (this.#held.size + part.length > this.#limit) {
+      this.#held.take();
       this.#skipping = true;
       return { tooLong: true };
     }
-    if (part.length > 0) this.#parts.push(part);
-    this.#size += part.length;
+    this.#held.push(part);
     return undefined;
-  }
-
-  #completed(): Buffer {
-    const line = Buffer.concat(this.#parts);
-    this.#parts = [];
-    this.#size = 0;
-    return line;
   }
 }

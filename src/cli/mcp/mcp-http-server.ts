@@ -1,13 +1,19 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
+import { networkOf } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { Asker } from '../../operations/tools.ts';
+import { BufferBudget } from '../../pipeline/body/buffer-budget.ts';
 import { isPreflight, pageFields, preflightFields } from '../../surfaces/http/page-reply.ts';
+import { type BodyHold, readBody } from '../../surfaces/http/read-body.ts';
+import { Turns } from '../../surfaces/http/turns.ts';
 import { type McpAnswer, type McpEndpoint, SESSION_FIELD } from '../../surfaces/mcp/mcp-endpoint.ts';
 
 export interface McpHttpOptions {
@@ -23,6 +29,7 @@ export interface McpHttpOptions {
   readonly token?: string;
   /** `GW_ALLOWED_ORIGINS`: whose pages may call. */
   readonly allowedOrigins: ReadonlySet<string>;
+  readonly clock: Pick<Clock, 'after' | 'monotonic'>;
   readonly log: Logger;
 }
 
@@ -34,6 +41,8 @@ export interface McpHttpServer {
 
 const MAX_BODY = 4 * 1024 * 1024;
 const MAX_CONNECTIONS = 256;
+const HEAD_MS = 10_000;
+const REQUEST_MS = 60_000;
 const PATH = '/mcp';
 
 /**
@@ -41,14 +50,20 @@ const PATH = '/mcp';
  * @throws Error of `listen`, or of a certificate that cannot be used
  */
 export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpServer> {
-  const { tls, host, port, log } = options;
+  const { tls, host, port, clock, log } = options;
+  const bodies = new BufferBudget(CONNECTION_BOUNDS.bodiesOfSmallServer.all, clock);
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-    void answer(request, response, options).catch((error: unknown) => {
+    const hold = bodies.hold(networkOf(request.socket.remoteAddress ?? ''));
+    response.once('close', () => hold.keep(0));
+    void answer(request, response, options, hold).catch((error: unknown) => {
       log.error({ err: error }, 'a request could not be answered');
       response.destroy();
     });
   };
-  const server: Server = tls === undefined ? createServer(onRequest) : createTlsServer({ ...tls }, onRequest);
+  const times = { headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS };
+  const server: Server = tls === undefined ? createServer(times) : createTlsServer({ ...times, ...tls });
+  const turns = new Turns(clock, onRequest);
+  turns.serve(server);
   server.maxConnections = MAX_CONNECTIONS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -59,13 +74,14 @@ export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpSer
     port: typeof address === 'object' && address !== null ? address.port : port,
     close: () =>
       new Promise((resolve) => {
+        turns.close();
         server.close(() => resolve());
         server.closeAllConnections();
       }),
   };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, options: McpHttpOptions): Promise<void> {
+async function answer(request: IncomingMessage, response: ServerResponse, options: McpHttpOptions, hold: BodyHold): Promise<void> {
   try {
     const headers = flatHeaders(request);
     judgePage(request, options);
@@ -80,13 +96,15 @@ async function answer(request: IncomingMessage, response: ServerResponse, option
     judge(request, options);
     const asker = { ...options.asker, from: request.socket.remoteAddress ?? '', signal: goneSignal(response) };
     if (request.method === 'DELETE') return send(response, options.endpoint.end({ headers, asker }));
-    const json = async () => parseSafeJson(await bodyOf(request), { malformed: 'invalid_request' }).value;
+    const json = async () => parseSafeJson(await readBody(request, MAX_BODY, hold), { malformed: 'invalid_request' }).value;
     send(response, await options.endpoint.post({ headers, asker, json }));
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     if (error.code === 'client_gone') return void response.destroy();
     const allow = error.code === 'method_not_allowed' ? { Allow: 'POST, DELETE' } : {};
     const fields = Object.fromEntries(error.headers.flatMap((value, at, all) => (at % 2 === 0 ? [[value, all[at + 1] ?? '']] : [])));
+    // The rest of a body that is not taken is not read.
+    if (!request.complete) response.shouldKeepAlive = false;
     response.writeHead(error.status, { ...fields, ...allow, 'Content-Type': 'application/json' });
     response.end(JSON.stringify(error.toBody()));
   }
@@ -96,7 +114,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, option
 function goneSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
   response.once('close', () => {
-    if (!response.writableEnded) controller.abort(cut(undefined));
+    if (!response.writableEnded) controller.abort(new GatewayError('client_gone', 'The client left before it was answered.'));
   });
   return controller.signal;
 }
@@ -137,21 +155,6 @@ function flatHeaders({ headers }: IncomingMessage): Readonly<Record<string, stri
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : value]));
 }
 
-async function bodyOf(request: IncomingMessage): Promise<Uint8Array> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > MAX_BODY) throw new GatewayError('body_too_large', `The body is larger than ${MAX_BODY} bytes.`);
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    throw error instanceof GatewayError ? error : cut(error);
-  }
-  return Buffer.concat(chunks);
-}
-
 function send(response: ServerResponse, { status, text, session }: McpAnswer): void {
   const body = Buffer.from(text ?? '');
   response.writeHead(status, {
@@ -161,8 +164,4 @@ function send(response: ServerResponse, { status, text, session }: McpAnswer): v
     ...(status === 204 ? {} : { 'Content-Length': body.length }),
   });
   response.end(body);
-}
-
-function cut(cause: unknown): GatewayError {
-  return new GatewayError('client_gone', 'The client left before the request was complete.', { cause });
 }

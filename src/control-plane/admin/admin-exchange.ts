@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
+import { type BodyHold, readBody } from '../../surfaces/http/read-body.ts';
 
-/** One exchange of `node:http` as routes see it. @param startedAt monotonic milliseconds */
-export function arrivalOf(request: IncomingMessage, response: ServerResponse, startedAt: number): Arrival {
-  return { head: headOf(request, startedAt), body: new AdminBody(request, response), reply: new AdminReply(response) };
+/** One exchange of `node:http` as routes see it. @param startedAt monotonic milliseconds @param hold of its body */
+export function arrivalOf(request: IncomingMessage, response: ServerResponse, startedAt: number, hold: BodyHold): Arrival {
+  return { head: headOf(request, startedAt), body: new AdminBody(request, response, hold), reply: new AdminReply(response) };
 }
 
 function headOf(request: IncomingMessage, startedAt: number): ArrivalHead {
@@ -28,11 +29,13 @@ function headOf(request: IncomingMessage, startedAt: number): ArrivalHead {
 class AdminBody implements BodySource {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
+  readonly #hold: BodyHold;
   readonly declaredLength: number | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse) {
+  constructor(request: IncomingMessage, response: ServerResponse, hold: BodyHold) {
     this.#request = request;
     this.#response = response;
+    this.#hold = hold;
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
     this.declaredLength = length === undefined ? (coding === undefined ? 0 : undefined) : Number(length);
   }
@@ -42,30 +45,23 @@ class AdminBody implements BodySource {
   }
 
   async readAll(limit: number): Promise<Uint8Array> {
-    if ((this.declaredLength ?? 0) > limit) throw this.#tooLarge(limit);
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    for await (const chunk of this.stream()) {
-      size += chunk.length;
-      if (size > limit) throw this.#tooLarge(limit);
-      chunks.push(chunk);
+    try {
+      if ((this.declaredLength ?? 0) > limit) throw new GatewayError('body_too_large', `The body is larger than ${limit} bytes.`);
+      return await readBody(this.#request, limit, this.#hold);
+    } catch (error) {
+      // The rest of a body that is not taken is not read: the answer closes its connection.
+      this.#response.shouldKeepAlive = false;
+      throw error;
     }
-    return Buffer.concat(chunks);
   }
 
   async *stream(): AsyncGenerator<Uint8Array, void, undefined> {
     try {
-      // The rest of a body that is too large is not read: the answer closes its connection.
       for await (const chunk of this.#request.iterator({ destroyOnReturn: false })) if (chunk instanceof Uint8Array) yield chunk;
     } catch (error) {
       // biome-ignore lint/style/useErrorCause: the cause is in the third argument
       throw new GatewayError('client_gone', 'The client left before its request was complete.', { cause: error });
     }
-  }
-
-  #tooLarge(limit: number): GatewayError {
-    this.#response.shouldKeepAlive = false;
-    return new GatewayError('body_too_large', `The body is larger than ${limit} bytes.`);
   }
 }
 

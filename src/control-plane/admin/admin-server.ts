@@ -4,12 +4,16 @@ import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
 import { bracketHost } from '../../base/lib/host.ts';
+import { networkOf } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
+import { BufferBudget } from '../../pipeline/body/buffer-budget.ts';
 import type { Route } from '../../surfaces/http/route.ts';
 import { Router } from '../../surfaces/http/router.ts';
+import { Turns } from '../../surfaces/http/turns.ts';
 import { AdminAuthenticator, type AdminTokens } from './admin-authenticator.ts';
 import { arrivalOf } from './admin-exchange.ts';
 import { guardAdmin } from './admin-guard.ts';
@@ -49,6 +53,7 @@ export class AdminServer {
   readonly #server: Server;
   readonly #options: AdminServerOptions;
   readonly #connections: ConnectionShares;
+  readonly #turns: Turns;
 
   constructor(options: AdminServerOptions) {
     this.#options = options;
@@ -71,14 +76,19 @@ export class AdminServer {
       advice: '',
     });
     const times = { headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: IDLE_MS, connectionsCheckingInterval: LOOK_MS };
-    this.#server = createServer(times, (request, response) => {
-      const arrival = arrivalOf(request, response, clock.monotonic());
+    this.#server = createServer(times);
+    const bodies = new BufferBudget(CONNECTION_BOUNDS.bodiesOfSmallServer.all, clock);
+    this.#turns = new Turns(clock, (request, response) => {
+      const hold = bodies.hold(networkOf(request.socket.remoteAddress ?? ''));
+      response.once('close', () => hold.keep(0));
+      const arrival = arrivalOf(request, response, clock.monotonic(), hold);
       const connection = held.get(request.socket);
       if (connection !== undefined && authenticator.isAdmin(arrival.head)) this.#connections.recognise(connection, ADMIN, ADMIN);
       const refusal = guardAdmin(arrival.head, guard);
       if (refusal === undefined) void router.handle(arrival);
       else router.refuse(arrival, refusal);
     });
+    this.#turns.serve(this.#server);
     this.#server.on('connection', (socket) => held.set(socket, this.#connections.arrive(socket)));
   }
 
@@ -105,6 +115,7 @@ export class AdminServer {
       const cut = () => this.#server.closeAllConnections();
       signal.addEventListener('abort', cut, { once: true });
       this.#server.close(() => {
+        this.#turns.close();
         signal.removeEventListener('abort', cut);
         resolve();
       });

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/lib/clock.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt } from '../../decide/limits/token-bucket.ts';
 import { ProtocolError } from '../proto/protocol-error.ts';
 import { keyIn } from '../state/control-plane-spaces.ts';

@@ -11,7 +11,7 @@ import { type Clock, systemClock } from '../../base/lib/clock.ts';
 import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
 import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import { CallRoom } from './call-room.ts';
 import type { CallingNode, Peer } from './peer.ts';
 import type { ProtocolService } from './protocol.ts';

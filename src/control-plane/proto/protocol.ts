@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { ServiceDefinition } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { packageRoot } from '../../base/lib/package-root.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import type { ControlPlaneCalls, EnrolmentCalls } from './messages.ts';
 
 /** The largest message that either side takes, bytes. */

@@ -1,7 +1,7 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Leaves } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';

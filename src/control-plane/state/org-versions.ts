@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
-import { CONTROL_PLANE_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import type { Commit } from '../../services/commit.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';

@@ -1,4 +1,4 @@
-import { POLICY_BOUNDS } from '../../base/model/bounds.ts';
+import { POLICY_BOUNDS } from '../../base/model/work-bounds.ts';
 
 /*
  * What judging one call may take. Each test of a text or a list says how long it may take before it begins (a pattern: its instructions times the characters), so that rules and texts that

@@ -1,7 +1,7 @@
 import { LazyRegex, type LinearRegex, RegexSyntaxError } from '../../base/lib/regex.ts';
 import type { Sliced } from '../../base/lib/slices.ts';
 import type { YamlNode } from '../../base/lib/yaml.ts';
-import { POLICY_BOUNDS } from '../../base/model/bounds.ts';
+import { POLICY_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { Problems, SourcePlace } from './problems.ts';
 
 const SYNTAX_HINT = 'patterns are RE2 syntax: no look-around and no back-references';

@@ -9,11 +9,11 @@ import { ignore } from './links.ts';
 const NO_BYTES = new Uint8Array(0);
 
 export interface RequestBodyOptions {
+  /** Monotonic milliseconds at which the head was complete. */
+  readonly startedAt: number;
   /** An HTTP/1 message or an h2 stream. */
   readonly source: Readable;
   readonly declaredLength: number | undefined;
-  /** Monotonic milliseconds at which the head was complete. */
-  readonly startedAt: number;
   /** Asked when the source has ended: whether all of the body came, as opposed to a client that broke off. */
   isComplete(): boolean;
   /** What stands behind the body; asked for when the source has ended. */
@@ -26,6 +26,8 @@ export interface RequestBodyOptions {
 export class ArrivedBody implements BodySource {
   readonly declaredLength: number | undefined;
   readonly #options: RequestBodyOptions;
+  /** Monotonic milliseconds from which on the client has its time. */
+  #begunAt: number;
   #started = false;
   #abandoned = false;
   #passing: ChunkReader | undefined;
@@ -36,6 +38,7 @@ export class ArrivedBody implements BodySource {
 
   constructor(options: RequestBodyOptions) {
     this.declaredLength = options.declaredLength;
+    this.#begunAt = options.startedAt;
     this.#options = options;
     // An aborted request says so by `error`; readers learn it by themselves, and without readers nobody needs to know.
     options.source.on('error', ignore);
@@ -43,6 +46,11 @@ export class ArrivedBody implements BodySource {
 
   get trailers(): readonly string[] {
     return this.#options.trailers();
+  }
+
+  /** The request had to wait for its turn, and so has its client. @param now monotonic milliseconds */
+  begins(now: number): void {
+    this.#begunAt = now;
   }
 
   /** True as long as bytes of the body may still arrive. */
@@ -65,7 +73,7 @@ export class ArrivedBody implements BodySource {
   isOverdue(now: number, { requestMs, bodyIdleMs }: ListenerLimits): boolean {
     if (this.declaredLength === 0 || this.#abandoned || this.#options.isComplete()) return false;
     const reader = this.#passing;
-    if (reader === undefined) return now - this.#options.startedAt > requestMs;
+    if (reader === undefined) return now - this.#begunAt > requestMs;
     // Nobody waits for the client while the upstream takes nothing.
     if (!reader.waits || reader.chunks !== this.#seen.chunks) this.#seen = { chunks: reader.chunks, at: now };
     return now - this.#seen.at > bodyIdleMs;

@@ -10,6 +10,7 @@ import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
+import type { Holder } from './client-shares.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
 import { rawErrorReply } from './error-reply.ts';
 import type { JudgeServerName } from './hello-gate.ts';
@@ -17,7 +18,7 @@ import type { InnerServers } from './inner-servers.ts';
 import { Interception } from './interception.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { Link, Links } from './links.ts';
-import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
+import { holderOfTunnel, type OpenTunnels } from './open-tunnels.ts';
 import type { OwnAddresses } from './own-addresses.ts';
 import { RejectionWatch, tlsClientOf } from './rejection-watch.ts';
 import { BlindTunnel, type TunnelSummary } from './tunnel.ts';
@@ -33,6 +34,8 @@ export type ConnectVerdict =
   | {
       readonly kind: 'tunnel';
       readonly judge?: JudgeServerName;
+      /** Who has shown who he is. */
+      readonly holder?: Holder | undefined;
       readonly headers?: readonly string[];
       readonly notOpened?: () => void;
       readonly watch?: (end: () => void) => () => void;
@@ -104,7 +107,7 @@ export class ConnectDoor {
     const connect = readConnect(request, link);
     if (connect instanceof GatewayError) throw connect;
     if (links.draining) throw stopping();
-    if (!tunnels.enter(link)) throw tooManyTunnels();
+    if (!tunnels.enter(link, showsSomething(request))) throw tunnels.refusal();
     const { host, port } = connect.authority;
     if (!connectPorts.has(port)) throw new GatewayError('connect_refused', `CONNECT to port ${port} is not allowed (GW_CONNECT_PORTS).`);
     if (own.owns(connect.authority)) throw new GatewayError('connect_refused', `${host}:${port} is this gateway itself.`);
@@ -118,9 +121,20 @@ export class ConnectDoor {
     if (isOver && verdict.kind === 'tunnel') verdict.notOpened?.();
     if (left.aborted) return;
     if (isOver) throw stopping();
+    this.#recognise(verdict, link);
     if (verdict.kind === 'refuse') this.#refuse(request, link, verdict.error, verdict.headers);
     else if (verdict.kind === 'tunnel') await this.#tunnel(connect, verdict, link, left);
     else await this.#intercept(connect, verdict, link, left);
+  }
+
+  /** A tunnel counts for who has shown who he is. @throws GatewayError `too_many_tunnels` when he holds his share */
+  #recognise(verdict: ConnectVerdict, link: Link): void {
+    const { tunnels } = this.#options;
+    if (verdict.kind === 'refuse') return;
+    const holder = verdict.kind === 'tunnel' ? verdict.holder : holderOfTunnel(verdict.tunnel);
+    if (tunnels.recognise(link, holder)) return;
+    if (verdict.kind === 'tunnel') verdict.notOpened?.();
+    throw tunnels.refusal();
   }
 
   async #intercept(
@@ -222,6 +236,10 @@ export class ConnectDoor {
     this.#options.log.error({ err: error }, 'a CONNECT failed');
     return new GatewayError('internal', 'The gateway could not open the tunnel.');
   }
+}
+
+function showsSomething({ headers }: IncomingMessage): boolean {
+  return headers['proxy-authorization'] !== undefined || headers['x-gw-api-key'] !== undefined;
 }
 
 function established(headers: readonly string[] = []): string {

@@ -3,12 +3,15 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { ArrivedBody } from './body-source.ts';
 import type { ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
 import { http1Fields, isBodiless, refuseNoStatus, trailerPairs } from './reply-fields.ts';
 import { switchingHead } from './upgrade.ts';
 import { canWriteWhole, writeWhole } from './whole-answer.ts';
+
+const PIECE = CONNECTION_BOUNDS.unreadOfAnswer.one;
 
 /** The connection as its replies see it. */
 export interface Http1Owner {
@@ -48,6 +51,8 @@ export class Http1Reply implements ReplySink {
   #written = 0;
   /** What would complete the answer in the client's eyes waits here for `end`. */
   #last: Uint8Array | undefined;
+  /** What is left of a whole answer that is given piece by piece. */
+  #rest: Uint8Array | undefined;
   #goneListeners: (() => void)[] = [];
 
   constructor(options: Http1ReplyOptions) {
@@ -68,6 +73,11 @@ export class Http1Reply implements ReplySink {
   /** The whole answer was given, though it may still be on its way. */
   get ended(): boolean {
     return this.#ended;
+  }
+
+  /** Bytes of the answer that were not given to the connection. */
+  get left(): number {
+    return this.#rest?.length ?? 0;
   }
 
   /** Makes this answer the last one of its connection. */
@@ -147,7 +157,8 @@ export class Http1Reply implements ReplySink {
     if (this.#closes || this.#bodiless || !canWriteWhole(response, body)) {
       this.#writeHead(status, fields, body.length);
       this.#ended = true;
-      this.#finish(this.#bodiless || body.length === 0 ? undefined : body);
+      if (this.#bodiless || body.length === 0) this.#finish(undefined);
+      else this.#pour(body);
       return;
     }
     const answer = { status, fields, body, now: clock.now(), keepAliveMs: limits.keepAliveMs };
@@ -204,6 +215,23 @@ export class Http1Reply implements ReplySink {
     }
     this.#length = length;
     this.#headSent = true;
+  }
+
+  /** Gives the connection as much as it may hold of an answer, and goes on when that has left: TLS makes a copy of what it is given. */
+  #pour(body: Uint8Array): void {
+    const { response } = this.#options;
+    let rest = body;
+    while (rest.length > PIECE) {
+      const hasRoom = response.write(rest.subarray(0, PIECE));
+      rest = rest.subarray(PIECE);
+      this.#rest = rest;
+      if (hasRoom) continue;
+      // node:http tells the answer of it only as long as it has the connection, which it lets go of when the client asks for another protocol.
+      response.socket?.once('drain', () => this.#pour(rest));
+      return;
+    }
+    this.#rest = undefined;
+    this.#finish(rest);
   }
 
   /** Completes the answer. An upstream that is through before its request is leaves a body that nobody reads on, as a refusal does. */

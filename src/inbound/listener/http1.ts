@@ -1,39 +1,21 @@
 import { type IncomingHttpHeaders, type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type UnrecordedEvent, unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { isBroken } from '../../base/lib/broken-socket.ts';
-import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { stopping } from '../../base/lib/stopping.ts';
-import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
+import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
-import { sendError } from '../../surfaces/http/router.ts';
+import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
+import { CallPlace } from './calls-under-way.ts';
 import { rawErrorReply } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
-import { type OpenTunnels, tooManyTunnels } from './open-tunnels.ts';
+import { SocketUnread } from './unread.ts';
 import { ClientChannel } from './upgrade.ts';
-
-/** What both protocols need to turn exchanges into arrivals. */
-export interface Arrivals {
-  readonly clock: Clock;
-  readonly limits: ListenerLimits;
-  readonly tunnels: OpenTunnels;
-  /** Never throws. */
-  onArrival(arrival: Arrival): void;
-  /** What came was answered with an error here. */
-  onRefused?(event: UnrecordedEvent): void;
-}
-
-/** Answers a request that goes no further than this room. */
-export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, error: GatewayError, { onRefused }: Arrivals): void {
-  sendError({ head, reply }, error);
-  onRefused?.(unrecordedEvent(error, { head }));
-}
 
 export interface Http1ConnectionOptions {
   readonly link: Link;
@@ -44,15 +26,32 @@ export interface Http1ConnectionOptions {
   readonly arrivals: Arrivals;
 }
 
+/** A request that is here, and whose turn has not come. */
+interface Waiting {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly body: ArrivedBody;
+  readonly refusal: GatewayError | undefined;
+}
+
 /** As in tunnels: finds out when the other side has vanished. */
 const KEEP_ALIVE_PROBE_MS = 60_000;
 const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\//i;
 
-/** One HTTP/1 connection, on a port of ours or inside a tunnel. Its deadlines for heads, bodies and idleness are node:http's. */
+/**
+ * One HTTP/1 connection, on a port of ours or inside a tunnel. One request at a time is worked on: a pipelined one waits until the answer before it has left, so that who reads nothing
+ * has one answer waiting for him. Its deadlines for heads, bodies and idleness are node:http's.
+ */
 export class Http1Connection implements Activity, Http1Owner {
   readonly #options: Http1ConnectionOptions;
-  /** In the order of their requests. */
+  readonly unread: SocketUnread;
+  /** The one that is being given, and one that was refused for what came behind it. */
   readonly #open: Http1Reply[] = [];
+  /** In the order in which they came. */
+  #waiting: Waiting[] = [];
+  /** Of the heads of what waits. */
+  #waitingBytes = 0;
+  readonly #place: CallPlace;
   #closing = false;
   #draining = false;
   /** A request has come. */
@@ -70,7 +69,10 @@ export class Http1Connection implements Activity, Http1Owner {
 
   constructor(options: Http1ConnectionOptions) {
     this.#options = options;
+    this.unread = new SocketUnread(options.transport, { more: () => this.#open[0]?.left ?? 0 });
+    this.#place = new CallPlace(options.arrivals.places, options.link.share);
     options.transport.once('close', () => {
+      this.#waiting = [];
       for (const reply of [...this.#open]) reply.connectionClosed();
     });
   }
@@ -80,7 +82,11 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   get closing(): boolean {
-    return this.#closing;
+    return this.#closing && this.#waiting.length === 0;
+  }
+
+  get isIdle(): boolean {
+    return this.#options.tunnel === undefined && this.unanswered === 0;
   }
 
   /** True when whatever still comes is thrown away. */
@@ -90,7 +96,7 @@ export class Http1Connection implements Activity, Http1Owner {
 
   /** Requests whose answers are not complete. */
   get unanswered(): number {
-    return this.#open.length;
+    return this.#open.length + this.#waiting.length;
   }
 
   /**
@@ -99,7 +105,7 @@ export class Http1Connection implements Activity, Http1Owner {
    */
   onceAnswered(listener: () => void): boolean {
     const replies = [...this.#open];
-    if (!this.#lingers && !replies.every((reply) => reply.ended)) return false;
+    if (!this.#lingers && (this.#waiting.length > 0 || !replies.every((reply) => reply.ended))) return false;
     if (this.#lingers || replies.length === 0) listener();
     else this.#onAnswered = listener;
     return true;
@@ -114,29 +120,47 @@ export class Http1Connection implements Activity, Http1Owner {
       request.resume();
       return;
     }
-    if (this.#open.length >= limits.maxPipelined) {
-      link.reset();
-      return;
-    }
+    const startedAt = clock.monotonic();
     const framing = judged(request, limits);
-    const refused = framing instanceof GatewayError;
+    const refusal = framing instanceof GatewayError ? framing : undefined;
     const body = new ArrivedBody({
       source: request,
-      declaredLength: refused ? undefined : framing.declaredLength,
-      startedAt: clock.monotonic(),
+      declaredLength: framing instanceof GatewayError ? undefined : framing.declaredLength,
+      startedAt,
       isComplete: () => request.complete,
       trailers: () => request.rawTrailers,
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
     });
     this.#arriving = body;
+    this.#lost = refusal !== undefined;
+    const next = { request, response, body, refusal };
+    if (this.#open.length === 0) {
+      this.#begin(next, startedAt);
+      return;
+    }
+    this.#waiting.push(next);
+    this.#waitingBytes += headBytes(request);
+    if (this.unanswered <= limits.maxPipelined && this.#waitingBytes <= limits.maxHeaderBytes) return;
+    // What else was read with it is nobody's.
+    this.#lost = true;
+    this.#waiting = [];
+    link.reset();
+  }
+
+  /** @param now monotonic milliseconds */
+  #begin({ request, response, body, refusal }: Waiting, now: number): void {
+    const { link, arrivals } = this.#options;
+    const { clock, limits } = arrivals;
     const reply = new Http1Reply({ request, response, body, link, owner: this, limits, clock });
     this.#open.push(reply);
-    if (refused) {
-      this.#lost = true;
-      reply.closeAfterwards();
-      refuseArrival({ head: this.#head(request), reply }, framing, arrivals);
+    const head = this.#head(request, now);
+    if (refusal === undefined) {
+      const arrival = { head, body, reply };
+      if (this.#place.enter()) arrivals.onArrival(arrival);
+      else takeByHolder(arrival, this.#place, arrivals);
     } else {
-      arrivals.onArrival({ head: this.#head(request), body, reply });
+      reply.closeAfterwards();
+      refuseArrival({ head, reply }, refusal, arrivals);
     }
   }
 
@@ -152,7 +176,7 @@ export class Http1Connection implements Activity, Http1Owner {
       return;
     }
     // An answer that is still on its way would end up inside the other protocol.
-    if (this.#lost || this.#open.length > 0) {
+    if (this.#lost || this.unanswered > 0) {
       link.reset();
       return;
     }
@@ -174,8 +198,8 @@ export class Http1Connection implements Activity, Http1Owner {
       transport.resume();
     });
     const refusal = this.#refusalOfUpgrade(request);
-    if (refusal === undefined) arrivals.onArrival({ head: this.#head(request), body, reply });
-    else refuseArrival({ head: this.#head(request), reply }, refusal, arrivals);
+    if (refusal === undefined) arrivals.onArrival({ head: this.#head(request, clock.monotonic()), body, reply });
+    else refuseArrival({ head: this.#head(request, clock.monotonic()), reply }, refusal, arrivals);
   }
 
   /**
@@ -187,14 +211,14 @@ export class Http1Connection implements Activity, Http1Owner {
     if (this.#lingers) return;
     const answers = [...this.#open];
     const [only] = answers;
-    if (answers.length > 0 && answers.every((reply) => reply.ended)) {
+    if (answers.length > 0 && this.#waiting.length === 0 && answers.every((reply) => reply.ended)) {
       this.#closing = true;
     } else if (error === undefined || !transport.writable) {
       transport.destroy();
     } else if (this.#arriving?.isArriving !== true && only !== undefined) {
       this.#closing = true;
       this.#lost = true;
-    } else if (answers.length > 1 || only?.headSent === true || (only === undefined && this.#arriving?.isArriving === true)) {
+    } else if (this.#waiting.length > 0 || only?.headSent === true || (only === undefined && this.#arriving?.isArriving === true)) {
       // The last case: a request that was answered before its body came. Another answer would be taken for that of the next request.
       transport.destroy();
     } else {
@@ -210,12 +234,28 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   done(reply: Http1Reply): void {
-    this.#leave(reply);
+    // As a rule there is one.
+    if (this.#open.length === 1 && this.#open[0] === reply) this.#open.pop();
+    else this.#leave(reply);
     if (this.#open.length > 0) return;
+    this.#place.leave();
+    if (this.#waiting.length > 0 && this.#beginNext()) return;
     const listener = this.#onAnswered;
     this.#onAnswered = undefined;
     if (this.#closing) this.#hangUp();
     else listener?.();
+  }
+
+  /** Begins with the request whose turn it is; behind a last answer there is none. */
+  #beginNext(): boolean {
+    if (this.#lingers || !this.#options.transport.writable) this.#waiting = [];
+    const next = this.#waiting.shift();
+    if (next === undefined) return false;
+    this.#waitingBytes -= headBytes(next.request);
+    const now = this.#options.arrivals.clock.monotonic();
+    next.body.begins(now);
+    this.#begin(next, now);
+    return true;
   }
 
   linger(request: IncomingMessage): void {
@@ -244,6 +284,7 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   cut(): void {
+    this.#waiting = [];
     this.#arriving?.cut(stopping());
     this.#endIdle();
   }
@@ -286,7 +327,7 @@ export class Http1Connection implements Activity, Http1Owner {
     const framing = judged(request, arrivals.limits);
     if (framing instanceof GatewayError) return framing;
     if (framing.declaredLength !== 0) return new GatewayError('bad_framing', 'The handshake of a WebSocket has no body.');
-    return arrivals.tunnels.enter(link) ? undefined : tooManyTunnels();
+    return arrivals.tunnels.enter(link) ? undefined : arrivals.tunnels.refusal();
   }
 
   #switch(response: ServerResponse, reply: Http1Reply, head: string): ByteChannel {
@@ -302,9 +343,9 @@ export class Http1Connection implements Activity, Http1Owner {
     return channel;
   }
 
-  #head(request: IncomingMessage): ArrivalHead {
+  #head(request: IncomingMessage, startedAt: number): ArrivalHead {
     const rawTarget = request.url ?? '';
-    const { link, tunnel, secure, arrivals } = this.#options;
+    const { link, tunnel, secure } = this.#options;
     return {
       door: tunnel !== undefined ? 'connect' : ABSOLUTE_FORM.test(rawTarget) ? 'absolute' : 'origin',
       trafficClass: link.trafficClass,
@@ -315,10 +356,15 @@ export class Http1Connection implements Activity, Http1Owner {
       httpVersion: request.httpVersion === '1.0' ? '1.0' : '1.1',
       secure,
       remoteAddress: link.remoteAddress,
-      startedAt: arrivals.clock.monotonic(),
+      startedAt,
       ...(tunnel === undefined ? {} : { tunnel }),
     };
   }
+}
+
+/** About what a head takes. */
+function headBytes({ rawHeaders, url = '' }: IncomingMessage): number {
+  return rawHeaders.reduce((sum, { length }) => sum + length, url.length);
 }
 
 function judged(request: IncomingMessage, limits: ListenerLimits): Framing | GatewayError {

@@ -1,9 +1,13 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { UnreadMark } from '../../base/lib/unread-answers.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { ArrivedBody } from './body-source.ts';
 import { http2Fields, http2Trailers, isBodiless, refuseNoStatus } from './reply-fields.ts';
+
+const PIECE = CONNECTION_BOUNDS.unreadOfAnswer.one;
 
 interface HeadWay {
   /** It is sent by what ends the answer. */
@@ -27,6 +31,11 @@ export class Http2Reply implements ReplySink {
   #heldHead: (() => void) | undefined;
   #last: Uint8Array | undefined;
   #trailers: readonly string[] = [];
+  /** What is left of a whole answer that is given piece by piece. */
+  #rest: Uint8Array | undefined;
+  /** Bytes that were given to the stream. */
+  #given = 0;
+  #mark: UnreadMark | undefined;
   #goneListeners: (() => void)[] = [];
 
   constructor(stream: ServerHttp2Stream, method: string, body: ArrivedBody) {
@@ -42,6 +51,23 @@ export class Http2Reply implements ReplySink {
 
   get gone(): boolean {
     return this.#gone;
+  }
+
+  /** Bytes of the answer that the client has not taken. */
+  get unread(): number {
+    return this.#stream.writableLength + (this.#rest?.length ?? 0);
+  }
+
+  /** Since when the client has taken next to nothing, monotonic milliseconds; undefined: nothing waits for him. */
+  unreadSince(now: number): number | undefined {
+    const bytes = this.unread;
+    if (bytes === 0) {
+      this.#mark = undefined;
+      return undefined;
+    }
+    this.#mark ??= new UnreadMark();
+    this.#mark.look(bytes, this.#given - this.#stream.writableLength, now);
+    return this.#mark.since;
   }
 
   info(status: number, rawHeaders: readonly string[]): void {
@@ -64,6 +90,7 @@ export class Http2Reply implements ReplySink {
       this.#last = chunk;
       return true;
     }
+    this.#given += chunk.length;
     return this.#stream.write(chunk);
   }
 
@@ -141,7 +168,26 @@ export class Http2Reply implements ReplySink {
       return;
     }
     if (last === undefined) this.#stream.end();
-    else this.#stream.end(last);
+    else this.#pour(last);
+  }
+
+  /** As much as a stream may hold, and the rest when that has left. */
+  #pour(body: Uint8Array): void {
+    let rest = body;
+    while (rest.length > PIECE) {
+      this.#given += PIECE;
+      const hasRoom = this.#stream.write(rest.subarray(0, PIECE));
+      rest = rest.subarray(PIECE);
+      this.#rest = rest;
+      if (hasRoom) continue;
+      this.#stream.once('drain', () => {
+        if (this.#isOpen()) this.#pour(rest);
+      });
+      return;
+    }
+    this.#rest = undefined;
+    this.#given += rest.length;
+    this.#stream.end(rest);
   }
 
   #sendTrailers(): void {

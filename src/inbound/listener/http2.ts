@@ -5,10 +5,12 @@ import { fieldListBytes } from '../../base/lib/http2-fields.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
+import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
-import { type Arrivals, refuseArrival } from './http1.ts';
+import { CallPlace } from './calls-under-way.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
+import type { Unread } from './unread.ts';
 import { watchWaitingPieces } from './waiting-pieces.ts';
 
 const PIECES_PILE_UP = new GatewayError('bad_framing', 'The body comes in pieces of a few bytes, faster than they are taken.');
@@ -30,6 +32,36 @@ interface Arriving {
   readonly body: ArrivedBody;
 }
 
+interface Answering {
+  readonly stream: ServerHttp2Stream;
+  readonly reply: Http2Reply;
+}
+
+/** What the client has not taken of all streams. A stream that nobody reads is as old as it is, however fast others are read. */
+class SessionUnread implements Unread {
+  readonly #answering: Roster<Answering>;
+  since = 0;
+
+  constructor(answering: Roster<Answering>) {
+    this.#answering = answering;
+  }
+
+  look(now: number): number {
+    let bytes = 0;
+    this.since = now;
+    for (const { reply } of this.#answering) {
+      const since = reply.unreadSince(now);
+      if (since === undefined) continue;
+      bytes += reply.unread;
+      this.since = Math.min(this.since, since);
+    }
+    return bytes;
+  }
+}
+
+/** With fewer streams a connection cannot hold too much. */
+const FEW_STREAMS = 16;
+
 /**
  * One h2 connection, inside a tunnel or on a port that speaks TLS. It listens to streams themselves: the compatibility layer of node:http2 costs as much as the rest of an exchange.
  * node:http2 has no deadlines at all, so that all of them are kept here.
@@ -38,6 +70,8 @@ export class Http2Connection implements Activity {
   readonly #options: Http2ConnectionOptions;
   /** Streams whose request has not arrived in full. */
   readonly #arriving = new Roster<Arriving>();
+  readonly #answering = new Roster<Answering>();
+  readonly unread: Unread = new SessionUnread(this.#answering);
   #open = 0;
   /** Of heads and trailers of open streams, decoded. */
   #fieldBytes = 0;
@@ -72,6 +106,10 @@ export class Http2Connection implements Activity {
     for (const { body } of this.#arriving) body.cut(stopping());
   }
 
+  get isIdle(): boolean {
+    return this.#options.tunnel === undefined && this.#open === 0;
+  }
+
   sweep(now: number): void {
     const { link, session, arrivals } = this.#options;
     const { limits } = arrivals;
@@ -98,6 +136,21 @@ export class Http2Connection implements Activity {
     for (const { stream, body } of this.#arriving) {
       if (body.isOverdue(now, limits)) stream.close(constants.NGHTTP2_CANCEL);
     }
+    if (this.#open === 0) return;
+    const before = now - limits.unreadMs;
+    for (const { stream, reply } of this.#answering) {
+      if (stream.closed || (reply.unreadSince(now) ?? now) >= before) continue;
+      this.#options.arrivals.counts.unread++;
+      stream.close(constants.NGHTTP2_CANCEL);
+    }
+  }
+
+  /** Whether so much waits for the client that he is given nothing more. */
+  #isFull(): boolean {
+    if (this.#answering.size < FEW_STREAMS) return false;
+    let bytes = 0;
+    for (const { reply } of this.#answering) bytes += reply.unread;
+    return bytes > this.#options.arrivals.limits.maxSessionUnreadBytes;
   }
 
   #isHeard(now: number): boolean {
@@ -142,14 +195,23 @@ export class Http2Connection implements Activity {
     const startedAt = clock.monotonic();
     let fieldBytes = fieldListBytes(rawHeaders);
     let seat: Seat<Arriving> | undefined;
+    let answering: Seat<Answering> | undefined;
+    const place = new CallPlace(arrivals.places, this.#options.link.share);
     this.#open++;
     stream.once('close', () => {
       this.#open--;
       this.#fieldBytes -= fieldBytes;
       this.#idleSince = clock.monotonic();
       if (seat !== undefined) this.#arriving.remove(seat);
+      if (answering !== undefined) this.#answering.remove(answering);
+      place.leave();
     });
     if (!this.#holds(stream, fieldBytes)) return;
+    if (this.#isFull()) {
+      stream.on('error', ignore);
+      stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      return;
+    }
     stream.once('aborted', () => letGo(stream));
     let trailers: readonly string[] = [];
     const method = headers[':method'] ?? '';
@@ -180,10 +242,12 @@ export class Http2Connection implements Activity {
       });
     }
     const reply = new Http2Reply(stream, method, body);
+    answering = this.#answering.add({ stream, reply });
     const refusal = refusalOf(method, headers, this.#options.tunnel);
     const head = this.#head(method, headers, rawHeaders, startedAt);
-    if (refusal === undefined) arrivals.onArrival({ head, body, reply });
-    else refuseArrival({ head, reply }, refusal, arrivals);
+    if (refusal !== undefined) refuseArrival({ head, reply }, refusal, arrivals);
+    else if (place.enter()) arrivals.onArrival({ head, body, reply });
+    else takeByHolder({ head, body, reply }, place, arrivals);
   }
 
   /**

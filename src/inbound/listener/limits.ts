@@ -1,7 +1,19 @@
+import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
+
 /** What one client may hold, and for how long. Durations are milliseconds. */
 export interface ListenerLimits {
   /** Open CONNECTs, intercepted and blind together, and WebSockets (`GW_MAX_TUNNELS`). */
   readonly maxTunnels: number;
+  /** Connections, with those of tunnels. */
+  readonly maxConnections: number;
+  /** HTTP calls under way, on all connections. */
+  readonly maxCalls: number;
+  /** Bytes of answers that clients have not taken, on all connections; of one address half of them. */
+  readonly maxUnreadBytes: number;
+  /** The same of one h2 connection: above it further streams are refused. */
+  readonly maxSessionUnreadBytes: number;
+  /** How long a client may take next to nothing of what waits for him. */
+  readonly unreadMs: number;
   /** From the 200 of a CONNECT to the end of the TLS handshake, or to the first byte of plain HTTP. */
   readonly handshakeMs: number;
   /** A client that leaves this soon after its handshake without having said anything did not take our certificate; later it was a spare connection. */
@@ -25,7 +37,7 @@ export interface ListenerLimits {
   readonly maxHeaderFields: number;
   /** Concurrent streams of one h2 connection. */
   readonly maxStreams: number;
-  /** Pipelined requests of one HTTP/1.1 connection that may wait for their answers. */
+  /** Pipelined requests of one HTTP/1.1 connection that may wait for their turn; their heads together may be as long as one may be. */
   readonly maxPipelined: number;
   /** A request body that nobody wants and that says to be no larger is skipped, and its connection used again. */
   readonly maxDiscardedBytes: number;
@@ -45,6 +57,11 @@ export interface ListenerLimits {
 
 export const DEFAULT_LIMITS: ListenerLimits = {
   maxTunnels: 10_000,
+  maxConnections: 20_000,
+  maxCalls: 10_000,
+  maxUnreadBytes: 134_217_728,
+  maxSessionUnreadBytes: CONNECTION_BOUNDS.unreadOfSession.one,
+  unreadMs: CONNECTION_BOUNDS.unreadFor.one,
   handshakeMs: 10_000,
   silentCloseMs: 2_000,
   silenceHeldMs: 5_000,
@@ -56,8 +73,8 @@ export const DEFAULT_LIMITS: ListenerLimits = {
   maxHeaderBytes: 65_536,
   maxSessionHeaderBytes: 1_048_576,
   maxHeaderFields: 500,
-  maxStreams: 128,
-  maxPipelined: 32,
+  maxStreams: CONNECTION_BOUNDS.streams.one,
+  maxPipelined: CONNECTION_BOUNDS.pipelined.one,
   maxDiscardedBytes: 262_144,
   maxLingerBytes: 33_554_432,
   lingerMs: 2_000,

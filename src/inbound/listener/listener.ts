@@ -10,14 +10,16 @@ import type { Logger } from '../../base/lib/log.ts';
 import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
+import { type Arrivals, refuseArrival } from './arrivals.ts';
+import { type HolderOf, Places } from './calls-under-way.ts';
 import { ConnectDoor, type ConnectVerdict } from './connect-door.ts';
 import type { ConnectRequest } from './connect-request.ts';
 import { errorOfClient } from './error-reply.ts';
 import { type Front, openFront } from './front.ts';
-import { type Arrivals, Http1Connection, refuseArrival } from './http1.ts';
+import { Http1Connection } from './http1.ts';
 import { InnerServers } from './inner-servers.ts';
 import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
-import { type Link, Links } from './links.ts';
+import { type ClosedCounts, type Link, Links } from './links.ts';
 import { OpenTunnels } from './open-tunnels.ts';
 import { OwnAddresses } from './own-addresses.ts';
 import { HTTPS_NEEDED, PortHandshake, type PortTls } from './port-handshake.ts';
@@ -52,6 +54,10 @@ export interface ListenerOptions {
   dial(authority: Authority, signal: AbortSignal, request: ConnectRequest): Promise<Socket>;
   /** Connects to the origin of a tunnel with `dialFirst`; never rejects (see Upstream.dial). */
   dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
+  /** Whether an address is that of a proxy whom the operator trusts (`GW_TRUSTED_PROXIES`): it stands for many clients. Default: none is. */
+  isProxy?(address: string): boolean;
+  /** Who has shown by a head who he is; asked where an address has its share of calls under way. Default: nobody. */
+  readonly holderOf?: HolderOf;
   /** Takes every HTTP request of every door and answers it through its sink. */
   onArrival(arrival: Arrival): void;
   /** Takes every request of the management port instead. */
@@ -81,6 +87,12 @@ export interface Listener {
   /** Open CONNECTs and WebSockets, and connections of clients in all. */
   readonly openTunnels: number;
   readonly openConnections: number;
+  /** HTTP calls under way. */
+  readonly callsUnderWay: number;
+  /** Bytes of answers that clients have not taken, as of the last look. */
+  readonly unreadBytes: number;
+  /** Connections that were closed here, by why. */
+  readonly closed: Readonly<ClosedCounts>;
   /** True when the authority is this gateway: its addresses, every loopback spelling and its names, on one of the two ports. */
   owns(authority: Authority): boolean;
   /**
@@ -163,6 +175,19 @@ function opened(doors: PortServers, servers: readonly Server[], places: readonly
     get openConnections() {
       return doors.links.size;
     },
+    // eslint-disable-next-line no-restricted-syntax -- made once
+    get callsUnderWay() {
+      return doors.places.calls.taken;
+    },
+    // eslint-disable-next-line no-restricted-syntax -- made once
+    get unreadBytes() {
+      return doors.links.unread.bytes;
+    },
+    // eslint-disable-next-line no-restricted-syntax -- made once
+    get closed() {
+      const { counts, unread } = doors.links;
+      return { ...counts, made_room: counts.made_room + unread.closed };
+    },
     owns: (authority) => doors.own.owns(authority),
     async drain(timeoutMs, cut) {
       void stopAccepting();
@@ -202,7 +227,8 @@ interface SecuredPort {
 
 /** The state that all ports share. */
 class PortServers {
-  readonly links = new Links();
+  readonly links: Links;
+  readonly places: Places;
   readonly own: OwnAddresses;
   readonly tunnels: OpenTunnels;
   readonly connect: ConnectDoor;
@@ -219,10 +245,20 @@ class PortServers {
     const { clock, log } = options;
     const limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#options = options;
+    this.links = new Links({ limits, isProxy: (address) => options.isProxy?.(address) ?? false });
+    this.places = new Places(limits.maxCalls, (head) => options.holderOf?.(head));
     this.own = new OwnAddresses(options.ownNames ?? []);
     this.tunnels = new OpenTunnels(limits.maxTunnels);
     const onRefused = (event: UnrecordedEvent): void => options.onRefused?.(event);
-    this.#arrivals = { clock, limits, tunnels: this.tunnels, onArrival: (arrival) => this.#arrive(arrival), onRefused };
+    this.#arrivals = {
+      clock,
+      limits,
+      tunnels: this.tunnels,
+      places: this.places,
+      counts: this.links.counts,
+      onArrival: (arrival) => this.#arrive(arrival),
+      onRefused,
+    };
     this.#managed = { ...this.#arrivals, onArrival: (arrival) => this.#arrive(arrival, options.onManagement) };
     this.#inner = new InnerServers(this.#arrivals);
     this.connect = new ConnectDoor({
@@ -258,8 +294,10 @@ class PortServers {
       limits: this.#arrivals.limits,
       anteroom:
         tls &&
-        ((socket, serve) =>
-          this.#secure({ tls, link: this.links.open(socket, trafficClass), protocols: PROTOCOLS[name], arrivals, serve })),
+        ((socket, serve) => {
+          const link = this.links.open(socket, trafficClass);
+          if (link !== undefined) this.#secure({ tls, link, protocols: PROTOCOLS[name], arrivals, serve });
+        }),
       onConnection: (socket) => this.#connected(socket, trafficClass, arrivals),
       onConnect: (request, socket, head) => (isManagement ? this.#misplaced(socket) : this.#tunnelled(request, socket, head)),
       onRequest: (request, response, expectsContinue) => this.#requested(request, response, expectsContinue),
@@ -277,6 +315,7 @@ class PortServers {
   #connected(socket: Socket, trafficClass: TrafficClass, arrivals: Arrivals): void {
     const secured = this.#secured.get(socket);
     const link = secured ?? this.links.open(socket, trafficClass);
+    if (link === undefined) return;
     const connection = new Http1Connection({ link, transport: socket, secure: secured !== undefined, arrivals });
     link.activity = connection;
     this.#http1.set(socket, connection);

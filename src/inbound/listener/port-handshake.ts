@@ -35,6 +35,7 @@ export interface PortHandshakeOptions {
 
 /** A connection to a port that speaks TLS, from its accept to HTTP. */
 export class PortHandshake implements Activity {
+  readonly isIdle = true;
   readonly #wire: Socket;
   /** Monotonic milliseconds. */
   readonly #deadline: number;

@@ -4,7 +4,7 @@ import type { HandshakeRejectedEvent, RejectionSignal } from '../../base/events/
 import type { Clock } from '../../base/lib/clock.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
-import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { ConnectRequest } from './connect-request.ts';
 import type { ListenerLimits } from './limits.ts';
 

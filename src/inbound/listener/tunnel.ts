@@ -7,6 +7,7 @@ import type { TrafficClass } from '../../base/model/connection.ts';
 import { HelloGate, type JudgeServerName } from './hello-gate.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
+import { SocketUnread } from './unread.ts';
 
 /** What a blind tunnel carried, told when it is closed. */
 export interface TunnelSummary {
@@ -43,6 +44,8 @@ export class BlindTunnel implements Activity {
   #activeAt: number;
   #up = 0;
   #down = 0;
+  /** A client who pauses what passes may take his time, as long as nobody needs the room. */
+  readonly unread: SocketUnread;
   #halves = 2;
   #draining = false;
   readonly #gate: HelloGate | undefined;
@@ -57,6 +60,7 @@ export class BlindTunnel implements Activity {
     this.#startedAt = clock.monotonic();
     this.#activeAt = this.#startedAt;
     upstream.allowHalfOpen = true;
+    this.unread = new SocketUnread(client, { isTimed: false, more: () => upstream.writableLength });
     // Its end may have come before there was an upstream; what looks at it below sees that by itself.
     if (client.readableEnded) this.#halves--;
     for (const socket of [client, upstream]) {

@@ -5,6 +5,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
 import type { ChannelEvents } from '../../base/model/channel.ts';
 import { type Activity, isUnread, type Link } from './links.ts';
+import { SocketUnread } from './unread.ts';
 
 /** The opening handshake of a WebSocket (RFC 6455 §4.1). Whatever else asks for an upgrade is an ordinary request: a server may ignore that (RFC 9110 §7.8). */
 export function isWebSocketHandshake({ method, httpVersion, headers }: IncomingMessage): boolean {
@@ -45,6 +46,7 @@ export function switchingHead(rawHeaders: readonly string[]): string {
 export class ClientChannel extends SocketChannel implements Activity {
   readonly #transport: Socket;
   readonly #link: Link;
+  readonly unread: SocketUnread;
   #draining = false;
   #onShutdown: (() => void) | undefined;
   #onCut: (() => void) | undefined;
@@ -54,6 +56,7 @@ export class ClientChannel extends SocketChannel implements Activity {
     super(transport, () => link.reset());
     this.#transport = transport;
     this.#link = link;
+    this.unread = new SocketUnread(transport);
   }
 
   override open(events: ChannelEvents): void {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { EntitiesPage } from '../../services/entity-page.ts';
 import { pageLimit } from '../pages.ts';
 

@@ -1,10 +1,12 @@
 import type { Socket } from 'node:net';
 import { rootCertificates } from 'node:tls';
 import { createTransport } from 'nodemailer';
+import type { Clock } from '../../base/lib/clock.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { FailureReason } from '../../base/model/failure-reason.ts';
 import type { SmtpServer } from '../../base/model/smtp-server.ts';
+import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { AlertCard } from './alert-card.ts';
 import { alertMail } from './alert-mail.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
@@ -13,9 +15,14 @@ import type { WayOut } from './way-out.ts';
 /** Of the greeting, and of each answer. */
 const SILENCE_MS = 15_000;
 const SHOWN = 200;
+/** For all of one mail. */
+const MAIL_MS = 120_000;
+/** How often it is looked at what came inside TLS. */
+const LOOK_MS = 250;
 
 export interface SmtpSenderOptions {
   readonly door: WayOut;
+  readonly clock: Clock;
   readonly server: SmtpServer;
   /** The address that mails come from. */
   readonly from: string;
@@ -45,6 +52,7 @@ export class SmtpSender {
     const cut = (): void => void socket.destroy();
     signal.addEventListener('abort', cut, { once: true });
     if (isAborted(signal)) cut();
+    const unwatch = boundTalk(socket, this.#options.clock);
     try {
       const { subject, text } = alertMail(card);
       const { response, rejected } = await this.#transport(socket).sendMail({
@@ -63,6 +71,7 @@ export class SmtpSender {
     } catch (error) {
       throw signal.aborted ? stoppedDelivery() : smtpFault(error);
     } finally {
+      unwatch();
       signal.removeEventListener('abort', cut);
       socket.destroy();
     }
@@ -90,6 +99,36 @@ export class SmtpSender {
       getSocket: (_options, callback) => callback(null, { connection }),
     });
   }
+}
+
+/**
+ * Ends a connection on which a server talks without end, or takes for ever: the library keeps every line until an answer is whole.
+ * @returns what ends the watch
+ */
+function boundTalk(socket: Socket, clock: Clock): () => void {
+  const most = OUTBOUND_BOUNDS.mailServer.one;
+  const end = (why: string): void => void socket.destroy(new Error(why));
+  const push = socket.push.bind(socket);
+  let heard = 0;
+  socket.on('error', () => undefined);
+  socket.push = (piece: unknown): boolean => {
+    heard += piece instanceof Uint8Array ? piece.length : 0;
+    if (heard <= most) return push(piece);
+    end('it says more than is read');
+    return false;
+  };
+  // Inside TLS nothing is pushed here.
+  let cancelLook: () => void;
+  const look = (): void => {
+    if (socket.bytesRead > most) end('it says more than is read');
+    else cancelLook = clock.after(LOOK_MS, look);
+  };
+  cancelLook = clock.after(LOOK_MS, look);
+  const cancelEnd = clock.after(MAIL_MS, () => end('it took more than two minutes'));
+  return () => {
+    cancelLook();
+    cancelEnd();
+  };
 }
 
 /** Asked again behind a wait. */

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { SyslogAddress } from '../../base/lib/syslog-address.ts';
+import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
 import type { ExportedEvent } from './event-envelope.ts';
 import { type SyslogFormat, syslogMessage } from './syslog-message.ts';
@@ -67,7 +68,11 @@ function writeAndEnd(socket: Socket, bytes: Buffer, clock: Clock, signal: AbortS
     socket.on('error', () => finish(lost()));
     socket.on('close', () => finish(written ? undefined : lost()));
     // Nothing is said to a sender of syslog; what comes is read so that the end is seen.
-    socket.resume();
+    let heard = 0;
+    socket.on('data', (chunk: Uint8Array) => {
+      heard += chunk.length;
+      if (heard > OUTBOUND_BOUNDS.syslogServer.one) finish(written ? undefined : lost());
+    });
     socket.end(bytes, () => {
       written = true;
       cancel();

@@ -8,7 +8,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
-import { CONNECTION_BOUNDS } from '../../base/model/bounds.ts';
+import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import { AnswerGuard } from './answer-guard.ts';
 import { CallInLane, type SlowCounter } from './call-in-lane.ts';
 import { Dialer, type DialTo } from './dialer.ts';

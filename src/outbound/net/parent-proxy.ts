@@ -3,6 +3,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import type { Authority } from '../../base/model/arrival.ts';
+import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 
 /** `GW_UPSTREAM_PROXY`: the HTTP proxy that all upstream connections go through. */
 export interface ParentProxy extends Authority {
@@ -17,7 +18,7 @@ export interface ParentGreeting extends ParentProxy {
 }
 
 /** Of the parent's answer to CONNECT. */
-const MAX_HEAD_BYTES = 16_384;
+const MAX_HEAD_BYTES = OUTBOUND_BOUNDS.parentProxy.one;
 const HEAD_END = '\r\n\r\n';
 const HEAD_START = 'HTTP/1.';
 const STATUS_LINE = /^HTTP\/1\.[01] ([1-5]\d\d)(?: |\r\n|$)/;

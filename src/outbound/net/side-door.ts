@@ -1,14 +1,16 @@
 import { createSocket } from 'node:dgram';
 import { isIPv6, type Socket } from 'node:net';
+import { ByteCollector } from '../../base/lib/byte-collector.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority } from '../../base/model/arrival.ts';
+import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { RawWays, Upstream } from './upstream.ts';
 import { timeoutError } from './upstream-error.ts';
 
-/** What is kept of the answer to a POST; the rest is read and let go of. */
-const MAX_ANSWER = 16_384;
+/** What is read of the answer to a POST; there its connection is closed. */
+const MAX_ANSWER = OUTBOUND_BOUNDS.answerToPost.one;
 const ANSWER_MS = 15_000;
 
 interface Sent {
@@ -34,8 +36,8 @@ interface Answer<B> {
   readonly body: B;
 }
 
-/** Takes the bytes of an answer. @returns false when there are more than are taken */
-type Taker = (chunk: Uint8Array) => boolean;
+/** Takes the bytes of an answer. @returns `whole`: nothing more is needed; `too_long`: there are more than may be */
+type Taker = (chunk: Uint8Array) => 'more' | 'too_long' | 'whole';
 
 /** The ways out for what is no call of anybody: alerts, exported events, price lists. The same guard, resolver and trust as for calls; each has its time. */
 export class SideDoor {
@@ -47,29 +49,28 @@ export class SideDoor {
     this.#clock = clock;
   }
 
-  /** @throws GatewayError as a call ends, `upstream_timeout` after `timeoutMs`, `shutting_down` when the signal is aborted */
+  /**
+   * An answer is read up to its first 16 KiB: then its connection is closed, and those are the answer.
+   * @throws GatewayError as a call ends, `upstream_timeout` after `timeoutMs`, `shutting_down` when the signal is aborted
+   */
   async post({ body, ...sent }: Posted): Promise<Answer<string>> {
-    const pieces: Uint8Array[] = [];
-    let size = 0;
+    const collector = new ByteCollector();
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     const head = await this.#send('POST', sent, bytes, (chunk) => {
-      if (size < MAX_ANSWER) pieces.push(chunk.subarray(0, MAX_ANSWER - size));
-      size += chunk.length;
-      return true;
+      collector.push(chunk.subarray(0, MAX_ANSWER - collector.size));
+      return collector.size < MAX_ANSWER ? 'more' : 'whole';
     });
-    return { ...head, body: Buffer.concat(pieces).toString() };
+    return { ...head, body: collector.take().toString() };
   }
 
   /** @throws GatewayError as {@link post}, `upstream_protocol` for an answer of more than `maxBytes`, which is then read no further */
   async get({ maxBytes, ...sent }: Got): Promise<Answer<Uint8Array>> {
-    const pieces: Uint8Array[] = [];
-    let size = 0;
+    const collector = new ByteCollector();
     const head = await this.#send('GET', sent, undefined, (chunk) => {
-      pieces.push(chunk);
-      size += chunk.length;
-      return size <= maxBytes;
+      collector.push(chunk);
+      return collector.size <= maxBytes ? 'more' : 'too_long';
     });
-    return { ...head, body: Buffer.concat(pieces) };
+    return { ...head, body: collector.take() };
   }
 
   #send(
@@ -103,8 +104,13 @@ export class SideDoor {
             fields = fieldsOf(rawHeaders);
           },
           onData: (chunk) => {
-            if (!take(chunk)) giveUp(new GatewayError('upstream_protocol', `${to.authority.host} sent a longer answer than is taken.`));
-            return true;
+            const taken = take(chunk);
+            if (taken === 'too_long')
+              giveUp(new GatewayError('upstream_protocol', `${to.authority.host} sent a longer answer than is taken.`));
+            if (taken !== 'whole') return true;
+            handle.abort();
+            end(() => resolve({ status, headers: fields }));
+            return false;
           },
           onEnd: () => end(() => resolve({ status, headers: fields })),
           onError: (error) => end(() => reject(error)),

@@ -13,5 +13,6 @@ interface Proven {
 export function clientOf(callerIp: string, proven: Proven | undefined): string {
   if (proven?.workload !== undefined) return `workload ${proven.workload}`;
   if (proven?.apiKey !== undefined) return `key ${proven.apiKey.id}`;
-  return networkOf(callerIp);
+  // Asked for each call: most addresses need no look.
+  return callerIp.includes(':') ? networkOf(callerIp) : callerIp;
 }

@@ -2,7 +2,7 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { AlertSubscription } from '../../base/model/alert-channel.ts';
-import { ENTITY_BOUNDS } from '../../base/model/bounds.ts';
+import { ENTITY_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from '../commit.ts';
 import { WatchedSpace } from '../watched-space.ts';

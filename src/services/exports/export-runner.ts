@@ -1,6 +1,6 @@
 import type { Destination, DurableEvent, DurableName } from '../../base/events/destination.ts';
-import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
 import type { ExportEventName, ExportKind } from '../../base/model/export-destination.ts';
+import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { ExportedEvent } from '../../outbound/destinations/event-envelope.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { DeadLetters } from './dead-letters.ts';

@@ -6,10 +6,11 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { decodeUtf8 } from '../../base/lib/utf8.ts';
+import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { Fetching } from '../../outbound/destinations/way-out.ts';
 
 /** Of the text of a list; the published one has half a megabyte. */
-export const MAX_LIST_BYTES = 16 * 1024 * 1024;
+export const MAX_LIST_BYTES = OUTBOUND_BOUNDS.priceList.one;
 const ANSWER_MS = 60_000;
 const LONGEST_TAG = 256;
 

@@ -3,8 +3,8 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { ownText } from '../../base/lib/own-text.ts';
 import { Shares } from '../../base/lib/shares.ts';
 import { shorten } from '../../base/lib/shorten.ts';
-import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { STRANGERS } from '../sharers.ts';
 
 /** Names of models are what callers make of them: of the org with most of them the one that was charged least lately gives way. */

@@ -1,5 +1,5 @@
 import { Shares } from '../../base/lib/shares.ts';
-import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 
 const MAX_SPANS = CONTROL_BOUNDS.spans.all;
 const MAX_CHARACTERS = CONTROL_BOUNDS.spanBytes.all;

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type FullFor, Shares } from '../../base/lib/shares.ts';
-import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
 import type { Principal } from '../../base/model/principal.ts';
+import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 
 export interface UnderWayOptions {
   /** Requests under way, of everybody together. Default: that of {@link REPORT_BOUNDS}. */

@@ -1,5 +1,5 @@
 import { nextTurn } from '../../base/lib/turns.ts';
-import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import { errorText, invalidRequest, RPC, RpcError, type RpcMessage, type RpcRequest, readMessage } from './json-rpc.ts';
 
 /** Most messages of a batch. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/lib/clock.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import { REPORT_BOUNDS } from '../../base/model/bounds.ts';
+import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { McpRevision } from './mcp-revision.ts';
 
 /** Who begins a session: a key of an org. */

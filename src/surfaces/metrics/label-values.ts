@@ -1,4 +1,4 @@
-import { CONTROL_BOUNDS } from '../../base/model/bounds.ts';
+import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { Count } from './registered.ts';
 
 const OTHER = 'other';

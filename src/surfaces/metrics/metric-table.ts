@@ -3,6 +3,7 @@
  * so that no caller can grow the number of series (decision 4.7).
  */
 
+import { CONNECTION_METRICS } from './connection-metrics.ts';
 import { OUTBOX_METRICS } from './outbox-metrics.ts';
 import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
 import { STRANGER_METRICS } from './stranger-metrics.ts';
@@ -89,6 +90,7 @@ export const METRICS = {
     help: 'Metered calls of models that the price list does not know, charged at 10.00 / 30.00; `GW_PRICING_FILE` gives them rates.',
   },
   ...PRICE_LIST_METRICS,
+  ...CONNECTION_METRICS,
   deferredOpen: {
     name: 'gw_deferred_responses_open',
     type: 'gauge',

@@ -25,6 +25,8 @@ export interface MetricsOptions {
   knownActionType(type: string): boolean;
   openTunnels(): number;
   readonly maxTunnels: number;
+  /** Undefined before they are open. */
+  ports(): PortReadings | undefined;
   bufferedBytes(): number;
   readonly maxBufferedBytes: number;
   /** Of the root that signs, epoch milliseconds; undefined without interception. */
@@ -56,6 +58,14 @@ export interface MetricsOptions {
     /** Org, reason, count. */
     droppedByOrg(): readonly (readonly [org: string, reason: string, count: number])[];
   };
+}
+
+/** What there is to know of the connections of clients. */
+interface PortReadings {
+  readonly openConnections: number;
+  readonly unreadBytes: number;
+  /** By why they were closed. */
+  readonly closed: Readonly<{ made_room: number; refused: number; unread: number }>;
 }
 
 /** What there is to know of the way to the control plane. */
@@ -119,6 +129,9 @@ function watchLink(registry: Registry, link: LinkState): void {
 function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.tunnelsOpen, () => options.openTunnels());
   gauge(registry, METRICS.tunnelsLimit, () => options.maxTunnels);
+  gauge(registry, METRICS.connectionsOpen, () => options.ports()?.openConnections ?? 0);
+  gauge(registry, METRICS.unreadBytes, () => options.ports()?.unreadBytes ?? 0);
+  total(registry, METRICS.connectionsClosed, () => ({ made_room: 0, refused: 0, unread: 0, ...options.ports()?.closed }));
   gauge(registry, METRICS.bufferedBytes, () => options.bufferedBytes());
   gauge(registry, METRICS.bufferedLimit, () => options.maxBufferedBytes);
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());

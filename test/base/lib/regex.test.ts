@@ -3,7 +3,7 @@ import t from 'tap';
 import { compileRegex, heldPatterns, LazyRegex } from '../../../src/base/lib/regex.ts';
 import { regexSteps } from '../../../src/base/lib/regex-steps.ts';
 import { atOnce, inSlices, type Sliced } from '../../../src/base/lib/slices.ts';
-import { POLICY_BOUNDS } from '../../../src/base/model/bounds.ts';
+import { POLICY_BOUNDS } from '../../../src/base/model/work-bounds.ts';
 
 /** Numbers that are the same each time. */
 function numbers(seed: number): (below: number) => number {

@@ -5,6 +5,7 @@ import { connect, Socket } from 'node:net';
 import t from 'tap';
 import { isBroken } from '../../../src/base/lib/broken-socket.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { Places } from '../../../src/inbound/listener/calls-under-way.ts';
 import { Http2Connection } from '../../../src/inbound/listener/http2.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import { Links } from '../../../src/inbound/listener/links.ts';
@@ -131,9 +132,14 @@ t.test('so is an h2 connection that broke while a stream was open, and whose ses
   const server = await tcpServer(t, (socket) => accepted(socket));
   const client = await plainClient(t, server.port);
   const socket = (await accept).pause();
-  const link = new Links().open(socket, 'developer');
+  const links = new Links();
+  const link = links.open(socket, 'developer');
+  if (link === undefined) throw new Error('no room');
   const clock = fakeClock();
-  const arrivals = { clock, limits: DEFAULT_LIMITS, tunnels: new OpenTunnels(1), onArrival: () => undefined, onRefused: () => undefined };
+  const places = new Places(1, () => undefined);
+  const { counts } = links;
+  const heard = { onArrival: () => undefined, onRefused: () => undefined };
+  const arrivals = { clock, limits: DEFAULT_LIMITS, tunnels: new OpenTunnels(1), places, counts, ...heard };
   const now = clock.monotonic();
   const later = now + DEFAULT_LIMITS.lingerMs + 1;
   const idle = () => {
@@ -167,7 +173,8 @@ t.test('a sweep leaves the loop to others now and then, and comes to every conne
   const links = new Links();
   let swept = 0;
   for (let i = 0; i < 1_000; i++) {
-    links.open(new Socket(), 'developer').activity = { drain: () => undefined, sweep: () => void swept++ };
+    const link = links.open(new Socket(), 'developer');
+    if (link !== undefined) link.activity = { drain: () => undefined, sweep: () => void swept++ };
   }
   links.sweep(0);
   t.ok(swept > 0 && swept < 200, `${swept} at once`);

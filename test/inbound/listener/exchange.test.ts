@@ -649,18 +649,34 @@ t.test('a body is read once, by one of both members; an empty one needs no readi
   t.same(seen, [0, 'internal', undefined, 'internal', 0, 'internal', 5, 'internal', undefined, 'internal']);
 });
 
-t.test('more than 32 unanswered pipelined requests end the connection', async (t) => {
+t.test('more than 32 unanswered pipelined requests end the connection, and so do 64 KiB of heads that wait', async (t) => {
   const held: Arrival[] = [];
   const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
-  const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-  const client = await rawClient(t, listener.port);
-  client.socket.write(request.repeat(32));
-  while (held.length < 32) await new Promise(setImmediate);
-  t.equal(client.socket.destroyed, false);
-  client.socket.write(request);
-  t.equal((await client.closed).reset, true);
-  t.equal(held.length, 32);
-  t.ok(held.every(({ reply }) => reply.gone));
+  const long = `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(30_000)}\r\n\r\n`;
+  for (const [request, waits] of [
+    ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', 31],
+    [long, 2],
+  ] as const) {
+    held.length = 0;
+    const client = await rawClient(t, listener.port);
+    client.socket.write(request.repeat(1 + waits));
+    while (held.length < 1) await new Promise(setImmediate);
+    const later = await rawClient(t, listener.port);
+    later.socket.write('GET /later HTTP/1.1\r\nHost: x\r\n\r\n');
+    while (held.length < 2) await new Promise(setImmediate);
+    t.equal(client.socket.destroyed, false);
+    client.socket.write(request);
+    t.equal((await client.closed).reset, true);
+    t.same(
+      held.map(({ head, reply }) => [head.rawTarget, reply.gone]),
+      [
+        ['/', true],
+        ['/later', false],
+      ],
+      'those that waited were never begun',
+    );
+    later.socket.destroy();
+  }
 });
 
 t.test(
@@ -714,11 +730,23 @@ t.test('pipelined requests are answered in their order', async (t) => {
   const held: Arrival[] = [];
   const { listener } = await startListener(t, { onArrival: (arrival) => held.push(arrival) });
   const client = await rawClient(t, listener.port);
-  client.socket.write('GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n');
+  client.socket.write(
+    'GET /1 HTTP/1.1\r\nHost: x\r\n\r\nPOST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET /3 HTTP/1.1\r\nHost: x\r\n\r\n',
+  );
+  const other = await rawClient(t, listener.port);
+  other.socket.write('GET /other HTTP/1.1\r\nHost: x\r\n\r\n');
   while (held.length < 2) await new Promise(setImmediate);
-  held[1]?.reply.sendWhole(200, [], Buffer.from('second'));
+  t.same(
+    held.map(({ head }) => head.rawTarget),
+    ['/1', '/other'],
+    'one at a time is begun',
+  );
   held[0]?.reply.sendWhole(200, [], Buffer.from('first'));
-  t.match(await client.until(/second$/), /first.*second/s);
+  while (held.length < 3) await new Promise(setImmediate);
+  held[2]?.reply.sendWhole(200, [], (await held[2].body.readAll(10)).subarray(0));
+  while (held.length < 4) await new Promise(setImmediate);
+  held[3]?.reply.sendWhole(200, [], Buffer.from('third'));
+  t.match(await client.until(/third$/), /first.*hello.*third/s);
 });
 
 t.test('an application that throws is a 500 with our error body, or a reset once the head is sent', async (t) => {

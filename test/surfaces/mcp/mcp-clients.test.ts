@@ -5,6 +5,7 @@ import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprot
 import t, { type Test } from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { openMcpServer } from '../../../src/cli/mcp/mcp-http-server.ts';
+import { runningClock } from '../../support/fake-clock.ts';
 import { mcpPlace, principalOf } from './mcp-place.ts';
 
 const INFO = { name: 'test', version: '1' };
@@ -18,6 +19,7 @@ async function served(t: Test) {
     host: '127.0.0.1',
     port: 0,
     allowedOrigins: new Set(),
+    clock: runningClock,
     log: silentLogger,
   });
   t.teardown(() => server.close());

@@ -5,7 +5,7 @@
 import type { ErrorDetail } from '../../lib/gateway-error.ts';
 import { regexSteps } from '../../lib/regex-steps.ts';
 import { messageOf } from '../../lib/thrown.ts';
-import { POLICY_BOUNDS } from '../../model/bounds.ts';
+import { POLICY_BOUNDS } from '../../model/work-bounds.ts';
 import { isDay } from './iso-dates.ts';
 import { type Complain, isJsonMap, type JsonMap, JsonShape } from './json-shape.ts';
 import { isKnownKey } from './list-keys.ts';

@@ -1,0 +1,104 @@
+// Receivers that answer without end: what is kept of an answer is what is read of it, whoever asked.
+import { createServer, type Socket } from 'node:net';
+import t from 'tap';
+import { SmtpSender } from '../../../src/outbound/destinations/smtp-sender.ts';
+import { sendToSyslog } from '../../../src/outbound/destinations/syslog-sender.ts';
+import { createUpstream } from '../../../src/outbound/net/create-upstream.ts';
+import { SideDoor } from '../../../src/outbound/net/side-door.ts';
+import { fakeClock, runningClock } from '../../support/fake-clock.ts';
+import type { HasTeardown } from '../../support/temp-dir.ts';
+
+const PIECE = Buffer.alloc(65_536, 'x');
+/** What the systems of both sides take on their own. */
+const SYSTEMS = 32 * 1_048_576;
+const SIGNAL = new AbortController().signal;
+
+/** A server that writes `first` to who connects, and then pieces as long as somebody takes them. */
+async function endlessServer(t: HasTeardown, first: string, piece: Uint8Array = PIECE) {
+  let sent = 0;
+  const closed: Promise<void>[] = [];
+  const server = createServer((socket: Socket) => {
+    closed.push(new Promise((resolve) => socket.once('close', () => resolve())));
+    socket.on('error', () => undefined);
+    const pour = (): void => {
+      while (!socket.destroyed && sent < 4 * SYSTEMS) {
+        sent += piece.length;
+        if (!socket.write(piece)) break;
+      }
+    };
+    socket.on('drain', pour);
+    socket.once('data', () => undefined);
+    socket.write(first);
+    pour();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => new Promise((resolve) => server.close(resolve)));
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  return { port, sent: () => sent, whenClosed: () => Promise.all(closed) };
+}
+
+function doorOf(t: HasTeardown): SideDoor {
+  const upstream = createUpstream({ clock: runningClock, headersTimeoutMs: 5_000, idleTimeoutMs: 5_000 });
+  t.teardown(() => upstream.close());
+  return new SideDoor(upstream, runningClock);
+}
+
+t.test('the answer to a post is its first 16 KiB, and its connection is closed there', async (t) => {
+  for (const framing of ['Content-Length: 1099511627776', 'Connection: close']) {
+    const { port, sent, whenClosed } = await endlessServer(t, `HTTP/1.1 200 OK\r\n${framing}\r\n\r\n`);
+    const to = { authority: { host: 'localhost', port }, tls: false, path: '/', operatorOwn: true };
+    const { status, body } = await doorOf(t).post({ to, headers: [], body: '{}', signal: SIGNAL });
+    t.same([status, body], [200, 'x'.repeat(16_384)]);
+    await whenClosed();
+    t.ok(sent() < SYSTEMS, `${framing}: ${sent()} bytes left the receiver`);
+  }
+});
+
+t.test('one that comes in pieces of a byte is held as the bytes that it has', async (t) => {
+  const clock = fakeClock();
+  const handed: { onHead(status: number, fields: readonly string[]): void; onData(chunk: Uint8Array): boolean }[] = [];
+  let aborted = 0;
+  const ways = {
+    call: (_call: unknown, events: (typeof handed)[number]) => {
+      handed.push(events);
+      return { abort: () => aborted++ };
+    },
+  };
+  const door = new SideDoor(ways as never, clock);
+  const to = { authority: { host: 'hooks.example.com', port: 443 }, tls: true, path: '/', operatorOwn: false };
+  const posted = door.post({ to, headers: [], body: '{}', signal: SIGNAL });
+  handed[0]?.onHead(200, []);
+  const memory = Buffer.alloc(1_048_576, 'y');
+  for (let at = 0; at < 16_383; at++) handed[0]?.onData(memory.subarray(at, at + 1));
+  t.equal(aborted, 0, 'there may be more');
+  handed[0]?.onData(memory.subarray(0, 1_000));
+  t.same([(await posted).body.length, aborted, clock.pending], [16_384, 1, 0]);
+});
+
+t.test('a mail server that greets without end is left, and the mail is tried again', async (t) => {
+  const rows: readonly (readonly [string, Uint8Array])[] = [
+    ['lines', Buffer.from('220-and one more line\r\n'.repeat(1_000))],
+    ['one line', PIECE],
+  ];
+  for (const [what, piece] of rows) {
+    const { port, sent, whenClosed } = await endlessServer(t, '220-mail.example.com\r\n', piece);
+    const server = { authority: { host: 'localhost', port }, tls: 'none' as const };
+    const sender = new SmtpSender({ door: doorOf(t), clock: runningClock, server, from: 'gw@example.com' });
+    const card = { alertId: 'alr_1', at: 0, title: 'a', lines: [], facts: [], severity: 'info' };
+    const fault: unknown = await sender.send(card as never, ['ops@example.com'], SIGNAL).catch((error: unknown) => error);
+    t.match(fault, { reason: 'unreachable', retryable: true }, what);
+    await whenClosed();
+    t.ok(sent() < SYSTEMS, `${what}: ${sent()} bytes left the server`);
+  }
+});
+
+t.test('a syslog server that talks is left when it has said 16 KiB', async (t) => {
+  const { port, sent, whenClosed } = await endlessServer(t, 'hello');
+  const target = { transport: 'tcp', authority: { host: 'localhost', port }, format: 'rfc5424', operatorOwn: true } as const;
+  const envelope = { event_type: 'execution', event_time: '2026-11-24T12:00:00.000Z', org_id: 'acme', workload_id: 'w', payload: {} };
+  const event = { id: 'evt_1', envelope };
+  await sendToSyslog({ door: doorOf(t), clock: runningClock }, target, [event as never], 'node', SIGNAL).catch(() => undefined);
+  await whenClosed();
+  t.ok(sent() < SYSTEMS, `${sent()} bytes left the server`);
+});
