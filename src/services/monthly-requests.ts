@@ -1,7 +1,7 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { counterPages } from '../storage/contract/counter-pages.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { STRANGERS } from './sharers.ts';
+import { CountedOrgs } from './sharers.ts';
 
 const SPACE = 'org_month';
 const KEPT_MONTHS = 3;
@@ -34,7 +34,7 @@ export interface MonthlyRequestOptions {
   readonly plans: MonthlyPlans;
   /** In whose months requests may be counted, in milliseconds since the epoch; default: now. */
   readonly moments?: readonly number[];
-  /** Whether somebody has laid down this org: those that nobody has are counted together. Default: all are known. */
+  /** Whether somebody has laid down this org. Default: all are known. */
   readonly knownOrg?: (orgId: string) => boolean;
 }
 
@@ -48,12 +48,12 @@ export class MonthlyRequestService {
   /** By month, then by org. A clock that was set ahead and back finds the month as it was. */
   readonly #months = new Map<string, Map<string, number>>();
 
-  readonly #knownOrg: (orgId: string) => boolean;
+  readonly #orgs: CountedOrgs;
 
   private constructor({ plans, clock, knownOrg = () => true }: MonthlyRequestOptions) {
     this.#plans = plans;
     this.#clock = clock;
-    this.#knownOrg = knownOrg;
+    this.#orgs = new CountedOrgs(knownOrg);
   }
 
   static async open(options: MonthlyRequestOptions): Promise<MonthlyRequestService> {
@@ -74,7 +74,7 @@ export class MonthlyRequestService {
     if (limit === undefined) return undefined;
     const month = monthOf(this.#clock.now());
     const counts = this.#countsOf(month);
-    const key = encodeURIComponent(this.#knownOrg(orgId) ? orgId : STRANGERS);
+    const key = encodeURIComponent(this.#orgs.of(orgId));
     const before = counts.get(key) ?? 0;
     if (before >= limit && !overage) return 'over';
     counts.set(key, before + 1);

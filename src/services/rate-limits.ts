@@ -2,7 +2,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt, waitForOne } from '../decide/limits/token-bucket.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type RateLimitConfig, RateLimitConfigs } from './rate-limit-configs.ts';
-import { STRANGERS } from './sharers.ts';
+import { CountedOrgs } from './sharers.ts';
 
 /** A rule's own bucket: its size per workload and minute (decision 6.1). */
 export interface RuleLimit {
@@ -43,8 +43,7 @@ const SWEEP_AT = 10_000;
 
 /**
  * Token buckets of workloads and of rules (decision 6.1). They live in memory: a restart fills them, which errs for the caller once.
- * Workloads are registered and rules are written by operators, so neither can be made up by a caller. Orgs can: those that nobody has laid down share their buckets, so that
- * another made-up name is no fresh bucket (decision 7.12).
+ * Workloads are registered and rules are written by operators, so neither can be made up by a caller. Orgs can: see {@link CountedOrgs}.
  */
 export class RateLimitService {
   readonly #clock: Clock;
@@ -52,8 +51,8 @@ export class RateLimitService {
   readonly #workloads: Map<string, Map<string, Bucket>>;
   readonly #rules = new Map<string, Bucket>();
   readonly configs: RateLimitConfigs;
-  readonly #knownOrg: (orgId: string) => boolean;
-  /** The known org that was asked for last: it stays known, and calls come in rows. */
+  readonly #orgs: CountedOrgs;
+  /** The org that was asked for last: it stays known, and calls come in rows. */
   #latest: string | undefined;
   #sweepAt = SWEEP_AT;
 
@@ -63,7 +62,7 @@ export class RateLimitService {
     workloads: Map<string, Map<string, Bucket>>,
   ) {
     this.#clock = clock;
-    this.#knownOrg = knownOrg;
+    this.#orgs = new CountedOrgs(knownOrg);
     this.#workloads = workloads;
     this.configs = configs;
   }
@@ -83,9 +82,9 @@ export class RateLimitService {
 
   /** Whose buckets an org has. */
   #sharer(orgId: string): string {
-    if (!this.#knownOrg(orgId)) return STRANGERS;
-    this.#latest = orgId;
-    return orgId;
+    const counted = this.#orgs.of(orgId);
+    if (counted === orgId) this.#latest = orgId;
+    return counted;
   }
 
   /** Workloads whose bucket is not full, in order. @param orgId undefined: of any org */

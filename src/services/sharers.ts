@@ -1,5 +1,29 @@
+import { ownText } from '../base/lib/own-text.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
+
 /** Stands for all orgs together that nobody has laid down; no org's id holds a space. */
 export const STRANGERS = ' ';
+
+/**
+ * Which org something is counted for that each org has of its own, such as a rate or a month's requests: itself, where somebody has laid it down. Of other names the first few have counts of
+ * their own as well, so that orgs which are only named are told apart; all further ones share theirs, so that another made-up name is no fresh count (decision 7.12).
+ */
+export class CountedOrgs {
+  readonly #isKnown: (orgId: string) => boolean;
+  readonly #named = new Set<string>();
+
+  constructor(isKnown: (orgId: string) => boolean) {
+    this.#isKnown = isKnown;
+  }
+
+  /** The org under whose id it is counted. */
+  of(orgId: string): string {
+    if (this.#isKnown(orgId) || this.#named.has(orgId)) return orgId;
+    if (this.#named.size >= CONTROL_BOUNDS.rateBuckets.one) return STRANGERS;
+    this.#named.add(ownText(orgId));
+    return orgId;
+  }
+}
 
 /** Who asks for a place that orgs share. */
 export interface ShareCaller {

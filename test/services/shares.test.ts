@@ -6,6 +6,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { newestFirst } from '../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../src/base/model/approval.ts';
+import { CONTROL_BOUNDS } from '../../src/base/model/org-bounds.ts';
 import { ApiKeyService } from '../../src/services/api-keys.ts';
 import { type ApprovalRequest, ApprovalService } from '../../src/services/approvals.ts';
 import { DeferredUsage } from '../../src/services/deferred-usage.ts';
@@ -356,7 +357,7 @@ for (const { what, open } of EVICTING) {
   });
 }
 
-t.test('orgs that are made up have no bucket and no month of their own', async (t) => {
+t.test('of orgs that are made up the first few have buckets and months of their own, and all others share theirs', async (t) => {
   const { store, clock } = await ground(t);
   const knownOrg = KNOWN.org;
   const initial = { refill_rate: 1, max_tokens: 3, window_duration: '1m' };
@@ -365,20 +366,22 @@ t.test('orgs that are made up have no bucket and no month of their own', async (
   const plans = { alike: { limit: 3, overage: false }, of: () => ({ limit: 3, overage: false }) };
   const months = await MonthlyRequestService.open({ store, clock, plans, knownOrg });
   let [taken, byRule, counted] = [0, 0, 0];
-  for (let n = 0; n < 50; n += 1) {
+  const few = CONTROL_BOUNDS.rateBuckets.one;
+  for (let n = 0; n < few + 50; n += 1) {
     if (rates.take(`o${n}`, 'ci', []) === undefined) taken += 1;
     if (rates.take(`o${n}`, 'web', [rule]) === undefined) byRule += 1;
     if (months.count(`o${n}`) !== 'over') counted += 1;
   }
-  t.same([taken, byRule, counted], [3, 2, 3]);
-  t.ok(rates.look('o99', 'ci', []));
-  t.ok(rates.exhausted('o99', 'web', rule));
-  t.same(rates.keys('o99'), ['ci', 'web']);
+  t.same([taken, byRule, counted], [few + 3, few + 2, few + 3]);
+  t.ok(rates.look('o999', 'ci', []));
+  t.ok(rates.exhausted('o999', 'web', rule));
+  t.same(rates.keys('o999'), ['ci', 'web']);
+  t.equal(rates.look('o1', 'ci', []), undefined, 'one of the first is held up by nobody else');
   t.equal(rates.take('b', 'ci', [rule]), undefined, 'known orgs have their own');
   t.not(months.count('b'), 'over');
   t.same(rates.keys('b'), ['ci']);
-  rates.giveBack('o1', 'ci', []);
-  t.equal(rates.take('o2', 'ci', []), undefined, 'what is given back, is given back to all of them');
+  rates.giveBack('o998', 'ci', []);
+  t.equal(rates.take('o999', 'ci', []), undefined, 'what is given back, is given back to all of them');
 });
 
 t.test('idempotent answers of one org leave place for those of another, in keys and in bytes, also after a start', async (t) => {

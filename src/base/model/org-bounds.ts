@@ -40,9 +40,10 @@ export const CONTROL_BOUNDS = {
     full: 'that the call was made is remembered, its answer is not',
   },
   rateBuckets: {
-    what: 'Token buckets of workloads and rules',
-    much: 'one for each registered workload, and for each rule that limits it',
-    shared: 'each known org has its own; orgs that nobody has laid down share theirs',
+    what: 'Token buckets of workloads and rules, and the count of a month',
+    one: 64,
+    much: 'one for each registered workload, and for each rule that limits it; so many orgs that nobody has laid down have counts of their own',
+    shared: 'each known org has its own; further orgs that nobody has laid down share theirs',
     full: 'nothing is evicted: a bucket goes when it is full again',
   },
   riskCallers: {

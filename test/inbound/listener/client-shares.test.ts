@@ -59,14 +59,14 @@ t.test('what is shown and is worth nothing opens nothing, and a WebSocket counts
       .switchProtocols?.([])
       .open({ onData: () => undefined, onDrain: () => undefined, onEnd: () => undefined, onClose: () => undefined });
   };
-  const { listener } = await startListener(t, { limits: { maxTunnels: 4 }, onArrival: open });
+  const { listener } = await startListener(t, { limits: { maxTunnels: 8 }, onArrival: open });
   const upgrade = `${GET.slice(0, -2)}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n`;
-  for (const status of [101, 101, 429]) {
+  for (const status of [101, 101, 101, 101, 429]) {
     t.match(await answered(await from(t, listener.port, '127.0.0.2'), upgrade), new RegExp(`^HTTP/1.1 ${status} `));
   }
   const junk = await answered(await from(t, listener.port, '127.0.0.2'), connectAs(basic('nobody').replace('Basic', 'Digest')));
   t.match(junk, /^HTTP\/1\.1 429 /);
-  t.equal(listener.openTunnels, 2);
+  t.equal(listener.openTunnels, 4);
 });
 
 /** Calls that are never answered, but for those to `/quick`. */
@@ -149,8 +149,8 @@ t.test('one address has half of the connections: its oldest that have nothing un
 
 t.test('a proxy that the operator trusts stands for many, and shares with nobody', async (t: Test) => {
   const isProxy = (address: string): boolean => address === '127.0.0.2';
-  const { listener } = await startListener(t, { limits: { maxConnections: 8, maxTunnels: 6 }, isProxy });
-  for (let i = 0; i < 6; i++) {
+  const { listener } = await startListener(t, { limits: { maxConnections: 10, maxTunnels: 8 }, isProxy });
+  for (let i = 0; i < 8; i++) {
     t.match(await answered(await from(t, listener.port, '127.0.0.2'), connectAs()), /^HTTP\/1\.1 200 /);
   }
   t.match(await answered(await from(t, listener.port, '127.0.0.2'), connectAs()), /^HTTP\/1\.1 429 .*limit of open tunnels/s);
