@@ -1,5 +1,5 @@
+import { nextTurn } from '../base/lib/loop-turns.ts';
 import { picoFromUsd } from '../base/lib/money.ts';
-import { nextTurn } from '../base/lib/turns.ts';
 import type { RecordedDecision } from '../base/model/decision.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';

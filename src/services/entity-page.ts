@@ -1,5 +1,5 @@
+import { nextTurn } from '../base/lib/loop-turns.ts';
 import { newestFirst } from '../base/lib/newest-first.ts';
-import { nextTurn } from '../base/lib/turns.ts';
 import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 

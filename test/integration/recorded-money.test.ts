@@ -173,12 +173,13 @@ t.test("a connector that an org made: the deployment's name costs nobody anythin
   for (const model of ['gpt-4o', 'prod-mini']) {
     const sent = { row, host, call: 'POST /api/v1/chat/completions', answer: whole, streamed: false };
     next = sent;
-    const response = await governed.through(`${host}:443`, {
+    const request = {
       method: 'POST',
       path: '/api/v1/chat/completions',
       headers: ['Authorization', 'Bearer sk-client', 'Content-Type', 'application/json', 'X-GW-Org-ID', 'acme'],
       body: JSON.stringify({ model, messages: [] }),
-    });
+    };
+    const response = await governed.through(`${host}:443`, request, { 'X-GW-Org-ID': 'acme' });
     t.equal(response.status, 200);
     check(t, sent, `${model} by the proxy`, await governed.recordOf(response));
   }

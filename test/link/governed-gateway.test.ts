@@ -214,7 +214,7 @@ t.test(
       const { body } = await gw.admin('GET', '/v1/admin/credentials');
       return (body as { readonly credentials: readonly unknown[] }).credentials.length === 0;
     });
-    await becomes('nobody is let in', async () => (await serves(governed)) === 401);
+    await becomes('nobody is let in', async () => (await serves(governed)) === 503);
     t.match(await health(governed), { cp_status: 'offline', cp_posture: 'normal', bundle_id: bundle });
     t.match(JSON.stringify(await health(governed)), /"code":"cp_node_revoked"/);
     t.match(await gw.admin('GET', '/v1/admin/workloads'), { body: { workloads: [{ workload_id: 'batch' }, { workload_id: 'default' }] } });
@@ -229,7 +229,7 @@ t.test(
 
     const again = await start();
     t.match(await health(again), { cp_status: 'offline', bundle_id: bundle }, 'a restart is still revoked');
-    t.equal(await serves(again), 401);
+    t.equal(await serves(again), 503);
     await again.gw.gateway.stop();
 
     const healed = await start({ GW_BOOTSTRAP_TOKEN: await token() });

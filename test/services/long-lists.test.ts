@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
+import { nextTurn } from '../../src/base/lib/loop-turns.ts';
 import { newestFirst } from '../../src/base/lib/newest-first.ts';
-import { nextTurn } from '../../src/base/lib/turns.ts';
 import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
 import { REPORT_BOUNDS } from '../../src/base/model/work-bounds.ts';
 import { cursorPage, pageInMemory } from '../../src/operations/management/cursor-pages.ts';

@@ -1,4 +1,4 @@
-import { nextTurn } from '../../base/lib/turns.ts';
+import { nextTurn } from '../../base/lib/loop-turns.ts';
 import type { CounterRow, Store } from './store.ts';
 
 /** Rows that are handled in one go: while they are, every other call waits. */

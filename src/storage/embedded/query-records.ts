@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import { nextTurn } from '../../base/lib/turns.ts';
+import { nextTurn } from '../../base/lib/loop-turns.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
 import type { StoredRecord } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText } from './frame.ts';

@@ -1,4 +1,4 @@
-import { nextTurn } from '../../base/lib/turns.ts';
+import { nextTurn } from '../../base/lib/loop-turns.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import { errorText, invalidRequest, RPC, RpcError, type RpcMessage, type RpcRequest, readMessage } from './json-rpc.ts';
 
