@@ -2,9 +2,8 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect as connectH2 } from 'node:http2';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { connectPlain } from '../support/raw-clients.ts';
 import { sleep } from './checks.ts';
 
 /** Where the attackers find their victims, and what the key of their own org is. */
@@ -28,9 +27,14 @@ export interface Attack {
   once(targets: Targets, count: number): Promise<string>;
 }
 
+/** Where the attackers are: an address of this machine, and not that of others. */
+export const ATTACKERS_ADDRESS = '127.0.0.2';
 /** How long an unread answer, a silent connection or a held tunnel is kept open by the attacker. */
 const HELD_MS = 5_000;
-const LONG_NAME = 'n'.repeat(50_000);
+/** As long as they may be. */
+const LONG_NAME = 'n'.repeat(200);
+const LONG_PATH = `/v1/${'p'.repeat(8_000)}`;
+const LONG_LABELS = Object.fromEntries(Array.from({ length: 32 }, (_, at) => [`l${at}`, LONG_NAME]));
 const PIPELINED = 32;
 const CONNECTIONS = 20;
 const OVERLAYS = [
@@ -54,7 +58,14 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: "a stranger's denied calls with long names",
     lanes: 4,
-    once: (targets, count) => execute(targets, { caller_id: `c${count}`, model: LONG_NAME, host: 'denied.example' }),
+    once: (targets, count) =>
+      execute(targets, {
+        caller_id: `c${count}${LONG_NAME}`,
+        model: LONG_NAME,
+        host: 'denied.example',
+        path: LONG_PATH,
+        labels: LONG_LABELS,
+      }),
   },
   {
     name: 'callers, workloads and projects that are made up',
@@ -81,7 +92,7 @@ export const ATTACKS: readonly Attack[] = [
     once: (targets, count) => manage(targets, 'PUT', 'policies', { level: 'org', bundle_yaml: OVERLAYS[count % OVERLAYS.length]?.(count) }),
   },
   { name: 'batches of reports, read and left', lanes: 6, once: (targets, count) => batch(targets, count % 2 === 0) },
-  { name: 'sessions of MCP', lanes: 4, once: (targets) => initialize(targets).then(({ status }) => status) },
+  { name: 'sessions of MCP', lanes: 4, once: (targets) => initialize(targets, ATTACKERS_ADDRESS).then(({ status }) => status) },
   {
     name: 'approvals that wait',
     lanes: 2,
@@ -131,9 +142,9 @@ export const ATTACKS: readonly Attack[] = [
 function overlayOf(rules: number, pattern: (at: number) => string): string {
   const lines = Array.from(
     { length: rules },
-    (_, at) => `    - {id: r${at}, when: {field: caller_id, matches: '${pattern(at)}'}, effect: {decision: deny}}\n`,
+    (_, at) => `    - {id: r${at}, when: {field: caller_id, matches: '${pattern(at)}'}, effect: {decision: allow}}\n`,
   );
-  return `schema: gw.policy_bundle.v1\nbundle_id: attack\nversion: "1"\ninline_rules:\n  targets:\n${lines.join('')}`;
+  return `schema: gw.policy_bundle.v1\nbundle_id: attack\nversion: "1"\ninline_rules:\n  targets:\n${lines.join('')}    - {id: rest, effect: {decision: allow}}\n`;
 }
 
 interface Call {
@@ -143,29 +154,37 @@ interface Call {
   readonly token?: string;
   readonly user?: string;
   readonly workload_id?: string;
+  readonly path?: string;
+  readonly labels?: Readonly<Record<string, string>>;
 }
 
-function execute(
-  { port, org }: Targets,
-  { caller_id, model, host = 'api.openai.com', token, user, workload_id = 'default' }: Call,
-): Promise<string> {
+function execute({ port, org }: Targets, call: Call): Promise<string> {
+  const { caller_id, model, host = 'api.openai.com', token, user, workload_id = 'default', path = '/v1/chat/completions', labels } = call;
   const params = { model, messages: [{ role: 'user', content: 'x' }], ...(user === undefined ? {} : { user }) };
-  const action = { type: 'ai.infer', method: 'POST', target_host: host, target_path: '/v1/chat/completions', params };
+  const action = { type: 'ai.infer', method: 'POST', target_host: host, target_path: path, params };
   const envelope = {
     schema: 'gw.action_request.v2',
     org_id: org,
     workload_id: token?.startsWith('gwt_') ? `app-of-${org}` : workload_id,
     caller_id,
+    ...(labels === undefined ? {} : { attribution: { labels } }),
     credential_hint: 'sk-proof',
     action,
   };
-  return ask({ port, method: 'POST', path: '/v1/actions:execute', body: envelope, ...(token === undefined ? {} : { token }) }).then(
-    ({ status }) => status,
-  );
+  return ask({
+    port,
+    localAddress: ATTACKERS_ADDRESS,
+    method: 'POST',
+    path: '/v1/actions:execute',
+    body: envelope,
+    ...(token === undefined ? {} : { token }),
+  }).then(({ status }) => status);
 }
 
 function manage({ port, managementKey }: Targets, method: string, path: string, body: object): Promise<string> {
-  return ask({ port, method, path: `/mgmt/v1/${path}`, body, token: managementKey }).then(({ status }) => status);
+  return ask({ port, method, path: `/mgmt/v1/${path}`, body, token: managementKey, localAddress: ATTACKERS_ADDRESS }).then(
+    ({ status }) => status,
+  );
 }
 
 interface Asked {
@@ -175,6 +194,8 @@ interface Asked {
   readonly body?: unknown;
   readonly token?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Address of this machine that it comes from. */
+  readonly localAddress?: string;
 }
 
 export interface Told {
@@ -185,13 +206,14 @@ export interface Told {
 }
 
 /** One request on a connection of its own. */
-export function ask({ port, method, path, body, token, headers = {} }: Asked): Promise<Told> {
+export function ask({ port, method, path, body, token, headers = {}, localAddress = '127.0.0.1' }: Asked): Promise<Told> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   return new Promise((resolve) => {
     const broken = (error: NodeJS.ErrnoException): void => resolve({ status: error.code ?? error.message, text: '', headers: {} });
     const call = request({
       port,
       host: '127.0.0.1',
+      localAddress,
       method,
       path,
       agent: false,
@@ -214,10 +236,16 @@ export function ask({ port, method, path, body, token, headers = {} }: Asked): P
   });
 }
 
+async function opening(port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress: ATTACKERS_ADDRESS });
+  await once(socket, 'connect');
+  return socket;
+}
+
 async function opened(port: number, count: number): Promise<Socket[]> {
   const sockets: Socket[] = [];
   for (let at = 0; at < count; at += 1) {
-    const socket = await connectPlain(port).catch(() => undefined);
+    const socket = await opening(port).catch(() => undefined);
     if (socket === undefined) break;
     socket.on('error', () => undefined);
     sockets.push(socket);
@@ -254,7 +282,7 @@ async function heldTunnels(port: number, count: number): Promise<string> {
 }
 
 async function bytewise(port: number): Promise<string> {
-  const socket = await connectPlain(port);
+  const socket = await opening(port);
   socket.on('error', () => undefined);
   socket.write(
     'POST /v1/actions:execute HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n',
@@ -275,20 +303,21 @@ function rpc(id: number, method: string, params: object): object {
 const MCP_FORMS = { accept: 'application/json, text/event-stream' };
 
 /** Begins a session. */
-export function initialize({ port, mcpKey }: Pick<Targets, 'mcpKey' | 'port'>, protocolVersion = '2025-03-26'): Promise<Told> {
-  const params = { protocolVersion, capabilities: {}, clientInfo: { name: 'proof', version: '1' } };
-  return ask({ port, method: 'POST', path: '/mcp', body: rpc(1, 'initialize', params), token: mcpKey, headers: MCP_FORMS });
+export function initialize({ port, mcpKey }: Pick<Targets, 'mcpKey' | 'port'>, localAddress?: string): Promise<Told> {
+  const params = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'proof', version: '1' } };
+  const asked = { port, method: 'POST', path: '/mcp', body: rpc(1, 'initialize', params), token: mcpKey, headers: MCP_FORMS };
+  return ask(localAddress === undefined ? asked : { ...asked, localAddress });
 }
 
 /** A hundred reports in one message; the client leaves before they are answered, or stays. */
 async function batch(targets: Targets, leaves: boolean): Promise<string> {
-  const begun = await initialize(targets);
+  const begun = await initialize(targets, ATTACKERS_ADDRESS);
   const session = String(begun.headers['mcp-session-id'] ?? '');
   const members = Array.from({ length: 100 }, (_, id) => rpc(id, 'tools/call', { name: 'get_billing_summary', arguments: {} }));
   const { port, mcpKey } = targets;
   const asked = { port, method: 'POST', path: '/mcp', body: members, token: mcpKey, headers: { ...MCP_FORMS, 'mcp-session-id': session } };
-  if (!leaves) return ask(asked).then(({ status }) => status);
-  const socket = await connectPlain(port);
+  if (!leaves) return ask({ ...asked, localAddress: ATTACKERS_ADDRESS }).then(({ status }) => status);
+  const socket = await opening(port);
   socket.on('error', () => undefined);
   const text = JSON.stringify(members);
   socket.write(
@@ -299,18 +328,23 @@ async function batch(targets: Targets, leaves: boolean): Promise<string> {
   return 'left';
 }
 
-/** An Enroll of two million empty texts, as it is or in gzip, without a certificate. */
+/** Two million empty texts as a gRPC message: a tag and a length of zero each. */
+const EMPTY_TEXTS = Buffer.alloc(4_000_000);
+for (let at = 0; at < EMPTY_TEXTS.length; at += 2) EMPTY_TEXTS[at] = 0x0a;
+const [PLAIN, COMPRESSED] = [framed(0, EMPTY_TEXTS), framed(1, gzipSync(EMPTY_TEXTS))];
+
+function framed(flag: number, message: Uint8Array): Buffer {
+  const head = Buffer.alloc(5);
+  head[0] = flag;
+  head.writeUInt32BE(message.length, 1);
+  return Buffer.concat([head, message]);
+}
+
+/** Calls of the control plane with such a message, as it is or in gzip, without a certificate. */
 async function enroll(port: number, isCompressed: boolean): Promise<string> {
-  // Field 16, which no message has, and `hashes` of other calls alike: a tag and a length of zero.
-  const message = Buffer.alloc(4_000_000);
-  for (let at = 0; at < message.length; at += 2) message[at] = 0x0a;
-  const sent = isCompressed ? gzipSync(message) : message;
-  const frame = Buffer.alloc(5 + sent.length);
-  frame[0] = isCompressed ? 1 : 0;
-  frame.writeUInt32BE(sent.length, 1);
-  sent.copy(frame, 5);
+  const frame = isCompressed ? COMPRESSED : PLAIN;
   const path = isCompressed ? '/gw.control_plane.v1.ControlPlane/SubmitHashes' : '/gw.control_plane.v1.Enrolment/Enroll';
-  const session = connectH2(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
+  const session = connectH2(`https://127.0.0.1:${port}`, { rejectUnauthorized: false, localAddress: ATTACKERS_ADDRESS });
   try {
     return await new Promise((resolve) => {
       const over = (what: string) => (): void => resolve(what);

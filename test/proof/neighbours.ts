@@ -57,6 +57,8 @@ interface Neighbour {
   calls: number;
   approvals: number;
   pings: number;
+  /** Milliseconds that each call took. */
+  readonly took: number[];
 }
 
 await prove(async (checks, cleanUp) => {
@@ -86,7 +88,7 @@ await prove(async (checks, cleanUp) => {
   const started = performance.now();
   const waited = waitedForCoreMs(gateway.pid);
   const attackers = startAttackers(cleanUp, targets);
-  const own: Neighbour = { problems: [], expected: new Set(), calls: 0, approvals: 0, pings: 0 };
+  const own: Neighbour = { problems: [], expected: new Set(), calls: 0, approvals: 0, pings: 0, took: [] };
   const peaks: Record<string, number> = { gateway: 0, 'control plane': 0 };
   const { mcpKey, workloadToken, managementKey } = neighbour;
   const session = String((await initialize({ port: gateway.port, mcpKey })).headers['mcp-session-id'] ?? '');
@@ -132,6 +134,10 @@ await prove(async (checks, cleanUp) => {
       rate < DISK_BYTES_PER_SECOND ? [] : ['more'],
     );
   }
+  own.took.sort((a, b) => a - b);
+  checks.note(
+    `       its calls took ${own.took[own.took.length >> 1]?.toFixed(0)} ms in the median, ${own.took.at(-1)?.toFixed(0)} at most`,
+  );
   checks.check(
     `the neighbour is untouched: ${own.calls} calls, ${own.approvals} approvals, ${own.pings} requests of its session`,
     own.problems,
@@ -262,7 +268,9 @@ async function live(mine: Mine, own: Neighbour, turn: number): Promise<void> {
   const manage = (method: string, path: string, body?: object): Promise<Told> =>
     ask({ port, method, path: `/mgmt/v1/${path}`, token: managementKey, ...(body === undefined ? {} : { body }) });
 
+  const started = performance.now();
   const called = await execute('somebody');
+  own.took.push(performance.now() - started);
   own.calls += 1;
   if (called.status === '200') own.expected.add(String(parsed(called)['record_id']));
   else wrong('a call', called);

@@ -41,6 +41,13 @@ export const CONNECTION_BOUNDS = {
     shared: 'each connection',
     full: 'the connection is reset',
   },
+  tinyPieces: {
+    what: 'pieces of bodies of less than 16 bytes each (chunks, DATA frames) that come at once',
+    one: 20_000,
+    much: 'and 50,000 a second',
+    shared: 'addresses',
+    full: 'a chunked body is read no faster; an HTTP/2 stream is reset (ENHANCE_YOUR_CALM)',
+  },
   unread: {
     what: 'bytes of answers, WebSockets and tunnels that clients have not taken',
     much: 'half of `GW_MAX_BUFFERED_BYTES`, 16 MiB at least; one address half of that',

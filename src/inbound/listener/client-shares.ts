@@ -1,5 +1,7 @@
+import type { Clock } from '../../base/lib/clock.ts';
 import { networkOf } from '../../base/lib/ip.ts';
 import { Shares } from '../../base/lib/shares.ts';
+import { TinyPieces } from './tiny-pieces.ts';
 
 /** Who has shown who he is: the org of his API key and the key or workload in it, or a workload of which more is not known. */
 export interface Holder {
@@ -14,10 +16,17 @@ export class AddressShare {
   readonly isProxy: boolean;
   connections = 0;
   calls = 0;
+  #tiny: TinyPieces | undefined;
 
   constructor(key: string, isProxy: boolean) {
     this.key = key;
     this.isProxy = isProxy;
+  }
+
+  /** How many tiny pieces of bodies may still come from there. */
+  tinyPieces(clock: Pick<Clock, 'monotonic'>): TinyPieces {
+    this.#tiny ??= new TinyPieces(clock);
+    return this.#tiny;
   }
 }
 

@@ -14,6 +14,7 @@ import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
+import { paceTinyPieces } from './tiny-pieces.ts';
 import { SocketUnread } from './unread.ts';
 import { ClientChannel } from './upgrade.ts';
 
@@ -123,6 +124,7 @@ export class Http1Connection implements Activity, Http1Owner {
     const startedAt = clock.monotonic();
     const framing = judged(request, limits);
     const refusal = framing instanceof GatewayError ? framing : undefined;
+    if (request.headers['transfer-encoding'] !== undefined) paceTinyPieces(request, link.share.tinyPieces(clock), clock);
     const body = new ArrivedBody({
       source: request,
       declaredLength: framing instanceof GatewayError ? undefined : framing.declaredLength,
