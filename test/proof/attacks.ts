@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect as connectH2 } from 'node:http2';
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import { sleep } from './checks.ts';
 
@@ -344,7 +345,15 @@ function framed(flag: number, message: Uint8Array): Buffer {
 async function enroll(port: number, isCompressed: boolean): Promise<string> {
   const frame = isCompressed ? COMPRESSED : PLAIN;
   const path = isCompressed ? '/gw.control_plane.v1.ControlPlane/SubmitHashes' : '/gw.control_plane.v1.Enrolment/Enroll';
-  const session = connectH2(`https://127.0.0.1:${port}`, { rejectUnauthorized: false, localAddress: ATTACKERS_ADDRESS });
+  const secured = connectTls({
+    port,
+    host: '127.0.0.1',
+    localAddress: ATTACKERS_ADDRESS,
+    ALPNProtocols: ['h2'],
+    rejectUnauthorized: false,
+  });
+  secured.on('error', () => undefined);
+  const session = connectH2(`https://127.0.0.1:${port}`, { createConnection: () => secured });
   try {
     return await new Promise((resolve) => {
       const over = (what: string) => (): void => resolve(what);
