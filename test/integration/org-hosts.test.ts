@@ -157,6 +157,17 @@ t.test('plain requests with a whole URL, server names and structured calls of an
   t.teardown(() => socket.destroy());
   const own = await h1Request(socket, `127.0.0.1:${plain.port}`, { path: `http://127.0.0.1:${plain.port}/v1/models`, headers: of('acme') });
   t.match(await one.recordOf(own), { connector_id: `custom:${id}` });
+  t.equal((await one.gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'robot', org_id: 'acme' })).status, 200);
+  const robot = await h1Request(socket, `127.0.0.1:${plain.port}`, {
+    path: `http://127.0.0.1:${plain.port}/v1/models`,
+    headers: ['Proxy-Authorization', basic('robot', '')],
+  });
+  t.match(await one.recordOf(robot), { org_id: 'acme', workload_id: 'robot', connector_id: `custom:${id}` }, 'as in a tunnel');
+  for (const shown of [id, `custom:${id}`, '0197a0c0-0000-7000-8000-000000000004'])
+    for (const headers of [[], of('other')]) {
+      const prefixed = await one.send({ path: `/proxy/${shown}/models`, headers });
+      t.match([prefixed.status, prefixed.body.toString()], [400, new RegExp(`no connector ${shown} for you: .*X-GW-Org-ID`)], shown);
+    }
 
   await claim(one.acme);
   const named = async (headers: Record<string, string>) => {
