@@ -35,8 +35,7 @@ const CHECKS = {
   text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? ownTokenIn(value) : TEXT_RULE),
   map: (value) => (isJsonObject(value) ? undefined : 'must be an object'),
   secret: secretMistake,
-  key: (value) =>
-    secretMistake(value) ?? (isOwnToken(String(value)) ? NO_PROVIDER_KEY : undefined),
+  key: (value) => secretMistake(value) ?? (isOwnToken(String(value)) ? NO_PROVIDER_KEY : undefined),
   count: (value) => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? undefined : 'must be a non-negative integer'),
 } satisfies Readonly<Record<string, Check>>;
 
