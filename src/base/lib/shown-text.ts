@@ -23,6 +23,10 @@ const MOST_MARKS = 4;
 const letter = (scripts: readonly string[]) => `(?!${IGNORED})(?=\\p{L})${ofScripts(scripts)}`;
 const mark = (scripts: readonly string[]) => `(?!${IGNORED})(?=\\p{M})${ofScripts(scripts)}`;
 
+const SEEN = '[^\\s\\p{C}\\p{DI}]';
+/** Letters of Chinese, Japanese and Korean, and their punctuation. */
+const WIDE = '(?!\\p{DI})[\\p{sc=Han}\\p{sc=Hira}\\p{sc=Kana}\\p{sc=Hang}\\p{sc=Bopo}\\u3001-\\u3020]';
+
 interface KeptSigns {
   readonly signs: string;
   readonly after: string;
@@ -54,8 +58,11 @@ const KEPT: readonly KeptSigns[] = [
   { signs: '\\ufe0f', after: '[0-9#]', before: '\\u20e3' },
   { signs: '\\u200b', after: `${letter(UNSPACED)}(?:${mark(UNSPACED)}){0,${MOST_MARKS}}`, before: letter(UNSPACED) },
   { signs: '[\\u180b-\\u180d]', after: letter(['Mong']), before: '' },
-  // Blanks of French and of Chinese, one between what is seen.
-  { signs: '[\\u00a0\\u202f\\u3000]', after: '[^\\s\\p{C}\\p{DI}]', before: '[^\\s\\p{C}\\p{DI}]' },
+  // Blanks of French, one between what is seen.
+  { signs: '[\\u00a0\\u202f]', after: SEEN, before: SEEN },
+  // That of Chinese and Japanese, which is as wide as two: elsewhere it would be the gap between two columns.
+  { signs: '\\u3000', after: WIDE, before: SEEN },
+  { signs: '\\u3000', after: SEEN, before: WIDE },
 ];
 
 const KEPT_SIGN = KEPT.map(({ signs, after, before }) => `(?<=${after})${signs}${before === '' ? '' : `(?=${before})`}`).join('|');

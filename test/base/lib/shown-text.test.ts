@@ -31,6 +31,7 @@ t.test('what cannot be seen, or acts, is written out', async (t) => {
     ['more than one behind an emoji', '❤\ufe0f\ufe0f\ufe0e', '❤\ufe0f\\u{fe0f}\\u{fe0e}'],
     ['joiners where nothing is joined', 'a\u200db\u200cc\u200bd\u2060\ufeff', 'a\\u{200d}b\\u{200c}c\\u{200b}d\\u{2060}\\u{feff}'],
     ['two joiners', 'می\u200c\u200cخ', 'می\\u{200c}\\u{200c}خ'],
+    ['the wide blank between what is not wide', 'a)\u3000POST', 'a)\\u{3000}POST'],
     ['blanks', 'a\u2003b\u00a0\u00a0c\u00a0', 'a\\u{2003}b\\u{a0}\\u{a0}c\\u{a0}'],
     ['what has no character', '\ud800 \ue000 \u{fffff} \u{10ffff} \uffff', '\\u{d800} \\u{e000} \\u{fffff} \\u{10ffff} \\u{ffff}'],
     ['notes between lines', '\ufff9a\ufffab\ufffb\ufffc', '\\u{fff9}a\\u{fffa}b\\u{fffb}\\u{fffc}'],
@@ -55,7 +56,7 @@ t.test('texts of people stay as they are', async (t) => {
     'שָׁלוֹם בְּרֵאשִׁ֖ית בָּרָ֣א',
     'हिन्दी क्\u200dष র\u200d্য ক্ষ ශ්\u200dරී മലയാളം தமிழ்',
     'ภาษาไทย น้ำ ភាសា\u200bខ្មែរ မျှော်',
-    '日本語　東京 한국어 한글 中文',
+    '日本語　東京 한국어 한글 中文 GPT-4　モデル、　次',
     '👨\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 🏳\ufe0f\u200d🌈 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3 #\ufe0f\u20e3 👍🏿 🇩🇪',
   ])
     t.equal(shownText(text, 'terminal'), text);
