@@ -212,7 +212,7 @@ export class CustomConnectorService {
     const details: ErrorDetail[] = [
       ...(typeof url === 'string' ? [{ path: 'base_url', message: url }] : []),
       ...(['base_url', 'default_model'] as const)
-        .filter((path) => holdsOwnToken(whole[path] ?? ''))
+        .filter((path) => whole.enabled && holdsOwnToken(whole[path] ?? ''))
         .map((path) => ({ path, message: 'must not hold a key or token of this gateway: it is sent on' })),
       ...authMistakes({ ...whole, base_url: whole.base_url.toLowerCase() }),
     ];

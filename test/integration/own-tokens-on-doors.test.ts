@@ -187,6 +187,9 @@ t.test('none is stored as the key of a provider, nor where it would be sent on, 
       const answer = await manage('POST', 'connectors', { ...connector, ...more });
       t.match([answer.status, JSON.stringify(answer.body)], [400, new RegExp(`"path":"${Object.keys(more)[0]}"`)]);
     }
+    const { id } = (await manage('POST', 'connectors', { ...connector, default_model: token, enabled: false })).body as { id: string };
+    t.equal((await manage('POST', `connectors/${id}/enable`)).status, 400, 'one that is switched off sends nothing');
+    t.equal((await manage('DELETE', `connectors/${id}`)).status, 200);
     const nothing = await fetch(`${gw.url}/nope/${token}`);
     t.match([nothing.status, await nothing.text()], [404, /There is nothing at \/nope\/\w+_…/]);
 
