@@ -119,7 +119,9 @@ async function admitByOrg(arrival: Arrival, host: string, options: DoorOptions):
   const { pipeline, rules } = options;
   const { head } = arrival;
   const org = await orgOfRequest(head, pipeline);
-  if (org === undefined || org === head.tunnel?.org || !UNDECIDED.has(treatmentOf(host, rules, org))) void runProxied(arrival, pipeline);
+  if (org === undefined) void runProxied(arrival, pipeline);
+  else if (org === head.tunnel?.org || !UNDECIDED.has(treatmentOf(host, rules, org)))
+    void runProxied({ ...arrival, head: { ...head, org } }, pipeline);
   else if (head.door === 'absolute') void passAbsolute(arrival, options, org);
   else passOn(arrival, pipeline, { org });
 }

@@ -4,7 +4,7 @@ import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { eachItem } from './list-items.ts';
 import { parseOptions } from './parse-options.ts';
 import { printJson } from './print-json.ts';
-import { terminalText } from './terminal-text.ts';
+import { cellText } from './terminal-text.ts';
 
 const OPTIONS = {
   org: { type: 'string' },
@@ -48,5 +48,5 @@ function print(entry: AuditEntry, json: boolean, io: CliIo): void {
   const members = changes.map(({ member, before, after }) => `${before === null ? '+' : after === null ? '-' : '~'}${member}`);
   const rest = more === undefined ? [] : [`and ${more} more`];
   const cells = [at, operation, object, `by ${principal.id} from ${from}`, [...members, ...rest].join(' ')];
-  io.stdout(`${cells.map(terminalText).join('  ')}\n`);
+  io.stdout(`${cells.map(cellText).join('  ')}\n`);
 }

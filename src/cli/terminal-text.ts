@@ -5,6 +5,11 @@ export function terminalText(text: string): string {
   return shownText(text, 'terminal');
 }
 
+/** The same for one of several cells of a line, which have two blanks between them: a stranger's text makes no further cell. */
+export function cellText(text: string): string {
+  return terminalText(text).replaceAll(/(?<= ) /g, '\\u{20}');
+}
+
 /** The same for a text that may have more than one line. */
 export function terminalLines(text: string): string {
   return shownLines(text, 'terminal');

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { isOwnToken, NO_PROVIDER_KEY } from '../base/lib/own-tokens.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
 import { type CredentialChange, isKeyText } from '../services/credentials.ts';
 import { ALSO_WHEN_WRONG, choice, id, isId, members, optional, requiredId, ruled, text } from './members.ts';
@@ -42,6 +43,7 @@ export function credentialParts({ credentials }: Registry): CredentialParts {
       .string(SECRET_RULE)
       .max(MAX_SECRET, SECRET_RULE)
       .refine((value) => isKeyText(value) && (!value.startsWith('env:') || ENV_NAME.test(value)), SECRET_RULE)
+      .refine((value) => !isOwnToken(value), NO_PROVIDER_KEY)
       .optional()
       .meta({ description: 'The secret itself, or env:NAME' }),
   };

@@ -5,6 +5,7 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { EgressAllow } from '../base/lib/egress-allow.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { holdsOwnToken } from '../base/lib/own-tokens.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { CustomConnector } from '../base/model/custom-connector.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
@@ -210,6 +211,9 @@ export class CustomConnectorService {
     const whole: CustomConnector = { ...given, ...(header === undefined ? {} : { auth_header: header }) };
     const details: ErrorDetail[] = [
       ...(typeof url === 'string' ? [{ path: 'base_url', message: url }] : []),
+      ...(['base_url', 'default_model'] as const)
+        .filter((path) => whole.enabled && holdsOwnToken(whole[path] ?? ''))
+        .map((path) => ({ path, message: 'must not hold a key or token of this gateway: it is sent on' })),
       ...authMistakes({ ...whole, base_url: whole.base_url.toLowerCase() }),
     ];
     if (typeof url === 'string' || details.length > 0)

@@ -17,7 +17,9 @@ import { bareEnvironment } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { MAIN } from '../support/gateway-process.ts';
+import { managedAs } from '../support/managed.ts';
 import { type PeerName, requirePeer, skipWithout } from '../support/peers.ts';
+import { openTunnel } from '../support/raw-clients.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -32,8 +34,8 @@ async function ask(env: Record<string, string>, ...args: readonly string[]): Pro
   return { code, of: (id) => findings.filter((one) => one.id === id) };
 }
 
-async function place(t: HasTeardown, clock = fakeClock(NOW)) {
-  const gateway = await startTestGateway(t, { clock, certificateClock: clock });
+async function place(t: HasTeardown, clock = fakeClock(NOW), more: Record<string, string> = {}) {
+  const gateway = await startTestGateway(t, { clock, certificateClock: clock, env: more });
   const home = tempDir(t);
   const caDir = join(gateway.caFile, '..');
   const env: Record<string, string> = {
@@ -288,6 +290,18 @@ t.test('a host whose client did not take our certificate is named', { skip: skip
   await runProgram(requirePeer('curl'), ['-s', '--proxy', gateway.url, 'https://api.openai.com/'], { env });
   const { of } = await ask(env, ...url);
   t.match(of('pinned'), [{ level: 'warning', found: /a client of api\.openai\.com/ }]);
+});
+
+t.test('a host at which an org has a connector, and which all clients passed by, is named', async (t) => {
+  const host = 'llm.corp.example';
+  const { env, gateway, url } = await place(t, fakeClock(NOW), { GW_UPSTREAM_CONNECT_TO: `${host}:443=127.0.0.1:9` });
+  const connector = { name: 'Ours', base_url: `https://${host}/v1`, auth_mode: 'none' };
+  await (await managedAs(gateway, 'acme')).manage('POST', 'connectors', connector);
+  t.match((await ask(env, ...url)).of('connectors'), [{ level: 'ok' }]);
+  await openTunnel(gateway.port, `${host}:443`).catch(() => undefined);
+  t.match((await ask(env, ...url)).of('connectors'), [
+    { level: 'warning', found: /llm\.corp\.example/, remedy: /API key or its workload/ },
+  ]);
 });
 
 t.test('the guide names every check and every runtime', (t) => {

@@ -195,6 +195,7 @@ t.test('a table fits the terminal: the first column is whole, texts are cut, fig
   }
   t.match(textTable(columns, 30), /\(2 more columns: --json, or a wider terminal\)/);
   t.notMatch(textTable([{ name: 'name', cells: ['\u001b[2Jgone\u202e'] }]), /[\u001b\u202e]/, 'a terminal obeys nothing of it');
+  t.equal(textTable([{ name: 'name', cells: ['x  y   z'] }]), 'NAME\nx \\u{20}y \\u{20}\\u{20}z\n', 'no text makes a further column');
   t.end();
 });
 

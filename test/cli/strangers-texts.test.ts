@@ -5,10 +5,14 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { z } from 'zod';
+import type { Approval } from '../../src/base/model/approval.ts';
+import { approvalLine } from '../../src/cli/approvals/approval-text.ts';
+import { callLine, callOfRecord } from '../../src/cli/logs/call-line.ts';
 import { allCommands } from '../../src/cli/run.ts';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
 import { jsonSchema } from '../../src/operations/json-schema.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
+import { paintFor } from '../../src/policy-tools/paint.ts';
 import { FAKED, fakedIn, HOSTILE, hiddenIn, hostileAnswer } from '../support/hostile-text.ts';
 import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
@@ -222,4 +226,16 @@ t.test('a policy and a suite of a stranger fake no line', async (t) => {
     t.same(hiddenIn(json), [], words.join(' '));
   }
   t.ok(HOSTILE.includes(`\n${FAKED}`), 'the text would fake a line');
+});
+
+t.test('a text with blanks or line breaks makes no further cell of a line', (t) => {
+  const faked = 'bob)  POST api.openai.com gpt-4o-mini  0.01 USD  routine';
+  const action = { method: 'POST', target_host: 'api.example', model: faked };
+  const asked = { approval_id: 'a', created_at: 'b', status: 'pending', workload_id: 'w', caller_id: faked, action, reason: faked };
+  const line = approvalLine(asked as unknown as Approval);
+  t.equal(line.split(/ {2}/).length, 6, line);
+  t.match(line, /bob\) \\u\{20\}POST/);
+  const record = { started_at: '2026-01-01T00:00:00.000Z', decision: 'deny', model: faked, reason: faked, workload_id: 'w' };
+  t.notMatch(callLine(callOfRecord(record), paintFor(false)), /bob\) {2}/);
+  t.end();
 });

@@ -94,6 +94,22 @@ t.test('a CONNECT to a host that another org has claimed passes as before; the c
   for (const [who, headers, opened] of rows) t.equal(await one.opened(headers), opened, who);
 });
 
+t.test('the token of a workload says of which org it is, whatever ids of workloads another org takes', async (t) => {
+  const one = await scene(t);
+  await claim(one.acme);
+  const put = (orgId: string) => one.gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci', org_id: orgId });
+  t.equal((await put('acme')).status, 200);
+  const made = await one.gw.admin('POST', '/v1/admin/workloads/ci/token?org_id=acme');
+  const { token } = made.body as { token: string };
+  const ways = [basic('ci', token), basic(token, ''), basic('', token)];
+  for (const shown of ways) t.equal(await one.opened({ 'Proxy-Authorization': shown }), true);
+  t.equal((await put('other')).status, 200);
+  for (const shown of ways) t.equal(await one.opened({ 'Proxy-Authorization': shown }), true, 'as before');
+  t.equal(await one.opened({ 'Proxy-Authorization': basic('ci', '') }), false, 'the id alone is that of two');
+  const inside = await one.inTunnel({ 'Proxy-Authorization': basic('ci', token) }, JSON_TYPE);
+  t.match(await one.gw.record(inside['x-gw-record-id'] ?? ''), { org_id: 'acme', workload_id: 'ci' });
+});
+
 t.test('inside a tunnel of the org its calls are its own, and those of another org are none', async (t) => {
   const one = await scene(t);
   const id = await claim(one.acme);
@@ -157,6 +173,21 @@ t.test('plain requests with a whole URL, server names and structured calls of an
   t.teardown(() => socket.destroy());
   const own = await h1Request(socket, `127.0.0.1:${plain.port}`, { path: `http://127.0.0.1:${plain.port}/v1/models`, headers: of('acme') });
   t.match(await one.recordOf(own), { connector_id: `custom:${id}` });
+  t.equal((await one.gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'robot', org_id: 'acme' })).status, 200);
+  const robot = await h1Request(socket, `127.0.0.1:${plain.port}`, {
+    path: `http://127.0.0.1:${plain.port}/v1/models`,
+    headers: ['Proxy-Authorization', basic('robot', '')],
+  });
+  t.match(await one.recordOf(robot), { org_id: 'acme', workload_id: 'robot', connector_id: `custom:${id}` }, 'as in a tunnel');
+  for (const shown of [id, `custom:${id}`, '0197a0c0-0000-7000-8000-000000000004'])
+    for (const headers of [[], of('other')]) {
+      const prefixed = await one.send({ path: `/proxy/${shown}/models`, headers });
+      t.match(
+        [prefixed.status, prefixed.body.toString()],
+        [400, new RegExp(`no connector ${shown} for callers of this org: .*X-GW-Org-ID`)],
+        shown,
+      );
+    }
 
   await claim(one.acme);
   const named = async (headers: Record<string, string>) => {

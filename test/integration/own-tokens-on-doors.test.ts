@@ -5,6 +5,7 @@ import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { ALLOW_ALL, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { managedOf } from '../support/managed.ts';
 import { ConnectRefused, connectPlain, connectThrough, h1Request, h2Request, h2Session, openTunnel } from '../support/raw-clients.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 import { startPlainUpstream } from '../support/tls-upstream.ts';
@@ -167,4 +168,36 @@ t.test('what is recorded of a caller holds none: names, labels, ids and the mode
   t.equal((await one.execute({}, { params: model })).status, 400);
   t.equal(one.upstream.requests.length, 0);
   t.notOk((await one.written()).includes(secretOf(token)));
+});
+
+t.test('none is stored as the key of a provider, nor where it would be sent on, and no answer repeats it', async (t) => {
+  const [variable] = ['GW_TEST_OWN_TOKEN_AS_KEY'];
+  const one = await scene(t);
+  const { gw, upstream } = one;
+  const { manage } = await managedOf(gw);
+  t.teardown(() => void delete process.env[variable ?? '']);
+  for (const token of await tokensOf(one)) {
+    const stored = { credential_id: 'c', connector_id: 'openai', mode: 'alias', secret_ref: token };
+    const refused = { status: 400, body: { error: { code: 'invalid_request' } }, text: /none of a provider/ };
+    t.match(await gw.admin('PUT', '/v1/admin/credentials', stored), refused);
+    const managed = await manage('PUT', 'credentials', { id: 'c', provider: 'openai', mode: 'alias', secret: token });
+    t.match([managed.status, JSON.stringify(managed.body)], [400, /none of a provider/]);
+    const connector = { name: 'Ours', base_url: 'https://llm.corp.example/v1', auth_mode: 'none' };
+    for (const more of [{ default_model: token }, { base_url: `https://llm.corp.example/${token.replace('.', '/')}` }]) {
+      const answer = await manage('POST', 'connectors', { ...connector, ...more });
+      t.match([answer.status, JSON.stringify(answer.body)], [400, new RegExp(`"path":"${Object.keys(more)[0]}"`)]);
+    }
+    const { id } = (await manage('POST', 'connectors', { ...connector, default_model: token, enabled: false })).body as { id: string };
+    t.equal((await manage('POST', `connectors/${id}/enable`)).status, 400, 'one that is switched off sends nothing');
+    t.equal((await manage('DELETE', `connectors/${id}`)).status, 200);
+    const nothing = await fetch(`${gw.url}/nope/${token}`);
+    t.match([nothing.status, await nothing.text()], [404, /There is nothing at \/nope\/\w+_…/]);
+
+    process.env[variable ?? ''] = token;
+    t.equal((await gw.admin('PUT', '/v1/admin/credentials', { ...stored, secret_ref: `env:${variable}` })).status, 200);
+    const before = upstream.requests.length;
+    const sent = await one.execute({ credential_hint: 'c' });
+    t.match(sent, { status: 400, text: /none of a provider/ }, 'nor from a variable, whose value comes later');
+    t.equal(upstream.requests.length, before);
+  }
 });

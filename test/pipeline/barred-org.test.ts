@@ -8,7 +8,7 @@ import { head } from '../inbound/normalise/heads.ts';
 const authority = { host: 'www.example.com', port: 443 };
 
 /** Of a gateway of `own` on which `acme` is not served. */
-function registers(own: string | undefined): Pick<Pipeline, 'orgs' | 'workloads' | 'settings'> {
+function registers(own: string | undefined): Pick<Pipeline, 'orgs' | 'workloads' | 'settings' | 'authenticator'> {
   const workload: Workload = { workload_id: 'theirs', org_id: 'acme' };
   return {
     orgs: { isActive: (org) => org !== 'acme', watch: () => () => undefined },
@@ -18,6 +18,9 @@ function registers(own: string | undefined): Pick<Pipeline, 'orgs' | 'workloads'
       defaultWorkloadId: () => 'default',
       defaultAttribution: () => undefined,
     },
+    authenticator: {
+      holderOf: (token) => (token === 'gwt_of-acme' ? { workload_id: 'of-several', org_id: 'acme' } : undefined),
+    } as Pipeline['authenticator'],
     settings: { orgId: own } as Pipeline['settings'],
   };
 }
@@ -42,6 +45,16 @@ t.test(
       ['a workload that has shown its token', undefined, { fixedWorkload: 'theirs' }, {}, true],
       ['the user of the proxy', undefined, { proxyUser: 'theirs' }, {}, true],
       ['a header that names the workload', undefined, {}, { 'x-gw-workload-id': 'theirs' }, true],
+      [
+        'the token of a workload whose id several orgs have',
+        undefined,
+        { proxyUser: 'of-several', proxyPassword: 'gwt_of-acme' },
+        {},
+        true,
+      ],
+      ['a token alone', undefined, { proxyUser: 'gwt_of-acme' }, {}, true],
+      ['an id that several orgs have', undefined, { proxyUser: 'of-several' }, {}, false],
+      ['a token of another workload', undefined, { proxyUser: 'nobody', proxyPassword: 'gwt_of-acme' }, {}, false],
       ['nothing', undefined, {}, {}, false],
       ['another org', undefined, {}, { 'x-gw-org-id': 'other' }, false],
       ['a workload that nobody knows', 'mine', { proxyUser: 'nobody' }, {}, false],

@@ -3,7 +3,7 @@ import { prettyFactory } from 'pino-pretty';
 import { timestamp } from './clock.ts';
 import { LineWriter } from './line-writer.ts';
 import { shorten } from './shorten.ts';
-import { shownLines, shownText, terminalOutput } from './shown-text.ts';
+import { shownJson, shownLines, shownText, terminalOutput } from './shown-text.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -48,9 +48,17 @@ export function createLogger(options: LoggerOptions): Logger {
       timestamp: () => `,"time":"${timestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: errorFields, error: errorFields },
+      ...(format === 'json' ? { hooks: { streamWrite: shownLine } } : {}),
     },
     sink,
   );
+}
+
+const PLAIN = /^[ -~\n]*$/;
+
+/** Lines of JSON are read at terminals as well (`docker logs`, `journalctl`), and pino escapes the controls of ASCII alone. Nearly all lines are plain. */
+function shownLine(line: string): string {
+  return PLAIN.test(line) ? line : shownJson(line);
 }
 
 /** What errors of packages carry beside their message can be the bytes that they failed at. */

@@ -26,6 +26,9 @@ export function isOwnToken(text: string): boolean {
   return (first === G || first === M) && OWN_PREFIXES.some((prefix) => text.startsWith(prefix));
 }
 
+/** What is said of one that stands in the place of a provider's key. */
+export const NO_PROVIDER_KEY = 'is a key or token of this gateway, and none of a provider';
+
 /** The key or token of this gateway that a header shows as it is or behind a scheme (`Bearer gwk_…`); undefined for any other value. */
 export function shownToken(value: string): string | undefined {
   if (isOwnToken(value)) return value;

@@ -23,10 +23,22 @@ const MOST_MARKS = 4;
 const letter = (scripts: readonly string[]) => `(?!${IGNORED})(?=\\p{L})${ofScripts(scripts)}`;
 const mark = (scripts: readonly string[]) => `(?!${IGNORED})(?=\\p{M})${ofScripts(scripts)}`;
 
+const SEEN = '[^\\s\\p{C}\\p{DI}]';
+/** Letters of Chinese, Japanese and Korean, and their punctuation. */
+const WIDE = '(?!\\p{DI})[\\p{sc=Han}\\p{sc=Hira}\\p{sc=Kana}\\p{sc=Hang}\\p{sc=Bopo}\\u3001-\\u3020]';
+
 interface KeptSigns {
   readonly signs: string;
   readonly after: string;
   readonly before: string;
+}
+
+/** The flags that are spelt with tags, which are England's, Scotland's and Wales': a tag is kept at its place in one that is whole. */
+function flags(regions: readonly string[]): readonly KeptSigns[] {
+  return regions.flatMap((region) => {
+    const tags = Array.from(`${region}\u007f`, (sign) => `\\u{${(0xe0000 + sign.charCodeAt(0)).toString(16)}}`);
+    return tags.map((tag, at) => ({ signs: tag, after: `\\u{1f3f4}${tags.slice(0, at).join('')}`, before: tags.slice(at + 1).join('') }));
+  });
 }
 
 /** Signs that are not seen by themselves, and between what they are the usual spelling of a text; everywhere else they are written out. What stands around them is always shown. */
@@ -36,13 +48,21 @@ const KEPT: readonly KeptSigns[] = [
   // Persian, Kurdish, the scripts of India: before a letter, and before the mark of the next one.
   { signs: '[\\u200c\\u200d]', after: `${letter(JOINING)}(?:${mark(JOINING)}){0,${MOST_MARKS}}`, before: letter(JOINING) },
   { signs: '[\\u200c\\u200d]', after: `${letter(JOINING)}(?:${mark(JOINING)})?`, before: mark(JOINING) },
+  // A suffix of Persian behind a number, a quote or a name in Latin letters.
+  { signs: '\\u200c', after: '(?:\\p{Nd}|\\u00bb|(?!\\p{DI})(?=\\p{L})\\p{sc=Latn})', before: letter(['Arab']) },
+  // Letters of Malayalam and Bengali that stand at the end of a syllable, as they were spelt before they had signs of their own.
+  { signs: '\\u200d', after: '(?:[\\u0d15\\u0d23\\u0d28\\u0d30\\u0d32\\u0d33]\\u0d4d|\\u09a4\\u09cd)', before: '' },
+  ...flags(['gbeng', 'gbsct', 'gbwls']),
   // The form of an emoji, and of the digits on keys.
-  { signs: '\\ufe0f', after: '\\p{ExtPict}', before: '' },
+  { signs: '[\\ufe0e\\ufe0f]', after: '\\p{ExtPict}', before: '' },
   { signs: '\\ufe0f', after: '[0-9#]', before: '\\u20e3' },
   { signs: '\\u200b', after: `${letter(UNSPACED)}(?:${mark(UNSPACED)}){0,${MOST_MARKS}}`, before: letter(UNSPACED) },
   { signs: '[\\u180b-\\u180d]', after: letter(['Mong']), before: '' },
-  // Blanks of French and of Chinese, one between what is seen.
-  { signs: '[\\u00a0\\u202f\\u3000]', after: '[^\\s\\p{C}\\p{DI}]', before: '[^\\s\\p{C}\\p{DI}]' },
+  // Blanks of French, one between what is seen.
+  { signs: '[\\u00a0\\u202f]', after: SEEN, before: SEEN },
+  // That of Chinese and Japanese, which is as wide as two: elsewhere it would be the gap between two columns.
+  { signs: '\\u3000', after: WIDE, before: SEEN },
+  { signs: '\\u3000', after: SEEN, before: WIDE },
 ];
 
 const KEPT_SIGN = KEPT.map(({ signs, after, before }) => `(?<=${after})${signs}${before === '' ? '' : `(?=${before})`}`).join('|');
@@ -166,7 +186,7 @@ export function terminalOutput(text: string, coloured = false): string {
 
 /** The rest of a sign, of one that was written out or of how one is spelt, and what is kept before another sign alone. */
 const HALF =
-  /(?:\u00a0|[\u180b-\u180d]|[\u200b-\u200d]|\u202f|\u3000|\ufe0f)*(?:\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?|\\*&[a-z]*|[\uD800-\uDBFF])?$/;
+  /(?:\u00a0|[\u180b-\u180d]|[\u200b-\u200d]|\u202f|\u3000|[\ufe0e\ufe0f]|\udb40[\udc20-\udc7f])*(?:\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?|\\*&[a-z]*|[\uD800-\uDBFF])?$/;
 
 /** The beginning of a text that is shown, `…` behind it when there is more: never half of a sign, of one that was written out, or of how one is spelt. @param max UTF-16 units */
 export function cutShown(text: string, max: number): string {

@@ -69,6 +69,8 @@ export interface ArrivalHead {
   /** Monotonic milliseconds at which the head was complete. */
   readonly startedAt: number;
   readonly tunnel?: Tunnel;
+  /** Of the caller, where it had to be known before there was a call (decision 3.8). */
+  readonly org?: string;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Approval } from '../../base/model/approval.ts';
 import type { ShownApproval } from '../../services/approvals.ts';
-import { namedLines, terminalText } from '../terminal-text.ts';
+import { cellText, namedLines } from '../terminal-text.ts';
 
 /** One line of a list. */
 export function approvalLine({
@@ -14,7 +14,7 @@ export function approvalLine({
 }: Approval): string {
   const what = `${action.method} ${action.target_origin ?? action.target_host}${action.model === undefined ? '' : ` ${action.model}`}`;
   const cells = [id, at, status, `${asked.workload_id}${whoOf(asked)}`, what, ...(cost === undefined ? [] : [`${cost} USD`]), reason];
-  return `${cells.map(terminalText).join('  ')}\n`;
+  return `${cells.map(cellText).join('  ')}\n`;
 }
 
 /** Everything that an approver needs. */

@@ -31,6 +31,12 @@ export const GATEWAY_CHECKS: readonly DoctorCheck[] = [
   },
   { id: 'clock', looksAt: 'how far the clock of the gateway is from the one of this machine', look: clock },
   { id: 'pinned', looksAt: 'hosts whose clients did not take our certificate (needs the admin token)', look: pinned },
+  {
+    id: 'connectors',
+    looksAt:
+      'hosts at which an org has a connector, and whose clients all passed it by: none said that it is of that org (needs the admin token)',
+    look: passedBy,
+  },
   PRICE_CHECK,
 ];
 
@@ -153,18 +159,47 @@ function clock({ health }: Patient): readonly Finding[] {
   return [seconds * 1_000 >= BAD_SKEW_MS ? wrong('clock', found, then) : warning('clock', found, then)];
 }
 
-async function pinned({ health, io, url }: Patient): Promise<readonly Finding[]> {
-  if (health.kind !== 'gateway' || url === undefined) return [skipped('pinned', 'no gateway answers')];
+interface MetDomain {
+  readonly domain: string;
+  readonly pinned: boolean;
+  readonly org_connector?: boolean;
+  readonly connections: number;
+  readonly requests: number;
+}
+
+async function aboutDomains(
+  id: string,
+  { health, io, url }: Patient,
+  judge: (domains: readonly MetDomain[]) => readonly Finding[],
+): Promise<readonly Finding[]> {
+  if (health.kind !== 'gateway' || url === undefined) return [skipped(id, 'no gateway answers')];
   try {
     const client = await GatewayClient.open(url.origin, io);
-    const { domains } = (await client.json('GET', '/v1/admin/discovery/domains')) as {
-      domains: readonly { domain: string; pinned: boolean }[];
-    };
+    const { domains } = (await client.json('GET', '/v1/admin/discovery/domains')) as { domains: readonly MetDomain[] };
+    return judge(domains);
+  } catch (error) {
+    return [skipped(id, messageOf(error))];
+  }
+}
+
+function pinned(patient: Patient): Promise<readonly Finding[]> {
+  return aboutDomains('pinned', patient, (domains) => {
     const hosts = domains.filter((one) => one.pinned).map(({ domain }) => domain);
     if (hosts.length === 0) return [ok('pinned', 'no client has refused our certificate')];
     const then = 'let the program trust the root (gw trust, gw env); one that pins its own certificate: name the host in GW_PROXY_BYPASS';
     return hosts.map((host) => warning('pinned', `a client of ${host} did not take our certificate`, then));
-  } catch (error) {
-    return [skipped('pinned', messageOf(error))];
-  }
+  });
+}
+
+/** Of a tunnel that was opened every request is seen; none at all: nobody there was known as of the org. */
+function passedBy(patient: Patient): Promise<readonly Finding[]> {
+  const id = 'connectors';
+  return aboutDomains(id, patient, (domains) => {
+    const found = domains.filter((one) => one.org_connector === true && one.connections > 0 && one.requests === 0);
+    if (found.length === 0) return [ok(id, 'no connector of an org is passed by by all of its clients')];
+    const then = 'let clients of that org show its API key or its workload to the proxy (docs/guides/custom-connectors.md, Calling it)';
+    return found.map(({ domain }) =>
+      warning(id, `an org has a connector at ${domain}, and no client there said that it is of that org: nothing was governed`, then),
+    );
+  });
 }

@@ -3,7 +3,7 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
-import { terminalText } from '../terminal-text.ts';
+import { cellText } from '../terminal-text.ts';
 
 /** What is shown of a call; texts as they came. */
 export interface SeenCall {
@@ -76,7 +76,7 @@ function callOf(seen: Readonly<Record<string, unknown>>, at: string, failed: str
 /** Every part is safe to show, and none is endless. */
 function textOf(value: unknown, otherwise = NONE, max?: number): string {
   if (typeof value !== 'string' && typeof value !== 'number') return otherwise;
-  return value === '' ? otherwise : terminalText(shorten(String(value), max));
+  return value === '' ? otherwise : cellText(shorten(String(value), max));
 }
 
 const WIDTHS = { decision: 10, workload: 12, door: 8, place: 30, status: 3, tokens: 11, cost: 12, duration: 8 } as const;

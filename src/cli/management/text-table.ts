@@ -1,5 +1,5 @@
 import { cutShown } from '../../base/lib/shown-text.ts';
-import { terminalText } from '../terminal-text.ts';
+import { cellText } from '../terminal-text.ts';
 
 export interface TableColumn {
   readonly name: string;
@@ -17,9 +17,9 @@ const NUMERIC = /^-?\d[\d.,]*$/;
  */
 export function textTable(columns: readonly TableColumn[], width?: number): string {
   const shown = columns.map(({ name, cells }) => {
-    const texts = cells.map(terminalText);
+    const texts = cells.map(cellText);
     const numeric = texts.some((text) => NUMERIC.test(text)) && texts.every((text) => text === '' || text === '-' || NUMERIC.test(text));
-    return { name: terminalText(name), texts, numeric, width: Math.max(name.length, ...texts.map((text) => text.length)) };
+    return { name: cellText(name), texts, numeric, width: Math.max(name.length, ...texts.map((text) => text.length)) };
   });
   const widths = fitted(
     shown.map((column) => column.width),

@@ -2,7 +2,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { withDecimals } from '../../base/lib/numbers.ts';
 import { RISK_SIGNALS } from '../../base/model/risk-alert.ts';
 import type { RiskSummary } from '../../decide/risk/risk-replay.ts';
-import { terminalText } from '../terminal-text.ts';
+import { cellText } from '../terminal-text.ts';
 
 /** A replay, for people. */
 export function riskText({ calls, callers, fired, tenths, above, alerts, top }: RiskSummary, alertAt: number): string {
@@ -22,7 +22,7 @@ export function riskText({ calls, callers, fired, tenths, above, alerts, top }: 
     ...(top.length === 0 ? [] : ['', 'the most unusual']),
     ...top.map(
       ({ score, signals, caller, at, id }) =>
-        `${withDecimals(score, 2)}  ${timestamp(at)}  ${terminalText(caller)}  ${signals.join(', ')}  ${terminalText(id)}`,
+        `${withDecimals(score, 2)}  ${timestamp(at)}  ${cellText(caller)}  ${signals.join(', ')}  ${cellText(id)}`,
     ),
   ];
   return `${lines.join('\n')}\n`;

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
-import { holdsOwnToken, isOwnToken } from '../../base/lib/own-tokens.ts';
+import { holdsOwnToken, isOwnToken, NO_PROVIDER_KEY } from '../../base/lib/own-tokens.ts';
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import { type EnvelopeProblems, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
@@ -35,8 +35,7 @@ const CHECKS = {
   text: (value) => (typeof value !== 'string' ? 'must be a string' : value.length <= MAX_TEXT ? ownTokenIn(value) : TEXT_RULE),
   map: (value) => (isJsonObject(value) ? undefined : 'must be an object'),
   secret: secretMistake,
-  key: (value) =>
-    secretMistake(value) ?? (isOwnToken(String(value)) ? 'is a key or token of this gateway, and none of a provider' : undefined),
+  key: (value) => secretMistake(value) ?? (isOwnToken(String(value)) ? NO_PROVIDER_KEY : undefined),
   count: (value) => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? undefined : 'must be a non-negative integer'),
 } satisfies Readonly<Record<string, Check>>;
 

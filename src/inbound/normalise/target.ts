@@ -176,8 +176,14 @@ export function hostOf(head: ArrivalHead): string | undefined {
   return host;
 }
 
+/** What a caller of another org, or one who names no org, is told of a connector that an org has made: the same whether it is there or not. */
+const OWN_CONNECTOR = /^(?:custom:|catalog:)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])/i;
+const OF_ITS_ORG = "it is another org's (then show the API key of that org, or send X-GW-Org-ID), is switched off, or is not used here.";
+
 function whyNoHost(rawTarget: string, provider: Provider | undefined, { providers }: Catalogue): string {
   if (provider !== undefined) return `The provider ${provider.id} has a host per customer: send X-GW-Target-Host.`;
+  const connector = hasProxyPrefix(rawTarget) ? OWN_CONNECTOR.exec(rawTarget.slice(PREFIX.length))?.[0] : undefined;
+  if (connector !== undefined) return `There is no connector ${connector} for callers of this org: ${OF_ITS_ORG}`;
   const given = hasProxyPrefix(rawTarget) ? /^[\w-]{1,32}/.exec(rawTarget.slice(PREFIX.length))?.[0] : undefined;
   if (given === undefined) return 'No upstream host: send X-GW-Target-Host, or use the path prefix /proxy/{provider}/.';
   const ids = providers.filter(({ inProxyRegistry }) => inProxyRegistry).map(({ id }) => id);

@@ -1,7 +1,7 @@
 import type { Dialect, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
-import { isOwnToken, shownToken } from '../../base/lib/own-tokens.ts';
+import { isOwnToken, NO_PROVIDER_KEY, shownToken } from '../../base/lib/own-tokens.ts';
 import { percentDecoded } from '../../base/lib/percent-text.ts';
 
 /** Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the upstream is (decision 8.4). */
@@ -14,10 +14,11 @@ const GENERIC_NAMES: ReadonlySet<string> = new Set(AUTH_HEADERS);
 /**
  * The header that gives the provider this key, as a flat name, value list. Empty without a provider: a generic host's scheme is unknown.
  * @param dialect of the call: some hosts want another header for another wire format
- * @throws GatewayError `invalid_request` when the key cannot stand in a header
+ * @throws GatewayError `invalid_request` when the key cannot stand in a header, or is one of this gateway, which is never sent on (decision 3.21)
  */
 export function injectAuth(provider: Provider | undefined, key: string, dialect?: Dialect): readonly string[] {
   if (!KEY.test(key)) throw new GatewayError('invalid_request', 'the credential holds characters that no key has');
+  if (isOwnToken(key)) throw new GatewayError('invalid_request', `the credential ${NO_PROVIDER_KEY}`);
   const scheme =
     provider?.auth.find((candidate) => candidate.for !== undefined && candidate.for === dialect?.errorShape) ?? provider?.auth[0];
   return scheme === undefined ? [] : [scheme.header, scheme.format.split('{key}').join(key)];

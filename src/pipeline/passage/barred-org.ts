@@ -1,20 +1,22 @@
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Pipeline } from '../parts/call-services.ts';
-import { saidBy } from './caller-org.ts';
+import { orgOfWorkload, saidBy } from './caller-org.ts';
 
 /** What is asked for who passes undecided. */
-type Registers = Pick<Pipeline, 'orgs' | 'workloads' | 'settings'>;
+type Registers = Pick<Pipeline, 'orgs' | 'workloads' | 'settings' | 'authenticator'>;
 
 /**
  * The org for which nobody is let pass, of something that policy is not asked about (decision 4.6): that of the gateway, and those that its head names by header, API key
  * or workload. Undefined: all of them are served.
  * @param keyOrg the org of the API key that was shown
  */
-export function barredOrg(head: ArrivalHead, { orgs, workloads, settings }: Registers, keyOrg = head.tunnel?.fixedOrg): string | undefined {
-  const { orgId: named = keyOrg, workloadId: said } = saidBy(head);
-  const workloadId = head.tunnel?.fixedWorkload ?? said;
-  const orgOf = (id: string): string | undefined => (named === undefined ? workloads.onlyOrgOf(id) : workloads.get(named, id)?.org_id);
-  const ofWorkload = workloadId === undefined ? undefined : orgOf(workloadId);
+export function barredOrg(head: ArrivalHead, registers: Registers, keyOrg = head.tunnel?.fixedOrg): string | undefined {
+  const { orgs, workloads, settings } = registers;
+  const said = saidBy(head);
+  const { orgId: named = keyOrg } = said;
+  const workloadId = head.tunnel?.fixedWorkload ?? said.workloadId;
+  const orgIn = (org: string): string | undefined => (workloadId === undefined ? undefined : workloads.get(org, workloadId)?.org_id);
+  const ofWorkload = named === undefined ? orgOfWorkload(head, said, registers) : orgIn(named);
   // Whoever names another org passes through the gateway of this one all the same.
   const own = settings.orgId ?? (named === undefined && ofWorkload === undefined ? 'default' : undefined);
   const isBarred = (org: string | undefined): org is string => org !== undefined && !orgs.isActive(org);

@@ -4,7 +4,7 @@ import { callerIp, type ProxiedIdentity, readIdentity } from '../../inbound/norm
 import type { Pipeline } from '../parts/call-services.ts';
 
 /** What is asked for the org of a caller. */
-type Registers = Pick<Pipeline, 'workloads' | 'settings'>;
+type Registers = Pick<Pipeline, 'workloads' | 'settings' | 'authenticator'>;
 
 /**
  * Of which org a caller is, for what is settled before there is a call: whether a host at which an org has a connector is an AI host for him (decision 3.8). It is the gateway's
@@ -12,18 +12,30 @@ type Registers = Pick<Pipeline, 'workloads' | 'settings'>;
  * opened, else `default`.
  * @param keyOrg the org of the API key that was shown
  */
-export function callerOrg(head: ArrivalHead, { workloads, settings }: Registers, keyOrg = head.tunnel?.fixedOrg): string {
-  const known = settings.orgId ?? keyOrg;
+export function callerOrg(head: ArrivalHead, registers: Registers, keyOrg = head.tunnel?.fixedOrg): string {
+  const known = registers.settings.orgId ?? keyOrg;
   if (known !== undefined) return known;
-  const { orgId, workloadId: said } = saidBy(head);
-  if (orgId !== undefined) return orgId;
-  const workloadId = head.tunnel?.fixedWorkload ?? said;
-  const ofWorkload = workloadId === undefined ? undefined : workloads.onlyOrgOf(workloadId);
-  return ofWorkload ?? head.tunnel?.org ?? 'default';
+  const said = saidBy(head);
+  return said.orgId ?? orgOfWorkload(head, said, registers) ?? head.tunnel?.org ?? 'default';
+}
+
+/**
+ * Of which org the workload is that a head names: that of the token which it shows, since several orgs may have one of this id, else the only org that has one.
+ * @returns undefined where it names none, none has it, or several have
+ */
+export function orgOfWorkload(
+  { tunnel }: ArrivalHead,
+  { workloadId: said, workloadToken: token }: Partial<ProxiedIdentity>,
+  { workloads, authenticator }: Pick<Registers, 'workloads' | 'authenticator'>,
+): string | undefined {
+  const workloadId = tunnel?.fixedWorkload ?? said;
+  const holder = token === undefined ? undefined : authenticator.holderOf(token);
+  if (holder?.org_id !== undefined && (workloadId ?? holder.workload_id) === holder.workload_id) return holder.org_id;
+  return workloadId === undefined ? undefined : workloads.onlyOrgOf(workloadId);
 }
 
 /** The same of a request, whose own API key counts as well. Undefined: what it shows is not valid, or not of the org for which its tunnel was opened. */
-export function orgOfRequest(head: ArrivalHead, pipeline: Registers & Pick<Pipeline, 'authenticator'>): Maybe<string | undefined> {
+export function orgOfRequest(head: ArrivalHead, pipeline: Registers): Maybe<string | undefined> {
   const said = identityOf(head);
   if (said === undefined) return undefined;
   if (said.apiKey === undefined) return callerOrg(head, pipeline);

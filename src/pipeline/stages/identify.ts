@@ -30,7 +30,7 @@ function claimsOf(
   { settings, workloads, authenticator }: Pipeline,
 ): Claims {
   const keyOrg = apiKey?.result === 'valid' ? apiKey.key.org_id : head.tunnel?.fixedOrg;
-  const orgId = identity.orgId ?? keyOrg ?? head.tunnel?.org ?? settings.orgId ?? 'default';
+  const orgId = identity.orgId ?? keyOrg ?? head.org ?? head.tunnel?.org ?? settings.orgId ?? 'default';
   const { workloadToken } = identity;
   const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken)?.workload_id);
   return {

@@ -4,6 +4,7 @@ import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { withoutOwnTokens } from '../../base/lib/own-tokens.ts';
 import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { badQuery, queryMistakes } from '../../base/lib/query-names.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
@@ -133,7 +134,7 @@ export class Router {
     if (this.#matches(path, false).length > 0) return `${path} is served on GW_PORT only.`;
     const { advice = path.startsWith('/v1/admin/') ? '' : ' Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.' } =
       this.#options;
-    return `There is nothing at ${path}.${advice}`;
+    return `There is nothing at ${withoutOwnTokens(path)}.${advice}`;
   }
 
   #matches(path: string, ambientPort: boolean): Match[] {

@@ -5,6 +5,8 @@ import { HOSTILE, hiddenIn, unseenIn } from '../../support/hostile-text.ts';
 
 const FACES: readonly Face[] = ['terminal', 'page', 'line', 'slack', 'discord', 'teams', 'google_chat', 'mail'];
 
+const ENGLAND = '\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}';
+
 t.test('what cannot be seen, or acts, is written out', async (t) => {
   for (const [what, text, shown] of [
     ['escape sequences', '\u001b[31m\u009b2J\u0007', '\\u{1b}[31m\\u{9b}2J\\u{7}'],
@@ -18,9 +20,18 @@ t.test('what cannot be seen, or acts, is written out', async (t) => {
       '\\u{3164}\\u{115f}\\u{1160}\\u{ffa0}\\u{2800}\\u{ad}\\u{34f}\\u{17b4}\\u{180e}',
     ],
     ['variation selectors', 'a\ufe00\ufe0f\u{e0100}\u{e01ef}', 'a\\u{fe00}\\u{fe0f}\\u{e0100}\\u{e01ef}'],
+    [
+      'a flag of tags that is not whole',
+      '\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}',
+      '\u{1f3f4}\\u{e0067}\\u{e0062}\\u{e0065}\\u{e006e}\\u{e0067}',
+    ],
+    ['more tags behind one', `${ENGLAND}\u{e0061}`, `${ENGLAND}\\u{e0061}`],
+    ['its tags without the flag', ENGLAND.slice(2, 6), '\\u{e0067}\\u{e0062}'],
+    ['a joiner between Latin letters and digits', 'a\u200c1\u200cb', 'a\\u{200c}1\\u{200c}b'],
     ['more than one behind an emoji', '❤\ufe0f\ufe0f\ufe0e', '❤\ufe0f\\u{fe0f}\\u{fe0e}'],
     ['joiners where nothing is joined', 'a\u200db\u200cc\u200bd\u2060\ufeff', 'a\\u{200d}b\\u{200c}c\\u{200b}d\\u{2060}\\u{feff}'],
     ['two joiners', 'می\u200c\u200cخ', 'می\\u{200c}\\u{200c}خ'],
+    ['the wide blank between what is not wide', 'a)\u3000POST', 'a)\\u{3000}POST'],
     ['blanks', 'a\u2003b\u00a0\u00a0c\u00a0', 'a\\u{2003}b\\u{a0}\\u{a0}c\\u{a0}'],
     ['what has no character', '\ud800 \ue000 \u{fffff} \u{10ffff} \uffff', '\\u{d800} \\u{e000} \\u{fffff} \\u{10ffff} \\u{ffff}'],
     ['notes between lines', '\ufff9a\ufffab\ufffb\ufffc', '\\u{fff9}a\\u{fffa}b\\u{fffb}\\u{fffc}'],
@@ -39,10 +50,13 @@ t.test('texts of people stay as they are', async (t) => {
     'Tiếng Việt'.normalize('NFD'),
     'مرحبا بالعالم مُحَمَّدٌ ؀١٢',
     'می\u200cخواهم نامه\u200cها',
+    'API\u200cها ۱۲\u200cام «کتاب»\u200cها',
+    'അവന്\u200d വന്നു, উত্\u200d',
+    `☎\ufe0e ↩\ufe0e ❤\ufe0e ${ENGLAND} \u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}`,
     'שָׁלוֹם בְּרֵאשִׁ֖ית בָּרָ֣א',
     'हिन्दी क्\u200dष র\u200d্য ক্ষ ශ්\u200dරී മലയാളം தமிழ்',
     'ภาษาไทย น้ำ ភាសា\u200bខ្មែរ မျှော်',
-    '日本語　東京 한국어 한글 中文',
+    '日本語　東京 한국어 한글 中文 GPT-4　モデル、　次',
     '👨\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 🏳\ufe0f\u200d🌈 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3 #\ufe0f\u20e3 👍🏿 🇩🇪',
   ])
     t.equal(shownText(text, 'terminal'), text);
@@ -114,10 +128,11 @@ t.test('what a command forgot is written out on its way to a terminal, but for l
 
 t.test('what is cut is never half of a sign', async (t) => {
   for (const face of FACES) {
-    const shown = shownText('a\u202e👍<\u{e0041}`_&b'.repeat(4), face);
+    const shown = shownText(`a\u202e👍<\u{e0041}\`_&b${ENGLAND}`.repeat(4), face);
     for (let max = 1; max <= shown.length + 1; max += 1) {
       const cut = cutShown(shown, max);
       t.ok(cut.length <= max && cut.isWellFormed(), `${face} ${max}`);
+      t.same(unseenIn(cut.replaceAll('\\', '')), [], `${face} ${max}`);
       t.notMatch(cut, /\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?…$/, `${face} ${max}`);
       if (face === 'slack' || face === 'google_chat') t.notMatch(cut, /&[a-z]*…$/, `${face} ${max}`);
     }

@@ -15,7 +15,7 @@ import { compileRegex } from '../../../src/base/lib/regex.ts';
 import { shorten } from '../../../src/base/lib/shorten.ts';
 import { isWellFormed, toWellFormed } from '../../../src/base/lib/well-formed.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
-import { fakedIn, HOSTILE } from '../../support/hostile-text.ts';
+import { fakedIn, HOSTILE, hiddenIn } from '../../support/hostile-text.ts';
 
 t.test("durations are Go's, plus days", async (t) => {
   const cases: Readonly<Record<string, number>> = {
@@ -194,6 +194,15 @@ t.test('names that are remembered hold nothing of the heads that they came with'
   t.equal(names.get('x-a-name-of-its-own-7'), undefined, 'made-up names cannot fill it for good');
   t.equal(names.learn('n'.repeat(65), (own) => own).length, 65);
   t.equal(names.get('n'.repeat(65)), undefined, 'a long name is not remembered');
+});
+
+t.test('a line of JSON has what a terminal would obey or not show as escapes: the same values', async (t) => {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'info', format: 'json', destination: { write: (line: string) => lines.push(line) } });
+  log.child({ node_id: HOSTILE }).info({ model: HOSTILE, deep: [HOSTILE], name: 'Tiếng Việt' }, HOSTILE);
+  t.match(JSON.parse(lines[0] ?? ''), { node_id: HOSTILE, model: HOSTILE, deep: [HOSTILE], msg: HOSTILE });
+  t.same(hiddenIn(lines[0] ?? '\u202e'), []);
+  t.match(lines[0], /Tiếng Việt/);
 });
 
 t.test('the pretty form is for people', async (t) => {
