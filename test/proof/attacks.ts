@@ -345,13 +345,7 @@ function framed(flag: number, message: Uint8Array): Buffer {
 async function enroll(port: number, isCompressed: boolean): Promise<string> {
   const frame = isCompressed ? COMPRESSED : PLAIN;
   const path = isCompressed ? '/gw.control_plane.v1.ControlPlane/SubmitHashes' : '/gw.control_plane.v1.Enrolment/Enroll';
-  const secured = connectTls({
-    port,
-    host: '127.0.0.1',
-    localAddress: ATTACKERS_ADDRESS,
-    ALPNProtocols: ['h2'],
-    rejectUnauthorized: false,
-  });
+  const secured = connectTls({ socket: await opening(port), ALPNProtocols: ['h2'], rejectUnauthorized: false });
   secured.on('error', () => undefined);
   const session = connectH2(`https://127.0.0.1:${port}`, { createConnection: () => secured });
   try {
