@@ -8,15 +8,20 @@ type Registers = Pick<Pipeline, 'orgs' | 'workloads' | 'settings'>;
 /**
  * The org for which nobody is let pass, of something that policy is not asked about (decision 4.6): that of the gateway, and those that its head names by header, API key
  * or workload. Undefined: all of them are served.
- * @param keyOrg the org of the API key that was shown
+ * @param shownOrg the org of the API key, or of the token of a workload, that was shown
  */
-export function barredOrg(head: ArrivalHead, { orgs, workloads, settings }: Registers, keyOrg = head.tunnel?.fixedOrg): string | undefined {
-  const { orgId: named = keyOrg, workloadId: said } = saidBy(head);
+export function barredOrg(head: ArrivalHead, { orgs, workloads, settings }: Registers, shownOrg = shownFor(head)): string | undefined {
+  const { orgId: named = shownOrg, workloadId: said } = saidBy(head);
   const workloadId = head.tunnel?.fixedWorkload ?? said;
   const orgOf = (id: string): string | undefined => (named === undefined ? workloads.onlyOrgOf(id) : workloads.get(named, id)?.org_id);
   const ofWorkload = workloadId === undefined ? undefined : orgOf(workloadId);
   // Whoever names another org passes through the gateway of this one all the same.
   const own = settings.orgId ?? (named === undefined && ofWorkload === undefined ? 'default' : undefined);
   const isBarred = (org: string | undefined): org is string => org !== undefined && !orgs.isActive(org);
-  return [own, named, keyOrg, ofWorkload].find(isBarred);
+  return [own, named, shownOrg, ofWorkload].find(isBarred);
+}
+
+/** What the tunnel was opened with. */
+function shownFor({ tunnel }: ArrivalHead): string | undefined {
+  return tunnel?.fixedOrg ?? tunnel?.workloadOrg;
 }

@@ -8,7 +8,7 @@ type Registers = Pick<Pipeline, 'workloads' | 'settings'>;
 
 /**
  * Of which org a caller is, for what is settled before there is a call: whether a host at which an org has a connector is an AI host for him (decision 3.8). It is the gateway's
- * own org, else that of the API key that was shown, else the one that the head names, else that of the workload which it names, else the one for which its tunnel was
+ * own org, else that of the API key that was shown, else the one that the head names, else that of the workload whose token was shown or which it names, else the one for which its tunnel was
  * opened, else `default`.
  * @param keyOrg the org of the API key that was shown
  */
@@ -19,7 +19,7 @@ export function callerOrg(head: ArrivalHead, { workloads, settings }: Registers,
   if (orgId !== undefined) return orgId;
   const workloadId = head.tunnel?.fixedWorkload ?? said;
   const ofWorkload = workloadId === undefined ? undefined : workloads.onlyOrgOf(workloadId);
-  return ofWorkload ?? head.tunnel?.org ?? 'default';
+  return head.tunnel?.workloadOrg ?? ofWorkload ?? head.tunnel?.org ?? 'default';
 }
 
 /** The same of a request, whose own API key counts as well. Undefined: what it shows is not valid, or not of the org for which its tunnel was opened. */
