@@ -167,7 +167,7 @@ async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions,
   const shown = { user: credentials?.user, password: credentials?.password, apiKey: head.headers['x-gw-api-key'] || undefined };
   const who = await letIn(shown, () => head, pipeline);
   if (who instanceof GatewayError) router.refuse(arrival, who);
-  else passOn(arrival, pipeline, { keyOrg: who.fixedOrg, org });
+  else passOn(arrival, pipeline, { shownOrg: who.fixedOrg ?? who.workloadOrg, org });
 }
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */

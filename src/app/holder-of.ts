@@ -27,5 +27,7 @@ export function holderOf(
     );
   }
   const workload = token === undefined ? undefined : authenticator.holderOf(token);
-  return workload === undefined ? undefined : holderOfTunnel({ fixedWorkload: workload.workload_id });
+  if (workload === undefined) return undefined;
+  const { workload_id: fixedWorkload, org_id: workloadOrg } = workload;
+  return holderOfTunnel({ fixedWorkload, ...(workloadOrg === undefined ? {} : { workloadOrg }) });
 }

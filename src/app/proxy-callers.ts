@@ -14,7 +14,7 @@ export interface ShownToProxy extends ProxyCredentials {
 }
 
 /** What is settled for everything inside a tunnel. */
-type Fixed = Pick<Tunnel, 'fixedWorkload' | 'fixedOrg'>;
+type Fixed = Pick<Tunnel, 'fixedWorkload' | 'workloadOrg' | 'fixedOrg'>;
 
 /**
  * Whether somebody may use the proxy (decisions 4.5, 9.5). A user name in `Proxy-Authorization` names a workload; one that has a token must give it as the password. In the
@@ -34,7 +34,8 @@ export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipe
   const verdict = authenticator.caller(named, workloadId, token, org === undefined ? undefined : false);
   const fixed = org === undefined ? {} : { fixedOrg: org };
   if (verdict === 'open') return fixed;
-  if (verdict === 'holder' && workloadId !== undefined) return { ...fixed, fixedWorkload: workloadId };
+  if (verdict === 'holder' && workloadId !== undefined)
+    return { ...fixed, fixedWorkload: workloadId, ...(holder?.org_id === undefined ? {} : { workloadOrg: holder.org_id }) };
   authenticator.failed({ surface: 'proxy', head: headOf(), presented: token, workloadId });
   const message = `This proxy needs ${workloadId === undefined ? 'a workload and its token' : `the token of workload ${workloadId}`}.`;
   return ProxyAuthenticationRequired.forWorkload(message, workloadId);

@@ -7,6 +7,7 @@ import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.t
 import type { Credential } from '../base/model/credential.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
+import { commitInParts } from './commit-in-parts.ts';
 import { type CredentialName, credentialKey, secretContext } from './credential-key.ts';
 import {
   ENV,
@@ -70,14 +71,14 @@ export class CredentialService {
 
   static async open(options: CredentialServiceOptions): Promise<CredentialService> {
     const service = new CredentialService(options);
-    const moved: Effect[] = [];
+    const moves: Effect[][] = [];
     for (const { key, value } of await options.store.list(CREDENTIALS)) {
       const stored = value as StoredCredential;
       // Before, all orgs shared one space of ids.
-      if (credentialKey(stored.credential) !== key) moved.push(putEffect(stored), deletion(key));
+      if (credentialKey(stored.credential) !== key) moves.push([putEffect(stored), deletion(key)]);
       service.#entries.set(credentialKey(stored.credential), service.#opened(stored));
     }
-    if (moved.length > 0) await options.store.commit(undefined, moved);
+    await commitInParts(options.store, moves);
     return service;
   }
 

@@ -1,5 +1,6 @@
 import type { Workload } from '../base/model/workload.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { commitInParts } from './commit-in-parts.ts';
 import { workloadKey } from './workload-key.ts';
 
 /**
@@ -11,13 +12,17 @@ export async function moveWorkloads(
   store: Store,
   { workloads, tokens }: { readonly workloads: string; readonly tokens: string },
 ): Promise<void> {
-  const effects: Effect[] = [];
+  const moves: Effect[][] = [];
   for (const { key, value } of await store.list(workloads)) {
     const next = workloadKey(value as Workload);
     if (next === key) continue;
-    effects.push({ op: 'put', space: workloads, key: next, value }, { op: 'delete', space: workloads, key });
+    const move: Effect[] = [
+      { op: 'put', space: workloads, key: next, value },
+      { op: 'delete', space: workloads, key },
+    ];
     const token = await store.get(tokens, key);
-    if (token !== undefined) effects.push({ op: 'put', space: tokens, key: next, value: token }, { op: 'delete', space: tokens, key });
+    if (token !== undefined) move.push({ op: 'put', space: tokens, key: next, value: token }, { op: 'delete', space: tokens, key });
+    moves.push(move);
   }
-  if (effects.length > 0) await store.commit(undefined, effects);
+  await commitInParts(store, moves);
 }

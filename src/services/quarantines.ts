@@ -54,6 +54,8 @@ export type Held = Pick<QuarantineEntry, 'reason' | 'reason_codes'>;
 
 /** An entry that is made with the record of a call: each of its verbs as of a settlement. */
 export interface MadeEntry {
+  /** Nobody is held by an entry that is not stored. */
+  readonly needsRecord: true;
   effects(record: ExecutionRecord): readonly Effect[];
   stored(): void;
   failed(): void;
@@ -272,6 +274,7 @@ export class QuarantineService {
 
 /** An entry while the record of its call is made. */
 class Making implements MadeEntry {
+  readonly needsRecord = true;
   readonly #active: Active;
   readonly #ofAll: boolean;
   readonly #options: QuarantineOptions;

@@ -33,10 +33,12 @@ export interface RiskOptions extends RiskProfilesOptions {
 /** A request that was scored: its verbs are those of a settlement. */
 export interface ScoredCall {
   readonly risk: Risk;
+  readonly needsRecord: boolean;
   effects(record: ExecutionRecord): readonly Effect[];
   stored(): void;
   failed(): void;
   abandoned(): void;
+  summed(record: ExecutionRecord): void;
 }
 
 /**
@@ -143,6 +145,11 @@ class Scoring implements ScoredCall {
     return this.#scored.risk;
   }
 
+  /** Of what people are told there is a record; they are not told of each call. */
+  get needsRecord(): boolean {
+    return this.#scored.notice !== undefined;
+  }
+
   effects(record: ExecutionRecord): readonly Effect[] {
     const { alert, notice, outbox, clock } = this.#scored;
     this.#outcome = outcomeOf(record, clock.now());
@@ -152,8 +159,18 @@ class Scoring implements ScoredCall {
   }
 
   stored(): void {
-    const { known, request, rate, profiles } = this.#scored;
     for (const posted of this.#posted) posted.stored();
+    this.#learn();
+  }
+
+  /** Who is refused too often for a record each is learnt of all the same. */
+  summed(record: ExecutionRecord): void {
+    this.#outcome = outcomeOf(record, this.#scored.clock.now());
+    this.#learn();
+  }
+
+  #learn(): void {
+    const { known, request, rate, profiles } = this.#scored;
     if (this.#outcome) settle(known.profile, request, this.#outcome, rate);
     profiles.changed(known);
   }

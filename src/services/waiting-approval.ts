@@ -1,6 +1,7 @@
 import { newestFirst } from '../base/lib/newest-first.ts';
 import type { Approval } from '../base/model/approval.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { commitInParts } from './commit-in-parts.ts';
 import { type LaidDown, type Sharer, sharerOf } from './sharers.ts';
 
 /** An approval that waits, as it is stored beside it. JSON data. */
@@ -40,12 +41,12 @@ export async function nameWaiting(
   spaces: { readonly all: string; readonly waiting: string },
   known: LaidDown,
 ): Promise<void> {
-  const effects: Effect[] = [];
+  const changes: Effect[][] = [];
   for (const { key, value } of await store.list(spaces.waiting)) {
     if (typeof value !== 'number') continue;
     const approval = (await store.get(spaces.all, newestFirst(key))) as Approval | undefined;
-    if (approval === undefined) effects.push({ op: 'delete', space: spaces.waiting, key });
-    else effects.push({ op: 'put', space: spaces.waiting, key, value: waitingOf(approval, known) });
+    if (approval === undefined) changes.push([{ op: 'delete', space: spaces.waiting, key }]);
+    else changes.push([{ op: 'put', space: spaces.waiting, key, value: waitingOf(approval, known) }]);
   }
-  if (effects.length > 0) await store.commit(undefined, effects);
+  await commitInParts(store, changes);
 }

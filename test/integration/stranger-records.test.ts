@@ -190,3 +190,32 @@ t.test('an address has its own budget, an IPv6 network one, and all of them four
   );
   t.equal(sums(records).length, 2 + 14);
 });
+
+const CONTROLS = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+  risk:
+    - {id: asks, when: {field: context.action.params.user, equals: ask}, effect: {decision: require_approval}}
+    - {id: bad, when: {field: context.action.params.user, equals: bad}, effect: {decision: quarantine, reason: bad}}
+    - {id: no, when: {field: context.action.params.user, equals: no}, effect: {decision: deny}}
+`);
+
+t.test('who is refused too often for a record each is put into quarantine and waits for approvals all the same', async (t) => {
+  const place = await startGoverned(t, { clock: fakeClock(), bundle: CONTROLS, env: THREE });
+  const { gw, execute, upstream } = place;
+  const say = (user: string, caller: string) => execute({ caller_id: caller }, { params: { ...CHAT, user } });
+  for (let i = 0; i < MANY; i++) t.equal((await say('no', 'a')).status, 403);
+  const asked = await say('ask', 'b');
+  t.equal(asked.status, 202);
+  t.equal((await say('ask', 'b')).body['approval_id'], asked.body['approval_id']);
+  t.equal((await say('bad', 'c')).body['decision'], 'quarantine');
+  t.match((await say('hello', 'c')).body, { decision: 'quarantine' }, 'he is held');
+  t.equal((await say('hello', 'd')).status, 200);
+  t.equal(upstream.requests.length, 1);
+  const { items } = (await gw.admin('GET', '/v1/admin/quarantine')).body as { items: readonly Record<string, unknown>[] };
+  t.match(items, [{ caller_id: 'c', released_at: null }]);
+  const records = await written(place);
+  const ids = new Set(single(records).map(({ record_id: id }) => id));
+  t.ok(ids.has(asked.body['record_id']), 'the record that the approval names');
+  t.ok(ids.has(items[0]?.['record_id']), 'that of the entry');
+  t.equal(ids.size, 6, 'three by the budget, one each of approval, entry and answer');
+});

@@ -43,6 +43,8 @@ t.test(
       ['a key', undefined, { fixedOrg: 'acme' }, {}, true],
       ['a key behind the header of another org', undefined, { fixedOrg: 'acme' }, { 'x-gw-org-id': 'other' }, true],
       ['a workload that has shown its token', undefined, { fixedWorkload: 'theirs' }, {}, true],
+      ['one of an id that another org has as well', undefined, { fixedWorkload: 'both', workloadOrg: 'acme' }, {}, true],
+      ['the other one of that id', undefined, { fixedWorkload: 'both', workloadOrg: 'other' }, {}, false],
       ['the user of the proxy', undefined, { proxyUser: 'theirs' }, {}, true],
       ['a header that names the workload', undefined, {}, { 'x-gw-workload-id': 'theirs' }, true],
       [

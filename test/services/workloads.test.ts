@@ -81,3 +81,32 @@ t.test('a store of one space of ids is brought to the new keys once, with its to
     t.same((await store.list('workload_token')).map(({ key }) => key).sort(), ['acme ci', 'shared']);
   }
 });
+
+t.test('more of them than one commit takes are brought there in parts, and a start that was cut off goes on where it was', async (t) => {
+  const store = await openStore(t);
+  await WorkloadService.open(store);
+  const ids = Array.from({ length: 250 }, (_, at) => `w${at}`);
+  await store.commit(
+    undefined,
+    ids.flatMap((id) => [
+      { op: 'put' as const, space: 'workload', key: id, value: { workload_id: id, org_id: 'acme' } },
+      { op: 'put' as const, space: 'workload_token', key: id, value: sha256Hex(`gwt_${id}`) },
+    ]),
+  );
+  let left = 1;
+  const cut = new Proxy(store, {
+    get: (target, name) => {
+      if (name === 'commit' && left-- === 0) return () => Promise.reject(new Error('killed'));
+      const member: unknown = Reflect.get(target, name, target);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+  await t.rejects(WorkloadService.open(cut), { message: 'killed' });
+  t.equal((await store.list('workload')).length, ids.length + 1, 'none is lost, and none is there twice');
+  const workloads = await WorkloadService.open(store);
+  t.same(
+    ids.filter((id) => !workloads.tokenMatches('acme', id, `gwt_${id}`)),
+    [],
+  );
+  t.equal(workloads.list().length, ids.length + 1);
+});

@@ -30,6 +30,8 @@ export interface Tunnel {
   readonly proxyPassword?: string;
   /** Set when the CONNECT authenticated: no other workload may be named inside (decision 4.5). */
   readonly fixedWorkload?: string;
+  /** The org of that workload, as its token says; absent where it counts for every org. Another org may have a workload of the same id. */
+  readonly workloadOrg?: string;
   /** `X-GW-API-Key` of the CONNECT: every request inside is asked for by it. */
   readonly apiKey?: string;
   /** Set when the CONNECT showed an API key: no other org may be named inside. */

@@ -20,6 +20,7 @@ export const COLUMNS: Readonly<Record<string, readonly string[]>> = {
     'metering.tokens_out',
     'metering.cost_usd',
     'target_host',
+    'summed_requests',
   ],
   'mgmt.providers.list': ['addon_id', 'enabled', 'kind', 'category', 'display_name', 'description'],
   'mgmt.approvals.list': [

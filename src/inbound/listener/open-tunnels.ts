@@ -78,8 +78,14 @@ export class OpenTunnels {
   }
 }
 
-/** Who has shown who he is when he opened a tunnel. */
-export function holderOfTunnel({ fixedOrg, fixedWorkload }: Pick<Tunnel, 'fixedOrg' | 'fixedWorkload'>): Holder | undefined {
+/** Who has shown who he is when he opened a tunnel. Two orgs may have a workload of the same id each: neither takes the share of the other's. */
+export function holderOfTunnel({
+  fixedOrg,
+  fixedWorkload,
+  workloadOrg,
+}: Pick<Tunnel, 'fixedOrg' | 'fixedWorkload' | 'workloadOrg'>): Holder | undefined {
   if (fixedOrg !== undefined) return { org: `org ${fixedOrg}`, caller: fixedWorkload };
-  return fixedWorkload === undefined ? undefined : { org: `workload ${fixedWorkload}` };
+  if (fixedWorkload === undefined) return undefined;
+  // Ids hold no blank (decision 4.7), so that no two have one name.
+  return { org: workloadOrg === undefined ? `workload ${fixedWorkload}` : `workload ${workloadOrg} ${fixedWorkload}` };
 }

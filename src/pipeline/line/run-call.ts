@@ -12,7 +12,7 @@ import { deliveredOf } from '../parts/known.ts';
 import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
 import { Refusal, refusalOf } from '../parts/refusal.ts';
-import type { Ending } from '../parts/settlement.ts';
+import type { Ending, Settlement } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type Stage, type StageEnd } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
 import { type RefusedRecord, refusedRecord } from './strangers.ts';
@@ -106,16 +106,24 @@ function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   const { parts, refusal, settlements } = call;
   const completedAt = pipeline.clock.now();
   const draft = recordOf({ parts, refusal, completedAt }, pipeline);
-  const kept: RefusedRecord = refusal === undefined ? canonicalRecord(draft) : refusedRecord(draft, parts, pipeline);
+  const delivered = deliveredOf(parts);
+  // What was sent may have cost something.
+  const isWhole = refusal === undefined || delivered !== undefined || draft.metering !== undefined;
+  const kept: RefusedRecord = isWhole ? canonicalRecord(draft) : refusedRecord(draft, parts, pipeline, needsRecord(refusal, settlements));
   const { text, hash } = kept;
   draft.record_hash = hash;
   const record = draft as ExecutionRecord;
   if (kept.summed === true) return { record, commit: undefined, effects: [] };
   const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt, members: record };
-  const closing = { completedAt, refusal, delivered: deliveredOf(parts), replaced: parts.mutation };
+  const closing = { completedAt, refusal, delivered, replaced: parts.mutation };
   const effects: Effect[] = [];
   for (let at = settlements.length - 1; at >= 0; at -= 1) effects.push(...(settlements[at]?.effects?.(record, closing) ?? []));
   return { record, commit, effects };
+}
+
+/** Whether something that goes with the record of a refused call would be lost without it. */
+function needsRecord({ opensApproval }: Refusal, settlements: readonly Settlement[]): boolean {
+  return opensApproval || settlements.some((settlement) => settlement.needsRecord === true);
 }
 
 /** From the sent request to the first byte of the body of its answer, milliseconds. */
@@ -127,7 +135,10 @@ function firstByteOf(delivery: Delivered | undefined): number | undefined {
 /** A refused call that a record of the minute counts: its caller is answered as any other. */
 function sumUp(call: WalkingCall, { strangers, events, clock }: LineGround, record: ExecutionRecord): RunResult {
   const { parts, refusal, settlements } = call;
-  for (const settlement of settlements) settlement.abandoned?.({ answered: false, started: false });
+  for (const settlement of settlements) {
+    if (settlement.summed) settlement.summed(record);
+    else settlement.abandoned?.({ answered: false, started: false });
+  }
   if (refusal) sendRefusal(parts, refusal, record);
   strangers.sum(record, clock.monotonic() - parts.arrival.head.startedAt);
   const { trace } = parts.arrival;

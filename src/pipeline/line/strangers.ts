@@ -15,8 +15,9 @@ type Ground = Pick<Pipeline, 'authenticator' | 'settings' | 'strangers' | 'workl
  * The record of a refused call (decision 7.11). Who has shown a token or a key has it in full. Of who has shown nothing it is short, and there is none of its own when his
  * address has had too many. A workload that is registered, needs no token and is not that of callers who name none stands between them: it always has its record, which is short
  * when the budget of its address has no room for a long one. The draft is changed where it is shortened.
+ * @param isNeeded what goes with the record would be lost without it, such as that somebody is held from now on
  */
-export function refusedRecord(draft: RecordDraft, parts: Known, ground: Ground): RefusedRecord {
+export function refusedRecord(draft: RecordDraft, parts: Known, ground: Ground, isNeeded: boolean): RefusedRecord {
   const whole = canonicalRecord(draft);
   const who = whoIs(parts, ground);
   if (who === 'known') return whole;
@@ -24,7 +25,8 @@ export function refusedRecord(draft: RecordDraft, parts: Known, ground: Ground):
   if (who === 'open')
     return isLong(whole) && !ground.strangers.mayRecord(callerIp, Buffer.byteLength(whole.text)) ? shortRecord(draft) : whole;
   const short = isLong(whole) ? shortRecord(draft) : whole;
-  return ground.strangers.mayRecord(callerIp, Buffer.byteLength(short.text)) ? short : { ...short, summed: true };
+  const hasRoom = ground.strangers.mayRecord(callerIp, Buffer.byteLength(short.text));
+  return hasRoom || isNeeded ? short : { ...short, summed: true };
 }
 
 function whoIs(parts: Known, ground: Ground): 'known' | 'open' | 'stranger' {

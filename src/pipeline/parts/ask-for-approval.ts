@@ -87,6 +87,7 @@ export async function askForApproval(parts: AskedCallParts, bound: BoundAction, 
     reason,
     reasonCodes: codes.includes(NEEDED) ? codes : [...codes, NEEDED],
     approvalId: approval.approval_id,
+    opensApproval: answer.kind === 'opened',
     detail: { path: '', message: whatToDo(approval, line) },
   });
 }

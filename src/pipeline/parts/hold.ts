@@ -48,6 +48,10 @@ export class Hold implements Settlement {
     return this.#hasIntent;
   }
 
+  get needsRecord(): boolean {
+    return this.#hasIntent;
+  }
+
   /** From now on this is given up at the end of the call. */
   take(reservation: Reservation): void {
     this.#reservation = reservation;

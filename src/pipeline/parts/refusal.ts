@@ -20,6 +20,8 @@ interface Said {
   readonly detail?: RefusalDetail | undefined;
   /** Of the approval that the request waits for, or that rejects it. */
   readonly approvalId?: string | undefined;
+  /** It has opened that approval, which names its record. */
+  readonly opensApproval?: boolean;
   /** Sent in the place of the usual body of a refusal. */
   readonly body?: GatewayErrorOptions['body'];
   /** What the decision trace says beyond the record: amounts of a refusal for money. */
@@ -36,6 +38,7 @@ export class Refusal extends LineEnd implements Said {
   readonly errorCode: ErrorCode | undefined;
   readonly detail: RefusalDetail | undefined;
   readonly approvalId: string | undefined;
+  readonly opensApproval: boolean;
   readonly body: GatewayErrorOptions['body'];
   readonly traceAttributes: Said['traceAttributes'];
 
@@ -49,6 +52,7 @@ export class Refusal extends LineEnd implements Said {
     this.errorCode = said.errorCode;
     this.detail = said.detail;
     this.approvalId = said.approvalId;
+    this.opensApproval = said.opensApproval === true;
     this.body = said.body;
     this.traceAttributes = said.traceAttributes;
   }

@@ -32,6 +32,8 @@ export interface Ending {
  * of them exactly one thing: that it is stored, that it could not be, or that there is no record. None of them does I/O before the commit.
  */
 export interface Settlement {
+  /** What it stands for is lost without a record: a refused call has one of its own then, whatever the budget of its address says (decision 7.11). */
+  readonly needsRecord?: boolean;
   /** What is to be committed with the record. What it counts in memory it counts here, in one turn with all others. */
   effects?(record: ExecutionRecord, closing: Closing): readonly Effect[];
   stored?(): void;
@@ -39,4 +41,6 @@ export interface Settlement {
   failed?(record: ExecutionRecord, ending: Ending): void;
   /** The request leaves no record; `effects` was not asked. */
   abandoned?(ending: Ending): void;
+  /** The call is counted by the record of others, and nothing is committed. Default: as {@link abandoned}. @param record as it would have been */
+  summed?(record: ExecutionRecord): void;
 }

@@ -8,7 +8,7 @@ type Registers = Pick<Pipeline, 'workloads' | 'settings' | 'authenticator'>;
 
 /**
  * Of which org a caller is, for what is settled before there is a call: whether a host at which an org has a connector is an AI host for him (decision 3.8). It is the gateway's
- * own org, else that of the API key that was shown, else the one that the head names, else that of the workload which it names, else the one for which its tunnel was
+ * own org, else that of the API key that was shown, else the one that the head names, else that of the workload whose token was shown or which it names, else the one for which its tunnel was
  * opened, else `default`.
  * @param keyOrg the org of the API key that was shown
  */
@@ -20,7 +20,7 @@ export function callerOrg(head: ArrivalHead, registers: Registers, keyOrg = head
 }
 
 /**
- * Of which org the workload is that a head names: that of the token which it shows, since several orgs may have one of this id, else the only org that has one.
+ * Of which org the workload is that a head names: that of the token which its tunnel was opened with or which it shows, since several orgs may have one of this id, else the only org that has one.
  * @returns undefined where it names none, none has it, or several have
  */
 export function orgOfWorkload(
@@ -28,6 +28,7 @@ export function orgOfWorkload(
   { workloadId: said, workloadToken: token }: Partial<ProxiedIdentity>,
   { workloads, authenticator }: Pick<Registers, 'workloads' | 'authenticator'>,
 ): string | undefined {
+  if (tunnel?.workloadOrg !== undefined) return tunnel.workloadOrg;
   const workloadId = tunnel?.fixedWorkload ?? said;
   const holder = token === undefined ? undefined : authenticator.holderOf(token);
   if (holder?.org_id !== undefined && (workloadId ?? holder.workload_id) === holder.workload_id) return holder.org_id;

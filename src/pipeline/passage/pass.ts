@@ -18,8 +18,8 @@ import { WatchedBody } from './call-look.ts';
 
 /** For whom something passes, where that is known. */
 export interface PassedFor {
-  /** The org of the API key that was shown; default that of the tunnel. */
-  readonly keyOrg?: string | undefined;
+  /** The org of the API key, or of the token of a workload, that was shown; default that of the tunnel. */
+  readonly shownOrg?: string | undefined;
   /** Of the caller, at a host at which an org has a connector of its own. */
   readonly org?: string | undefined;
 }
@@ -31,9 +31,9 @@ export interface PassedFor {
  * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
  * (decision 3.12). Nobody of an org that is not active passes (decision 4.6).
  */
-export function passOn(arrival: Arrival, pipeline: LineGround, { keyOrg, org }: PassedFor = {}): void {
+export function passOn(arrival: Arrival, pipeline: LineGround, { shownOrg, org }: PassedFor = {}): void {
   pipeline.controlPlane?.awaken();
-  const barred = barredOrg(arrival.head, pipeline, keyOrg);
+  const barred = barredOrg(arrival.head, pipeline, shownOrg);
   if (barred !== undefined) {
     void denySuspended(arrival, barred, pipeline);
     return;
@@ -47,7 +47,7 @@ export function passOn(arrival: Arrival, pipeline: LineGround, { keyOrg, org }: 
       from: callerIp(arrival.head, pipeline.settings.trustedProxies),
     });
     const { lookers } = pipeline;
-    new Passage(arrival, pipeline, keyOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));
+    new Passage(arrival, pipeline, shownOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));
   } catch (error) {
     // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
     if (error instanceof GatewayError && error.code === 'misdirected_request') void runProxied(arrival, pipeline);
@@ -93,13 +93,13 @@ class Passage implements UpgradeEvents {
   readonly #arrival: Arrival;
   readonly #pipeline: LineGround;
   #handle: UpstreamHandle | undefined;
-  readonly #keyOrg: string | undefined;
+  readonly #shownOrg: string | undefined;
   #resume: () => void = () => undefined;
 
-  constructor(arrival: Arrival, pipeline: LineGround, keyOrg: string | undefined) {
+  constructor(arrival: Arrival, pipeline: LineGround, shownOrg: string | undefined) {
     this.#arrival = arrival;
     this.#pipeline = pipeline;
-    this.#keyOrg = keyOrg;
+    this.#shownOrg = shownOrg;
   }
 
   start(call: UpstreamCall): void {
@@ -154,7 +154,7 @@ class Passage implements UpgradeEvents {
       unwatch();
       events.emit('webSocketClosed', 'relayed');
     });
-    unwatch = orgs.watch(() => barredOrg(this.#arrival.head, this.#pipeline, this.#keyOrg) !== undefined, end);
+    unwatch = orgs.watch(() => barredOrg(this.#arrival.head, this.#pipeline, this.#shownOrg) !== undefined, end);
   }
 
   #accept(rawHeaders: readonly string[]): ByteChannel | undefined {

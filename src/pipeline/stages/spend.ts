@@ -63,6 +63,7 @@ const FAULT = 500;
 
 /** What was given stays spent, unless the call was not executed: then its record gives it back (decisions 4.6, 9.1). */
 class Spent implements Settlement {
+  readonly needsRecord = true;
   readonly #given: readonly Approval[];
   readonly #approvals: Approvals;
   #isGivenBack = false;

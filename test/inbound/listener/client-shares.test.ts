@@ -53,6 +53,22 @@ t.test(
   },
 );
 
+t.test('workloads of two orgs that have one id have a share each', async (t) => {
+  const { listener } = await startListener(t, {
+    limits: { maxTunnels: 12 },
+    onTunnel: ({ authority, proxyUser = '' }) =>
+      Promise.resolve({ kind: 'intercept', tunnel: { authority, fixedWorkload: 'ci', workloadOrg: proxyUser } }),
+  });
+  const opened = { acme: 0, other: 0 };
+  for (const org of ['acme', 'other'] as const) {
+    for (let i = 0; i < 8; i++) {
+      const said = await answered(await from(t, listener.port, '127.0.0.2'), connectAs(basic(org)));
+      if (said?.startsWith('HTTP/1.1 200 ')) opened[org]++;
+    }
+  }
+  t.same(opened, { acme: 6, other: 3 });
+});
+
 t.test('what is shown and is worth nothing opens nothing, and a WebSocket counts as a tunnel does', async (t) => {
   const open = ({ reply }: Arrival): void => {
     reply
