@@ -78,6 +78,19 @@ export const CONNECTION_BOUNDS = {
     shared: 'addresses; each of the two has its own',
     full: '503 `overloaded`; a body of which less than 16 KiB came within 5 s gives its place to one that needs it',
   },
+  mcpStrangers: {
+    what: 'connections to `gw-mcp --listen` on which its token was not shown',
+    all: 128,
+    shared: 'addresses',
+    full: 'the oldest such connection of that address is closed, or of the address that has most',
+  },
+  mcpConnections: {
+    what: 'connections to `gw-mcp --listen` on which it was, or where none is needed a call was made',
+    all: 512,
+    one: 256,
+    shared: 'nobody: there is one token',
+    full: 'the new connection is closed',
+  },
   unreadFor: {
     what: 'time in which a client must take 16 KiB, or all that waits for him',
     one: 600_000,
