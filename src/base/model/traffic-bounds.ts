@@ -56,7 +56,7 @@ export const CONNECTION_BOUNDS = {
     full: 'the rest waits until they were taken; so does the provider from whom it comes',
   },
   unreadOfSession: {
-    what: 'bytes of answers that the client of an HTTP/2 connection has not taken',
+    what: 'bytes of answers of which the client of an HTTP/2 connection has taken next to nothing for ten seconds',
     one: 16_777_216,
     unit: 'bytes',
     shared: 'each connection',

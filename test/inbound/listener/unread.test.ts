@@ -149,6 +149,12 @@ t.test('h2: streams whose window is shut are reset one by one, however fast othe
   await until('all are begun', () => arrivals.length === 16);
   await look();
   t.ok(listener.unreadBytes > 0);
+  streams.push(session.request({ ':path': '/soon-after' }).on('error', () => undefined));
+  streams.at(-1)?.on('close', () => reset.push(streams.at(-1)?.rstCode ?? 0));
+  await until('who may be about to take them is given more', () => arrivals.length === 17 || reset.length > 0);
+  t.same(reset, []);
+  clock.advance(11_000);
+  await look();
   const refused = session.request({ ':path': '/one-more' });
   refused.on('error', () => undefined);
   await new Promise((resolve) => refused.once('close', resolve));
@@ -159,8 +165,8 @@ t.test('h2: streams whose window is shut are reset one by one, however fast othe
     await until('heard', () => true);
     await look();
   }
-  await until('all are reset', () => reset.length === 16);
-  t.same([new Set(reset), listener.closed.unread, listener.openConnections], [new Set([8]), 16, 1]);
+  await until('all are reset', () => reset.length === 17);
+  t.same([new Set(reset), listener.closed.unread, listener.openConnections], [new Set([8]), 17, 1]);
   t.ok(streams.every((stream) => stream.closed));
 });
 
