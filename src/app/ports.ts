@@ -84,7 +84,7 @@ export async function openPorts(
 const MIN_UNREAD_BYTES = 16 * 1_048_576;
 
 /** A gateway of few tunnels serves other calls all the same. */
-const [MIN_CONNECTIONS, MIN_CALLS] = [256, 128];
+const [MIN_CONNECTIONS, MIN_CALLS] = [2_048, 1_024];
 
 /** What clients may take of the ports together: rows of {@link CONNECTION_BOUNDS} whose amounts are settings. */
 function limitsOf({ maxTunnels, maxBufferedBytes }: Config): Partial<ListenerLimits> {

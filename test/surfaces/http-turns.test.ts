@@ -77,7 +77,7 @@ t.test('a pipelined request is begun when the answer before it has left; more th
   t.equal(begun.length, 4);
 });
 
-t.test('who reads nothing is closed after two minutes, and before when all that wait hold too much', async (t) => {
+t.test('who reads nothing is closed after ten minutes, and before when all that wait hold too much', async (t) => {
   let begun = 0;
   const { port, clock, open } = await served(t, (_request, response) => {
     begun++;
@@ -187,4 +187,40 @@ t.test('bodies in chunks of a byte are read by both as what they say', async (t)
   large.write(`PUT /v1/orgs/acme HTTP/1.1\r\n${fields}\r\n${`10000\r\n${'x'.repeat(65_536)}\r\n`.repeat(80)}`);
   await new Promise((resolve) => large.once('close', resolve));
   t.match(text, /^HTTP\/1\.1 413 .*Connection: close.*body_too_large/s);
+});
+
+t.test('who says nothing at gw-mcp holds no place that somebody else needs, and a client that has shown the token stays', async (t) => {
+  const { endpoint } = mcpPlace();
+  const token = 'a-token-of-gw-mcp-0123456789';
+  const asker = { principal: principalOf('k1') };
+  const options = {
+    endpoint,
+    asker,
+    host: '127.0.0.1',
+    port: 0,
+    allowedOrigins: new Set<string>(),
+    clock: runningClock,
+    log: silentLogger,
+  };
+  const server = await openMcpServer({ ...options, token });
+  t.teardown(() => server.close());
+  const asked = async (socket: Socket): Promise<string> => {
+    let text = '';
+    socket.on('data', (chunk: Buffer) => {
+      text += chunk.toString('latin1');
+    });
+    socket.resume();
+    const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+    const fields = `Host: localhost\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+    socket.write(`POST /mcp HTTP/1.1\r\n${fields}\r\n\r\n${body}`);
+    await until('it is answered', () => text.includes('\r\n\r\n') || socket.destroyed);
+    return text.slice(0, 9);
+  };
+  const known = await client(t, server.port);
+  t.equal(await asked(known), 'HTTP/1.1 ');
+  const silent: Socket[] = [];
+  for (let i = 0; i < 300; i++) silent.push((await client(t, server.port)).resume());
+  await until('the oldest make way', () => silent.filter((socket) => socket.destroyed).length > 200);
+  t.equal(await asked(await client(t, server.port)), 'HTTP/1.1 ', 'who comes now is served');
+  t.equal(known.destroyed, false);
 });

@@ -210,7 +210,7 @@ export const SETTINGS = {
     'GW_MAX_TUNNELS',
     type.integer(1, 1_000_000),
     '10000',
-    'Open tunnels and WebSockets; above it, and for one client above half of it, both are answered 429. As many HTTP calls may be under way, and twice as many connections open.',
+    'Open tunnels and WebSockets; above it, and for one client above half of it, both are answered 429. As many HTTP calls may be under way (1,024 at least), and twice as many connections open.',
   ),
 
   upstreamConnectTo: required(

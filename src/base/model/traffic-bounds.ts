@@ -17,20 +17,21 @@ export const CONNECTION_BOUNDS = {
   tunnels: {
     what: 'open CONNECTs, intercepted and passed, and WebSockets',
     much: '`GW_MAX_TUNNELS`; one client half, but where there are fewer than 8',
-    shared: 'workloads and API keys that were shown with the CONNECT, else addresses (of IPv6 the first 64 bits)',
+    shared:
+      'workloads and API keys that were shown with the CONNECT, else addresses (of IPv6 the first 64 bits); those of `GW_TRUSTED_PROXIES` leave a quarter to who shows one',
     full: '429 `too_many_tunnels` with `Retry-After`, to that client',
   },
   connections: {
     what: 'connections of clients to the ports, with those of tunnels',
-    much: 'twice `GW_MAX_TUNNELS` and at least 256, but half of the files that the process may open at most; one address half',
+    much: 'twice `GW_MAX_TUNNELS` and at least 2,048, but half of the files that the process may open at most; one address half',
     shared: 'addresses; those of `GW_TRUSTED_PROXIES` stand for many clients, and share with nobody',
     full: 'the oldest connections of that address that have nothing under way are closed, or of the address that has most; where there are none the new one is',
   },
   calls: {
     what: 'HTTP calls under way, on all connections',
-    much: '`GW_MAX_TUNNELS`, and at least 128; one client half',
+    much: '`GW_MAX_TUNNELS`, and at least 1,024; one client half',
     shared:
-      'addresses; where an address has its share, workloads and API keys that are shown have their own, and so have the routes of the gateway itself',
+      'addresses; where an address has its share, workloads and API keys that are shown have their own, and so have the routes of the gateway itself; addresses of `GW_TRUSTED_PROXIES` leave a quarter to them',
     full: '503 `overloaded` with `Retry-After`, to that client',
   },
   streams: { what: 'calls at once on one HTTP/2 connection', one: 128, shared: 'each connection', full: 'they wait for their turn' },
@@ -62,7 +63,7 @@ export const CONNECTION_BOUNDS = {
     full: 'the rest waits until they were taken; so does the provider from whom it comes',
   },
   unreadOfSession: {
-    what: 'bytes of answers that the client of an HTTP/2 connection has not taken',
+    what: 'bytes of answers of which the client of an HTTP/2 connection has taken next to nothing for ten seconds',
     one: 16_777_216,
     unit: 'bytes',
     shared: 'each connection',
@@ -84,9 +85,22 @@ export const CONNECTION_BOUNDS = {
     shared: 'addresses; each of the two has its own',
     full: '503 `overloaded`; a body of which less than 16 KiB came within 5 s gives its place to one that needs it',
   },
+  mcpStrangers: {
+    what: 'connections to `gw-mcp --listen` on which its token was not shown',
+    all: 128,
+    shared: 'addresses',
+    full: 'the oldest such connection of that address is closed, or of the address that has most',
+  },
+  mcpConnections: {
+    what: 'connections to `gw-mcp --listen` on which it was, or where none is needed a call was made',
+    all: 512,
+    one: 256,
+    shared: 'nobody: there is one token',
+    full: 'the new connection is closed',
+  },
   unreadFor: {
     what: 'time in which a client must take 16 KiB, or all that waits for him',
-    one: 120_000,
+    one: 600_000,
     unit: 'milliseconds',
     shared: 'each connection, on HTTP/2 each stream; not tunnels that pass',
     full: 'the connection is reset (HTTP/2: the stream), and the call at the provider is stopped',

@@ -1,7 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
 import { networkOf } from '../../base/lib/ip.ts';
@@ -40,7 +42,6 @@ export interface McpHttpServer {
 }
 
 const MAX_BODY = 4 * 1024 * 1024;
-const MAX_CONNECTIONS = 256;
 const HEAD_MS = 10_000;
 const REQUEST_MS = 60_000;
 const PATH = '/mcp';
@@ -52,10 +53,11 @@ const PATH = '/mcp';
 export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpServer> {
   const { tls, host, port, clock, log } = options;
   const bodies = new BufferBudget(CONNECTION_BOUNDS.bodiesOfSmallServer.all, clock);
+  const connections = new McpConnections(clock);
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const hold = bodies.hold(networkOf(request.socket.remoteAddress ?? ''));
     response.once('close', () => hold.keep(0));
-    void answer(request, response, options, hold).catch((error: unknown) => {
+    void answer(request, response, { ...options, connections }, hold).catch((error: unknown) => {
       log.error({ err: error }, 'a request could not be answered');
       response.destroy();
     });
@@ -64,7 +66,7 @@ export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpSer
   const server: Server = tls === undefined ? createServer(times) : createTlsServer({ ...times, ...tls });
   const turns = new Turns(clock, onRequest);
   turns.serve(server);
-  server.maxConnections = MAX_CONNECTIONS;
+  server.on('connection', (socket) => connections.arrive(socket));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen({ host, port }, resolve);
@@ -81,7 +83,40 @@ export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpSer
   };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, options: McpHttpOptions, hold: BodyHold): Promise<void> {
+/** Who has a connection: those that say nothing, or show no token, make way for others. */
+class McpConnections {
+  readonly #shares: ConnectionShares;
+  /** By the address and port of the client, which are those of the TLS around it as well. */
+  readonly #held = new Map<string, HeldConnection>();
+
+  constructor(clock: Pick<Clock, 'after'>) {
+    const { mcpStrangers, mcpConnections } = CONNECTION_BOUNDS;
+    this.#shares = new ConnectionShares({ strangers: mcpStrangers.all, known: mcpConnections.all, each: mcpConnections.one, clock });
+  }
+
+  arrive(socket: Socket): void {
+    const key = keyOf(socket);
+    socket.on('error', () => undefined);
+    this.#held.set(key, this.#shares.arrive(socket));
+    socket.once('close', () => this.#held.delete(key));
+  }
+
+  /** The token was shown, or none is needed. */
+  recognise(socket: Socket): void {
+    const connection = this.#held.get(keyOf(socket));
+    if (connection !== undefined) this.#shares.recognise(connection, 'mcp', 'token');
+  }
+}
+
+function keyOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+interface Answered extends McpHttpOptions {
+  readonly connections: McpConnections;
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, options: Answered, hold: BodyHold): Promise<void> {
   try {
     const headers = flatHeaders(request);
     judgePage(request, options);
@@ -94,6 +129,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, option
       return;
     }
     judge(request, options);
+    options.connections.recognise(request.socket);
     const asker = { ...options.asker, from: request.socket.remoteAddress ?? '', signal: goneSignal(response) };
     if (request.method === 'DELETE') return send(response, options.endpoint.end({ headers, asker }));
     const json = async () => parseSafeJson(await readBody(request, MAX_BODY, hold), { malformed: 'invalid_request' }).value;

@@ -43,7 +43,7 @@ export class CallPlace {
     const calls = this.#calls;
     const share = this.#share;
     // The rule of shares, in one comparison: each call asks it.
-    if (calls.taken + (share.isProxy ? 0 : share.calls) >= calls.max) return false;
+    if (calls.taken + (share.isProxy ? calls.kept : share.calls) >= calls.max) return false;
     calls.taken++;
     share.calls++;
     this.#held = share;

@@ -9,6 +9,11 @@ export interface Holder {
   readonly caller?: string | undefined;
 }
 
+/** Of the places that clients of a trusted proxy may take, what they leave to who shows who he is. */
+export function keptFromProxies(places: number): number {
+  return places >> 2;
+}
+
 /** What the clients of one address hold: of IPv6 of one network of 64 bits. */
 export class AddressShare {
   readonly key: string;
@@ -71,12 +76,15 @@ export class AddressShares {
  */
 export class CallCounts {
   readonly max: number;
+  /** The last places, which are not for those who come by a proxy and show nothing. */
+  readonly kept: number;
   /** Of addresses and of holders. */
   taken = 0;
   readonly holders: Shares;
 
   constructor(max: number) {
     this.max = max;
+    this.kept = keptFromProxies(max);
     this.holders = new Shares(max);
   }
 }

@@ -61,6 +61,8 @@ class SessionUnread implements Unread {
 
 /** With fewer streams a connection cannot hold too much. */
 const FEW_STREAMS = 16;
+/** Many answers at once are not too many for who takes them: only those count of which next to nothing was taken for so long, milliseconds. */
+const TAKEN_WITHIN_MS = 10_000;
 
 /**
  * One h2 connection, inside a tunnel or on a port that speaks TLS. It listens to streams themselves: the compatibility layer of node:http2 costs as much as the rest of an exchange.
@@ -146,10 +148,10 @@ export class Http2Connection implements Activity {
   }
 
   /** Whether so much waits for the client that he is given nothing more. */
-  #isFull(): boolean {
+  #isFull(now: number): boolean {
     if (this.#answering.size < FEW_STREAMS) return false;
     let bytes = 0;
-    for (const { reply } of this.#answering) bytes += reply.unread;
+    for (const { reply } of this.#answering) if (now - (reply.unreadSince(now) ?? now) > TAKEN_WITHIN_MS) bytes += reply.unread;
     return bytes > this.#options.arrivals.limits.maxSessionUnreadBytes;
   }
 
@@ -207,7 +209,7 @@ export class Http2Connection implements Activity {
       place.leave();
     });
     if (!this.#holds(stream, fieldBytes)) return;
-    if (this.#isFull()) {
+    if (this.#isFull(startedAt)) {
       stream.on('error', ignore);
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type FullFor, Shares } from '../../base/lib/shares.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
-import type { Holder } from './client-shares.ts';
+import { type AddressShare, type Holder, keptFromProxies } from './client-shares.ts';
 import type { Link } from './links.ts';
 
 /** Of fewer places than these nobody has a share: half of them would be next to none. */
@@ -14,12 +14,15 @@ const SHARED_FROM = 8;
 export class OpenTunnels {
   readonly #max: number;
   readonly #isShared: boolean;
+  /** The last places, which are not for those who come by a proxy and show nothing. */
+  readonly #kept: number;
   readonly #shares: Shares;
   readonly #open = new Map<Link, Holder>();
 
   constructor(max: number) {
     this.#max = max;
     this.#isShared = max >= SHARED_FROM;
+    this.#kept = this.#isShared ? keptFromProxies(max) : 0;
     this.#shares = new Shares(max);
   }
 
@@ -33,10 +36,9 @@ export class OpenTunnels {
    */
   enter(link: Link, shows = false): boolean {
     if (this.#open.has(link)) return true;
-    const { key, isProxy } = link.share;
-    const full = this.#full(key);
-    if (full === 'all' || (full !== undefined && !shows && !isProxy)) return false;
-    this.#take(link, { org: key });
+    const full = this.#fullAt(link.share);
+    if (full === 'all' || (full !== undefined && !shows)) return false;
+    this.#take(link, { org: link.share.key });
     link.socket.once('close', () => this.leave(link));
     return true;
   }
@@ -45,10 +47,9 @@ export class OpenTunnels {
   recognise(link: Link, holder: Holder | undefined): boolean {
     if (!this.#open.has(link)) return true;
     this.leave(link);
-    const { key, isProxy } = link.share;
-    const full = holder === undefined ? this.#full(key) : this.#full(holder.org, holder.caller);
-    if (full === 'all' || (full !== undefined && (holder !== undefined || !isProxy))) return false;
-    this.#take(link, holder ?? { org: key });
+    const full = holder === undefined ? this.#fullAt(link.share) : this.#full(holder.org, holder.caller);
+    if (full !== undefined) return false;
+    this.#take(link, holder ?? { org: link.share.key });
     return true;
   }
 
@@ -58,6 +59,14 @@ export class OpenTunnels {
     if (holder === undefined) return;
     this.#open.delete(link);
     this.#shares.give(holder.org, holder.caller);
+  }
+
+  /** The same for who has shown nothing. */
+  #fullAt({ key, isProxy }: AddressShare): FullFor | undefined {
+    if (!isProxy) return this.#full(key);
+    const free = this.#max - this.#open.size;
+    if (free > this.#kept) return undefined;
+    return free <= 0 ? 'all' : 'org';
   }
 
   #full(org: string, caller?: string): FullFor | undefined {

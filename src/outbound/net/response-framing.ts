@@ -97,3 +97,13 @@ function timeoutOf(value: string): number | undefined {
   const digits = TIMEOUT.exec(value)?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
+
+/** Sizes and extensions of chunks, beyond what {@link idleBytes} grants, of one answer. */
+export const MAX_IDLE_BYTES = 16_384;
+/** Granted beside the data of each chunk, and twice as much as that has. */
+const IDLE_PER_CHUNK = 16;
+
+/** What chunks had so far that is no data, beyond what each may have. @param line bytes of the next one's size and extension @param data bytes that it announces */
+export function idleBytes(before: number, line: number, data: number): number {
+  return Math.max(0, before + line - IDLE_PER_CHUNK - 2 * data);
+}

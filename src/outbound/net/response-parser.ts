@@ -5,7 +5,7 @@
  */
 import { COLON, CR, endOfText, endOfToken, HEX, HT, LF, SEMICOLON, SP, textsAt } from './http-bytes.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
-import { type AnswerFraming, framingOfAnswer } from './response-framing.ts';
+import { type AnswerFraming, framingOfAnswer, idleBytes, MAX_IDLE_BYTES } from './response-framing.ts';
 import type { ResponseSink } from './response-sink.ts';
 import { MAX_INTERIM } from './upstream-error.ts';
 
@@ -62,6 +62,7 @@ export class ResponseParser {
   #framing: AnswerFraming | undefined;
   /** Bytes that are left of the body or of the chunk. */
   #left = 0;
+  #idleBytes = 0;
   #bodyStart = 0;
   #bodyEnd = 0;
   #trailers = NO_FIELDS;
@@ -329,6 +330,7 @@ export class ResponseParser {
     }
     this.#framing = framing;
     this.#left = framing.length;
+    this.#idleBytes = 0;
     if (framing.kind === 'length') this.#state = framing.length === 0 ? ENDED : BODY_LENGTH;
     else this.#state = framing.kind === 'chunked' ? CHUNK_SIZE : BODY_CLOSE;
     this.#count = 0;
@@ -392,6 +394,8 @@ export class ResponseParser {
   }
 
   #chunkLineEnd(bytes: Buffer, at: number): number {
+    this.#idleBytes = idleBytes(this.#idleBytes, this.#count, this.#left);
+    if (this.#idleBytes > MAX_IDLE_BYTES) return this.#fail('chunks that are extensions and no data');
     if (this.#left > 0) return this.#expect(bytes, at, LF, CHUNK_DATA);
     this.#inTrailers = true;
     this.#start = at + 1;

@@ -163,11 +163,36 @@ t.test('one address has half of the connections: its oldest that have nothing un
   t.match(await answered(await from(t, listener.port, '127.0.0.4'), GET.replace('/', '/quick')), /^HTTP\/1\.1 200 /);
 });
 
-t.test('a proxy that the operator trusts stands for many, and shares with nobody', async (t: Test) => {
-  const isProxy = (address: string): boolean => address === '127.0.0.2';
-  const { listener } = await startListener(t, { limits: { maxConnections: 10, maxTunnels: 8 }, isProxy });
-  for (let i = 0; i < 8; i++) {
-    t.match(await answered(await from(t, listener.port, '127.0.0.2'), connectAs()), /^HTTP\/1\.1 200 /);
-  }
-  t.match(await answered(await from(t, listener.port, '127.0.0.2'), connectAs()), /^HTTP\/1\.1 429 .*limit of open tunnels/s);
+t.test(
+  'a proxy that the operator trusts stands for many: what comes from it and shows nothing leaves a quarter to who shows something',
+  async (t: Test) => {
+    const isProxy = (address: string): boolean => address === '127.0.0.2';
+    const held: Arrival[] = [];
+    const limits = { maxConnections: 40, maxTunnels: 8, maxCalls: 8 };
+    const { listener } = await startListener(t, { limits, isProxy, onTunnel: byUser, onArrival: holding(held), holderOf });
+    const tunnel = async (fields?: string) => answered(await from(t, listener.port, '127.0.0.2'), connectAs(fields));
+    for (let i = 0; i < 6; i++) t.match(await tunnel(), /^HTTP\/1\.1 200 /);
+    t.match(await tunnel(), /^HTTP\/1\.1 429 .*share of the open tunnels/s);
+    t.match(await tunnel(basic('ci')), /^HTTP\/1\.1 200 /);
+    t.match(await tunnel('X-GW-Api-Key: of nobody\r\n'), /^HTTP\/1\.1 429 /, 'what is shown and is worth nothing');
+    t.match(await tunnel(basic('dev')), /^HTTP\/1\.1 200 /);
+    t.match(await tunnel(basic('ops')), /^HTTP\/1\.1 429 .*limit of open tunnels/s);
+    const call = async (fields = '') => {
+      const socket = await from(t, listener.port, '127.0.0.2');
+      const client = watch(socket);
+      const before = held.length;
+      socket.write(GET.replace('Host', `${fields}Host`));
+      while (held.length === before && client.text() === '') await turn();
+      return client.text().slice(9, 12);
+    };
+    for (let i = 0; i < 6; i++) t.equal(await call(), '');
+    t.equal(await call(), '503');
+    t.equal(await call('X-Token: acme\r\n'), '', 'who shows who he is has a place');
+  },
+);
+
+t.test('few tunnels are taken by a proxy to the last', async (t: Test) => {
+  const { listener } = await startListener(t, { limits: { maxTunnels: 2 }, isProxy: () => true });
+  const tunnel = async () => answered(await from(t, listener.port, '127.0.0.2'), connectAs());
+  for (const status of [200, 200, 429]) t.match(await tunnel(), new RegExp(`^HTTP/1.1 ${status} `));
 });

@@ -55,6 +55,25 @@ t.test('the answer to a post is its first 16 KiB, and its connection is closed t
   }
 });
 
+t.test('what is no answer ends as well: extensions of chunks, interim answers, trailers', async (t) => {
+  const rows: readonly (readonly [string, string, string])[] = [
+    ['extensions', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', `1;${'e'.repeat(4_000)}\r\nx\r\n`.repeat(16)],
+    ['leading zeros', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', `${'0'.repeat(4_000)}1\r\nx\r\n`.repeat(16)],
+    ['interim answers', '', `HTTP/1.1 103 Early Hints\r\nLink: ${'l'.repeat(30_000)}\r\n\r\n`],
+    ['trailers', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n', 'X-Trailer: y\r\n'.repeat(1_000)],
+  ];
+  for (const [what, first, piece] of rows) {
+    const { port, sent, whenClosed } = await endlessServer(t, first, Buffer.from(piece));
+    const to = { authority: { host: 'localhost', port }, tls: false, path: '/', operatorOwn: true };
+    const fault: unknown = await doorOf(t)
+      .post({ to, headers: [], body: '{}', signal: SIGNAL })
+      .catch((error: unknown) => error);
+    t.match(fault, { code: 'upstream_protocol' }, what);
+    await whenClosed();
+    t.ok(sent() < SYSTEMS, `${what}: ${sent()} bytes left the receiver`);
+  }
+});
+
 t.test('one that comes in pieces of a byte is held as the bytes that it has', async (t) => {
   const clock = fakeClock();
   const handed: { onHead(status: number, fields: readonly string[]): void; onData(chunk: Uint8Array): boolean }[] = [];
