@@ -71,13 +71,14 @@ export function ownSteps({ policy }: ActivePolicy, base: ActivePolicy): number {
 export async function compileOrgs(overlays: OrgOverlays, base: Base, options: CompileOptions): Promise<OrgPolicies> {
   const compiled = new Map<string, ActivePolicy>();
   const later = new Set<string>();
+  const language = { ...options, bundleTrees: new Map() };
   let left: number = POLICY_BOUNDS.compiled.all;
   for (const { orgId, layers } of bySize(overlays)) {
     if (left < POLICY_BOUNDS.patterns.org) {
       later.add(orgId);
       continue;
     }
-    const policy = await orgPolicy(orgId, base, layers, options);
+    const policy = await orgPolicy(orgId, base, layers, language);
     compiled.set(orgId, policy);
     left -= ownSteps(policy, base.active);
   }
