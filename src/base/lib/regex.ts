@@ -41,7 +41,6 @@ export class LazyRegex implements LinearRegex {
   readonly pattern: string;
   readonly steps: number;
   #program: Program | undefined;
-  #building: Building | undefined;
 
   /** @throws RegexSyntaxError when the pattern is too large */
   constructor(pattern: string) {
@@ -56,8 +55,13 @@ export class LazyRegex implements LinearRegex {
 
   /** Once for all that have the same pattern, with what tells its cost. @throws RegexSyntaxError when it is not RE2 syntax */
   compile(): void {
+    this.building();
+  }
+
+  /** What building the states of its automaton takes. @throws RegexSyntaxError as {@link compile} */
+  building(): Building {
     this.#program ??= programOf(this.pattern, this.steps);
-    this.#building ??= this.#program.building();
+    return this.#program.building();
   }
 
   /** @throws RegexSyntaxError as {@link compile}, which it does where nobody has */
@@ -69,8 +73,7 @@ export class LazyRegex implements LinearRegex {
   /** @throws RegexSyntaxError as {@link compile}; what `spend` throws */
   testSpending(text: string, spend: (steps: number) => void): boolean {
     this.#program ??= programOf(this.pattern, this.steps);
-    this.#building ??= this.#program.building();
-    const { steps, isFew } = this.#building;
+    const { steps, isFew } = this.#program.building();
     const slow = this.steps * (text.length + 1);
     const quick = steps + Math.ceil(text.length / CHARACTERS_PER_STEP);
     if (slow <= quick || isFew) {

@@ -30,8 +30,8 @@ export const POLICY_BOUNDS = {
     full: 'the others wait; calls do not',
   },
   compiled: {
-    what: 'Instructions of the patterns of all orgs that are compiled at the same time, beside those of the bundle',
-    all: 400_000,
+    what: 'Instructions of the patterns of all orgs that are compiled at the same time, beside those of the bundle, and four for each rule, those of the bundle once more for each org',
+    all: 800_000,
     unit: 'steps',
     shared: 'orgs that have laid overlays',
     full: 'the org that has most is let go of, and compiled again when it is next asked for; its call waits for that, nobody else does',
