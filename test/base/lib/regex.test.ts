@@ -207,6 +207,6 @@ t.test('work in slices has turns between them, at once it has none', async (t) =
     }),
     'done',
   );
-  t.equal(turns, 25);
+  t.equal(turns, 100);
   t.equal(atOnce(work()), 'done');
 });
