@@ -11,7 +11,7 @@ export const POLICY_BOUNDS = {
   },
   bundlePatterns: {
     what: 'Instructions of all different patterns of a bundle with its files and the add-ons of its folder: some thousand usual ones',
-    one: 300_000,
+    one: 250_000,
     unit: 'steps',
     shared: 'nobody: each bundle has its own',
     full: 'the policy does not load (`patterns_too_large`); nothing of it is compiled. Judged by the texts of the patterns, before any is compiled',
