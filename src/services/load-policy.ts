@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { OneAtATime } from '../base/lib/one-at-a-time.ts';
 import { inSlices } from '../base/lib/slices.ts';
-import { parseYaml } from '../base/lib/yaml.ts';
+import { type ParsedYaml, parseYaml } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { ParseText } from '../decide/policy/bundle.ts';
@@ -14,29 +15,53 @@ export interface LanguageOptions {
   readonly tier: PlanTier;
   /** Turns neutral names and aliases into canonical connector ids; undefined for an unknown one. Default: ids are taken as they are. */
   readonly connectorId?: ((text: string) => string | undefined) | undefined;
+  /** Where the policies of many orgs over one bundle are compiled: the trees of the texts of the bundle, by text, so that these are read once. It is filled here. */
+  readonly bundleTrees?: Map<string, ParsedYaml>;
 }
 
+/** One policy at a time (`POLICY_BOUNDS.compiling`). */
+const compilations = new OneAtATime();
+
 /**
- * Compiles in slices, so that others are served meanwhile, or says for a person what is wrong.
+ * Compiles in slices and one policy after the other, so that others are served meanwhile, or says for a person what is wrong.
  * @throws GatewayError `invalid_policy` with every mistake in `details`; the message begins with `what` and shows the first of them as `gw policy check` does
  */
-export async function loadPolicy(
+export function loadPolicy(texts: Omit<PolicyInput, 'tier'>, language: LanguageOptions, what: string): Promise<CompiledPolicy> {
+  return compilations.do(() => loadInTurn(texts, language, what));
+}
+
+async function loadInTurn(
   texts: Omit<PolicyInput, 'tier'>,
-  { tier, connectorId }: LanguageOptions,
+  { tier, connectorId, bundleTrees }: LanguageOptions,
   what: string,
 ): Promise<CompiledPolicy> {
   const input = { ...texts, tier };
   const byName = textsOf(input);
-  const parse = await parsedBefore(byName);
+  const { bundle, files, addons } = input;
+  const parse = await parsedBefore(
+    byName,
+    bundleTrees && { trees: bundleTrees, texts: textsOf({ bundle, ...(files && { files }), ...(addons && { addons }) }) },
+  );
   const { policy, errors } = await inSlices(compiling(input, { parse, ...(connectorId && { connectorId }) }));
   if (errors === undefined) return policy;
   throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, byName)}`, { details: errors, verbose: true });
 }
 
+/** What is read once for many. */
+interface Kept {
+  readonly trees: Map<string, ParsedYaml>;
+  /** By file; of these alone the trees are kept. */
+  readonly texts: ReadonlyMap<string, string>;
+}
+
 /** Gives out the trees of texts that were parsed in advance, where they hold nobody up. */
-async function parsedBefore(texts: ReadonlyMap<string, string>): Promise<ParseText> {
-  const named = [...texts].map(([file, text]) => ({ file, text }));
-  const trees = await readYaml(named);
-  const byName = new Map(named.map(({ file }, i) => [file, trees[i]]));
-  return (text, file) => byName.get(file) ?? parseYaml(text, file);
+async function parsedBefore(texts: ReadonlyMap<string, string>, kept: Kept | undefined): Promise<ParseText> {
+  const unread = [...texts].filter(([, text]) => kept?.trees.has(text) !== true).map(([file, text]) => ({ file, text }));
+  const trees = await readYaml(unread);
+  const byName = new Map(unread.map(({ file }, i) => [file, trees[i]]));
+  for (const [file, text] of kept?.texts ?? []) {
+    const tree = byName.get(file);
+    if (tree !== undefined && tree.errors.length === 0) kept?.trees.set(text, tree);
+  }
+  return (text, file) => kept?.trees.get(text) ?? byName.get(file) ?? parseYaml(text, file);
 }

@@ -1,12 +1,14 @@
 import t from 'tap';
+import { LazyRegex } from '../../src/base/lib/regex.ts';
 import { POLICY_BOUNDS } from '../../src/base/model/work-bounds.ts';
 import type { ActivePolicy } from '../../src/services/active-policy.ts';
+import { loadPolicy } from '../../src/services/load-policy.ts';
 import { OrgPolicies } from '../../src/services/org-policies.ts';
 import type { PolicyService } from '../../src/services/policies.ts';
 import { type Place, refusal, somePlace } from '../support/policies-place.ts';
 
 /** One of which nothing but the size counts. */
-const sized = (patternSteps: number) => ({ policy: { patternSteps } }) as ActivePolicy;
+const sized = (patternSteps: number, ruleCount = 0) => ({ policy: { patternSteps, ruleCount } }) as ActivePolicy;
 const BUNDLE = 'schema: gw.policy_bundle.v1\nbundle_id: base\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n';
 const nobody = () => undefined;
 
@@ -49,11 +51,35 @@ t.test('the org that has most is let go of, never the one that was just asked fo
   );
 });
 
+t.test('rules count for each org, those of the bundle too, as they are compiled for each', async (t) => {
+  const base = sized(100, 50);
+  let orgs = new OrgPolicies(base, new Map(), new Set());
+  for (let i = 0; i < 6; i++) orgs = orgs.with(`org${i}`, sized(110, 51), 1_000);
+  t.equal(orgs.compiled.size, 4);
+  t.equal(orgs.letGo.size, 2);
+});
+
+t.test('many orgs lay something over one bundle: it is read once, and its patterns are looked at once', async (t) => {
+  const bundle = { text: BUNDLE, file: 'bundle.yaml' };
+  const other = { text: BUNDLE.replace('base', 'other'), file: 'bundle.yaml' };
+  const overlays = { org: { text: overlay(1, 7), file: 'org overlay' } };
+  const bundleTrees = new Map();
+  const language = { tier: 'enterprise', bundleTrees } as const;
+  t.equal((await loadPolicy({ bundle, overlays }, language, '')).ruleCount, 2);
+  t.same([...bundleTrees.keys()], [bundle.text], 'what orgs lay over it is not kept');
+  bundleTrees.set(other.text, bundleTrees.get(bundle.text));
+  t.equal((await loadPolicy({ bundle: other, overlays }, language, '')).bundle_id, 'base', 'taken as it was read before');
+  const regex = new LazyRegex('looked[0-9]at[0-9]{3}once');
+  regex.compile();
+  const again = new LazyRegex(regex.pattern);
+  t.equal(again.building(), regex.building(), 'the same, also of another policy');
+});
+
 t.test('one overlay that is too large is refused, with its sum, and changes nothing', async (t) => {
   const { service } = await opened(t);
   const error = await refusal(put(service, 'acme', overlay(6, 0)));
   t.match(error, { code: 'invalid_policy', details: [{ code: 'patterns_too_large', file: 'org overlay' }] });
-  t.match(error.message, /the 6 patterns of this policy have 5\d{4} steps together, more than 50000/);
+  t.match(error.message, /the 6 patterns that overlays and add-ons have .* 5\d{4} steps together, more than 50000/);
   t.same(service.overlays('acme'), []);
   t.match(await refusal(service.checkOverlay({ org_id: 'acme', level: 'node' }, overlay(6, 0))), { code: 'invalid_policy' });
 });

@@ -1,6 +1,6 @@
 import { RE2JS, RE2JSException } from 're2js';
 import { POLICY_BOUNDS } from '../model/work-bounds.ts';
-import { Program } from './regex-program.ts';
+import { type Building, Program } from './regex-program.ts';
 import { regexSteps } from './regex-steps.ts';
 
 /** Longest pattern that is compiled, in characters. */
@@ -13,8 +13,12 @@ export interface LinearRegex {
   readonly steps: number;
   /** True when the pattern occurs anywhere in the text; anchor it with `^` and `$`. */
   test(text: string): boolean;
-  /** Steps that testing a text of this length takes at most, of about 10 ns each. It depends on the pattern and the length alone. */
-  cost(length: number): number;
+  /**
+   * As {@link test}, and tells before it goes on what that takes, in steps of about 10 ns: first what a text of this length takes by few states of its automaton, and, where the text leads to
+   * more, what all instructions take for each character. It depends on the pattern and the text alone.
+   * @param spend throws when it is too much
+   */
+  testSpending(text: string, spend: (steps: number) => void): boolean;
 }
 
 /** Says in one sentence what is wrong with a pattern. */
@@ -37,8 +41,6 @@ export class LazyRegex implements LinearRegex {
   readonly pattern: string;
   readonly steps: number;
   #program: Program | undefined;
-  /** Steps that building all states of its automaton takes; infinite where they are more than are kept. */
-  #states: number | undefined;
 
   /** @throws RegexSyntaxError when the pattern is too large */
   constructor(pattern: string) {
@@ -53,8 +55,13 @@ export class LazyRegex implements LinearRegex {
 
   /** Once for all that have the same pattern, with what tells its cost. @throws RegexSyntaxError when it is not RE2 syntax */
   compile(): void {
+    this.building();
+  }
+
+  /** What building the states of its automaton takes. @throws RegexSyntaxError as {@link compile} */
+  building(): Building {
     this.#program ??= programOf(this.pattern, this.steps);
-    this.#states ??= this.#program.states() ?? Number.POSITIVE_INFINITY;
+    return this.#program.building();
   }
 
   /** @throws RegexSyntaxError as {@link compile}, which it does where nobody has */
@@ -63,12 +70,26 @@ export class LazyRegex implements LinearRegex {
     return this.#program.test(text);
   }
 
-  /** What runs by an automaton that is finite and small takes the same for each character, everything else all steps for each. */
-  cost(length: number): number {
-    if (this.#states === undefined) this.compile();
-    return Math.min(this.steps * (length + 1), (this.#states ?? 0) + Math.ceil(length / 4));
+  /** @throws RegexSyntaxError as {@link compile}; what `spend` throws */
+  testSpending(text: string, spend: (steps: number) => void): boolean {
+    this.#program ??= programOf(this.pattern, this.steps);
+    const { steps, isFew } = this.#program.building();
+    const slow = this.steps * (text.length + 1);
+    const quick = steps + Math.ceil(text.length / CHARACTERS_PER_STEP);
+    if (slow <= quick || isFew) {
+      spend(Math.min(slow, quick));
+      return this.#program.test(text);
+    }
+    spend(quick);
+    return this.#program.test(text, () => spend(slow * STEPS_OF_SLOW));
   }
 }
+
+/** Steps of an instruction for a character without an automaton, on a long text. */
+const STEPS_OF_SLOW = 2;
+
+/** Characters that an automaton reads in a step. */
+const CHARACTERS_PER_STEP = 4;
 
 /** Programs that somebody holds, by their patterns: identical patterns are compiled once. */
 const programs = new Map<string, WeakRef<Program>>();

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 export type Sliced<T> = Generator<number, T>;
 
 /** Steps between two turns of the event loop: some milliseconds of work. */
-const SLICE = 2_000;
+const SLICE = 500;
 
 /** Does all of it without a pause. */
 export function atOnce<T>(work: Sliced<T>): T {

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from './clock.ts';
 import type { ErrorDetail } from './gateway-error.ts';
 import { inThread } from './in-thread.ts';
+import { OneAtATime } from './one-at-a-time.ts';
 import { inSlices } from './slices.ts';
 import { inFewWords, type ParsedYaml, parseYaml, unreadYaml, unsoundYaml } from './yaml.ts';
 import { type PackedYaml, unpackYaml } from './yaml-packed.ts';
@@ -42,7 +43,7 @@ export async function readYaml(texts: readonly YamlText[], options: YamlThreadOp
   const length = texts.reduce((sum, { text }) => sum + text.length, 0);
   if (length <= MAX_AT_ONCE) return texts.map(({ text, file }) => parseYaml(text, file));
   const read: ReadInThread[] = [];
-  const fault = await alone(() => readInThread(texts, read, options));
+  const fault = await threads.do(() => readInThread(texts, read, options));
   const trees: ParsedYaml[] = [];
   for (const [i, { file }] of texts.entries()) {
     const found = read[i];
@@ -53,22 +54,8 @@ export async function readYaml(texts: readonly YamlText[], options: YamlThreadOp
   return trees;
 }
 
-/** Whether a thread reads, and who waits for that. */
-const waiting: (() => void)[] = [];
-let busy = false;
-
-/** One thread at a time: each may need hundreds of megabytes, and who asks for many at once gets none of them sooner. */
-async function alone<T>(work: () => Promise<T>): Promise<T> {
-  if (busy) await new Promise<void>((resolve) => void waiting.push(resolve));
-  busy = true;
-  try {
-    return await work();
-  } finally {
-    const next = waiting.shift();
-    if (next === undefined) busy = false;
-    else next();
-  }
-}
+/** One thread at a time: each may need hundreds of megabytes. */
+const threads = new OneAtATime();
 
 /** Fills `read` in the order of the texts. @returns why some of them are missing; empty when none is */
 async function readInThread(texts: readonly YamlText[], read: ReadInThread[], options: YamlThreadOptions): Promise<string> {

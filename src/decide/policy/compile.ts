@@ -154,6 +154,7 @@ function* readingPolicy(input: PolicyInput, options: PolicyOptions): Sliced<Read
     Object.assign(header, base.header);
     yield* lay(baseLayers(base, input, problems, parse), { level: 'base', tier: input.tier, generated: false });
   }
+  patterns.endBundle();
   for (const [level, text] of overlaysOf(input)) {
     const overlay = readBundle(text, problems, parse);
     if (overlay === undefined) continue;

@@ -247,10 +247,7 @@ function compileMatches(node: YamlNode, { place, problems, patterns }: LiteralCo
   const regex = pattern === undefined ? undefined : patterns.take(pattern, node, place, problems);
   if (regex === undefined) return undefined;
   return {
-    check: onText((text) => {
-      spend(regex.cost(text.length));
-      return regex.test(text);
-    }),
+    check: onText((text) => regex.testSpending(text, spend)),
   };
 }
 

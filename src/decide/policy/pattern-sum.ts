@@ -17,20 +17,24 @@ interface Use {
   readonly places: { readonly place: SourcePlace; readonly node: YamlNode }[];
 }
 
-/** All patterns of a policy. They are compiled when all are read, and only when they are not too large together (decision 7.12). */
+/**
+ * All patterns of a policy: those of the bundle, and what is laid over it has beside them. They are compiled when all are read, and only when neither are too large together (decision 7.12): an
+ * org is bounded by what it lays down alone, however much the bundle has.
+ */
 export class PatternSum {
   readonly #uses = new Map<string, Use>();
-  readonly #most: number;
   #steps = 0;
-
-  /** @param most instructions of all of them */
-  constructor(most: number = POLICY_BOUNDS.patterns.org) {
-    this.#most = most;
-  }
+  /** Of the bundle: instructions of its patterns, and how many these are. */
+  #bundle: { readonly steps: number; readonly patterns: number } | undefined;
 
   /** Instructions of all different patterns. */
   get steps(): number {
     return this.#steps;
+  }
+
+  /** What is taken from now on is laid over the bundle. */
+  endBundle(): void {
+    this.#bundle = { steps: this.#steps, patterns: this.#uses.size };
   }
 
   /** The pattern, which is not compiled yet; undefined with a problem when it is too large alone. */
@@ -53,10 +57,13 @@ export class PatternSum {
 
   /** Compiles them, and tells what is no pattern; nothing of it when their sum is too high, which is told then. */
   *compile(problems: Problems): Sliced<void> {
-    if (this.#steps > this.#most) {
-      this.#tooLarge(problems);
-      return;
-    }
+    const { steps, patterns } = this.#bundle ?? { steps: this.#steps, patterns: this.#uses.size };
+    const uses = [...this.#uses.values()];
+    const isBundleTooLarge = steps > POLICY_BOUNDS.bundlePatterns.one;
+    const isRestTooLarge = this.#steps - steps > POLICY_BOUNDS.patterns.org;
+    if (isBundleTooLarge) tooLarge(uses.slice(0, patterns), POLICY_BOUNDS.bundlePatterns.one, BUNDLE, problems);
+    if (isRestTooLarge) tooLarge(uses.slice(patterns), POLICY_BOUNDS.patterns.org, LAID, problems);
+    if (isBundleTooLarge || isRestTooLarge) return;
     const failed = new Set<string>();
     for (const [pattern, { regex, places }] of this.#uses) {
       try {
@@ -70,20 +77,24 @@ export class PatternSum {
       yield regex.steps + STEPS_OF_PATTERN;
     }
   }
+}
 
-  #tooLarge(problems: Problems): void {
-    const uses = [...this.#uses.values()].sort((a, b) => b.regex.steps - a.regex.steps);
-    const [largest] = uses;
-    const first = largest?.places[0];
-    if (first === undefined) return;
-    const named = uses.slice(0, MAX_NAMED).map(({ regex, places: [at] }) => {
-      const { pattern, steps } = regex;
-      const shown = pattern.length > MAX_SHOWN ? `${pattern.slice(0, MAX_SHOWN)}…` : pattern;
-      return `"${shown}" has ${steps} (${at?.place.file}:${at?.node.line})`;
-    });
-    const sum = `the ${uses.length} patterns of this policy have ${this.#steps} steps together, more than ${this.#most}`;
-    problems.add(first.place, first.node, 'patterns_too_large', `${sum}; the largest: ${named.join(', ')}`);
-  }
+const BUNDLE = 'of this bundle';
+const LAID = 'that overlays and add-ons have beside those of the bundle';
+
+function tooLarge(all: readonly Use[], most: number, whose: string, problems: Problems): void {
+  const uses = [...all].sort((a, b) => b.regex.steps - a.regex.steps);
+  const [largest] = uses;
+  const first = largest?.places[0];
+  if (first === undefined) return;
+  const named = uses.slice(0, MAX_NAMED).map(({ regex, places: [at] }) => {
+    const { pattern, steps } = regex;
+    const shown = pattern.length > MAX_SHOWN ? `${pattern.slice(0, MAX_SHOWN)}…` : pattern;
+    return `"${shown}" has ${steps} (${at?.place.file}:${at?.node.line})`;
+  });
+  const steps = uses.reduce((sum, { regex }) => sum + regex.steps, 0);
+  const sum = `the ${uses.length} patterns ${whose} have ${steps} steps together, more than ${most}`;
+  problems.add(first.place, first.node, 'patterns_too_large', `${sum}; the largest: ${named.join(', ')}`);
 }
 
 function addMistake(error: unknown, problems: Problems, place: SourcePlace, node: YamlNode): void {

@@ -13,9 +13,13 @@ export interface AskedBeside {
   readonly thoughtOutside: number;
   /** Thought that has no end but that of the model. */
   readonly endless: boolean;
+  /** Something is too deep or too large to look through, and may ask for anything. */
+  readonly isUnread: boolean;
   /** A maximum of output, and how many answers are made, in a container that is handed on. */
   readonly maximum: number;
   readonly answers: number;
+  /** Tokens that a word of effort in such a container stands for, where the provider says how much it is. */
+  readonly effort: number;
 }
 
 type Kind = 'answers' | 'maximum' | 'outside' | 'thought';
@@ -53,6 +57,8 @@ const CONTAINERS: Readonly<Record<Container, readonly string[]>> = {
     'additional_model_request_fields',
     'chat_template_kwargs',
     'vendor_params',
+    // What clients make of `extra_body={"google": …}`: they lay it over the body.
+    'google',
   ],
   thought: ['thinking', 'thinking_config', 'reasoning', 'reasoning_config'],
   settings: ['generation_config', 'inference_config', 'parameters', 'config', 'options', 'completion_args', 'request', 'input'],
@@ -60,12 +66,34 @@ const CONTAINERS: Readonly<Record<Container, readonly string[]>> = {
 /** Containers of settings that hold a prompt too: only a member of these is looked into. */
 const WITH_PROMPT: ReadonlySet<string> = new Set(['request', 'input', 'config']);
 
+/** Of data: schemas of answers, which nest deeply and name their properties as they like, tools, and tables of tokens. Nothing in them is asked for. */
+const DATA_NAMES: readonly string[] = [
+  'response_schema',
+  'response_json_schema',
+  'response_format',
+  'json_schema',
+  'schema',
+  'guided_json',
+  'structured_outputs',
+  'tools',
+  'functions',
+  'logit_bias',
+  'metadata',
+  'labels',
+];
+
+/** Where a word of effort stands. */
+const EFFORT_NAMES: readonly string[] = ['effort', 'reasoning_effort', 'thinking_level', 'thinking_effort'];
+
 const KINDS = spelled(NAMES);
+const DATA: ReadonlySet<string> = new Set(spelled({ data: DATA_NAMES }).keys());
+const WORDS: ReadonlySet<string> = new Set(spelled({ effort: EFFORT_NAMES }).keys());
 const PLACES = spelled(CONTAINERS);
 /** Levels and members that are looked at; whoever nests deeper asks for all that the model has. */
 const MAX_DEPTH = 8;
 const MAX_MEMBERS = 2_000;
-const WHOLE_NUMBER = /^\d{1,15}$/;
+/** As ProtoJSON takes a number that stands in a text: also with a fraction of nothing, or an exponent. */
+const NUMBER = /^[+-]?\d{1,15}(?:\.\d{0,9})?(?:[eE][+-]?\d{1,2})?$/;
 
 function spelled<K extends string>(table: Readonly<Record<K, readonly string[]>>): ReadonlyMap<string, K> {
   const kinds = Object.keys(table) as K[];
@@ -97,17 +125,19 @@ export function askedBeside(params: JsonMembers): AskedBeside | undefined {
 class Finder {
   readonly #most: Record<Kind, number> = { answers: 0, maximum: 0, outside: 0, thought: 0 };
   #endless = false;
+  #isUnread = false;
+  #effort = 0;
   #members = 0;
 
   found(): AskedBeside | undefined {
     const { answers, maximum, outside, thought } = this.#most;
-    if (answers + maximum + outside + thought === 0 && !this.#endless) return undefined;
-    return { answers, maximum, thought, thoughtOutside: outside, endless: this.#endless };
+    if (answers + maximum + outside + thought + this.#effort === 0 && !this.#endless && !this.#isUnread) return undefined;
+    return { answers, maximum, thought, thoughtOutside: outside, endless: this.#endless, isUnread: this.#isUnread, effort: this.#effort };
   }
 
   take(kind: Kind | undefined, value: unknown): void {
     if (kind === undefined) return;
-    const number = typeof value === 'string' && WHOLE_NUMBER.test(value) ? Number(value) : value;
+    const number = typeof value === 'string' && NUMBER.test(value.trim()) ? Number(value) : value;
     if (typeof number !== 'number' || !Number.isFinite(number)) return;
     // A negative number leaves it to the model.
     if (number < 0) this.#endless ||= kind === 'thought' || kind === 'outside';
@@ -128,15 +158,17 @@ class Finder {
   walk(value: unknown, container: Container, depth: number): void {
     if (typeof value !== 'object' || value === null) return;
     if (depth > MAX_DEPTH) {
-      this.#endless = true;
+      this.#isUnread = true;
       return;
     }
     for (const [name, member] of Object.entries(value)) {
       if (++this.#members > MAX_MEMBERS) {
-        this.#endless = true;
+        this.#isUnread = true;
         return;
       }
-      if (typeof member === 'object') this.walk(member, innerOf(container, name), depth + 1);
+      if (typeof member === 'object') {
+        if (!DATA.has(name)) this.walk(member, innerOf(container, name), depth + 1);
+      } else if (typeof member === 'string' && WORDS.has(name)) this.#effort = Math.max(this.#effort, tokensOfEffort(member));
       else this.take(kindIn(container, KINDS.get(name)), member);
     }
   }

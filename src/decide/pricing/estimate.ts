@@ -128,24 +128,31 @@ interface Stated {
   readonly unsaid: number;
 }
 
-/** What thought may take where nobody says how much a model puts out (the largest budget that a provider takes). */
-const UNKNOWN_THOUGHT = 32_768;
+/** What thought may take that has no end of its own: the largest budget that a provider takes. */
+const MOST_THOUGHT = 32_768;
+
+function endlessThought({ maxOutputTokens }: Price): number {
+  return Math.min(maxOutputTokens ?? MOST_THOUGHT, MOST_THOUGHT);
+}
+
+/** Without knowing what is asked for: all that the model has. */
+function wholeOutput({ maxOutputTokens }: Price): number {
+  return maxOutputTokens ?? MOST_THOUGHT;
+}
 
 /** The maximum that a call sets, with what it asks for beside it: thought that has a number counts, whichever of the two the provider honours. */
-function withThought(own: number, { maximum, thought, thoughtOutside, endless }: AskedBeside, { maxOutputTokens }: Price): number {
-  const within = Math.max(own, maximum, thought);
-  return Math.min(
-    within + (endless && thoughtOutside > 0 ? (maxOutputTokens ?? UNKNOWN_THOUGHT) : thoughtOutside),
-    Number.MAX_SAFE_INTEGER,
-  );
+function withThought(own: number, { maximum, thought, thoughtOutside, endless, isUnread }: AskedBeside, price: Price): number {
+  const within = Math.max(own, maximum, thought, isUnread ? wholeOutput(price) : 0);
+  return Math.min(within + (endless && thoughtOutside > 0 ? endlessThought(price) : thoughtOutside), Number.MAX_SAFE_INTEGER);
 }
 
 /** Without a maximum: thought is beside the answer that is assumed, and a word of effort counts where its provider says how much it is. */
 function thoughtUnsaid(params: Params, dialect: Dialect | undefined, beside: AskedBeside | undefined, price: Price): number {
   const effort = (dialect?.efforts ?? []).reduce((most, path) => Math.max(most, tokensOfEffort(valueAt(params, path, dialect))), 0);
   if (beside === undefined) return effort;
-  const { maximum, thought, thoughtOutside, endless } = beside;
-  const asked = Math.max(thought, thoughtOutside, effort, endless ? (price.maxOutputTokens ?? UNKNOWN_THOUGHT) : 0);
+  const { maximum, thought, thoughtOutside, endless, isUnread } = beside;
+  const word = dialect !== undefined && dialect.efforts.length > 0 ? Math.max(effort, beside.effort) : 0;
+  const asked = Math.max(thought, thoughtOutside, word, endless ? endlessThought(price) : 0, isUnread ? wholeOutput(price) : 0);
   return Math.max(asked, maximum - assumedOutput(price));
 }
 

@@ -367,14 +367,14 @@ const matching = (patterns: readonly string[], field = 'context.action.params.x'
 
 t.test('patterns that are too large together do not load, and none of them is compiled', async (t) => {
   const before = heldPatterns();
-  const several = Array.from({ length: 2_900 }, (_, i) => `a{0,900}b{0,900}c{0,900}d{0,900}e{0,${900 - (i % 29)}}`);
+  const several = Array.from({ length: 2_900 }, (_, i) => `a{0,900}b{0,900}c{0,900}d{0,900}e{0,${900 - (i % 58)}}`);
   const { errors } = compileAll({ text: matching(several) });
   t.equal(errors?.length, 1);
   const [error] = errors ?? [];
   t.match(error, { code: 'patterns_too_large', rule_id: 'r0', file: 'bundle.yaml', line: 1, hint: /smaller counts/ });
   t.match(
     error?.message,
-    /^the 29 patterns of this policy have 260\d{3} steps together, more than 50000; the largest: "a\{0,900\}.* has 9003 \(bundle.yaml:1\), /,
+    /^the 58 patterns of this bundle have 51\d{4} steps together, more than 250000; the largest: "a\{0,900\}.* has 9003 \(bundle.yaml:1\), /,
   );
   t.equal(heldPatterns(), before);
   const nested = compileAll({ text: matching(Array.from({ length: 4_000 }, (_, i) => `(a{0,30}){0,30}x${i}`)) });
@@ -389,14 +389,49 @@ t.test('a pattern that stands in many rules counts once and is compiled once', a
   t.equal(heldPatterns(), before + 1);
 });
 
-t.test('bundle, overlays and add-ons have one sum', async (t) => {
-  const part = (n: number) => matching(Array.from({ length: 3 }, (_, i) => `a{0,900}b{0,900}c{0,900}d{0,900}e{0,${n * 10 + i}}`));
+t.test('overlays and add-ons have one sum beside that of the bundle', async (t) => {
+  const part = (n: number, patterns = 4) =>
+    matching(Array.from({ length: patterns }, (_, i) => `a{0,900}b{0,900}c{0,900}d{0,900}e{0,${n * 40 + i}}`));
   const file = (name: string, n: number) => ({ file: name, text: part(n) });
+  const large = part(1, 33);
+  const { policy } = compileAll({ text: large });
+  t.ok((policy?.patternSteps ?? 0) > 200_000);
   const org = [file('org overlay', 2)];
-  t.match(compileAll({ text: part(1), overlays: { org } }), { policy: {} });
+  t.match(
+    compileAll({ text: large, overlays: { org } }),
+    { policy: {} },
+    'a large bundle takes nothing from those who lay something over it',
+  );
+  t.match(
+    compileAll({ text: large, overlays: { org: [{ file: 'org overlay', text: large }] } }),
+    { policy: {} },
+    'what it has is there once',
+  );
   const { errors } = compileAll({ text: part(1), overlays: { org, node: file('node overlay', 3) } });
-  t.match(errors, [{ code: 'patterns_too_large' }]);
-  t.match(errors?.[0]?.message, /node overlay:1/);
+  t.match(errors, [{ code: 'patterns_too_large', file: 'node overlay' }]);
+  t.match(errors?.[0]?.message, /^the 8 patterns that overlays and add-ons have beside .* more than 50000; the largest: /);
+});
+
+t.test('some thousand usual rules are one policy, and judge long prompts', async (t) => {
+  const usual = [
+    '^gpt-4o(-mini)?(-\\d{4}-\\d{2}-\\d{2})?$',
+    '^claude-(opus|sonnet|haiku)-[0-9.-]+$',
+    '(?i)\\b(secret|password|confidential)\\b',
+    '^/v1/(chat/completions|responses|embeddings)$',
+    '^team-[a-z0-9-]{1,40}$',
+    '^[a-z][a-z0-9-]{0,62}$',
+  ];
+  const dlp = ['AKIA[0-9A-Z]{16}', '\\b(?:\\d[ -]*?){13,16}\\b', 'sk-ant-[A-Za-z0-9_-]{80,120}', '[A-Z]{2}\\d{2}[A-Z0-9]{11,30}'];
+  const rule = (id: string, field: string, pattern: string) => ({ id, when: { field, matches: pattern }, effect: { decision: 'deny' } });
+  const policy = policyOf(
+    bundleOf({
+      targets: Array.from({ length: 3_000 }, (_, i) => rule(`m${i}`, 'context.action.params.model', `${usual[i % usual.length]}|^x${i}$`)),
+      risk: Array.from({ length: 32 }, (_, i) => rule(`d${i}`, 'context.action.params.input', `${dlp[i % dlp.length]}[.]?${i}`)),
+      transforms: [{ id: 'ok', effect: { decision: 'allow' } }],
+    }),
+  );
+  const prompt = 'The key AKIA is not here, and 4111 is no card; write to nobody@example. '.repeat(5_600);
+  t.match(decide(policy, someFacts({ params: { model: 'Mistral-Large-2512', input: prompt } })), { decision: 'allow' });
 });
 
 t.test('of a hundred thousand mistakes fifty are told, and how many more there are', async (t) => {

@@ -19,6 +19,7 @@ const PRICES: Readonly<Record<string, Price>> = {
   own: price('1'),
   dear: price('10'),
   small: price('0.5', { maxOutputTokens: 100 }),
+  long: price('0.5', { maxOutputTokens: 65_536 }),
   reads: price('1', { in: '4' }),
   image: price('2', { imageOut: '40' }),
   searches: price('1', { units: { web_searches: { usd: '10', per: 1000 }, file_searches: { usd: '2.5', per: 1000 } } }),
@@ -227,6 +228,9 @@ t.test('tokens for thought count without a maximum, whatever their provider call
     ['Gemini, snake case', gemini, { generation_config: { thinking_config: { thinking_budget: 32_000 } } }],
     ['Gemini, both', gemini, { generationConfig: { thinking_config: { thinkingBudget: 32_000 } } }],
     ['Gemini, a number as text', gemini, { generationConfig: { thinkingConfig: { thinkingBudget: '32000' } } }],
+    ['Gemini, a number as text with a fraction', gemini, { generationConfig: { thinkingConfig: { thinkingBudget: '32000.0' } } }],
+    ['Gemini, a number as text with an exponent', gemini, { generationConfig: { thinkingConfig: { thinkingBudget: '3.2e4' } } }],
+    ['what a client lays over the body', google, { google: { thinking_config: { thinking_budget: ' +32000' } } }],
     ['Vertex', vertex, { generationConfig: { thinkingConfig: { thinkingBudget: 32_000 } } }],
     [
       'Code Assist',
@@ -280,7 +284,9 @@ t.test(
       estimated(operation, { model, messages: [], contents: [], ...said }).tokensOutMax;
     const dynamic = { generationConfig: { thinkingConfig: { thinkingBudget: -1 } } };
     t.equal(out(gemini, 'own', dynamic), ASSUMED + 32_768);
+    t.equal(out(gemini, 'own', { generationConfig: { thinkingConfig: { thinkingBudget: '-1' } } }), ASSUMED + 32_768);
     t.equal(out(gemini, 'small', dynamic), 100 + 100);
+    t.equal(out(gemini, 'long', dynamic), 4_096 + 32_768, 'a model that puts out more thinks no more');
     t.equal(
       out(gemini, 'own', { generationConfig: { maxOutputTokens: 50, thinkingConfig: { thinkingBudget: -1 } } }),
       50,
@@ -296,6 +302,14 @@ t.test(
     ] as const) {
       t.equal(out(google, 'own', { reasoning_effort: word }), ASSUMED + tokens, word);
       t.equal(out(gemini, 'own', { generationConfig: { thinkingConfig: { thinkingLevel: word } } }), ASSUMED + tokens, word);
+      for (const said of [
+        { extra_body: { google: { thinking_config: { thinkingLevel: word } } } },
+        { extra_body: { google: { generationConfig: { thinking_config: { thinking_level: word } } } } },
+        { extra_body: { reasoning_effort: word } },
+        { provider_options: { google: { thinkingConfig: { thinkingLevel: word } } } },
+      ])
+        t.equal(out(google, 'own', said), ASSUMED + tokens, JSON.stringify(said));
+      t.equal(out(openai, 'own', { extra_body: { reasoning_effort: word } }), ASSUMED);
       t.equal(out(openai, 'own', { reasoning_effort: word }), ASSUMED, 'where nobody says how many tokens it is');
       t.equal(out(google, 'own', { reasoning_effort: word, max_tokens: 90 }), 90, 'a maximum holds');
     }
@@ -304,13 +318,26 @@ t.test(
 
 t.test('what is no number of tokens counts for nothing, and a container that nobody can look through for all', async (t) => {
   const out = (said: object) => estimated(openai, { model: 'own', messages: [], ...said }).tokensOutMax;
-  for (const value of ['many', '', null, true, [], {}, Number.NaN, '1e9'])
+  for (const value of ['many', '', null, true, [], {}, Number.NaN, '0x10', '1e', '1 2'])
     t.equal(out({ thinking_budget: value }), ASSUMED, JSON.stringify(value));
   t.equal(out({ thinking: 'enabled', reasoning: null, extra_body: 7 }), ASSUMED);
   t.equal(out({ thinking_budget: 10.5 }), ASSUMED + 11);
   let deep: object = { thinking_budget: 1 };
   for (let i = 0; i < 20; i++) deep = { more: deep };
   t.equal(out({ extra_body: deep }), ASSUMED + 32_768);
+  t.equal(out({ extra_body: deep, max_tokens: 10 }), 32_768, 'also beside a maximum');
+  t.equal(out({ model: 'long', extra_body: deep, max_tokens: 10 }), 65_536);
+  let schema: object = { type: 'string', thinking: { max_tokens: 9_000 } };
+  for (let i = 0; i < 20; i++) schema = { type: 'object', properties: { inner: schema, max_tokens: { maximum: 9_000 } } };
+  const bias = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`${i}`, -100]));
+  for (const said of [
+    { extra_body: { guided_json: schema } },
+    { extra_body: { logit_bias: bias } },
+    { extra_body: { response_format: { json_schema: { schema } } } },
+  ])
+    t.equal(out(said), ASSUMED, 'data is none, however deep or large it is');
+  for (const name of ['responseSchema', 'response_schema', 'responseJsonSchema'])
+    t.equal(estimated(gemini, { model: 'own', contents: [], generationConfig: { [name]: schema } }).tokensOutMax, ASSUMED, name);
   const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`m${i}`, i]));
   t.equal(out({ extra_body: wide }), ASSUMED + 32_768);
   t.equal(
