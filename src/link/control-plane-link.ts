@@ -78,7 +78,7 @@ export class GatewayLink implements ControlPlaneLink {
     const fetches = this.#fetches;
     const { idleMs, signedBundle } = options;
     this.#checkIns = new CheckIns({ channel: this.#channel, contact, fetches, signedBundle, clock, log, idleMs });
-    this.writes = new HandedOnWrites({ channel: this.#channel, contact, bringIn: (names) => this.bringIn(names) });
+    this.writes = new HandedOnWrites({ channel: this.#channel, contact, bringIn: (names) => this.bringIn(names), clock });
     this.submission = options.submission;
     const { orgId } = identity;
     this.proofs = new RecordProofs({ channel: this.#channel, submission: this.submission, keys, orgId, clock, log });

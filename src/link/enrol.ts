@@ -12,10 +12,13 @@ import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import { type CertificateRequest, requestCertificate } from './certificate-request.ts';
 import { EnrolmentError, type EnrolmentFault } from './enrolment-error.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
+import { askPatiently } from './patience.ts';
 import { fingerprintOf, shownChain } from './shown-authority.ts';
 import { type BootstrapToken, readBootstrapToken } from './shown-token.ts';
 
 const TIMEOUT_MS = 10_000;
+/** How long a control plane that asks for patience is asked again: many gateways may start behind one address at once. */
+const PATIENCE_MS = 30_000;
 
 export interface NodeEnrolment {
   readonly protocol: Protocol;
@@ -121,7 +124,7 @@ async function enrolledBy(
   const client = new ProtocolClient({ address: placeOf(address), ca: ca.toString(), identity: undefined, clock });
   const said = { bootstrap_token: token.text, org_id: orgId, node_id: nodeId, csr, gateway_version: packageVersion() };
   try {
-    return await client.call(protocol.enrolment, 'Enroll', said, TIMEOUT_MS);
+    return await askPatiently(clock, PATIENCE_MS, () => client.call(protocol.enrolment, 'Enroll', said, TIMEOUT_MS));
   } catch (error) {
     throw error instanceof ProtocolError ? refusalBy(error, options) : error;
   } finally {

@@ -1,10 +1,15 @@
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
+import type { Clock } from '../base/lib/clock.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
 import type { WrittenEntry } from '../control-plane/proto/messages.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import type { Asking } from '../services/audit-trail.ts';
 import type { Channel, Contact, RemoteName } from './link-ports.ts';
+import { askPatiently } from './patience.ts';
+
+/** How long a write waits for a control plane that takes them more slowly than they come. */
+const PATIENCE_MS = 5_000;
 
 /** What is fetched again once a write of this kind is stored, so that its writer sees it; nothing: the answer itself brings it. */
 const BRINGS = {
@@ -40,6 +45,7 @@ export interface HandedOnWritesOptions {
   readonly contact: Pick<Contact, 'org'>;
   /** Fetches these. @returns those that could not be brought in; never rejects */
   readonly bringIn: (names: readonly RemoteName[]) => Promise<readonly RemoteName[]>;
+  readonly clock: Pick<Clock, 'monotonic' | 'after'>;
 }
 
 /** Hands on to the control plane what is written here and owned there, with who has written it (decision 13.12). */
@@ -56,7 +62,7 @@ export class HandedOnWrites {
    * @throws GatewayError as the control plane answers, `managed_remotely` where it takes no writes, `control_plane_unreachable`
    */
   async write({ principal, operation, from }: Asking, { kind, entries, only }: RemoteWrite): Promise<readonly JsonObject[]> {
-    const { channel, contact, bringIn } = this.#options;
+    const { channel, contact, bringIn, clock } = this.#options;
     // One of before there were writes says nothing of them.
     if (contact.org?.gateway_writes === '') throw notTaken();
     const request = {
@@ -68,7 +74,7 @@ export class HandedOnWrites {
       from,
       only: only ?? '',
     };
-    const { results, error } = await channel.call('Write', request).catch((failed: unknown) => {
+    const { results, error } = await askPatiently(clock, PATIENCE_MS, () => channel.call('Write', request)).catch((failed: unknown) => {
       throw failureOf(failed, contact.org?.gateway_writes === 'deny');
     });
     if (error !== '') throw refusalIn(error);

@@ -278,3 +278,30 @@ t.test('a peer that does not show its CA is not enrolled with where the token al
   t.match(error, { fault: 'ca_not_shown', message: /does not show its CA: set GW_CP_CA_FILE/ });
   t.same(calls, [], 'the token was not shown');
 });
+
+t.test('a first start waits for a control plane that asks it to come again', async (t) => {
+  const plane = await LyingControlPlane.start(t);
+  const enrolled = plane.enrolled.bind(plane);
+  let refusals = 3;
+  plane.enrolled = (csr, nodeId) => {
+    if (refusals-- > 0) throw new ProtocolError('RESOURCE_EXHAUSTED', 'too many', { retryAfterMs: 1_000 });
+    return enrolled(csr, nodeId);
+  };
+  const waits: number[] = [];
+  const after = (ms: number, callback: () => void) => {
+    if (ms === 1_000) setImmediate(callback);
+    waits.push(ms);
+    return () => undefined;
+  };
+  const { identity } = await enrol({
+    protocol: PROTOCOL,
+    address: { host: '127.0.0.1', port: plane.port },
+    orgId: PLACE_ORG,
+    nodeId: 'node-1',
+    token: plane.bootstrapToken,
+    caFile: undefined,
+    clock: { ...fakeClock(Date.now()), after },
+  });
+  t.equal(identity.nodeId, 'node-1');
+  t.equal(waits.filter((ms) => ms === 1_000).length, 3);
+});

@@ -11,12 +11,13 @@ import type { Channel, RemoteName } from '../../src/link/link-ports.ts';
 import type { RemoteKeys } from '../../src/link/remote-keys.ts';
 import { RemoteOverlays } from '../../src/link/remote-overlays.ts';
 import type { OrgOverlay } from '../../src/services/org-overlays.ts';
+import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { orgSaid } from '../support/org-said.ts';
 
 const ASKING = { principal: { kind: 'management_key', id: 'k-1' }, operation: 'workloads.put', from: '10.0.0.1' } as const;
 const WRITE = { kind: 'workloads.put', entries: [{ id: 'w', body: { name: 'W' }, secret: undefined }] } as const;
 
-function place(answer: () => Promise<Partial<WriteResponse>>, org: OrgState | undefined = orgSaid()) {
+function place(answer: () => Promise<Partial<WriteResponse>>, org: OrgState | undefined = orgSaid(), clock = fakeClock()) {
   const asked: WriteRequest[] = [];
   const brought: RemoteName[] = [];
   const call = async (_name: string, request: unknown) => {
@@ -27,8 +28,18 @@ function place(answer: () => Promise<Partial<WriteResponse>>, org: OrgState | un
     channel: { call } as unknown as Channel,
     contact: { org },
     bringIn: (names) => Promise.resolve(brought.push(...names)).then(() => []),
+    clock,
   });
   return { writes, asked, brought };
+}
+
+/** Lets time pass until it is settled. */
+async function passing(clock: FakeClock, what: Promise<unknown>): Promise<void> {
+  let over = false;
+  void what.finally(() => {
+    over = true;
+  });
+  for (; !over; await new Promise(setImmediate)) if (clock.pending > 0) clock.advance(100);
 }
 
 t.test('a write goes with who has written it, and what it changed is fetched before it is answered', async (t) => {
@@ -55,6 +66,25 @@ t.test('a refusal is told as it was said, and nothing is fetched', async (t) => 
   t.same(brought, []);
   for (const strange of ['not JSON', '{"code":"a code that nobody knows","message":"x"}'])
     await t.rejects(place(() => Promise.resolve({ error: strange })).writes.write(ASKING, WRITE), { code: 'invalid_request' }, strange);
+});
+
+t.test('a write waits while the control plane asks for patience, and is given back after five seconds', async (t) => {
+  const clock = fakeClock();
+  const busy = () => Promise.reject(new ProtocolError('RESOURCE_EXHAUSTED', 'too many', { retryAfterMs: 60 }));
+  let refusals = 3;
+  const soon = place(() => (refusals-- > 0 ? busy() : Promise.resolve({ results: ['{"workload_id":"w"}'] })), orgSaid(), clock);
+  const stored = soon.writes.write(ASKING, WRITE);
+  await passing(clock, stored);
+  t.same(await stored, [{ workload_id: 'w' }]);
+  t.equal(soon.asked.length, 4);
+  t.equal(clock.monotonic(), 300, 'a tenth of a second at least each time');
+  const never = place(busy, orgSaid(), clock);
+  const refused = never.writes.write(ASKING, WRITE).catch((error: unknown) => error);
+  await passing(clock, refused);
+  t.match(await refused, { code: 'control_plane_unreachable', message: /try again in some seconds/ });
+  t.equal(never.asked.length, 51);
+  const long = place(() => Promise.reject(new ProtocolError('RESOURCE_EXHAUSTED', 'x', { retryAfterMs: 5_001 })), orgSaid(), clock);
+  await t.rejects(long.writes.write(ASKING, WRITE), { code: 'control_plane_unreachable' }, 'what would take longer is told at once');
 });
 
 t.test('what keeps a write from being answered', async (t) => {

@@ -3,10 +3,16 @@ import type { Bounds } from './bound.ts';
 /** The control plane's ports and calls. */
 export const CONTROL_PLANE_BOUNDS = {
   strangerConnections: {
-    what: 'Connections of the gRPC port that have shown no certificate of a node, and as many of the HTTP port that have not shown the admin token',
+    what: 'Connections of the gRPC port that have shown no certificate of a node',
+    all: 512,
+    shared: 'Addresses (of IPv6 the first 64 bits): one address half of them',
+    full: 'The oldest such connection of that address is closed, or of the address that has most; each is closed after 30 s',
+  },
+  strangerAdminConnections: {
+    what: 'Connections of the HTTP port that have not shown the admin token',
     all: 128,
-    shared: 'Addresses (of IPv6 the first 64 bits)',
-    full: 'The oldest such connection of that address is closed, or of the address that has most; on the gRPC port each is closed after 30 s',
+    shared: 'Addresses (of IPv6 the first 64 bits): one address half of them',
+    full: 'The oldest such connection of that address is closed, or of the address that has most',
   },
   nodeConnections: {
     what: 'Connections on which a node has shown its certificate',
@@ -24,9 +30,9 @@ export const CONTROL_PLANE_BOUNDS = {
   },
   strangerCalls: {
     what: 'Calls under way that need no certificate (Enroll), of at most 12 KiB each',
-    all: 64,
-    shared: 'Addresses (of IPv6 the first 64 bits)',
-    full: '`RESOURCE_EXHAUSTED`, before anything is read',
+    all: 512,
+    shared: 'Addresses (of IPv6 the first 64 bits): one address half of them',
+    full: '`RESOURCE_EXHAUSTED` with the time after which to try again, before anything is read; a gateway does',
   },
   nodeCalls: {
     what: 'Calls of nodes under way, and each further 32 KiB of what they send',

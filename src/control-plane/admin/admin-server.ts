@@ -60,7 +60,7 @@ export class AdminServer {
     const { host, names, services, routes = [], answered = () => undefined, clock, log, events } = options;
     const guard = { loopbackBind: isLoopbackHost(host), names: new Set(names) };
     this.#connections = new ConnectionShares({
-      strangers: options.strangerConnections ?? CONTROL_PLANE_BOUNDS.strangerConnections.all,
+      strangers: options.strangerConnections ?? CONTROL_PLANE_BOUNDS.strangerAdminConnections.all,
       known: CONTROL_PLANE_BOUNDS.adminConnections.all,
       each: CONTROL_PLANE_BOUNDS.adminConnections.one,
       clock,

@@ -204,8 +204,12 @@ export class ProtocolServer {
       return;
     }
     const connection = this.#connections.arrive(socket);
-    this.#lines.set(key, { connection, peer: { address: key, certificate: undefined }, session: undefined });
-    socket.once('close', () => this.#lines.delete(key));
+    const line: Line = { connection, peer: { address: key, certificate: undefined }, session: undefined };
+    this.#lines.set(key, line);
+    // A port that its client uses again at once may have come before the end of the connection that had it is told.
+    socket.once('close', () => {
+      if (this.#lines.get(key) === line) this.#lines.delete(key);
+    });
   }
 
   /** A connection of a node leaves the places of strangers before it has asked for anything. */

@@ -10,9 +10,14 @@ type OnRequest = (request: IncomingMessage, response: ServerResponse) => void;
 /** How often it is looked at who reads, milliseconds. */
 const LOOK_MS = 1_000;
 
+/** What is left of a body whose request has been answered is read up to this, and only where its length was said: a client may be sending it already. */
+const LEFT_BYTES = 65_536;
+
 interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  /** It expects what nobody here does. */
+  readonly unmet: boolean;
 }
 
 interface Connection {
@@ -44,7 +49,9 @@ export class Turns {
 
   /** Takes the requests of a server. */
   serve(server: Server): void {
-    server.on('request', (request, response) => this.#accept(request, response));
+    server.on('request', (request, response) => this.#accept({ request, response, unmet: false }));
+    // node:http would answer these itself, as many as there are, read or not.
+    server.on('checkExpectation', (request, response) => this.#accept({ request, response, unmet: true }));
   }
 
   /** Nobody is looked after any more. */
@@ -52,16 +59,17 @@ export class Turns {
     this.#cancel();
   }
 
-  #accept(request: IncomingMessage, response: ServerResponse): void {
+  #accept(exchange: Exchange): void {
+    const { request } = exchange;
     // What else was read with a request that was one too many.
     if (request.socket.destroyed) return;
     const connection = this.#connections.get(request.socket) ?? this.#connected(request.socket);
     if (!connection.busy) {
-      this.#begin(connection, { request, response });
+      this.#begin(connection, exchange);
       return;
     }
     request.on('error', () => undefined);
-    connection.waiting.push({ request, response });
+    connection.waiting.push(exchange);
     if (connection.waiting.length >= CONNECTION_BOUNDS.pipelined.one) request.socket.resetAndDestroy();
   }
 
@@ -81,14 +89,18 @@ export class Turns {
     return connection;
   }
 
-  #begin(connection: Connection, { request, response }: Exchange): void {
+  #begin(connection: Connection, { request, response, unmet }: Exchange): void {
     connection.busy = true;
+    response.once('finish', () => {
+      if (!request.complete && bytesLeft(request) > LEFT_BYTES) connection.socket.destroySoon();
+    });
     response.once('close', () => {
       connection.busy = false;
       const next = connection.socket.writable ? connection.waiting.shift() : undefined;
       if (next !== undefined) this.#begin(connection, next);
     });
-    this.#onRequest(request, response);
+    if (unmet) response.writeHead(417, { Connection: 'close' }).end();
+    else this.#onRequest(request, response);
   }
 
   #look(): void {
@@ -103,4 +115,10 @@ export class Turns {
     this.#unread.settle();
     this.#cancel = this.#clock.after(LOOK_MS, () => this.#look());
   }
+}
+
+/** What may still come of a body, bytes. */
+function bytesLeft({ headers: { 'content-length': length, 'transfer-encoding': coding } }: IncomingMessage): number {
+  if (coding !== undefined) return Number.POSITIVE_INFINITY;
+  return length === undefined ? 0 : Number(length);
 }
