@@ -43,11 +43,11 @@ export const CONNECTION_BOUNDS = {
     full: 'the connection is reset',
   },
   tinyPieces: {
-    what: 'pieces of bodies of less than 16 bytes each (chunks, DATA frames) that come at once',
+    what: 'chunks of HTTP/1.1 bodies of less than 16 bytes each that come at once',
     one: 20_000,
     much: 'and 50,000 a second',
     shared: 'addresses',
-    full: 'a chunked body is read no faster; an HTTP/2 stream is reset (ENHANCE_YOUR_CALM)',
+    full: 'a chunked body is read no faster',
   },
   unread: {
     what: 'bytes of answers, WebSockets and tunnels that clients have not taken',

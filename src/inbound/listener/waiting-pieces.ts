@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream';
-import type { TinyPieces } from './tiny-pieces.ts';
 
 /** Pieces of a body that may wait to be read at once, if they are small. */
 const MOST_PIECES = 4_096;
@@ -9,10 +8,9 @@ const SMALL_PIECE = 64;
 /**
  * Watches the pieces of a body that wait to be read. node:http2 keeps each DATA frame as an object of its own until then, which costs more than a hundred times the byte that it may
  * hold, and its windows count the bytes alone.
- * @param tiny how many tiny ones may come from the address of the client, waiting or not
  * @param onTooMany called with the piece that is one too many, and with each one after it
  */
-export function watchWaitingPieces(source: Readable, tiny: Pick<TinyPieces, 'take'>, onTooMany: () => void): void {
+export function watchWaitingPieces(source: Readable, onTooMany: () => void): void {
   const push = source.push.bind(source);
   let pieces = 0;
   source.push = (piece: unknown): boolean => {
@@ -21,7 +19,7 @@ export function watchWaitingPieces(source: Readable, tiny: Pick<TinyPieces, 'tak
     // Everything was taken before this one came, or by now.
     const isAlone = !(piece instanceof Uint8Array) || waiting <= piece.length;
     pieces = isAlone ? 1 : pieces + 1;
-    if (!tiny.take(piece) || (pieces > MOST_PIECES && waiting < pieces * SMALL_PIECE)) onTooMany();
+    if (pieces > MOST_PIECES && waiting < pieces * SMALL_PIECE) onTooMany();
     return more;
   };
 }
