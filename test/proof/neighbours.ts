@@ -195,7 +195,7 @@ function environmentOf(folders: Folders, upstream: Upstream): Record<string, str
   const policies = join(folders.root, 'policies');
   mkdirSync(policies);
   writeFileSync(join(policies, 'bundle.yaml'), BUNDLE);
-  return { ...proofEnvironment(folders, upstream), GW_POLICIES_DIR: policies, GW_LOG_LEVEL: 'error' };
+  return { ...proofEnvironment(folders, upstream), GW_POLICIES_DIR: policies, GW_LOG_LEVEL: 'error', GW_STRANGER_RECORDS: '50/1000' };
 }
 
 async function admin(gateway: ProofGateway, path: string, body: object, method = 'POST'): Promise<Json> {

@@ -66,6 +66,8 @@ export function proofEnvironment(
     GW_POLICIES_DIR: join(packageRoot(), 'policies'),
     GW_ADMIN_TOKEN: ADMIN_TOKEN,
     GW_LOG_LEVEL: 'warn',
+    // Each refusal is to have its record, which is then asked for.
+    GW_STRANGER_RECORDS: '100000',
     ...upstream.env(caFile),
   };
 }

@@ -5,7 +5,7 @@ import { type Bucket, bucketShape, tokensAt, waitForOne } from '../../decide/lim
 
 /** Bytes below which a piece of a body is tiny: to take it costs as much as to take kilobytes. */
 const TINY = 16;
-const PER_SECOND = 50_000;
+const PER_SECOND = 200_000;
 const SHAPE = bucketShape(CONNECTION_BOUNDS.tinyPieces.one, PER_SECOND, 1_000);
 
 /** How many tiny pieces of bodies the clients of one address may still send (decision 7.12). */
