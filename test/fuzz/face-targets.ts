@@ -23,6 +23,8 @@ const faces: FuzzTarget = {
   name: 'shown-text',
   inputs: 50_000,
   dear: true,
+  // Ten faces and what is held of each, all of them linear, of texts far longer than any that is shown: nothing of a call waits for it.
+  stallMs: 10_000,
   headLines: 0,
   dictionary: [
     ...[

@@ -9,7 +9,7 @@ import { sleep } from './checks.ts';
 export type AttackTally = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /** Between two attempts of a lane, milliseconds: what is looked for is what they hold, not how fast one machine can ask. */
-const REST_MS = 20;
+const REST_MS = 200;
 
 const targets = JSON.parse(process.argv[2] ?? '') as Targets;
 const tally: Record<string, Record<string, number>> = {};
