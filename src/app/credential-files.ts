@@ -11,9 +11,9 @@ import { readYaml } from '../base/lib/yaml-thread.ts';
 import { parseCredential } from '../operations/credential-body.ts';
 import type { CredentialBodyContext } from '../operations/services.ts';
 import type { Commit } from '../services/commit.ts';
-import { credentialKey } from '../services/credential-key.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import type { CustomConnectorService } from '../services/custom-connectors.ts';
+import { credentialKey } from '../services/org-key.ts';
 
 /** A credential of a file, and where it stands there. */
 interface FileCredential {

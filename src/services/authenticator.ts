@@ -13,7 +13,7 @@ import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
 import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
-import { workloadKey } from './workload-key.ts';
+import { workloadKey } from './org-key.ts';
 import type { WorkloadService } from './workloads.ts';
 import type { WrongKeys } from './wrong-keys.ts';
 

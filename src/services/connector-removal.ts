@@ -2,9 +2,9 @@ import { asCustomConnectorId, isCustomConnectorId } from '../base/catalogue/conn
 import type { AlertService } from './alerts/alert-service.ts';
 import type { BudgetService } from './budgets.ts';
 import type { Commit } from './commit.ts';
-import type { CredentialName } from './credential-key.ts';
 import type { CredentialService } from './credentials.ts';
 import type { CustomConnectorService, Precondition } from './custom-connectors.ts';
+import type { CredentialName } from './org-key.ts';
 
 export interface RemovalGround {
   readonly customConnectors: CustomConnectorService;

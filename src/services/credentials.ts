@@ -8,7 +8,7 @@ import type { Credential } from '../base/model/credential.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 import { commitInParts } from './commit-in-parts.ts';
-import { type CredentialName, credentialKey, secretContext } from './credential-key.ts';
+import { type CredentialName, credentialKey, secretContext } from './org-key.ts';
 import {
   ENV,
   invalid,

@@ -1,7 +1,7 @@
 import type { Workload } from '../base/model/workload.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { commitInParts } from './commit-in-parts.ts';
-import { workloadKey } from './workload-key.ts';
+import { workloadKey } from './org-key.ts';
 
 /**
  * Brings workloads of orgs, with their tokens, to the keys that they have since each org has ids of its own: before, all orgs shared one space of ids. Does nothing where that was done.

@@ -3,10 +3,10 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Attribution } from '../base/model/attribution.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { workloadKey } from './org-key.ts';
 import { chargeable } from './projects.ts';
 import { unlessConflict } from './unless-conflict.ts';
 import { WatchedSpace } from './watched-space.ts';
-import { workloadKey } from './workload-key.ts';
 
 export const ORG_DEFAULTS = 'org_defaults';
 const WORKLOADS = 'workload';

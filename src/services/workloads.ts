@@ -15,8 +15,8 @@ import { changeEntity } from './change-entity.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { moveWorkloads } from './move-workloads.ts';
 import { OrgDefaultsService } from './org-defaults.ts';
+import { type WorkloadName, workloadKey } from './org-key.ts';
 import { WatchedSpace } from './watched-space.ts';
-import { type WorkloadName, workloadKey } from './workload-key.ts';
 
 export const WORKLOADS = 'workload';
 export const WORKLOAD_TOKENS = 'workload_token';

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { nextTurn } from './loop-turns.ts';
 
 /** Work that says, each time it may pause, how many steps it has taken since the last time. */
 export type Sliced<T> = Generator<number, T>;
@@ -16,7 +16,7 @@ export function atOnce<T>(work: Sliced<T>): T {
 
 /**
  * Does it in slices, and serves others between them. Rejects with what the work throws.
- * @param turn waits for the others; default: one turn of the event loop
+ * @param turn waits for the others; default: a later turn of the event loop, which others that look through much have before it
  */
 export async function inSlices<T>(work: Sliced<T>, turn: () => Promise<unknown> = nextTurn): Promise<T> {
   let steps = 0;

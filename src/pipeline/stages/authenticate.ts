@@ -3,7 +3,7 @@ import { when } from '../../base/lib/maybe.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import { shownAs } from '../../inbound/normalise/identity.ts';
 import { bearerOf, keyRefusal, orgOfKey } from '../../services/authenticator.ts';
-import { workloadKey } from '../../services/workload-key.ts';
+import { workloadKey } from '../../services/org-key.ts';
 import type { Authentication } from '../parts/call-services.ts';
 import type { Arrived, Claims, Proof } from '../parts/parts.ts';
 import { ProxyAuthenticationRequired } from '../parts/proxy-authentication.ts';
