@@ -97,7 +97,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   if (discovery) closers.push(() => discovery.close());
   const telemetry = openTelemetry(config, ground);
   closers.push(() => telemetry.close());
-  const idempotency = await IdempotencyService.open({ store, clock, log, box, mayExpire, knownOrg: known.org });
+  const idempotency = await IdempotencyService.open({ store, clock, log, box, mayExpire, known });
   closers.push(() => idempotency.close());
   return {
     ...registers,

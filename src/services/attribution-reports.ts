@@ -1,5 +1,4 @@
 import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
-import { counterRows } from '../storage/contract/counter-pages.ts';
 import {
   ATTRIBUTED,
   ATTRIBUTED_DAY,
@@ -9,6 +8,7 @@ import {
   parseRollUpKey,
 } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { counterRows } from '../storage/contract/store-pages.ts';
 import { NamedSums } from './named-sums.ts';
 import { QUARTER_MS, quarterStart, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
 import { usageInQuarters } from './usage-breakdown.ts';

@@ -7,11 +7,11 @@ import { sha256Hex } from '../base/lib/sha256.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import { CONTROL_BOUNDS, ENTITY_BOUNDS } from '../base/model/org-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { entityRows } from '../storage/contract/store-pages.ts';
 import { type Commit, commitAlone } from './commit.ts';
 
 /** Keys in use that are found without the store. */
 const MAX_KNOWN = CONTROL_BOUNDS.keysInUse.all;
-const PAGE = 500;
 const SECRET_BYTES = 32;
 
 /** What is kept of a key, whatever it opens. The key itself is kept nowhere. */
@@ -198,12 +198,7 @@ export class HashedKeys<K extends IssuedKey> {
       }
       return;
     }
-    let after: string | undefined;
-    do {
-      const page = await store.list(space, { limit: PAGE, ...(after === undefined ? {} : { after }) });
-      for (const { key, value } of page) yield { key, value: value as K };
-      after = page.length < PAGE ? undefined : page.at(-1)?.key;
-    } while (after !== undefined);
+    for await (const { key, value } of entityRows(store, space)) yield { key, value: value as K };
   }
 
   #forget(hash: string | undefined): void {

@@ -4,9 +4,9 @@ import { Lru } from '../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../base/lib/secret-box.ts';
 import { Shares } from '../base/lib/shares.ts';
 import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
-import { counterPages } from '../storage/contract/counter-pages.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { STRANGERS } from './sharers.ts';
+import { counterPages, entityPages } from '../storage/contract/store-pages.ts';
+import { ALL_LAID_DOWN, type LaidDown, type ShareCaller, sharerOf } from './sharers.ts';
 import { unlessConflict } from './unless-conflict.ts';
 
 const CALLS = 'idempotent_call';
@@ -65,6 +65,8 @@ interface Recent {
 interface Places {
   /** The org whose share it takes. */
   readonly share: string;
+  /** Who has it of that share; absent in what a version before shares of callers has kept. */
+  readonly caller?: string;
   readonly bytes: number;
 }
 
@@ -75,8 +77,8 @@ export interface IdempotencyOptions {
   readonly box: SecretBox;
   /** False while the clock is in doubt: then nothing is removed for its age. */
   readonly mayExpire?: () => boolean;
-  /** Whether somebody has laid down this org: those that nobody has share one part of the places. Default: all are known. */
-  readonly knownOrg?: (orgId: string) => boolean;
+  /** Which orgs and workloads somebody has laid down: those that nobody has share one part of the places. Default: all. */
+  readonly known?: LaidDown;
   readonly maxKeys?: number;
   readonly maxBytes?: number;
 }
@@ -88,13 +90,16 @@ export class IdempotencyService {
   readonly #log: Logger;
   readonly #box: SecretBox;
   readonly #mayExpire: () => boolean;
-  readonly #knownOrg: (orgId: string) => boolean;
+  readonly #known: LaidDown;
   readonly #keys: Shares;
   readonly #bytes: Shares;
   /** Monotonic milliseconds. */
   #toldAt = Number.NEGATIVE_INFINITY;
   readonly #recent = new Lru<string, Recent>({ max: RECENT_KEYS });
   #cancelSweep: () => void = () => undefined;
+  /** Ends when it is known what each caller has from before the start. Fails never. */
+  #naming: Promise<void> = Promise.resolve();
+  #closed = false;
 
   private constructor(options: IdempotencyOptions) {
     this.#store = options.store;
@@ -102,7 +107,7 @@ export class IdempotencyService {
     this.#log = options.log;
     this.#box = options.box;
     this.#mayExpire = options.mayExpire ?? (() => true);
-    this.#knownOrg = options.knownOrg ?? (() => true);
+    this.#known = options.known ?? ALL_LAID_DOWN;
     this.#keys = new Shares(options.maxKeys ?? CONTROL_BOUNDS.idempotencyKeys.all);
     this.#bytes = new Shares(options.maxBytes ?? CONTROL_BOUNDS.idempotentBytes.all);
   }
@@ -117,6 +122,14 @@ export class IdempotencyService {
         service.#bytes.take(share, undefined, Number(amounts['bytes'] ?? 0n));
       }
     }
+    service.#naming = service
+      .#nameCallers(options.clock.now() + KEEP_MS)
+      .catch((error: unknown) =>
+        options.log.warn(
+          { err: error },
+          'who has kept idempotent answers before the start could not be read; shares of callers count from now on',
+        ),
+      );
     service.#sweepLater();
     return service;
   }
@@ -143,21 +156,23 @@ export class IdempotencyService {
 
   /**
    * What is committed with the record of a call. Of calls that ran at the same time with one key the first one that was executed counts; of refusals, which have executed
-   * nothing, the last. Where the share of an org is full of bytes, that it was executed is kept and its answer is not; where it is full of keys nothing is (decision 7.12).
+   * nothing, the last. Where the share of an org, or of this caller in it, is full of bytes, that it was executed is kept and its answer is not; where it is full of keys nothing is
+   * (decision 7.12).
    */
-  keep(orgId: string, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[] {
+  keep(who: ShareCaller, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[] {
+    const { orgId } = who;
     const at = entityKey(orgId, key);
     const now = this.#clock.now();
     const first = this.#recent.get(at);
     if (first?.isExecuted === true && first.expiresAt > now) return [];
-    const share = this.#knownOrg(orgId) ? orgId : STRANGERS;
-    if (this.#keys.full(share) !== undefined) {
-      this.#tellFull(share);
+    const { org: share, caller } = sharerOf(who, this.#known);
+    if (this.#keys.full(share, caller) !== undefined) {
+      this.#tellFull(share, caller);
       return [];
     }
-    const isWhole = result !== undefined && this.#bytes.full(share, undefined, result.byteLength) === undefined;
-    if (result !== undefined && !isWhole) this.#tellFull(share);
-    const places: Places = { share, bytes: isWhole ? result.byteLength : 0 };
+    const isWhole = result !== undefined && this.#bytes.full(share, caller, result.byteLength) === undefined;
+    if (result !== undefined && !isWhole) this.#tellFull(share, caller);
+    const places: Places = { share, caller, bytes: isWhole ? result.byteLength : 0 };
     const expiresAt = now + KEEP_MS;
     this.#recent.set(at, { expiresAt, isExecuted: call.result !== undefined, places });
     this.#take(places);
@@ -172,21 +187,37 @@ export class IdempotencyService {
     return effects;
   }
 
-  #take({ share, bytes }: Places): void {
-    this.#keys.take(share);
-    this.#bytes.take(share, undefined, bytes);
+  /** Names the callers of what the orgs have from before the start. @param until of which time the last of it is over, epoch milliseconds */
+  async #nameCallers(until: number): Promise<void> {
+    for await (const page of entityPages(this.#store, EXPIRY)) {
+      for (const { key, value } of page) {
+        if (this.#closed || Number(key.slice(0, TIME_DIGITS)) > until) return;
+        const { share, caller, bytes } = value as Partial<Places>;
+        if (share === undefined || caller === undefined) continue;
+        this.#keys.name(share, caller);
+        this.#bytes.name(share, caller, bytes);
+      }
+    }
   }
 
-  #give({ share, bytes }: Places): void {
-    this.#keys.give(share);
-    this.#bytes.give(share, undefined, bytes);
+  #take({ share, caller, bytes }: Places): void {
+    this.#keys.take(share, caller);
+    this.#bytes.take(share, caller, bytes);
   }
 
-  #tellFull(share: string): void {
+  #give({ share, caller, bytes }: Places): void {
+    this.#keys.give(share, caller);
+    this.#bytes.give(share, caller, bytes);
+  }
+
+  #tellFull(share: string, caller: string): void {
     const now = this.#clock.monotonic();
     if (now - this.#toldAt < TELL_EVERY_MS) return;
     this.#toldAt = now;
-    this.#log.warn({ org_id: share }, 'an org has as many idempotent answers as are kept for it for a day; further ones are not kept');
+    this.#log.warn(
+      { org_id: share, caller },
+      'an org, or this caller of it, has as many idempotent answers as are kept for a day; further ones are not kept',
+    );
   }
 
   /** What {@link keep} returned could not be stored: the next answer is kept. */
@@ -197,9 +228,10 @@ export class IdempotencyService {
     this.#recent.delete(at);
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
+    this.#closed = true;
     this.#cancelSweep();
-    return Promise.resolve();
+    await this.#naming;
   }
 
   #sweepLater(): void {
@@ -213,6 +245,8 @@ export class IdempotencyService {
   /** Removes what is older than 24 h. */
   async sweep(): Promise<void> {
     if (!this.#mayExpire()) return;
+    // What is removed before its caller is named would be named for good.
+    await this.#naming;
     for (;;) {
       const oldest = await this.#store.entities(EXPIRY, { limit: SWEPT_AT_ONCE });
       const over = oldest.filter(({ key }) => Number(key.slice(0, TIME_DIGITS)) <= this.#clock.now());

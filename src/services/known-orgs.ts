@@ -1,7 +1,6 @@
 import type { Store } from '../storage/contract/store.ts';
+import { entityRows } from '../storage/contract/store-pages.ts';
 import { orgOfEntity, SPACES_OF_ORGS } from './entity-org.ts';
-
-const PAGE = 1_000;
 
 /**
  * The orgs for which people have laid down something (a workload, a key, a limit, a credential and its kin), by whichever writer of the store, and the gateway's own. An
@@ -22,12 +21,7 @@ export class KnownOrgs {
       if (org !== undefined) orgs.add(org);
     };
     const readAll = async (space: string): Promise<void> => {
-      for (let after: string | undefined; ; ) {
-        const page = await store.list(space, { limit: PAGE, ...(after === undefined ? {} : { after }) });
-        for (const { key, value } of page) learn(space, key, value);
-        after = page.at(-1)?.key;
-        if (page.length < PAGE) return;
-      }
+      for await (const { key, value } of entityRows(store, space)) learn(space, key, value);
     };
     for (const space of SPACES_OF_ORGS) {
       await store.watch(space, async (event) => {

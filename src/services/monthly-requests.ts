@@ -1,6 +1,6 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
-import { counterPages } from '../storage/contract/counter-pages.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { counterPages } from '../storage/contract/store-pages.ts';
 import { CountedOrgs } from './sharers.ts';
 
 const SPACE = 'org_month';

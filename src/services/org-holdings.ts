@@ -1,8 +1,7 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Bound } from '../base/model/bound.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-
-const PAGE = 1_000;
+import { entityRows } from '../storage/contract/store-pages.ts';
 
 /** Things of orgs in one space of the store, and how many of them one org may have. */
 export interface HeldThings {
@@ -149,14 +148,9 @@ class Kind {
 
   async #readAll(store: Pick<Store, 'list'>): Promise<void> {
     const gone = new Set(this.#known.keys());
-    for (let after: string | undefined; ; ) {
-      const page = await store.list(this.space, { limit: PAGE, ...(after === undefined ? {} : { after }) });
-      for (const { key, value } of page) {
-        gone.delete(key);
-        this.learn(key, value);
-      }
-      after = page.at(-1)?.key;
-      if (page.length < PAGE) break;
+    for await (const { key, value } of entityRows(store, this.space)) {
+      gone.delete(key);
+      this.learn(key, value);
     }
     for (const key of gone) this.learn(key, undefined);
   }

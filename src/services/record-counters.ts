@@ -6,12 +6,12 @@ import { attributionRollUp, type CountedNames } from '../record/attribution-roll
 import { rollUp } from '../record/roll-up.ts';
 import { keyPart } from '../storage/contract/counter-spaces.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { entityRows } from '../storage/contract/store-pages.ts';
 
 const NAMES = 'attributed_name';
 const { countedNames: NAMED, countedOrgs: OTHER_ORGS } = REPORT_BOUNDS;
 /** The month that goes on, and the one before, of which a late record may come. */
 const MONTHS = 2;
-const PAGE = 1_000;
 const NONE: readonly Effect[] = [];
 const MAX_KEPT = 1_024;
 const MAX_KEPT_LENGTH = 512;
@@ -73,15 +73,10 @@ export class RecordCounters implements CountedNames {
     const now = timestamp(clock.now()).slice(0, 7);
     const before = new Date(Date.parse(`${now}-01T00:00:00Z`) - 1).toISOString().slice(0, 7);
     for (const month of [before, now]) {
-      let after: string | undefined;
-      do {
-        const page = await store.list(NAMES, { prefix: `${month}|`, limit: PAGE, ...(after === undefined ? {} : { after }) });
-        for (const { value } of page) {
-          const { org, kind, name } = value as { readonly org: string; readonly kind: string; readonly name: string };
-          counters.#keep(counters.#made(month, org, kind), name);
-        }
-        after = page.length < PAGE ? undefined : page.at(-1)?.key;
-      } while (after !== undefined);
+      for await (const { value } of entityRows(store, NAMES, { prefix: `${month}|` })) {
+        const { org, kind, name } = value as { readonly org: string; readonly kind: string; readonly name: string };
+        counters.#keep(counters.#made(month, org, kind), name);
+      }
     }
     return counters;
   }

@@ -1,7 +1,7 @@
 import { permits, type RecordedDecision } from '../base/model/decision.ts';
-import { counterRows } from '../storage/contract/counter-pages.ts';
 import { hoursPrefix, minuteName, USAGE_HOUR } from '../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../storage/contract/store.ts';
+import { counterRows } from '../storage/contract/store-pages.ts';
 import { HOUR_MS } from './usage-sums.ts';
 
 const MINUTE_MS = 60_000;

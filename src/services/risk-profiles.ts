@@ -9,7 +9,7 @@ import { newProfile, type RiskProfile, type Spread } from '../decide/risk/risk-p
 import type { RiskNotice } from '../decide/risk/risk-score.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import type { QuarantineCaller } from './quarantines.ts';
-import { type LaidDown, type Sharer, sharerOf } from './sharers.ts';
+import { ALL_LAID_DOWN, type LaidDown, type Sharer, sharerOf } from './sharers.ts';
 
 /** By the hash of org, workload and caller: names that callers choose are not kept. */
 const SPACE = 'risk_profile';
@@ -34,8 +34,6 @@ export interface RiskProfilesOptions {
   /** Which names are no caller's own. Default: all. */
   readonly known?: LaidDown;
 }
-
-const ALL_LAID_DOWN: LaidDown = { org: () => true, workload: () => true };
 
 /** A caller in memory. */
 export interface KnownCaller {

@@ -1,7 +1,7 @@
 import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from '../decide/limits/windows.ts';
-import { counterRows } from '../storage/contract/counter-pages.ts';
 import { parseRollUpKey, SPEND_DAY, SPEND_PROVIDER_DAY, USAGE_DAY } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { counterRows } from '../storage/contract/store-pages.ts';
 import type { DelegationCap } from './delegation-spend.ts';
 import { ScopeLimits } from './scope-limits.ts';
 

@@ -1,7 +1,7 @@
 import { dayAfter, type TimeZone } from '../base/lib/time-zone.ts';
-import { counterRows } from '../storage/contract/counter-pages.ts';
 import { dayPrefix, hoursPrefix, parseRollUpKey, USAGE_DAY, USAGE_HOUR, USAGE_QUARTER } from '../storage/contract/counter-spaces.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { counterRows } from '../storage/contract/store-pages.ts';
 import { NamedSums, OTHER_CONNECTORS, OTHER_WORKLOADS } from './named-sums.ts';
 import { QUARTER_MS, type Stretch, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
 import { OTHER_MODELS } from './record-counters.ts';

@@ -1,7 +1,7 @@
 import type { RecordedDecision } from '../base/model/decision.ts';
-import { counterPages } from '../storage/contract/counter-pages.ts';
 import { hoursPrefix, monthPrefix, parseRollUpKey, USAGE_HOUR, USAGE_MONTH } from '../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../storage/contract/store.ts';
+import { counterPages } from '../storage/contract/store-pages.ts';
 import { usageInPart } from './edge-hours.ts';
 import { usageOf } from './quarter-ranges.ts';
 import { readUntil } from './read-until.ts';

@@ -2,7 +2,7 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { counterRows } from '../../src/storage/contract/counter-pages.ts';
+import { counterRows } from '../../src/storage/contract/store-pages.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 
 const PAGE = 1_000;

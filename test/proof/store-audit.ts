@@ -1,8 +1,8 @@
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { checkRecord } from '../../src/record/verify-record.ts';
-import { counterRows } from '../../src/storage/contract/counter-pages.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
+import { counterRows } from '../../src/storage/contract/store-pages.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 
 const PAGE = 1_000;

@@ -18,7 +18,10 @@ t.test('a key that is used again after its day keeps its new answer when the old
   const result = { upstream_status: 200, content_type: 'application/json', stream: false, whole: true };
   const keep = (record: string) => {
     const call = { record_id: record, action_hash: 'h', status: 200, trace: {}, result };
-    return store.commit(undefined, service.keep('o', 'k', call, Buffer.from(`answer of ${record}`)));
+    return store.commit(
+      undefined,
+      service.keep({ orgId: 'o', workloadId: 'w', callerIp: '10.0.0.1' }, 'k', call, Buffer.from(`answer of ${record}`)),
+    );
   };
   await keep('first');
   clock.set(clock.now() + DAY_MS);

@@ -386,12 +386,18 @@ t.test('of orgs that are made up the first few have buckets and months of their 
 
 t.test('idempotent answers of one org leave place for those of another, in keys and in bytes, also after a start', async (t) => {
   const { store, clock, log } = await ground(t);
-  const options = { store, clock, log, box: new SecretBox([randomBytes(32)]), knownOrg: KNOWN.org, maxKeys: 30, maxBytes: 1_000 };
+  const options = { store, clock, log, box: new SecretBox([randomBytes(32)]), known: KNOWN, maxKeys: 30, maxBytes: 1_000 };
   const before = await IdempotencyService.open(options);
   const result = { upstream_status: 200, content_type: 'application/json', stream: false, whole: true };
   const call = { record_id: 'r', action_hash: 'h', status: 200, trace: {}, result };
+  let turn = 0;
+  // Of many addresses: one has a share of what its org has.
+  const of = (orgId: string) => {
+    turn += 1;
+    return { orgId, workloadId: 'made-up', callerIp: `10.0.0.${turn}` };
+  };
   const keep = async (service: IdempotencyService, org: string, key: string, bytes = 100) => {
-    const effects = service.keep(org, key, call, Buffer.alloc(bytes));
+    const effects = service.keep(of(org), key, call, Buffer.alloc(bytes));
     if (effects.length > 0) await store.commit(undefined, effects);
     return effects.length > 0;
   };
@@ -407,7 +413,7 @@ t.test('idempotent answers of one org leave place for those of another, in keys 
   t.notOk(await keep(after, 'o99', 'more'));
   t.ok(await keep(after, 'b', 'one'));
   t.equal(await whole(after, 'b', 'one'), true);
-  const failed = after.keep('b', 'two', call, Buffer.alloc(1));
+  const failed = after.keep(of('b'), 'two', call, Buffer.alloc(1));
   t.ok(failed.length > 0);
   after.forget('b', 'two');
   clock.set(clock.now() + 25 * HOUR_MS);
@@ -417,4 +423,35 @@ t.test('idempotent answers of one org leave place for those of another, in keys 
   await after.close();
   t.same(await store.counter('idempotent_kept', 'a'), { keys: 15n, bytes: 15n });
   t.same(await store.counter('idempotent_kept', 'b'), { keys: 0n, bytes: 0n });
+});
+
+t.test('idempotent answers of one caller leave place for those of others of his org, also after a start and a day', async (t) => {
+  const { store, clock, log } = await ground(t);
+  const options = { store, clock, log, box: new SecretBox([randomBytes(32)]), known: KNOWN, maxKeys: 30, maxBytes: 3_000 };
+  const result = { upstream_status: 200, content_type: 'application/json', stream: false, whole: true };
+  const call = { record_id: 'r', action_hash: 'h', status: 200, trace: {}, result };
+  let kept = 0;
+  const keep = async (service: IdempotencyService, workloadId: string, callerIp: string, apiKeyId?: string) => {
+    kept += 1;
+    const effects = service.keep({ orgId: 'a', workloadId, callerIp, apiKeyId }, `k${kept}`, call, Buffer.alloc(100));
+    if (effects.length > 0) await store.commit(undefined, effects);
+    return effects.length > 0;
+  };
+  const before = await IdempotencyService.open(options);
+  let taken = 0;
+  for (let n = 0; n < 30; n += 1) if (await keep(before, `made-up-${n}`, '10.0.0.1')) taken += 1;
+  t.equal(taken, 10, 'made-up workloads are one caller, by the address');
+  t.ok(await keep(before, 'x', '10.0.0.2'), 'another address');
+  await before.close();
+  const after = await IdempotencyService.open(options);
+  await after.sweep();
+  t.notOk(await keep(after, 'more', '10.0.0.1'), 'who had them before the start is known');
+  t.ok(await keep(after, 'ci', '10.0.0.1'), 'a registered workload at that address');
+  t.ok(await keep(after, 'y', '10.0.0.1', 'key-1'), 'a key');
+  clock.set(clock.now() + 25 * HOUR_MS);
+  await after.sweep();
+  taken = 0;
+  for (let n = 0; n < 30; n += 1) if (await keep(after, 'more', '10.0.0.1')) taken += 1;
+  t.equal(taken, 10, 'what is swept gives its place back to the caller');
+  await after.close();
 });

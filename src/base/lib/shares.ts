@@ -58,7 +58,13 @@ export class Shares {
     }
     held.count += places;
     this.#taken += places;
-    if (caller !== undefined) held.callers.set(caller, (held.callers.get(caller) ?? 0) + places);
+    if (caller !== undefined) this.name(org, caller, places);
+  }
+
+  /** Says which caller of the org holds places that were taken without a name. */
+  name(org: string, caller: string, places = 1): void {
+    const held = this.#orgs.get(org);
+    if (held !== undefined) held.callers.set(caller, (held.callers.get(caller) ?? 0) + places);
   }
 
   /** Gives back what the same org and caller have taken. */

@@ -29,14 +29,14 @@ export const CONTROL_BOUNDS = {
   idempotencyKeys: {
     what: 'Idempotency keys that are remembered for a day',
     all: 1_000_000,
-    shared: 'orgs',
-    full: 'a further key of the org is not remembered: the same call is made again; a line of the log says so',
+    shared: 'orgs; within one, keys, registered workloads, and addresses of other callers',
+    full: 'a further key is not remembered: the same call is made again; a line of the log says whose share is full',
   },
   idempotentBytes: {
     what: 'Answers that are kept for idempotency keys',
     all: 2_147_483_648,
     unit: 'bytes',
-    shared: 'orgs',
+    shared: 'as idempotency keys',
     full: 'that the call was made is remembered, its answer is not',
   },
   rateBuckets: {

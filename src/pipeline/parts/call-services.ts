@@ -39,6 +39,7 @@ import type { Held, MadeEntry, QuarantineCaller } from '../../services/quarantin
 import type { RateRefusal, RuleLimit } from '../../services/rate-limits.ts';
 import type { CapExceeded, Reservation } from '../../services/reservation.ts';
 import type { ScoredCall } from '../../services/risks.ts';
+import type { ShareCaller } from '../../services/sharers.ts';
 import type { Spender } from '../../services/spend-book.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { BufferBudget } from '../body/buffer-budget.ts';
@@ -193,7 +194,7 @@ export interface DeferredResponses {
 export interface Idempotency {
   find(orgId: string, key: string): Promise<KeptCall | undefined>;
   result(orgId: string, key: string): Promise<Buffer | undefined>;
-  keep(orgId: string, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[];
+  keep(who: ShareCaller, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[];
   forget(orgId: string, key: string): void;
 }
 

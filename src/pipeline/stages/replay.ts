@@ -4,6 +4,7 @@ import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { CODES_OF_CIRCUMSTANCES } from '../../base/model/reason-codes.ts';
 import type { KeptResult } from '../../services/idempotency.ts';
+import type { ShareCaller } from '../../services/sharers.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { sendReplay } from '../answer/send.ts';
 import { actionHashOf, boundPlace } from '../parts/action-hash.ts';
@@ -65,7 +66,8 @@ async function replayOrKeep(
     return ANSWERED;
   }
   const copy = new AnswerCopy();
-  control.settle(new KeptAnswer(idempotency, { orgId, key, actionHash, wholeHash, askedAt: arrival.createdAt }, copy));
+  const who = { orgId, workloadId: claims.workloadId, callerIp: arrival.callerIp, apiKeyId: asked.proof.apiKey?.id };
+  control.settle(new KeptAnswer(idempotency, { who, key, actionHash, wholeHash, askedAt: arrival.createdAt }, copy));
   return { repeatable: { copy } };
 }
 
@@ -96,7 +98,7 @@ function reused(how: string): Refusal {
 }
 
 interface Place {
-  readonly orgId: string;
+  readonly who: ShareCaller;
   readonly key: string;
   readonly actionHash: string;
   readonly wholeHash: string;
@@ -122,7 +124,7 @@ class KeptAnswer implements Settlement {
     if (!REPLAYED.has(record.decision) || (refusal && liesOutside(refusal))) return [];
     if (delivered && (isIncomplete(delivered) || isForNow(delivered.status))) return [];
     const answer = refusal ? undefined : resultOf(delivered, this.#copy);
-    const { orgId, key, actionHash, wholeHash, askedAt } = this.#place;
+    const { who, key, actionHash, wholeHash, askedAt } = this.#place;
     const call = {
       record_id: record.record_id,
       action_hash: actionHash,
@@ -131,13 +133,13 @@ class KeptAnswer implements Settlement {
       ...(answer ? { result: answer.result } : { whole_hash: wholeHash }),
       ...(refusal?.detail ? { detail: refusal.detail } : {}),
     };
-    const effects = this.#idempotency.keep(orgId, key, call, answer?.bytes);
+    const effects = this.#idempotency.keep(who, key, call, answer?.bytes);
     this.#isKept = effects.length > 0;
     return effects;
   }
 
   failed(): void {
-    if (this.#isKept) this.#idempotency.forget(this.#place.orgId, this.#place.key);
+    if (this.#isKept) this.#idempotency.forget(this.#place.who.orgId, this.#place.key);
   }
 }
 
