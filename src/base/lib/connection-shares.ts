@@ -4,6 +4,9 @@ import { networkOf } from './ip.ts';
 import { Roster, type Seat } from './roster.ts';
 import { Shares } from './shares.ts';
 
+/** Connections that the kernel keeps for a port while nobody takes them (it has a limit of its own). Who comes when it is full asks again after one, three, seven seconds. */
+export const BACKLOG = 4_096;
+
 export interface ConnectionSharesOptions {
   /** Connections of callers who have shown nothing, in all. */
   readonly strangers: number;

@@ -3,7 +3,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import type { Clock } from '../../base/lib/clock.ts';
-import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
+import { BACKLOG, ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
 import { networkOf } from '../../base/lib/ip.ts';
@@ -69,7 +69,7 @@ export async function openMcpServer(options: McpHttpOptions): Promise<McpHttpSer
   server.on('connection', (socket) => connections.arrive(socket));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ host, port }, resolve);
+    server.listen({ host, port, backlog: BACKLOG }, resolve);
   });
   const address = server.address();
   return {

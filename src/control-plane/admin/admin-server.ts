@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
-import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
+import { BACKLOG, ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { networkOf } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
@@ -102,7 +102,7 @@ export class AdminServer {
     const { host, port } = this.#options;
     return new Promise((resolve, reject) => {
       this.#server.once('error', (error) => reject(portError(error, host, port)));
-      this.#server.listen(port, host, () => {
+      this.#server.listen({ port, host, backlog: BACKLOG }, () => {
         const address = this.#server.address();
         resolve(typeof address === 'object' && address !== null ? address.port : port);
       });

@@ -8,7 +8,7 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
-import { ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
+import { BACKLOG, ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
 import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
@@ -153,7 +153,7 @@ export class ProtocolServer {
     const { host, port } = this.#options;
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen(port, host, () => {
+      this.#server.listen({ port, host, backlog: BACKLOG }, () => {
         this.#server.off('error', reject);
         this.#server.on('error', (error: Error) => this.#options.log.error({ err: error }, 'the gRPC port failed'));
         resolve((this.#server.address() as AddressInfo).port);

@@ -6,11 +6,12 @@
 // the inner Host, its forwarding (no back-pressure, no aborts), its listening server per host.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { type AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, type ListenOptions, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { Proxy as MitmProxy } from 'http-mitm-proxy';
+import { BACKLOG } from '../../base/lib/connection-shares.ts';
 import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
 import { closeIdle } from './close-idle.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
@@ -48,9 +49,6 @@ export interface Front {
   close(): void;
 }
 
-/** Connections that the kernel keeps for an inherited socket while nobody takes them; it has a limit of its own. */
-const BACKLOG = 4096;
-
 /**
  * Takes a port, and keeps everybody who comes waiting until it is opened.
  * @throws Error of `listen` (EADDRINUSE, EACCES, …; EINVAL and ENOTSOCK for a descriptor that is no socket)
@@ -82,7 +80,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
 async function listen(options: FrontOptions, folder: string): Promise<{ server: Server; waiting: WaitingRoom }> {
   const proxy = new MitmProxy();
   failClosed(proxy);
-  if (options.descriptor !== undefined) listenOn(proxy, options.descriptor);
+  const { host, port, descriptor: fd } = options;
+  listenOn(proxy, fd === undefined ? { host, port } : { fd });
   proxy.onConnect((request, socket, head: Buffer) => {
     // Node has taken its own listener off the socket; the one that is there belongs to the library and prints.
     socket.removeAllListeners('error').on('error', ignore);
@@ -91,7 +90,7 @@ async function listen(options: FrontOptions, folder: string): Promise<{ server: 
   });
   const opened = await new Promise<{ server: Server; waiting: WaitingRoom }>((resolve, reject) => {
     proxy._onError = (_kind, _context, error) => reject(error);
-    proxy.listen({ host: options.host, port: options.port, sslCaDir: folder, keepAlive: true }, (error) => {
+    proxy.listen({ host, port, sslCaDir: folder, keepAlive: true }, (error) => {
       if (error) reject(error);
       else if (proxy.httpServer === undefined) reject(new Error('the proxy library started no server'));
       else resolve({ server: prepare(proxy.httpServer, options), waiting: new WaitingRoom(proxy.httpServer, options.anteroom) });
@@ -103,8 +102,8 @@ async function listen(options: FrontOptions, folder: string): Promise<{ server: 
   return opened;
 }
 
-/** The library makes its server in `listen`, for a host and a port: it is taken as it is made, and listens elsewhere. */
-function listenOn(proxy: MitmProxy, fd: number): void {
+/** The library makes its server in `listen`, for a host and a port: it is taken as it is made, and listens where and how it should. */
+function listenOn(proxy: MitmProxy, where: ListenOptions | { readonly fd: number }): void {
   let server: Server | undefined;
   Object.defineProperty(proxy, 'httpServer', {
     get: () => server,
@@ -112,7 +111,7 @@ function listenOn(proxy: MitmProxy, fd: number): void {
       server = made;
       const listen = (_where: unknown, done: () => void): Server => {
         Reflect.deleteProperty(made, 'listen');
-        return made.listen({ fd }, BACKLOG, done);
+        return made.listen(where, BACKLOG, done);
       };
       Object.assign(made, { listen });
     },
