@@ -99,6 +99,7 @@ async function open(
   let listener: Listener | undefined;
   const line = createLine(config, resources, () => listener);
   await line.shadow?.load('start');
+  if (line.shadow) resources.readiness.ask(line.shadow);
   await resources.prices.refresh.start();
   start.signal?.throwIfAborted();
   const ports = await openPorts(config, line, resources, start.inherited);

@@ -1,10 +1,11 @@
 import { actionTypeConnectors, canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
+import { PortIssuer } from '../inbound/ca/port-issuer.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import { namesOf } from '../operations/policy-operations.ts';
-import type { OrgBudgetConfig } from '../operations/services.ts';
+import type { OperationServices, OrgBudgetConfig } from '../operations/services.ts';
 import { BufferBudget } from '../pipeline/body/buffer-budget.ts';
 import { runDirect } from '../pipeline/enter.ts';
 import type { LineGround, PipelineSettings } from '../pipeline/parts/call-services.ts';
@@ -115,7 +116,7 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
       bundle: () => namesOf(policies.current()),
       controlPlane: resources.link,
     },
-    trust: { ca: resources.ca, secureProxy: resources.certificate !== undefined, catalogues, ownOrg: config.orgId ?? 'default' },
+    trust: trustOf(config, resources),
     metrics: config.metricsEnabled ? metrics.routes : [],
     mcp: { clock, log },
     discovery,
@@ -300,6 +301,12 @@ function settingsOf(config: Config, { adminToken, catalogues, oauthPassthrough }
     injectUsage: config.meterInjectUsage,
     stopAtCap: config.streamStopAtCap,
   };
+}
+
+function trustOf({ orgId }: Config, { ca, certificate, catalogues, readiness }: Resources): OperationServices['trust'] {
+  const portIssuer = certificate && ca && new PortIssuer(certificate, ca);
+  if (portIssuer) readiness.ask(portIssuer);
+  return { ca, portIssuer, secureProxy: certificate !== undefined, catalogues, ownOrg: orgId ?? 'default' };
 }
 
 function shadowOf({ policiesShadow: path }: Config, { clock, log, events, language, policies }: Resources): ShadowPolicy | undefined {

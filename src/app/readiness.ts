@@ -13,6 +13,11 @@ export interface HealthWarning {
   readonly message: string;
 }
 
+const STORE_UNAVAILABLE: HealthWarning = {
+  code: 'record_store_unavailable',
+  message: 'Nothing can be written to the data folder (the log says why), so that every call is answered 503 until something can.',
+};
+
 export interface ReadinessOptions {
   readonly clock: Clock;
   /** How long after its start the gateway counts as starting (`GW_HEALTHZ_STARTUP_GRACE`), milliseconds. */
@@ -72,7 +77,12 @@ export class Readiness {
   }
 
   warnings(): readonly HealthWarning[] {
-    return [...this.#lasting, ...(this.#options.certificate?.warnings() ?? []), ...this.#sources.flatMap((source) => source.warnings())];
+    return [
+      ...(this.#options.store.writable || this.#draining ? [] : [STORE_UNAVAILABLE]),
+      ...this.#lasting,
+      ...(this.#options.certificate?.warnings() ?? []),
+      ...this.#sources.flatMap((source) => source.warnings()),
+    ];
   }
 }
 

@@ -103,11 +103,13 @@ export const ROOT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/v1/admin/ca/finish',
     scope: 'admin',
-    summary: 'Stops handing former roots out; 409 when there is none.',
+    summary: 'Stops handing former roots out; 409 when there is none, and while one of them has signed the certificate of the ports.',
     annotations: REMOVES,
     errors: ['not_found', 'conflict', 'folder_not_writable'],
     output: { status: 200, schema: STATUS },
     available: authority,
-    handle: async ({ commit }, services) => ({ json: await writing(authority(services).finishRotation(telling(commit))) }),
+    handle: async ({ commit }, services) => ({
+      json: await writing(authority(services).finishRotation(telling(commit), () => services.trust.portIssuer?.mayDropFormer())),
+    }),
   }),
 ];

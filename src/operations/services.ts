@@ -2,6 +2,7 @@ import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catal
 import type { Clock } from '../base/lib/clock.ts';
 import type { NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
+import type { PortIssuer } from '../inbound/ca/port-issuer.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
 import type { HandedOnWrites } from '../link/handed-on-writes.ts';
 import type { AddonService } from '../services/addons.ts';
@@ -181,6 +182,8 @@ export interface OperationServices {
     readonly secureProxy: boolean;
     /** Undefined when interception is off. */
     readonly ca: CertificateAuthority | undefined;
+    /** Who has signed the certificate of the ports; undefined: they have none, or there is no root. */
+    readonly portIssuer: Pick<PortIssuer, 'mayDropFormer'> | undefined;
     readonly catalogues: CurrentCatalogue;
     /** `GW_ORG_ID`, else `default`: what orgs have made is shown of this one alone where nobody says who asks. */
     readonly ownOrg: string;

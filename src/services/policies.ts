@@ -70,8 +70,8 @@ export class PolicyService {
   #orgs: OrgPolicies;
   /** Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a change. */
   #seen: string | undefined;
-  /** Why the folder cannot be read at the moment, so that it is told once. */
-  #unreadable: string | undefined;
+  /** Why the folder could not be read, or not be taken, when that was last tried. */
+  #folderProblem: { readonly read?: unknown; readonly load?: unknown } = {};
   /** Changes run one after the other. */
   #changes: Promise<unknown> = Promise.resolve();
 
@@ -155,6 +155,11 @@ export class PolicyService {
     return [...this.#orgs.compiled].flatMap(([orgId, { notLoaded: problems }]) =>
       problems === undefined ? [] : [{ org_id: orgId, problems }],
     );
+  }
+
+  /** Why what is in the folder now was not taken, so that the bundle before it runs on; undefined: it was. */
+  get folderProblem(): unknown {
+    return this.#folderProblem.read ?? this.#folderProblem.load;
   }
 
   /** The overlays that were put for an org, for all nodes. */
@@ -338,7 +343,7 @@ export class PolicyService {
         'The policy of this gateway comes from its control plane: there is nothing to reload here.',
       );
     }
-    return this.#change('reload', async () => this.#take(await readPolicyFolder(this.#options.dir), commit));
+    return this.#change('reload', async () => this.#take(await this.#read(), commit));
   }
 
   /**
@@ -347,26 +352,43 @@ export class PolicyService {
    */
   async follow(): Promise<void> {
     if (this.#options.managedRemotely) return;
+    const before = this.#folderProblem.read;
     try {
       await this.#change('watch', async () => {
-        const folder = await readPolicyFolder(this.#options.dir);
-        this.#unreadable = undefined;
+        const folder = await this.#read();
         return folder.hash === this.#seen ? undefined : this.#take(folder);
       });
     } catch (error) {
       const message = messageOf(error);
-      if (message === this.#unreadable) return;
-      this.#unreadable = message;
+      if (before !== undefined && message === messageOf(before)) return;
       this.#options.log.error({ dir: this.#options.dir }, message);
+    }
+  }
+
+  /** @throws GatewayError when the folder cannot be read */
+  async #read(): Promise<PolicyFolder> {
+    try {
+      const folder = await readPolicyFolder(this.#options.dir);
+      this.#folderProblem = { load: this.#folderProblem.load };
+      return folder;
+    } catch (error) {
+      this.#folderProblem = { ...this.#folderProblem, read: error };
+      throw error;
     }
   }
 
   async #take(folder: PolicyFolder, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
     this.#seen = folder.hash;
-    const base = await compileFolder(folder, this.#options);
-    const orgs = await compileOrgs(this.#overlays, base, this.#options);
-    await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }]);
-    return this.#swap({ base, orgs, folder });
+    try {
+      const base = await compileFolder(folder, this.#options);
+      const orgs = await compileOrgs(this.#overlays, base, this.#options);
+      await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }]);
+      this.#folderProblem = {};
+      return this.#swap({ base, orgs, folder });
+    } catch (error) {
+      this.#folderProblem = { load: error };
+      throw error;
+    }
   }
 
   /** All of it at once: no request is judged by the bundle of one moment and the overlay of another. */

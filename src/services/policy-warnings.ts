@@ -1,4 +1,5 @@
-import type { ErrorDetail } from '../base/lib/gateway-error.ts';
+import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { messageOf } from '../base/lib/thrown.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { emptiedMessage } from '../decide/policy/lint.ts';
 import { overlayFile, presetFile } from './org-overlays.ts';
@@ -7,6 +8,11 @@ import type { PolicyService } from './policies.ts';
 /** Orgs that health names; of more it says how many. */
 const NAMED = 8;
 const PRESET = presetFile('');
+
+interface HealthWarning {
+  readonly code: string;
+  readonly message: string;
+}
 
 /** Something that an org lays over the bundle and that does not load. */
 export interface NotLoadedPiece {
@@ -36,7 +42,7 @@ function takeAway(piece: string): string {
 }
 
 /** What health says of it (decision 5.8). */
-export function policyWarnings(policies: Pick<PolicyService, 'notLoaded'>): readonly { readonly code: string; readonly message: string }[] {
+export function policyWarnings(policies: Pick<PolicyService, 'folderProblem' | 'notLoaded'>): readonly HealthWarning[] {
   const found = policies.notLoaded();
   const more = found.length - NAMED;
   const warnings = found.slice(0, NAMED).map(({ org_id: orgId, problems }) => ({
@@ -44,7 +50,22 @@ export function policyWarnings(policies: Pick<PolicyService, 'notLoaded'>): read
     message: `${orgId === undefined ? 'The policy bundle does not load: everything is denied' : `What the org ${orgId} lays over the policy bundle does not load: all of its requests are denied`}. ${told(problems)}`,
   }));
   if (more > 0) warnings.push({ code: 'policy_not_loaded', message: `The same is so of ${more} other org(s).` });
+  const { folderProblem: problem } = policies;
+  if (problem !== undefined)
+    warnings.push({
+      code: 'policy_change_not_loaded',
+      message: `What is in the policies folder now does not load, so that the bundle before it stays in force: ${firstProblem(problem)}`,
+    });
   return warnings;
+}
+
+/** The first mistake in one line, and how many there are more. */
+export function firstProblem(error: unknown): string {
+  const [first, ...others] = error instanceof GatewayError ? (error.details ?? []) : [];
+  if (first === undefined) return messageOf(error);
+  const place = [first.file, first.line, first.column].filter((part) => part !== undefined).join(':');
+  const more = others.length === 0 ? '' : ` (and ${others.length} more)`;
+  return `${place === '' ? '' : `${place}: `}${first.message}${more}`;
 }
 
 function told(problems: readonly ErrorDetail[]): string {

@@ -12,6 +12,7 @@ import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
+import { firstProblem } from './policy-warnings.ts';
 
 export interface ShadowPolicyOptions extends LanguageOptions {
   /** A folder as `GW_POLICIES_DIR` names one, or a file in the place of its `bundle.yaml`. */
@@ -40,7 +41,7 @@ export class ShadowPolicy {
   #policy: CompiledPolicy | undefined;
   #loadedAt: number | undefined;
   #folder: PolicyFolder | undefined;
-  #error: string | undefined;
+  #problem: unknown;
   #failureLogged = false;
   /** Loads run one after the other, so that the last one that was begun is the last to take effect. */
   #loads: Promise<void> = Promise.resolve();
@@ -53,8 +54,16 @@ export class ShadowPolicy {
     return {
       ...(this.#policy === undefined ? {} : { bundle_id: this.#policy.bundle_id, version: this.#policy.version }),
       ...(this.#loadedAt === undefined ? {} : { loaded_at: this.#loadedAt }),
-      ...(this.#error === undefined ? {} : { error: this.#error }),
+      ...(this.#problem === undefined ? {} : { error: messageOf(this.#problem) }),
     };
+  }
+
+  /** What health says of it. */
+  warnings(): readonly { readonly code: string; readonly message: string }[] {
+    if (this.#problem === undefined) return [];
+    const then = this.#policy === undefined ? 'nothing is compared' : 'the one before it is compared';
+    const message = `The shadow bundle does not load, so that ${then}: ${firstProblem(this.#problem)}`;
+    return [{ code: 'shadow_policy_not_loaded', message }];
   }
 
   /** The folders that its files are in. */
@@ -76,7 +85,7 @@ export class ShadowPolicy {
       this.#folder = folder;
       this.#policy = await loadPolicy(folder, { ...this.#options, tier: tierNow?.() ?? tier }, `The shadow bundle ${path} does not load`);
       this.#loadedAt = clock.now();
-      this.#error = undefined;
+      this.#problem = undefined;
       this.#failureLogged = false;
       const { bundle_id, version, ruleCount, unusedFiles } = this.#policy;
       log.info({ path, bundle_id, version, rules: ruleCount }, 'shadow policy bundle loaded');
@@ -84,8 +93,9 @@ export class ShadowPolicy {
       events.emit('policyLoad', { bundle: 'shadow', trigger, result: 'loaded' });
     } catch (error) {
       const message = messageOf(error);
-      if (trigger === 'watch' && message === this.#error) return;
-      this.#error = message;
+      const before = this.#problem;
+      this.#problem = error;
+      if (trigger === 'watch' && before !== undefined && message === messageOf(before)) return;
       log.error({ path, trigger }, message);
       events.emit('policyLoad', { bundle: 'shadow', trigger, result: 'refused' });
     }

@@ -158,9 +158,8 @@ t.test('a root that others can read, does not fit its key, or has ended', async 
   t.match((await ask(soon.env, ...soon.url)).of('root'), [{ level: 'warning', remedy: /gw ca rotate/ }]);
 });
 
-t.test('how a gateway stands with its control plane', async (t) => {
-  const { env, url } = await place(t);
-  t.match((await ask(env, ...url)).of('control-plane'), [{ level: 'skipped', found: /has no control plane/ }]);
+/** What is found at a gateway that says something of itself. */
+async function saying(t: HasTeardown, env: Record<string, string>) {
   let said: object = {};
   const server = createHttpServer((_request, response) => response.end(JSON.stringify({ node_id: 'n', status: 'ok', ...said })));
   server.listen(0, '127.0.0.1');
@@ -168,10 +167,43 @@ t.test('how a gateway stands with its control plane', async (t) => {
   t.teardown(() => server.close());
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('no port');
-  const found = async (health: object) => {
-    said = { cp_certificate_expires_at: '2027-02-01T00:00:00.000Z', ...health };
-    return (await ask(env, '--url', `http://127.0.0.1:${address.port}`)).of('control-plane');
+  return (health: object) => {
+    said = health;
+    return ask(env, '--url', `http://127.0.0.1:${address.port}`);
   };
+}
+
+t.test('what a gateway says is wrong with it is found, with what to do', async (t) => {
+  const { env } = await place(t);
+  const asked = await saying(t, env);
+  const found = async (...codes: readonly string[]) => {
+    const { code, of } = await asked({ warnings: codes.map((code) => ({ code, message: `It is ${code}.` })) });
+    return { code, gateway: of('gateway') };
+  };
+  t.match(await found(), { gateway: [{ level: 'ok' }] });
+  t.match(await found('record_store_unavailable', 'certificate_of_dropped_root'), {
+    code: 1,
+    gateway: [
+      { level: 'wrong', found: 'It is record_store_unavailable.', remedy: /make room on the disk/ },
+      { level: 'wrong', found: 'It is certificate_of_dropped_root.', remedy: /docs\/guides\/tls\.md/ },
+      { level: 'ok' },
+    ],
+  });
+  t.match(await found('policy_change_not_loaded', 'something_new', 'cp_node_revoked'), {
+    gateway: [
+      { level: 'warning', found: 'It is policy_change_not_loaded.', remedy: /gw policy check/ },
+      { level: 'warning', found: 'It is something_new.', remedy: /the log/ },
+      { level: 'ok' },
+    ],
+  });
+});
+
+t.test('how a gateway stands with its control plane', async (t) => {
+  const { env, url } = await place(t);
+  t.match((await ask(env, ...url)).of('control-plane'), [{ level: 'skipped', found: /has no control plane/ }]);
+  const asked = await saying(t, env);
+  const found = async (health: object) =>
+    (await asked({ cp_certificate_expires_at: '2027-02-01T00:00:00.000Z', ...health })).of('control-plane');
   t.match(await found({ cp_status: 'connected', cp_posture: 'normal', warnings: [{ code: 'no_bundle', message: 'of another room' }] }), [
     { level: 'ok', found: 'connected to the control plane; the certificate of the node ends at 2027-02-01T00:00:00.000Z' },
   ]);

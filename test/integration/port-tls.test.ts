@@ -1,16 +1,20 @@
 // TLS on the gateway's own ports (decision 12.1): every door through it, what is refused, and how its certificate is renewed.
-import { writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { connect as connectH2, constants } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import t, { type Test } from 'tap';
+import { certificateClock } from '../support/certificate-clock.ts';
 import { FAR_AWAY, LONG_OVER, selfSigned, testCa } from '../support/certificates.ts';
 import { eventually } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { CHAT, startGoverned } from '../support/governed.ts';
+import { requirePeer, skipWithout } from '../support/peers.ts';
 import { askSecure, connectOn, connectSecure, portCertificate } from '../support/port-tls.ts';
 import { connectPlain, h1Request, h2Request, type RawResponse, readToEnd } from '../support/raw-clients.ts';
 import { tempDir } from '../support/temp-dir.ts';
@@ -238,6 +242,85 @@ t.test('what keeps a certificate from being used is said at the start, with its 
   });
   await t.rejects(startTestGateway(t, { env: { GW_TLS_KEY_FILE: key } }), { message: /GW_TLS_CERT_FILE is not set/ });
 });
+
+t.test(
+  'a certificate that a root of the gateway has signed keeps that root from being dropped, and health says so',
+  { skip: skipWithout(['openssl']) },
+  async (t) => {
+    const certificate = portCertificate(t);
+    // What openssl signs is of today.
+    const gw = await startTestGateway(t, { clock: certificateClock, env: certificate.env });
+    const caDir = join(gw.caFile, '..');
+    const folder = tempDir(t);
+    const file = (name: string): string => join(folder, name);
+    const openssl = (...args: readonly string[]): string => execFileSync(requirePeer('openssl'), args, { encoding: 'utf8', stdio: 'pipe' });
+    /** As docs/guides/tls.md says. */
+    const signed = () => {
+      const [root, rootKey] = [join(caDir, 'root-ca.pem'), join(caDir, 'root-ca.key')];
+      writeFileSync(file('ext'), 'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n');
+      openssl(
+        'req',
+        '-new',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:P-256',
+        '-nodes',
+        '-subj',
+        '/CN=gw',
+        '-keyout',
+        file('key'),
+        '-out',
+        file('csr'),
+      );
+      openssl(
+        'x509',
+        '-req',
+        '-in',
+        file('csr'),
+        '-CA',
+        root,
+        '-CAkey',
+        rootKey,
+        '-CAcreateserial',
+        '-CAserial',
+        file('srl'),
+        '-days',
+        '90',
+        '-extfile',
+        file('ext'),
+        '-out',
+        file('pem'),
+      );
+      return { certPem: readFileSync(file('pem'), 'utf8'), keyPem: readFileSync(file('key'), 'utf8') };
+    };
+    let trusted = certificate.ca.certPem;
+    const codes = async () => {
+      const { body } = await askSecure(gw.port, trusted, '/healthz');
+      return (body as { warnings: { code: string }[] }).warnings.map(({ code }) => code);
+    };
+    const use = async (pair: ReturnType<typeof signed>, more = '') => {
+      trusted = `${certificate.ca.certPem}${readFileSync(join(caDir, 'root-ca.pem'), 'utf8')}${more}`;
+      certificate.replace(pair);
+      const { fingerprint256 } = new X509Certificate(pair.certPem);
+      await eventually('the new certificate', async () => (await shown()) === fingerprint256 || undefined);
+    };
+    const shown = async () => (await connectSecure(t, gw.port, trusted)).getPeerX509Certificate()?.fingerprint256;
+    const admin = (path: string, body: object = {}) => askSecure(gw.port, trusted, path, body);
+    const former = readFileSync(join(caDir, 'root-ca.pem'), 'utf8');
+    const old = signed();
+    await use(old);
+    t.same(await codes(), []);
+    t.match(await admin('/v1/admin/ca/rotate', { switch_at: '2020-01-01T00:00:00Z' }), { status: 200 });
+    t.same(await codes(), ['certificate_of_former_root']);
+    t.match(await admin('/v1/admin/ca/finish'), { status: 409, body: { error: { code: 'conflict', message: /docs\/guides\/tls\.md/ } } });
+    await use(signed());
+    t.same(await codes(), []);
+    t.match(await admin('/v1/admin/ca/finish'), { status: 200 });
+    await use(old, former);
+    t.same(await codes(), ['certificate_of_dropped_root']);
+  },
+);
 
 t.test('who begins a handshake and does not end it is let go of, and a stop does not wait for who said nothing', async (t) => {
   const certificate = portCertificate(t);

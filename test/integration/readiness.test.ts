@@ -30,9 +30,10 @@ t.test('it is 503 for as long as nothing can be stored', async (t) => {
   t.match(await ask(gw.url), { status: 200 });
   writable = false;
   t.match(await ask(gw.url), { status: 503, body: { status: 'record_store_unavailable', reasons: ['record_store_unavailable'] } });
-  t.match(await ask(gw.url, '/healthz'), { status: 200 });
+  t.match(await ask(gw.url, '/healthz'), { status: 200, body: { warnings: [{ code: 'record_store_unavailable' }] } });
   writable = true;
   t.match(await ask(gw.url), { status: 200 });
+  t.match(await ask(gw.url, '/healthz'), { status: 200, body: { warnings: [] } });
 });
 
 t.test('it is 503 while the gateway drains, to who is connected still', async (t) => {

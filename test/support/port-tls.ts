@@ -68,10 +68,19 @@ export function askSecure(
   port: number,
   caPem: string,
   path: string,
+  posted?: object,
 ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }> {
   return new Promise((resolve, reject) => {
     const call = request(
-      { port, host: '127.0.0.1', path, ca: caPem, agent: false, headers: { 'GW-Admin-Token': ADMIN_TOKEN } },
+      {
+        port,
+        host: '127.0.0.1',
+        path,
+        method: posted === undefined ? 'GET' : 'POST',
+        ca: caPem,
+        agent: false,
+        headers: { 'GW-Admin-Token': ADMIN_TOKEN },
+      },
       (answer) => {
         let text = '';
         answer.setEncoding('utf8').on('data', (piece: string) => (text += piece));
@@ -82,6 +91,6 @@ export function askSecure(
       },
     );
     call.on('error', reject);
-    call.end();
+    call.end(posted === undefined ? undefined : JSON.stringify(posted));
   });
 }

@@ -3,6 +3,7 @@ import { systemClock } from '../../base/lib/clock.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { sendToGateway } from '../gateway-client.ts';
+import type { HealthWarning } from './health-warnings.ts';
 
 const TIMEOUT_MS = 5_000;
 
@@ -15,8 +16,6 @@ export interface ControlPlaneSaid {
   readonly offlineSince: string | undefined;
   /** RFC 3339. */
   readonly certificateExpiresAt: string | undefined;
-  /** Messages of the warnings that concern it. */
-  readonly warnings: readonly string[];
 }
 
 /** Who answers where the gateway should be. */
@@ -28,8 +27,8 @@ export type Health =
       readonly status: string;
       readonly skewMs: number | undefined;
       readonly controlPlane: ControlPlaneSaid;
-      /** Messages of the warnings about connectors that orgs have made. */
-      readonly connectors: readonly string[];
+      /** What it says of itself. */
+      readonly warnings: readonly HealthWarning[];
     }
   | { readonly kind: 'stranger'; readonly says: string }
   | { readonly kind: 'nobody'; readonly reason: string };
@@ -66,7 +65,7 @@ function judge(text: string, status: number, date: string | undefined): Health {
         status: String(said),
         skewMs,
         controlPlane: controlPlaneIn(health),
-        connectors: warningsIn(health, 'custom_connector_'),
+        warnings: warningsIn(health),
       };
     }
   } catch {
@@ -85,11 +84,10 @@ function controlPlaneIn(health: JsonObject): ControlPlaneSaid {
     posture: text('cp_posture'),
     offlineSince: text('cp_offline_since'),
     certificateExpiresAt: text('cp_certificate_expires_at'),
-    warnings: warningsIn(health, 'cp_'),
   };
 }
 
-function warningsIn({ warnings }: JsonObject, codes: string): readonly string[] {
+function warningsIn({ warnings }: JsonObject): readonly HealthWarning[] {
   const all = Array.isArray(warnings) ? warnings.filter(isJsonObject) : [];
-  return all.filter(({ code }) => String(code).startsWith(codes)).map(({ message }) => String(message));
+  return all.map(({ code, message }) => ({ code: String(code), message: String(message) }));
 }

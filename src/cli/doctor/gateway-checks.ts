@@ -8,6 +8,7 @@ import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';
 import { GatewayClient, sendToGateway } from '../gateway-client.ts';
 import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
+import { CONTROL_PLANE, warningFindings } from './health-warnings.ts';
 import { PRICE_CHECK } from './price-check.ts';
 
 const DAY_MS = 86_400_000;
@@ -20,7 +21,12 @@ const BAD_SKEW_MS = 3_600_000;
 /** What concerns the gateway itself. */
 export const GATEWAY_CHECKS: readonly DoctorCheck[] = [
   { id: 'settings', looksAt: 'GW_ variables: values that are not allowed, names that are no settings', look: settings },
-  { id: 'gateway', looksAt: 'whether a gateway answers at its address, another program, or nobody', look: gateway },
+  {
+    id: 'gateway',
+    looksAt:
+      'whether a gateway answers at its address, another program, or nobody; what it says is wrong with it (`warnings` of `/healthz`)',
+    look: gateway,
+  },
   { id: 'data', looksAt: 'the data folder: whether this user may write there, and its format', look: data },
   { id: 'root', looksAt: 'the files of the root: there, readable by nobody else, a pair, valid now and for 30 days', look: root },
   { id: 'root-served', looksAt: 'whether the gateway hands out the root that is in GW_CA_DIR', look: rootServed },
@@ -51,8 +57,10 @@ function settings({ mistakes, warnings }: Patient): readonly Finding[] {
 function gateway({ health, url, config }: Patient): readonly Finding[] {
   const place = url?.origin ?? 'GW_PORT';
   if (health.kind === 'gateway') {
-    const told = health.connectors.map((one) => warning('gateway', one, 'docs/guides/custom-connectors.md says what is refused'));
-    return [...told, ok('gateway', `the gateway ${health.nodeId} answers at ${place} (${health.status})`)];
+    return [
+      ...warningFindings('gateway', health.warnings),
+      ok('gateway', `the gateway ${health.nodeId} answers at ${place} (${health.status})`),
+    ];
   }
   if (health.kind === 'stranger')
     return [wrong('gateway', `another program answers at ${place}: ${health.says}`, 'stop that program, or set GW_PORT to another port')];
@@ -66,14 +74,15 @@ function gateway({ health, url, config }: Patient): readonly Finding[] {
 function controlPlane({ health }: Patient): readonly Finding[] {
   const id = 'control-plane';
   if (health.kind !== 'gateway') return [skipped(id, 'no gateway answers')];
-  const { status, posture, offlineSince, certificateExpiresAt, warnings } = health.controlPlane;
+  const { status, posture, offlineSince, certificateExpiresAt } = health.controlPlane;
   if (status === undefined || status === 'unconfigured') return [skipped(id, 'the gateway has no control plane (GW_CP_ADDR)')];
-  const told = warnings.map((one) => warning(id, one, 'docs/guides/control-plane.md says how; the log of the gateway says more'));
+  const then = 'docs/guides/control-plane.md says how; the log of the gateway says more';
+  const told = health.warnings.filter(({ code }) => code.startsWith(CONTROL_PLANE)).map(({ message }) => warning(id, message, then));
   const certificate = `the certificate of the node ends at ${certificateExpiresAt ?? 'a time that is not said'}`;
   if (status === 'connected') return [...told, ok(id, `connected to the control plane; ${certificate}`)];
-  const then = 'see whether it runs where GW_CP_ADDR says, and what the log of the gateway says of it';
+  const look = 'see whether it runs where GW_CP_ADDR says, and what the log of the gateway says of it';
   const text = `no contact with the control plane since ${offlineSince ?? 'its start'} (${posture ?? 'normal'}); ${certificate}`;
-  return [...told, posture === 'strict' ? wrong(id, `${text}: nobody is served`, then) : warning(id, text, then)];
+  return [...told, posture === 'strict' ? wrong(id, `${text}: nobody is served`, look) : warning(id, text, look)];
 }
 
 async function data({ config, elsewhere }: Patient): Promise<readonly Finding[]> {

@@ -73,8 +73,12 @@ export interface CertificateAuthority {
   rotate(switchAt: number, agreed: Agreed): Promise<RootStatus>;
   /** Gives the next root up. @throws GatewayError `conflict` when there is none */
   cancelRotation(agreed: Agreed): Promise<RootStatus>;
-  /** Stops trusting former roots. @throws GatewayError `conflict` when there is none */
-  finishRotation(agreed: Agreed): Promise<RootStatus>;
+  /**
+   * Stops trusting former roots.
+   * @param mayDrop asked first; what it throws leaves all as it was
+   * @throws GatewayError `conflict` when there is none
+   */
+  finishRotation(agreed: Agreed, mayDrop?: () => void): Promise<RootStatus>;
   close(): Promise<void>;
 }
 
@@ -224,10 +228,11 @@ class LocalAuthority implements CertificateAuthority {
     });
   }
 
-  finishRotation(agreed: Agreed): Promise<RootStatus> {
+  finishRotation(agreed: Agreed, mayDrop?: () => void): Promise<RootStatus> {
     return this.#inTurn(async () => {
       if (this.#roots.former.length === 0)
         throw conflict('There is no former root; one that is to be replaced is former once the next one signs.');
+      mayDrop?.();
       const { roots, ...rest } = this.status();
       await this.#roots.finish(() => agreed(this.fingerprint, { ...rest, roots: roots.filter(({ role }) => role !== 'former') }));
       return this.#changed('former roots are not trusted any more');

@@ -49,7 +49,7 @@ export class CertificateInForce {
     return this.#current.context;
   }
 
-  get current(): Pick<OwnCertificate, 'notAfter' | 'fingerprint' | 'names' | 'covers'> {
+  get current(): Pick<OwnCertificate, 'notAfter' | 'fingerprint' | 'names' | 'covers' | 'issued'> {
     return this.#current;
   }
 

@@ -78,9 +78,16 @@ export function keyIdentifierOf(key: KeyObject): Buffer {
   return createHash('sha256').update(spki).digest().subarray(0, 20);
 }
 
+const ROOT_NAME = new RegExp(`^CN=${ORGANIZATION} Root [0-9a-f]{8}$`);
+
 /** The common name of a root of ours; it says which key it is of. */
 export function rootName(keyIdentifier: Buffer): string {
   return `${ORGANIZATION} Root ${keyIdentifier.toString('hex', 0, 4)}`;
+}
+
+/** Whether a name, as node:crypto shows it with a member a line, is one that roots of gateways have. */
+export function isNamedAsRoot(name: string): boolean {
+  return name.split('\n').some((member) => ROOT_NAME.test(member));
 }
 
 /**

@@ -25,6 +25,8 @@ export interface OwnCertificateTexts {
 /** A certificate for the gateway's own ports that can be used. */
 export interface OwnCertificate {
   readonly context: SecureContext;
+  /** The last of its chain: the one that a root has signed, or the root itself. */
+  readonly issued: X509Certificate;
   /** Milliseconds since the epoch. */
   readonly notAfter: number;
   /** Lower-case hex SHA-256. */
@@ -67,6 +69,7 @@ export function judgeOwnCertificate(files: OwnCertificateFiles, texts: OwnCertif
     );
   return {
     context: contextOf(files, chain, texts.key),
+    issued: chain.at(-1) ?? leaf,
     notAfter,
     fingerprint: sha256Hex(leaf.raw),
     names: leaf.subjectAltName ?? '',

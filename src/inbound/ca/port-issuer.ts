@@ -1,0 +1,62 @@
+import { X509Certificate } from 'node:crypto';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
+import { isNamedAsRoot } from './certificate.ts';
+import type { CertificateAuthority } from './certificate-authority.ts';
+import type { CertificateInForce } from './certificate-in-force.ts';
+import { certificatesIn } from './root-state.ts';
+
+const SIGN_ANOTHER =
+  'Sign another one with the root that signs now (docs/guides/tls.md, A certificate): the files are read again by themselves.';
+
+type Role = 'dropped' | 'former' | 'other';
+
+/** Which root of this gateway has signed the certificate of its ports, and what that means for clients and for a rotation (decision 12.10). */
+export class PortIssuer {
+  readonly #certificate: Pick<CertificateInForce, 'current'>;
+  readonly #ca: Pick<CertificateAuthority, 'rootPem' | 'status'>;
+
+  constructor(certificate: Pick<CertificateInForce, 'current'>, ca: Pick<CertificateAuthority, 'rootPem' | 'status'>) {
+    this.#certificate = certificate;
+    this.#ca = ca;
+  }
+
+  /** What an operator should know now, each with a code. */
+  warnings(): readonly { readonly code: string; readonly message: string }[] {
+    const role = this.#role();
+    if (role === 'former')
+      return [
+        {
+          code: 'certificate_of_former_root',
+          message: `A former root has signed the certificate of the ports, and "gw ca rotate --finish" is refused until that is replaced. ${SIGN_ANOTHER}`,
+        },
+      ];
+    if (role === 'dropped')
+      return [
+        {
+          code: 'certificate_of_dropped_root',
+          message: `The root that has signed the certificate of the ports is not trusted any more, so that clients refuse it. ${SIGN_ANOTHER}`,
+        },
+      ];
+    return [];
+  }
+
+  /** @throws GatewayError `conflict` while a former root has signed what the ports show: no client would take it any more */
+  mayDropFormer(): void {
+    if (this.#role() === 'former')
+      throw new GatewayError(
+        'conflict',
+        `A former root has signed the certificate of the ports, which no client would take without it. ${SIGN_ANOTHER}`,
+      );
+  }
+
+  #role(): Role {
+    const { issued } = this.#certificate.current;
+    const signer = certificatesIn(this.#ca.rootPem)
+      .map((pem) => new X509Certificate(pem))
+      .find((root) => issued.checkIssued(root) && issued.verify(root.publicKey));
+    if (signer === undefined) return isNamedAsRoot(issued.issuer) ? 'dropped' : 'other';
+    const fingerprint = sha256Hex(signer.raw);
+    return this.#ca.status().roots.some((root) => root.role === 'former' && root.fingerprint === fingerprint) ? 'former' : 'other';
+  }
+}
