@@ -280,9 +280,7 @@ def main(arguments):
     problems, notes, proved, waiting = [], [], 0, 0
     signatures = digests = None
     try:
-        if key_file is None:
-            problems.append("signatures: not checked, there is no keys.json: --keys FILE names the keys of the ledger")
-        else:
+        if key_file is not None:
             with open(key_file, encoding="utf-8") as file:
                 signatures = Signatures(is_object(parse(file.read()), "keys").get("data", []))
         if signatures is not None and os.path.exists(place("roots.ndjson")):
@@ -304,6 +302,10 @@ def main(arguments):
             problems.append("record on line %d: %s" % (at, error))
     if signatures is not None:
         signatures.close()
+    if key_file is None and proved > 0:
+        problems.insert(0, "signatures: not checked, there is no keys.json: --keys FILE names the keys of the ledger")
+    if proved == 0 and waiting > 0:
+        notes.append("note: no root has been made over these records (a gateway without a control plane makes none): each fits its own hash, and nothing shows when it was written")
     for line in problems + notes:
         print(line)
     chain = "no chain" if digests is None else "a chain of %d roots" % len(digests)

@@ -8,6 +8,7 @@ import { bareEnvironment, run } from '../support/child.ts';
 import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
+import { startGoverned } from '../support/governed.ts';
 import { verifiedProof } from '../support/ledger-judge.ts';
 import { madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
@@ -191,6 +192,26 @@ t.test(
       code: 0,
       said: /^note: record on line 1 names the org "elsewhere", and the ledger is that of "acme"\n1 records are proved, .*; 0 problems\n$/,
     });
+  },
+);
+
+t.test(
+  'of a gateway without a control plane it is said what cannot be shown, and that is no problem',
+  { skip: skipWithout(['python3']) },
+  async (t) => {
+    const { gw, execute } = await startGoverned(t);
+    for (let at = 0; at < 3; at += 1) await execute();
+    const folder = join(tempDir(t), 'evidence');
+    const env = { GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_DATA_DIR: gw.dataDir };
+    const exported = await gwMain(t, ['verify', '--gateway', gw.url, '--from', '2020-01-01', '--export', folder], env);
+    t.match(exported, { code: 0, out: /roots +none: a gateway without a control plane makes none/ }, exported.err);
+    t.match(checkAll(folder), {
+      code: 0,
+      said: /^note: no root has been made over these records [^\n]*\n0 records are proved, 3 wait for a root; no chain; 0 problems\n$/,
+    });
+    const records = readFileSync(join(folder, 'records.ndjson'), 'utf8');
+    writeFileSync(join(folder, 'records.ndjson'), records.replace('"decision":"', '"decision":"not-'));
+    t.match(checkAll(folder), { code: 1, said: /line 1: its hash is[\s\S]*1 problems\n$/ }, 'a changed record is one');
   },
 );
 

@@ -182,9 +182,11 @@ function summaryOf({ folder, controlPlane }: ExportArguments, { records, verifie
   const lines = [
     `exported  ${terminalText(folder)}`,
     `  records  ${records}, of which ${verified} have a proof and ${pending} wait for a root`,
-    controlPlane === undefined
-      ? '  roots    those of the proofs alone: --control-plane adds the chain and the keys'
-      : `  roots    ${roots}, and the keys`,
+    controlPlane === undefined && verified === 0 && pending > 0
+      ? '  roots    none: a gateway without a control plane makes none, and what can be checked is that each record fits its own hash'
+      : controlPlane === undefined
+        ? '  roots    those of the proofs alone: --control-plane adds the chain and the keys'
+        : `  roots    ${roots}, and the keys`,
     ...(gone > 0 ? [`  gone     ${gone} that were removed meanwhile`] : []),
     '  README.md in it says how to check this with openssl and Python alone',
   ];
