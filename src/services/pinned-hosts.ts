@@ -49,7 +49,7 @@ export class PinnedHosts {
     if (suppressed === undefined) return;
     this.#log.warn(
       { host, signal, alerts, silent_closes: silentCloses, suppressed: suppressed === 0 ? undefined : suppressed },
-      'a client does not take our certificate for this host: it needs our root (gw env), or pins the real one (then GW_PROXY_BYPASS passes the host on unopened)',
+      'a client does not take our certificate for this host: it needs our root (gw env: NODE_EXTRA_CA_CERTS for Node, JAVA_TOOL_OPTIONS for Java, a bundle for others; then a new start of it), or pins the real one (then GW_PROXY_BYPASS passes the host on unopened)',
     );
   }
 }
