@@ -27,6 +27,7 @@ const OPTIONS = {
   since: { type: 'string' },
   limit: { type: 'string' },
   json: { type: 'boolean' },
+  whole: { type: 'boolean' },
   org: { type: 'string' },
   key: { type: 'string' },
   ...URL_OPTION,
@@ -38,7 +39,7 @@ type Options = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
 export const logs: Command = {
   name: 'logs',
   usage:
-    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
+    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json [--whole]] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
   summary: 'Prints the last calls as one line each, and with --follow those that come; -: from the log on standard input.',
   help: `
   --follow     goes on until Ctrl-C, also over a restart of the gateway
@@ -46,7 +47,8 @@ export const logs: Command = {
   --model      a part of its name
   --since      a duration such as 15m or 2h, or a time; default: the last 24 hours
   --limit      of the calls that are there already, the newest (default ${USUAL})
-  --json       the records, one a line
+  --json       the records, one a line, without what policy saw of them
+  --whole      the records as they were hashed, for gw verify and gw policy diff
   -            reads lines of the gateway's log: journalctl -u ai-request-gateway -o cat | gw logs -
 `,
   run: (args, io) => printCalls(args, io, systemClock),
@@ -56,6 +58,8 @@ async function printCalls(args: readonly string[], io: CliIo, clock: Clock): Pro
   const { values, words } = parseWithWords(args, OPTIONS, 1);
   const [word] = words;
   if (word !== undefined && word !== '-') throw new UsageError('the one thing that it takes beside its options is -, for standard input');
+  if (values.whole === true && (values.json !== true || word === '-'))
+    throw new UsageError('--whole goes with --json, and not with the lines of a log');
   const most = limitOf(values);
   const since = sinceOf(values.since, clock.now());
   if (word === '-') await fromLog(values, values.since === undefined ? 0 : since, io);
@@ -84,8 +88,8 @@ async function fromGateway(
   io: CliIo,
   clock: Clock,
 ): Promise<void> {
-  const { follow = false, json = false, url, key, org, decision, workload, provider, model } = values;
-  const given = Object.entries({ decision, workload_id: workload, provider, model });
+  const { follow = false, json = false, whole, url, key, org, decision, workload, provider, model } = values;
+  const given = Object.entries({ decision, workload_id: workload, provider, model, whole: whole === true ? 'true' : undefined });
   const filters = Object.fromEntries(given.filter((entry): entry is [string, string] => entry[1] !== undefined));
   // The operations are loaded by the commands that need them alone.
   const { RecordSource } = await import('./record-source.ts');
