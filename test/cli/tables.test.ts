@@ -2,9 +2,10 @@
 import t from 'tap';
 import { cellWidth } from '../../src/base/lib/cell-width.ts';
 import { systemClock } from '../../src/base/lib/clock.ts';
+import { listText } from '../../src/cli/management/answer-text.ts';
 import { LISTS } from '../../src/cli/management/command-tables.ts';
 import { wholeId } from '../../src/cli/management/short-ids.ts';
-import { shortIds, shortTimes } from '../../src/cli/management/table-cells.ts';
+import { namedColumn, shortIds, shortTimes } from '../../src/cli/management/table-cells.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { bundleOf, CHAT, startGoverned } from '../support/governed.ts';
@@ -77,6 +78,36 @@ t.test('every list and report fits a terminal of 80 cells, and is whole where th
   t.match((await run('workloads list')).out, LONG);
 });
 
+/** A value of the kind that a member of this name has, as long as they come. */
+function likely(member: string, isId: boolean): unknown {
+  if (/(?:^|_)at$/.test(member)) return '2025-11-26T10:11:12.345Z';
+  if (isId) return '01a2189c-4b31-7022-a37c-d456c11624f0';
+  if (/usd$/.test(member)) return '12345.678901';
+  if (/enabled$/.test(member)) return true;
+  if (/score|summed/.test(member)) return 0.97;
+  if (/rate_(?:in|out|cached_in)$/.test(member)) return '10.125';
+  if (member === 'decision') return 'require_attribution';
+  return /actions|scopes|codes|types$/.test(member) ? ['read', 'write', 'approve'] : 'サポート of a rather long name, eu-west-1';
+}
+
+t.test('of every list all columns fit 80 cells, however long their texts are', (t) => {
+  for (const [id, { columns = [] }] of Object.entries(LISTS)) {
+    const row: Record<string, unknown> = {};
+    for (const { heading, parts } of columns.map(namedColumn)) {
+      for (const member of parts.flat()) {
+        const [name = '', ...inner] = member.split('.');
+        const value = likely(member, heading === 'id');
+        const before = row[name] as Json | undefined;
+        row[name] = inner.length === 0 ? value : { ...before, [inner.join('.')]: value };
+      }
+    }
+    const out = listText([row], { things: '', columns, view: { width: 80, now: 0 } });
+    for (const line of out.split('\n')) t.ok(cellWidth(line) <= 80, `${id}: ${line}`);
+    t.notMatch(out, /more column/, `${id}: ${out}`);
+  }
+  t.end();
+});
+
 t.test('columns are chosen by heading or member, and are whole', async (t) => {
   const { run } = await startFilled(t);
   t.match(await run('workloads list --columns ID,name', 40), {
@@ -106,7 +137,11 @@ t.test('an id is taken as a table shows it, while it means one thing', async (t)
   const [record, denied] = (await listed('records')) as [Json, Json];
   const end = (one: Json | undefined, member: string) => String(one?.[member]).slice(-8);
   t.match((await run('records list', 80)).out, end(record, 'record_id'));
-  for (const short of [end(record, 'record_id'), String(record['record_hash']).slice(0, 10)])
+  for (const short of [
+    end(record, 'record_id'),
+    String(record['record_hash']).slice(0, 10),
+    `${String(record['record_hash']).slice(0, 10)}…`,
+  ])
     t.match(await run(`records show ${short}`), { code: 0, out: `record_id: ${' '.repeat(18)}` }, short);
   const several = await run(`records show ${String(record['record_id']).slice(0, 6)}`, 80);
   t.match(several, { code: 2, out: '', err: /is short for several:\nTIME +DECISION/ });

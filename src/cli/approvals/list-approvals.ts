@@ -43,7 +43,7 @@ export const listApprovals: Command = {
     if (limit !== undefined && (!Number.isInteger(most) || most < 1)) throw new UsageError('--limit takes a whole number from 1');
     const filters = { org, workload, status: watch ? 'pending' : status };
     const approvals = await openApprovals({ url, key }, io);
-    if (watch) await follow(approvals, filters, most, (approval) => print(approval, json, io));
+    if (watch) await follow(approvals, filters, most, (approval) => tell(approval, json, io));
     else
       await printAll(
         approvals.each(filters, most),
@@ -54,6 +54,16 @@ export const listApprovals: Command = {
     return EXIT_OK;
   },
 };
+
+/** At a terminal a row of the table: the others come later. */
+function tell(approval: Approval, json: boolean, io: CliIo): void {
+  if (json || io.columns === undefined) {
+    print(approval, json, io);
+    return;
+  }
+  const facts = { things: 'approvals', ...LISTS['mgmt.approvals.list'], view: { width: io.columns, now: systemClock.now() } };
+  io.stdout(`${listText([approval], facts).split('\n')[1]}\n`);
+}
 
 function print(approval: Approval, json: boolean, io: CliIo): void {
   if (json) printJson(approval, io);

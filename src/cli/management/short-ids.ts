@@ -1,5 +1,5 @@
 /*
- * Ids that a person has shortened (decision 10.16): the gateway takes whole ones alone, so what it does not know is looked for among what it lists, its beginning or, of ids that
+ * Ids that a person has shortened (decision 10.17): the gateway takes whole ones alone, so what it does not know is looked for among what it lists, its beginning or, of ids that
  * begin with a time, its end.
  */
 import { isJsonObject } from '../../base/json/json-object.ts';
@@ -42,10 +42,12 @@ export interface IdSearch {
  * @throws Unusable where several are meant, or not all could be looked through; it lists the candidates
  */
 export async function wholeId(search: IdSearch, pages: AsyncIterable<readonly unknown[]>, io: CliIo): Promise<string | undefined> {
-  const { short, list, changes, removes } = search;
+  const { list, changes, removes } = search;
+  // As it is copied from a cell that was cut, or from a document.
+  const short = search.short.replace(/(?:…|\.\.\.)$/, '');
   if (short.length < SHORTEST) return undefined;
   const { id } = idMembers(list);
-  const { items, seen } = await lookThrough(search, pages);
+  const { items, seen } = await lookThrough({ ...search, short }, pages);
   const [only] = items;
   if (only === undefined || items.some((item) => item[id] === short)) return undefined;
   if (items.length > 1) throw new Unusable(`${terminalText(short)} is short for several:\n${candidates(items, list, io)}`);

@@ -10,7 +10,7 @@ export interface TableColumn {
 
 const GAP = '  ';
 /** A column of texts is not cut to less, and the first one, which mostly names the thing, not to less than the second. In cells. */
-const NARROWEST = 8;
+const NARROWEST = 7;
 const NARROWEST_FIRST = 20;
 const NUMERIC = /^(?:-?\$?\d[\d,]*(?:\.\d+)?|-|)$/;
 
