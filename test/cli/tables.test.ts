@@ -64,9 +64,9 @@ t.test('every list and report fits a terminal of 80 cells, and is whole where th
   }
   const logs = (await run('logs', 80)).out;
   t.match(logs, /^TIME +DECISION +WHO +MODEL +PATH +COST\/REA\S* +ID\n/);
-  t.match(logs, /^\S+(?: \d\d:\d\d)? {2}allow +support-\S+ +gpt-4o-mini +chat\/com\S+ +\$0\.0000\S* +[0-9a-f]{8}$/m);
-  t.match(logs, /^\S+(?: \d\d:\d\d)? {2}deny +checkout\S+ +gpt-4-\S+ +chat\/com\S+ +model_not_\S+ +[0-9a-f]{8}$/m);
-  t.match(logs, /^\S+(?: \d\d:\d\d)? {2}approval .*計算コスト/m, 'a code that says no more than the decision is left out');
+  t.match(logs, /^\S+(?: \d\d:\d\d)? {2,}allow +support-\S+ +gpt-4o-mini +chat\/com\S+ +\$0\.0000\S* +[0-9a-f]{8}$/m);
+  t.match(logs, /^\S+(?: \d\d:\d\d)? {2,}deny +checkout\S+ +gpt-4-\S+ +chat\/com\S+ +model_not_\S+ +[0-9a-f]{8}$/m);
+  t.match(logs, /^\S+(?: \d\d:\d\d)? {2,}approval .*計算コスト/m, 'a code that says no more than the decision is left out');
   t.notMatch((await run('logs', 60)).out, /PATH/, 'where there is less room, the rest stays');
   t.match((await run('logs', 60)).out, /REA\S* +ID\n/);
   t.match((await run('logs', 200)).out, /model_not_allowed: Ask platform@example\.com/);
@@ -106,6 +106,28 @@ t.test('of every list all columns fit 80 cells, however long their texts are', (
     t.notMatch(out, /more column/, `${id}: ${out}`);
   }
   t.end();
+});
+
+t.test('calls that come one by one stand below each other, too', async (t) => {
+  const call = {
+    time: '2025-11-24T10:00:00.000Z',
+    record_id: '01a218c3-77f5-72b8-a973-834bbbc800a2',
+    decision: 'deny',
+    reason_codes: ['model_not_allowed'],
+  };
+  const calls = [
+    { ...call, workload_id: LONG, host: 'api.openai.com', model: 'gpt-4-turbo-2024-04-09', reason: 'Ask the platform team' },
+    { ...call, workload_id: 'ボット', host: '日本語.example.com', decision: 'require_approval', reason_codes: ['approval_required'] },
+    { ...call, workload_id: 'ci', model: 'gpt-4o', decision: 'allow', reason_codes: [], cost_usd: '0.00000585' },
+  ];
+  const { code, out } = await gw(['logs', '-'], { stdin: calls.map((one) => JSON.stringify(one)).join('\n'), columns: 80 });
+  const lines = out.trimEnd().split('\n');
+  t.equal(code, 0);
+  t.equal(lines.length, 4);
+  for (const line of lines) t.ok(cellWidth(line) <= 80, line);
+  t.equal(new Set(lines.slice(1).map((line) => cellWidth(line))).size, 1, out);
+  t.match(lines[1], /deny +checkout\S+ +gpt-4-\S+ +- +model_not\S+ +bbc800a2$/);
+  t.match(lines[2], /approval +ボット +日本語\S+ +- +approval_\S+ +bbc800a2$/);
 });
 
 t.test('columns are chosen by heading or member, and are whole', async (t) => {

@@ -37,7 +37,7 @@ const there = (text: string) => (text === '-' ? '' : text);
 const either = (first: string, second: string) => (there(first) === '' ? second : first);
 
 const COLUMNS: Readonly<Record<string, CallColumn>> = {
-  time: { whole: ({ at }) => at, short: ({ at }, now) => shortTimes([at], now)[0] ?? '', usual: 8, least: 8, kept: true },
+  time: { whole: ({ at }) => at, short: ({ at }, now) => shortTime(at, now), usual: 11, least: 11, kept: true },
   decision: { whole: ({ decision }) => decision, short: ({ decision }) => shortDecision(decision), usual: 8, least: 8 },
   who: { whole: ({ workload }) => workload, usual: 10, least: 8 },
   caller: { whole: ({ caller }) => caller, usual: 16, least: 8 },
@@ -106,6 +106,12 @@ function roomOf(name: string, cells: readonly string[] | undefined, isShort: boo
   const whole = name === 'id' ? WHOLE_ID : name === 'time' ? WHOLE_TIME : usual;
   const widest = cells === undefined ? (isShort ? usual : whole) : Math.max(name.length, ...cells.map(cellWidth));
   return { name, numeric, kept, natural: widest, least: Math.min(widest, kept ? widest : least) };
+}
+
+/** Of another year the day alone, so that it has the room of those of this one. */
+function shortTime(at: string, now: number): string {
+  const [text = ''] = shortTimes([at], now);
+  return text.length > 'MM-DD HH:MM'.length ? text.slice(0, 'YYYY-MM-DD'.length) : text;
 }
 
 /** Without what nearly all have. */

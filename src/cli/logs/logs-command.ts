@@ -43,7 +43,7 @@ type Options = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
 export const logs: Command = {
   name: 'logs',
   usage:
-    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json [--whole]] [--wide] [--columns NAME,…] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
+    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json] [--whole] [--wide] [--columns NAME,…] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
   summary: 'Prints the last calls as one line each, and with --follow those that come; -: from the log on standard input.',
   help: `
   --follow     goes on until Ctrl-C, also over a restart of the gateway
