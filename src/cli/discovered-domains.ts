@@ -1,6 +1,8 @@
+import { systemClock } from '../base/lib/clock.ts';
 import type { DiscoveredDomain, DomainList } from '../services/discovery.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
+import { shortTimes } from './management/table-cells.ts';
 import { type TableColumn, textTable } from './management/text-table.ts';
 import { parseOptions } from './parse-options.ts';
 import { printJson } from './print-json.ts';
@@ -26,7 +28,6 @@ const COLUMNS: readonly (readonly [name: string, cell: (domain: DiscoveredDomain
   ['hits', ({ hits }) => String(hits)],
   ['requests', ({ requests }) => String(requests)],
   ['ambient', ({ traffic }) => String(traffic.ambient)],
-  ['last seen', (domain) => domain.last_seen],
   ['marks', marksOf],
 ];
 
@@ -75,7 +76,10 @@ function marksOf(domain: DiscoveredDomain): string {
 }
 
 function print({ domains, total, other }: DomainList, io: CliIo): void {
-  const columns = COLUMNS.map(([name, cell]): TableColumn => ({ name, cells: domains.map(cell) }));
+  const seen = domains.map((domain) => domain.last_seen);
+  const times = io.columns === undefined ? seen : shortTimes(seen, systemClock.now());
+  const [domain, ...others] = COLUMNS.map(([name, cell]): TableColumn => ({ name, cells: domains.map(cell) }));
+  const columns = [...(domain === undefined ? [] : [domain]), { name: 'last seen', cells: times, whole: true }, ...others];
   if (domains.length > 0) io.stdout(textTable(columns, io.columns));
   const rest = total - domains.length;
   if (domains.length === 0) io.stdout('no domain\n');

@@ -211,10 +211,13 @@ function print(io: CliIo, text: string): Promise<number> {
 /** Bytes; the gateway's own have a few hundred. */
 const MAX_LOG_LINE = 1_048_576;
 
+/** Of a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
+
 const processIo: CliIo = {
   program: programName(process.argv[1], process.cwd()),
   colours: process.stdout.isTTY === true && process.stdout.hasColors(),
-  columns: process.stdout.isTTY === true ? process.stdout.columns : undefined,
+  columns: process.stdout.isTTY === true ? process.stdout.columns || USUAL_COLUMNS : undefined,
   // For programs the bytes are exact; a person sees nothing that a command forgot to write out.
   stdout: (text) => void process.stdout.write(process.stdout.isTTY === true ? terminalOutput(text, true) : text),
   stderr: (text) => void process.stderr.write(process.stderr.isTTY === true ? terminalOutput(text, true) : text),

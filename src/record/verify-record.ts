@@ -2,6 +2,7 @@ import { CanonicalJsonError, canonicalJson } from '../base/json/jcs.ts';
 import { isJsonObject } from '../base/json/json-object.ts';
 import { unambiguousJson } from '../base/json/unambiguous-json.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
+import { isShortened, SHORTENED_RULE } from '../base/model/execution-record.ts';
 
 export interface CheckedRecord {
   /** As the record says, quoted when it is odd. */
@@ -14,11 +15,12 @@ export interface CheckedRecord {
 
 /**
  * Recomputes the hash of a record's JSON text as anyone can (decision 7.1): SHA-256 of the RFC 8785 form of everything but `record_hash`.
- * @throws Error when the text is no record: not JSON, without `record_hash`, a name that stands twice, numbers that JSON readers disagree about
+ * @throws Error when the text is no record: not JSON, without `record_hash`, a name that stands twice, numbers that JSON readers disagree about; or a shortened one
  */
 export function checkRecord(bytes: Uint8Array | string): CheckedRecord {
   const record = unambiguousJson(bytes);
   if (!isJsonObject(record)) throw new Error('it is not a JSON object');
+  if (isShortened(record)) throw new Error(SHORTENED_RULE);
   const { record_hash: stored, record_id: id, ...rest } = record;
   if (typeof stored !== 'string' || !/^[0-9a-f]{64}$/.test(stored))
     throw new Error('there is no record_hash of 64 hexadecimal digits in it');

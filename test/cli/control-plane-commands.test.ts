@@ -25,7 +25,7 @@ t.test('the commands make and show what the API does', async (t) => {
   await t.test('an org', async (t) => {
     t.match(await cp('org list'), { code: 0, out: 'There are no orgs.\n' });
     t.match(await json('org put acme --cp-down-policy strict --grace-seconds 60'), { org_id: 'acme', grace_seconds: 60 });
-    t.match((await cp('org list')).out, /^ORG_ID +STATUS[\s\S]*^acme +active +enterprise +strict/m);
+    t.match((await cp('org list')).out, /^ORG +STATUS[\s\S]*^acme +active +enterprise +- +strict/m);
     t.match((await cp('org get acme')).out, /^grace_seconds: +60$/m);
     t.match(await cp('org put acme --grace-seconds soon'), { code: 2, err: /--grace-seconds takes a whole number/ });
     t.match(await cp('org put acme --suspended-reason null'), { code: 0 });
@@ -103,7 +103,7 @@ t.test('the commands make and show what the API does', async (t) => {
   });
 
   await t.test('who has changed what', async (t) => {
-    t.match((await cp('audit list --operation org.put')).out, /^AT +OPERATION[\s\S]* org\.put +acme/m);
+    t.match((await cp('audit list --operation org.put')).out, /^TIME +OPERATION[\s\S]* org\.put +acme/m);
   });
 });
 

@@ -60,7 +60,7 @@ t.test('a workload is made by options, listed as a table and as the answer itsel
   );
   t.match(await run(['workloads', 'list']), {
     code: 0,
-    out: /^WORKLOAD_ID {2}NAME .*\nagent-1 +An agent +direct_api, sdk_redirect\n/,
+    out: /^ID +NAME +PROJECT +DOORS\nagent-1 +An agent +search +direct_api, sdk_redirect\n/,
     err: '',
   });
   const json = await run(['workloads', 'list', '--json']);
@@ -193,7 +193,7 @@ t.test('a table fits the terminal: the first column is whole, texts are cut, fig
     );
     t.match(lines[1], /^0123456789abcdef/);
   }
-  t.match(textTable(columns, 30), /\(2 more columns: --json, or a wider terminal\)/);
+  t.match(textTable(columns, 30), /\(2 more columns: --wide, --json, or a wider terminal\)/);
   t.notMatch(textTable([{ name: 'name', cells: ['\u001b[2Jgone\u202e'] }]), /[\u001b\u202e]/, 'a terminal obeys nothing of it');
   t.equal(textTable([{ name: 'name', cells: ['x  y   z'] }]), 'NAME\nx \\u{20}y \\u{20}\\u{20}z\n', 'no text makes a further column');
   t.end();
@@ -237,7 +237,7 @@ t.test('reports are shown by one thing, the dearest first, and reads answer to t
     await governed.execute({ org_id: 'acme', attribution: { project_id: project } }, { params: { ...CHAT, model } });
   t.match(await run('billing summary --by model'), { code: 0, out: /^MODEL +COST_USD .*\ngpt-4o .*\ngpt-4o-mini .*\n$/, err: '' });
   t.match((await run('spend --by project')).out, /^PROJECT .*\nlarge .*\nsmall .*\n$/);
-  t.match((await run('spend --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +0\n)*\d{4}-\d\d-\d\d +0\.\d+\n/);
+  t.match((await run('spend --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +\$0\n)*\d{4}-\d\d-\d\d +\$0\.\d+\n/);
   t.match(JSON.parse((await run('spend --by workload --json')).out), { by_workload: { default: { requests: 2 } } });
   t.match(await run('spend --window 6h --by model'), { code: 2, err: /--window cannot be given beside --by model/ });
   t.match(await run('spend --by colour'), {
@@ -245,7 +245,10 @@ t.test('reports are shown by one thing, the dearest first, and reads answer to t
     err: /--by takes one of model, workload, connector, day, project, customer, account, caller/,
   });
   t.match((await run('spend')).out, /^org_id: +acme\n[\s\S]*buckets\nTIME +ALLOW_COUNT +DENY_COUNT\n/);
-  t.match((await run('records list --limit 1')).out, /^RECORD_HASH +.*DECISION .*\n[0-9a-f]{64} .* allow /);
+  t.match(
+    (await run('records list --limit 1')).out,
+    /^TIME +DECISION .*COST\/REASON +ID\n\d{4}-\S+ \S+Z +allow .*\$0\.\S+ +[0-9a-f-]{36}\n/,
+  );
   t.match((await run('projects list')).out, /^There are no projects\.\n$/);
   for (const { name, usage } of operationCommands())
     if (/ (?:list|read|summary|config|keys|labels|decisions)$/.test(name) && !/^[A-Z]/.test(usage))
@@ -279,8 +282,8 @@ t.test('a management API on a port of its own is found by the settings, also whe
   const { gw: gateway, keyOf } = await startManaged(t, { env: { GW_MGMT_PORT: '0' } });
   const own = { GW_MGMT_PORT: String(gateway.gateway.managementPort) };
   const admin = { ...own, GW_PORT: String(gateway.port), GW_ADMIN_TOKEN: ADMIN_TOKEN };
-  t.match(await gw(['workloads', 'list'], { env: admin }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
-  t.match(await gw(['workloads', 'list', '--url', gateway.url], { env: admin }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
+  t.match(await gw(['workloads', 'list'], { env: admin }), { code: 0, out: /^ID +NAME/, err: '' });
+  t.match(await gw(['workloads', 'list', '--url', gateway.url], { env: admin }), { code: 0, out: /^ID +NAME/, err: '' });
   const { key } = await keyOf('acme');
-  t.match(await gw(['workloads', 'list'], { env: { ...own, GW_MGMT_KEY: key } }), { code: 0, out: /^WORKLOAD_ID/, err: '' });
+  t.match(await gw(['workloads', 'list'], { env: { ...own, GW_MGMT_KEY: key } }), { code: 0, out: /^ID +NAME/, err: '' });
 });

@@ -116,10 +116,10 @@ t.test('logs: what is there, narrowed, as records, and from the log itself', asy
   };
   const input = `half a line"}\n${JSON.stringify(line)}\n{"msg":"started"}\n`;
   const piped = await run(t, process.execPath, [MAIN, 'logs', '-', '--decision', 'deny'], { input });
-  t.match(piped, { code: 0, stdout: /^10:00:00 {2}deny +w .*h\\u\{7\}.* no\n$/, stderr: '' });
+  t.match(piped, { code: 0, stdout: /^2026-11-24T10:00:00\.000Z {2}deny +w .*h\\u\{7\}.* r1 +no\n$/, stderr: '' });
   const openai = `${JSON.stringify({ ...line, provider: 'openai', model: 'gpt-4o' })}\n${JSON.stringify({ ...line, provider: 'mistral' })}\n`;
   const narrowed = await run(t, process.execPath, [MAIN, 'logs', '-', '--provider', 'provider_a', '--model', 'GPT'], { input: openai });
-  t.match(narrowed, { code: 0, stdout: /^10:00:00 .*openai\/gpt-4o.*\n$/ });
+  t.match(narrowed, { code: 0, stdout: /^2026-11-24T10:00:00\.000Z .*openai\/gpt-4o.*\n$/ });
 });
 
 t.test('following tells of each record once and in order, also over a gap', async (t) => {

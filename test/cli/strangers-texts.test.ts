@@ -7,7 +7,8 @@ import t, { type Test } from 'tap';
 import type { z } from 'zod';
 import type { Approval } from '../../src/base/model/approval.ts';
 import { approvalLine } from '../../src/cli/approvals/approval-text.ts';
-import { callLine, callOfRecord } from '../../src/cli/logs/call-line.ts';
+import { callOfRecord } from '../../src/cli/logs/call-line.ts';
+import { callTable } from '../../src/cli/logs/call-table.ts';
 import { allCommands } from '../../src/cli/run.ts';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
 import { jsonSchema } from '../../src/operations/json-schema.ts';
@@ -236,6 +237,6 @@ t.test('a text with blanks or line breaks makes no further cell of a line', (t) 
   t.equal(line.split(/ {2}/).length, 6, line);
   t.match(line, /bob\) \\u\{20\}POST/);
   const record = { started_at: '2026-01-01T00:00:00.000Z', decision: 'deny', model: faked, reason: faked, workload_id: 'w' };
-  t.notMatch(callLine(callOfRecord(record), paintFor(false)), /bob\) {2}/);
+  t.notMatch(callTable({ width: undefined, now: () => 0 }).line(callOfRecord(record), paintFor(false)), /bob\) {2}/);
   t.end();
 });

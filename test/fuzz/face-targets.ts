@@ -1,5 +1,6 @@
 import { type Face, shownJson, shownLines, shownText, terminalOutput, UNSEEN } from '../../src/base/lib/shown-text.ts';
-import { callLine, callOfRecord } from '../../src/cli/logs/call-line.ts';
+import { callOfRecord } from '../../src/cli/logs/call-line.ts';
+import { callTable } from '../../src/cli/logs/call-table.ts';
 import { answerText } from '../../src/cli/management/answer-text.ts';
 import { csvLine } from '../../src/operations/csv-line.ts';
 import type { AlertCard } from '../../src/outbound/destinations/alert-card.ts';
@@ -104,9 +105,15 @@ function onTerminal(text: string): void {
   must(terminalOutput(shown) === shown, 'what is shown needs no second look');
   const colours = terminalOutput(text, true).replaceAll(/\u001b\[(?:1|2|22|3[1-4]|39)m|\t/g, 'm');
   must(unseenIn(colours).length === 0, 'nothing but our colours passes the last look');
-  const call = callLine(callOfRecord({ decision: text, workload_id: text, provider: text, model: text, reason: text }), paintFor(false));
+  const call = callTable({ width: 80, now: () => 0 }).line(
+    callOfRecord({ decision: text, workload_id: text, provider: text, model: text, reason: text }),
+    paintFor(false),
+  );
   must(unseenIn(call).length === 0 && !call.includes('\n'), 'a call is one line');
-  const answer = answerText({ name: text, [text]: 'x', list: [{ name: text, note: text }] }, { things: 'things', width: 80 });
+  const answer = answerText(
+    { name: text, [text]: 'x', list: [{ name: text, note: text }] },
+    { things: 'things', view: { width: 80, now: 0 } },
+  );
   must(unseenIn(answer).length === 0, 'an answer hides nothing');
   must(answer.split('\n').filter((line) => !line.startsWith('| ')).length <= 14, 'an answer has the lines of its members');
 }

@@ -135,7 +135,7 @@ t.test('records are listed by every filter, the newest first, without what polic
   for (const [at, shown] of all.entries()) {
     const { policy_trace: trace, ...rest } = made[at] ?? {};
     const { attributes: observed, ...left } = trace as Json;
-    t.strictSame(shown, { ...rest, policy_trace: left });
+    t.strictSame(shown, { ...rest, policy_trace: left, shortened: true });
     t.ok(observed !== undefined);
   }
   const [newest] = made;

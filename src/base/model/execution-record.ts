@@ -5,6 +5,18 @@ import type { Unit } from './usage-units.ts';
 export const EXECUTION_RECORD_SCHEMA = 'gw.execution_record.v1';
 
 /**
+ * Whether members of a record were left out of what is shown of it, as in a list (decision 7.13): no record has the member `shortened` when it is hashed. Its `record_hash` is then
+ * that of the whole record, and nobody can recompute it from what is left.
+ */
+export function isShortened(record: Readonly<Record<string, unknown>>): boolean {
+  return record['shortened'] !== undefined;
+}
+
+/** What is said of a shortened record where a whole one is needed: what it lacks, and how whole ones are had. */
+export const SHORTENED_RULE =
+  'it is shortened (policy_trace.attributes is left out), so that neither its hash nor what policy saw can be told from it; whole ones: gw logs --json --whole, gw records list --json --whole, or GET /v1/records/{id}';
+
+/**
  * Tokens and cost of one call. Absent is not zero: `usage_reported` says whether all counts are the provider's (decision 7.5); tokens beside `false` were approximated by
  * the gateway from what it saw.
  */

@@ -1,10 +1,13 @@
 import type { Approval } from '../../base/model/approval.ts';
 import { type CliIo, type Command, EXIT_OK } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
+import { MOST_LOOKED_THROUGH, wholeId } from '../management/short-ids.ts';
+import { isUuid } from '../management/table-cells.ts';
 import { parseWithOne } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
 import { approvalText } from './approval-text.ts';
 import { openApprovals } from './approvals-access.ts';
+import type { ApprovalsAccess } from './approvals-port.ts';
 
 const SHOW_OPTIONS = { json: { type: 'boolean' }, key: { type: 'string' }, ...URL_OPTION } as const;
 const DECIDE_OPTIONS = { ...SHOW_OPTIONS, reason: { type: 'string' }, by: { type: 'string' } } as const;
@@ -18,7 +21,7 @@ export const showApproval: Command = {
   async run(args, io) {
     const { one: id, values } = parseWithOne(args, SHOW_OPTIONS, ONE_RULE);
     const approvals = await openApprovals(values, io);
-    print(await approvals.one(id), values.json === true, io);
+    print(await approvals.one(await wholeApprovalId(approvals, id, false, io)), values.json === true, io);
     return EXIT_OK;
   },
 };
@@ -38,10 +41,22 @@ function deciding(verb: 'approve' | 'deny', summary: string): Command {
       const { json = false, reason, by } = values;
       const approvals = await openApprovals(values, io);
       const body = { ...(by === undefined ? {} : { decided_by: by }), ...(reason === undefined ? {} : { reason }) };
-      print(await approvals.decide(id, verb, body), json, io);
+      print(await approvals.decide(await wholeApprovalId(approvals, id, true, io), verb, body), json, io);
       return EXIT_OK;
     },
   };
+}
+
+/** What a person has shortened is looked for among all approvals that whoever asks may see. @throws Unusable where several are meant */
+async function wholeApprovalId(approvals: ApprovalsAccess, id: string, changes: boolean, io: CliIo): Promise<string> {
+  if (isUuid(id)) return id;
+  const search = { short: id, list: 'mgmt.approvals.list', changes, removes: false };
+  return (await wholeId(search, pageOfAll(approvals), io)) ?? id;
+}
+
+async function* pageOfAll(approvals: ApprovalsAccess): AsyncGenerator<readonly unknown[]> {
+  const all = { org: undefined, workload: undefined, status: undefined };
+  for await (const item of approvals.each(all, MOST_LOOKED_THROUGH)) yield [item];
 }
 
 function print(answer: unknown, json: boolean, io: CliIo): void {

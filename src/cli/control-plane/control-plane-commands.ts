@@ -1,10 +1,11 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
+import { systemClock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { AdminOperation } from '../../control-plane/admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../../control-plane/admin/admin-operation-table.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { answerText, listText } from '../management/answer-text.ts';
-import { callHelp, callUsage, givenCall } from '../management/given-call.ts';
+import { callHelp, callUsage, type GivenCall, givenCall } from '../management/given-call.ts';
 import { operationInput } from '../management/operation-options.ts';
 import { printJson, printJsonText } from '../print-json.ts';
 import { CONTROL_PLANE_ASKING, ControlPlaneClient } from './control-plane-client.ts';
@@ -16,28 +17,27 @@ export const CONTROL_PLANE_GROUP = 'control-plane';
 /** Columns of lists whose items have more than fits beside each other. */
 const LIST_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   'org.list': [
-    'org_id',
+    'org: org_id',
     'status',
-    'suspended_reason',
-    'plan_tier',
-    'cp_down_policy',
-    'grace_seconds',
-    'gateway_writes',
-    'monthly_request_limit',
+    'tier: plan_tier',
+    'requests / month: monthly_request_limit',
+    'when down: cp_down_policy',
+    'grace: grace_seconds',
+    'writes: gateway_writes',
+    'why: suspended_reason',
   ],
   'node.list': [
-    'node_id',
-    'last_seen_at',
-    'certificate_expires_at',
-    'revoked_at',
-    'gateway_version',
-    'versions.policy',
-    'policy_sequence',
-    'policy_kid',
+    'node: node_id',
+    'seen: last_seen_at',
+    'certificate until: certificate_expires_at',
+    'revoked: revoked_at',
+    'version: gateway_version',
+    'policy: policy_sequence',
+    'signed by: policy_kid',
   ],
-  'key.list': ['id', 'name', 'key_prefix', 'created_at', 'expires_at', 'revoked_at'],
-  'root.list': ['sequence', 'closed_at', 'leaf_count', 'root_hash', 'sig.kid'],
-  'audit.list': ['at', 'operation', 'object', 'org_id', 'principal.id', 'from', 'node_id'],
+  'key.list': ['id', 'name', 'prefix: key_prefix', 'created: created_at', 'expires: expires_at', 'revoked: revoked_at'],
+  'root.list': ['sequence', 'closed: closed_at', 'leaves: leaf_count', 'signed by: sig.kid', 'root: root_hash'],
+  'audit.list': ['time: at', 'operation', 'object', 'org: org_id', 'by: principal.id', 'from', 'node: node_id'],
 };
 
 /** A command for each operation of the control plane, but for those that have one written by hand. */
@@ -54,7 +54,12 @@ export function controlPlaneCommandName(id: string): string {
 
 function commandFor(operation: AdminOperation): Command {
   const input = operationInput(operation);
-  const facts = { versioned: false, views: [], asking: CONTROL_PLANE_ASKING };
+  const facts = {
+    versioned: false,
+    views: [],
+    asking: CONTROL_PLANE_ASKING,
+    tables: operation.method === 'GET',
+  };
   return {
     name: controlPlaneCommandName(operation.id),
     usage: callUsage(input, facts),
@@ -64,7 +69,7 @@ function commandFor(operation: AdminOperation): Command {
       const call = await givenCall(args, input, facts, io);
       const client = await ControlPlaneClient.open(call, io);
       try {
-        print(operation, await client.text(operation, call.args), call.json, io);
+        print(operation, await client.text(operation, call.args), call, io);
       } catch (error) {
         // Arguments that make no request are a mistake of whoever typed them.
         if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
@@ -75,18 +80,19 @@ function commandFor(operation: AdminOperation): Command {
   };
 }
 
-function print(operation: AdminOperation, text: string, json: boolean, io: CliIo): void {
+function print(operation: AdminOperation, text: string, call: GivenCall, io: CliIo): void {
+  const { json } = call;
   const isText = operation.output.contentType !== undefined;
   if (json && isText) printJson({ text }, io);
   else if (json) printJsonText(text, io);
   else if (isText) io.stdout(`${text.trimEnd()}\n`);
-  else io.stdout(shownAnswer(operation, JSON.parse(text), io));
+  else io.stdout(shownAnswer(operation, JSON.parse(text), call, io));
 }
 
-function shownAnswer({ id, path }: AdminOperation, answer: unknown, { columns: width }: CliIo): string {
+function shownAnswer({ id, path }: AdminOperation, answer: unknown, { wide, columns }: GivenCall, { columns: width }: CliIo): string {
   const named = LIST_COLUMNS[id];
   const things = path.slice(path.lastIndexOf('/') + 1).replaceAll('-', ' ');
-  const facts = { things, width, ...(named === undefined ? {} : { columns: named }) };
+  const facts = { things, view: { width, wide, columns, now: systemClock.now() }, ...(named === undefined ? {} : { columns: named }) };
   const items = isJsonObject(answer) ? (answer['data'] ?? answer['items']) : undefined;
   return Array.isArray(items) ? listText(items, facts) : answerText(answer, facts);
 }

@@ -1,4 +1,5 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
+import { systemClock } from '../../base/lib/clock.ts';
 import { type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { answerText } from '../management/answer-text.ts';
 import { parseWithOne, parseWithWords } from '../parse-options.ts';
@@ -21,7 +22,7 @@ export const putBundle: Command = {
     const client = await ControlPlaneClient.open(values, io);
     const answer = await client.json(adminOperationOf('bundle.put'), { org, bundle_yaml: text });
     if (values.json === true) printJson(answer, io);
-    else io.stdout(answerText(answer, { things: 'bundles', width: io.columns }));
+    else io.stdout(answerText(answer, { things: 'bundles', view: { width: io.columns, now: systemClock.now() } }));
     return EXIT_OK;
   },
 };
@@ -38,7 +39,10 @@ export const readBundle: Command = {
     const text = isJsonObject(answer) ? answer['bundle_yaml'] : undefined;
     if (typeof text !== 'string') throw new Unusable('what was answered is no bundle: is it a control plane?');
     if (values.json === true) printJson(answer, io);
-    else io.stdout(values.yaml === true ? text : answerText(answer, { things: 'bundles', width: io.columns }));
+    else
+      io.stdout(
+        values.yaml === true ? text : answerText(answer, { things: 'bundles', view: { width: io.columns, now: systemClock.now() } }),
+      );
     return EXIT_OK;
   },
 };

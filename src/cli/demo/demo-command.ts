@@ -4,7 +4,8 @@ import { messageOf } from '../../base/lib/thrown.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
-import { callHeading, callLine, callOfRecord } from '../logs/call-line.ts';
+import { callOfRecord } from '../logs/call-line.ts';
+import { callTable } from '../logs/call-table.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
 import { terminalLines, terminalText } from '../terminal-text.ts';
@@ -58,6 +59,9 @@ interface Made {
   readonly answer: string;
 }
 
+/** What a newcomer is shown of a call. */
+const COLUMNS = ['decision', 'who', 'door', 'model', 'status', 'cost', 'id'];
+
 interface Shown {
   readonly records: readonly object[];
   readonly domains: readonly object[];
@@ -68,7 +72,8 @@ async function show(place: DemoPlace, io: CliIo, clock: Clock): Promise<Shown | 
   const paint = paintFor(io.colours);
   io.stdout(`A gateway at ${paint.bold(place.url)}, and a stand-in for OpenAI, Anthropic and Google behind it.\n`);
   io.stdout('Both are on this machine: no key, no cost, nothing leaves it.\n\n');
-  io.stdout(`${paint.dim(callHeading(true))}\n`);
+  const table = callTable({ width: io.columns, usual: COLUMNS, now: () => clock.now() });
+  io.stdout(`${paint.dim(table.heading)}\n`);
   const made: Made[] = [];
   for (const call of DEMO_CALLS) {
     const done = await makeCall(place, call, clock);
@@ -77,7 +82,7 @@ async function show(place: DemoPlace, io: CliIo, clock: Clock): Promise<Shown | 
       return undefined;
     }
     made.push(done);
-    io.stdout(`${callLine(callOfRecord(done.record), paint, true)}\n  ${paint.dim(call.title)}\n`);
+    io.stdout(`${table.line(callOfRecord(done.record), paint)}\n  ${paint.dim(call.title)}\n`);
   }
   const denied = made.find(({ call }) => call.decision === 'deny');
   const [first] = made;

@@ -1,8 +1,9 @@
-/* One call as one line for a person, whether it comes from a record or from the gateway's log. */
+/* One call as a person reads it, whether it comes from a record or from the gateway's log. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
+import { tellingCodes } from '../telling-codes.ts';
 import { cellText } from '../terminal-text.ts';
 
 /** What is shown of a call; texts as they came. */
@@ -12,15 +13,20 @@ export interface SeenCall {
   readonly recordId: string;
   readonly decision: string;
   readonly workload: string;
+  readonly caller: string;
   readonly door: string;
   readonly provider: string;
+  readonly host: string;
+  readonly path: string;
   readonly model: string;
   readonly status: string;
   readonly tokens: string;
   readonly cost: string;
   readonly duration: string;
-  /** Why, where it was not simply allowed. */
+  /** Why, where it was not simply allowed: codes and text. */
   readonly reason: string;
+  /** What of it tells something beside the decision. */
+  readonly telling: string;
 }
 
 const DOORS: Readonly<Record<string, string>> = { direct_api: 'api', sdk_redirect: 'base-url', connect_proxy: 'proxy' };
@@ -56,20 +62,28 @@ function callOf(seen: Readonly<Record<string, unknown>>, at: string, failed: str
   const connection = textOf(seen['connection_type']);
   const { tokens_in: sent, tokens_out: made, reason_codes: codes } = seen;
   const decision = textOf(seen['decision']);
-  const why = [textOf(Array.isArray(codes) ? codes.map(String).join(',') : undefined, ''), textOf(seen['reason'], failed, MAX_REASON)];
+  const letThrough = wasLetThrough(decision);
+  const all = Array.isArray(codes) ? codes.map(String) : [];
+  const said = textOf(seen['reason'], failed, MAX_REASON);
+  const reasonOf = (some: readonly string[]) =>
+    letThrough ? '' : [textOf(some.join(','), '', MAX_REASON), said].filter((part) => part !== '').join(': ');
   return {
     at,
     recordId: textOf(seen['record_id']),
     decision,
     workload: textOf(seen['workload_id']),
+    caller: textOf(seen['caller_id'] ?? seen['caller_ip']),
     door: DOORS[connection] ?? connection,
     provider: textOf(seen['provider'] ?? seen['target_host']),
+    host: textOf(seen['target_host']),
+    path: textOf(seen['target_path'], NONE, MAX_REASON),
     model: textOf(seen['model']),
     status: textOf(seen['status_code']),
     tokens: sent === undefined && made === undefined ? NONE : `${textOf(sent, '0')}/${textOf(made, '0')}`,
     cost: seen['cost_usd'] === undefined ? NONE : `$${textOf(seen['cost_usd'])}`,
     duration: typeof seen['duration_ms'] === 'number' ? `${Math.round(seen['duration_ms'])}ms` : NONE,
-    reason: wasLetThrough(decision) ? '' : why.filter((part) => part !== '').join(': '),
+    reason: reasonOf(all),
+    telling: reasonOf(tellingCodes(all)) || reasonOf(all),
   };
 }
 
@@ -79,33 +93,8 @@ function textOf(value: unknown, otherwise = NONE, max?: number): string {
   return value === '' ? otherwise : cellText(shorten(String(value), max));
 }
 
-const WIDTHS = { decision: 10, workload: 12, door: 8, place: 30, status: 3, tokens: 11, cost: 12, duration: 8 } as const;
-
-/**
- * Time of day, decision, who, door, provider and model, status, tokens in and out, cost, duration, reason.
- * @param withRecord its id stands at the end, in the place of the reason, and the time is left out
- */
-export function callLine(call: SeenCall, paint: Paint, withRecord = false): string {
-  const colour = call.decision === 'allow' ? paint.green : wasLetThrough(call.decision) ? paint.yellow : paint.red;
-  const cells = [
-    ...(withRecord ? [] : [call.at.slice(11, 19)]),
-    colour(call.decision.padEnd(WIDTHS.decision)),
-    call.workload.padEnd(WIDTHS.workload),
-    call.door.padEnd(WIDTHS.door),
-    `${call.provider}/${call.model}`.padEnd(WIDTHS.place),
-    call.status.padStart(WIDTHS.status),
-    call.tokens.padStart(WIDTHS.tokens),
-    call.cost.padStart(WIDTHS.cost),
-    call.duration.padStart(WIDTHS.duration),
-    withRecord ? call.recordId : call.reason,
-  ];
-  return cells.join('  ').trimEnd();
-}
-
-/** Above {@link callLine} where a person looks at several. */
-export function callHeading(withRecord = false): string {
-  const { decision, workload, door, place, status, tokens, cost, duration } = WIDTHS;
-  const cells = ['DECISION'.padEnd(decision), 'WORKLOAD'.padEnd(workload), 'DOOR'.padEnd(door), 'PROVIDER/MODEL'.padEnd(place)];
-  const numbers = ['ST'.padStart(status), 'TOKENS'.padStart(tokens), 'COST'.padStart(cost), 'TIME'.padStart(duration)];
-  return [...(withRecord ? [] : ['AT'.padEnd(8)]), ...cells, ...numbers, withRecord ? 'RECORD' : 'REASON'].join('  ');
+/** Whether it was let through, let through with a change, or refused. */
+export function decisionPaint(decision: string, paint: Paint): (text: string) => string {
+  if (decision === 'allow') return paint.green;
+  return wasLetThrough(decision) ? paint.yellow : paint.red;
 }

@@ -3,15 +3,17 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/durations.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
-import { paintFor } from '../../policy-tools/paint.ts';
+import { type Paint, paintFor } from '../../policy-tools/paint.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
 import { URL_OPTION } from '../gateway-client.ts';
+import { columnNames } from '../management/table-cells.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
-import { callHeading, callLine, callOfLogLine, callOfRecord, type SeenCall } from './call-line.ts';
+import { callOfLogLine, callOfRecord, type SeenCall } from './call-line.ts';
+import { type CallTable, type CallView, callTable } from './call-table.ts';
 import { followCalls } from './follow-calls.ts';
 
 const USUAL = 20;
@@ -27,6 +29,9 @@ const OPTIONS = {
   since: { type: 'string' },
   limit: { type: 'string' },
   json: { type: 'boolean' },
+  whole: { type: 'boolean' },
+  wide: { type: 'boolean' },
+  columns: { type: 'string' },
   org: { type: 'string' },
   key: { type: 'string' },
   ...URL_OPTION,
@@ -38,7 +43,7 @@ type Options = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
 export const logs: Command = {
   name: 'logs',
   usage:
-    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
+    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json] [--whole] [--wide] [--columns NAME,…] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
   summary: 'Prints the last calls as one line each, and with --follow those that come; -: from the log on standard input.',
   help: `
   --follow     goes on until Ctrl-C, also over a restart of the gateway
@@ -46,7 +51,10 @@ export const logs: Command = {
   --model      a part of its name
   --since      a duration such as 15m or 2h, or a time; default: the last 24 hours
   --limit      of the calls that are there already, the newest (default ${USUAL})
-  --json       the records, one a line
+  --json       the records, one a line, without what policy saw of them
+  --whole      the records as they were hashed, for gw verify and gw policy diff
+  --wide       every column, whole: also caller, door, provider, status, tokens in and out, and how long it took
+  --columns    those alone, such as time,who,path,reason
   -            reads lines of the gateway's log: journalctl -u ai-request-gateway -o cat | gw logs -
 `,
   run: (args, io) => printCalls(args, io, systemClock),
@@ -56,9 +64,11 @@ async function printCalls(args: readonly string[], io: CliIo, clock: Clock): Pro
   const { values, words } = parseWithWords(args, OPTIONS, 1);
   const [word] = words;
   if (word !== undefined && word !== '-') throw new UsageError('the one thing that it takes beside its options is -, for standard input');
+  if (values.whole === true && (values.json !== true || word === '-'))
+    throw new UsageError('--whole goes with --json, and not with the lines of a log');
   const most = limitOf(values);
   const since = sinceOf(values.since, clock.now());
-  if (word === '-') await fromLog(values, values.since === undefined ? 0 : since, io);
+  if (word === '-') await fromLog(values, values.since === undefined ? 0 : since, io, clock);
   else await fromGateway(values, { most, since }, io, clock);
   return EXIT_OK;
 }
@@ -84,8 +94,8 @@ async function fromGateway(
   io: CliIo,
   clock: Clock,
 ): Promise<void> {
-  const { follow = false, json = false, url, key, org, decision, workload, provider, model } = values;
-  const given = Object.entries({ decision, workload_id: workload, provider, model });
+  const { follow = false, json = false, whole, url, key, org, decision, workload, provider, model } = values;
+  const given = Object.entries({ decision, workload_id: workload, provider, model, whole: whole === true ? 'true' : undefined });
   const filters = Object.fromEntries(given.filter((entry): entry is [string, string] => entry[1] !== undefined));
   // The operations are loaded by the commands that need them alone.
   const { RecordSource } = await import('./record-source.ts');
@@ -93,7 +103,12 @@ async function fromGateway(
   const paint = paintFor(io.colours);
   const stop = new AbortController();
   if (follow) void untilStopped().then(() => stop.abort());
-  if (!json && io.columns !== undefined) io.stdout(`${paint.dim(callHeading())}\n`);
+  const view = viewOf(values, io, clock);
+  const once = !follow;
+  // What is there already has columns that fit it; what comes has columns of usual widths.
+  const calls: SeenCall[] = [];
+  const table = once ? undefined : headed(callTable(view), io, paint, json);
+  const show = (call: SeenCall) => (table === undefined ? void calls.push(call) : io.stdout(`${table.line(call, paint)}\n`));
   try {
     await followCalls((from) => source.newestFirst(from), {
       clock,
@@ -101,26 +116,46 @@ async function fromGateway(
       first: most,
       since,
       signal: stop.signal,
-      tell: (record) => (json ? printJson(record, io) : io.stdout(`${callLine(callOfRecord(record), paint)}\n`)),
+      tell: (record) => (json ? printJson(record, io) : show(callOfRecord(record))),
       onGap: (problem) =>
         io.stderr(`gw logs: ${problem === undefined ? 'the gateway answers again' : `${terminalText(problem)}; waiting for it`}\n`),
-      once: !follow,
+      once,
     });
+    if (once && !json) printTable(calls, view, io, paint);
   } finally {
     await source.close();
   }
 }
 
+function viewOf({ wide, columns }: Options, io: CliIo, clock: Clock): CallView {
+  return { width: io.columns, wide: wide === true, columns: columnNames(columns), now: () => clock.now() };
+}
+
+/** A heading is for people: a program has lines alone. */
+function headed(table: CallTable, io: CliIo, paint: Paint, json: boolean): CallTable {
+  if (!json && io.columns !== undefined) io.stdout(`${paint.dim(table.heading)}\n`);
+  return table;
+}
+
+function printTable(calls: readonly SeenCall[], view: CallView, io: CliIo, paint: Paint): void {
+  if (calls.length === 0 && io.columns !== undefined)
+    io.stderr('gw logs: there are no calls that fit (without --since: of the last 24 hours)\n');
+  if (calls.length === 0) return;
+  const table = headed(callTable(view, calls), io, paint, false);
+  for (const call of calls) io.stdout(`${table.line(call, paint)}\n`);
+}
+
 /** Lines that tell of something else, and those that are no JSON, are passed over: what comes from a journal may begin in the middle of one. */
-async function fromLog(values: Options, since: number, io: CliIo): Promise<void> {
+async function fromLog(values: Options, since: number, io: CliIo, clock: Clock): Promise<void> {
   const paint = paintFor(io.colours);
   const asked = await asGatewayReads(values);
+  const table = headed(callTable(viewOf(values, io, clock)), io, paint, values.json === true);
   for await (const line of io.stdinLines?.() ?? []) {
     const found = objectIn(line);
     const call = found && callOfLogLine(found);
     if (call === undefined || !isAsked(call, asked, since)) continue;
     if (values.json === true) printJson(found, io);
-    else io.stdout(`${callLine(call, paint)}\n`);
+    else io.stdout(`${table.line(call, paint)}\n`);
   }
 }
 

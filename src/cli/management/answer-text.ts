@@ -1,11 +1,13 @@
 /* Answers of the management API for people: what stands beside each other is a table, what has a name is a line. */
 import { isJsonObject } from '../../base/json/json-object.ts';
+import { UsageError } from '../command.ts';
 import { terminalText } from '../terminal-text.ts';
+import { namedValues } from './named-values.ts';
+import { columnCells, type NamedColumn, namedColumn, type TableView, valueText } from './table-cells.ts';
 import { type TableColumn, textTable } from './text-table.ts';
 
 /** Members that tell people nothing: of every item the same, or for programs. */
 const UNSEEN: ReadonlySet<string> = new Set(['etag', 'org_id']);
-const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/;
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -13,30 +15,35 @@ type Json = Readonly<Record<string, unknown>>;
 export interface TextFacts {
   /** What the items of a list are, in the plural. */
   readonly things: string;
-  /** Members of its items in the order of the columns, with dots; default: the plain ones, as they come. */
+  /** The columns of its table, as {@link namedColumn} reads them; default: the plain members, as they come. */
   readonly columns?: readonly string[];
-  /** In characters; absent: nothing is cut. */
-  readonly width: number | undefined;
+  readonly view: TableView;
 }
 
-/** A list. */
-export function listText(items: readonly unknown[], { things, columns, width }: TextFacts): string {
+/** A list. @throws UsageError for a column that it does not have */
+export function listText(items: readonly unknown[], { things, columns, view }: TextFacts): string {
   if (items.length === 0) return `There are no ${things}.\n`;
   const rows = items.map((item) => (isJsonObject(item) ? item : { value: item }));
-  return textTable(columnsOf(rows, columns), width);
+  const shown = columnsOf(rows, columns ?? [], view).map(
+    (column): TableColumn => ({ name: column.heading, ...columnCells(column, rows, view) }),
+  );
+  // Of what no item has there is nothing to see.
+  const there = view.columns === undefined ? shown.filter(({ cells }) => cells.some((cell) => cell !== '')) : shown;
+  return textTable(there, view.wide === true || view.columns !== undefined ? undefined : view.width);
 }
 
 /** Anything. */
 export function answerText(answer: unknown, facts: TextFacts): string {
-  if (!isJsonObject(answer)) return `${terminalText(cellOf(answer))}\n`;
+  if (!isJsonObject(answer)) return `${terminalText(valueText(answer))}\n`;
   const own = Object.entries(answer).filter(([name]) => name !== 'next_cursor' && name !== 'has_more');
   const [only] = own;
   if (own.length === 1 && only !== undefined && Array.isArray(only[1])) return listText(only[1], facts);
+  if (facts.view.columns !== undefined) throw new UsageError('--columns is for a list; this is shown whole');
   const lines: (readonly [name: string, text: string])[] = [];
   const parts: string[] = [];
   for (const [name, value] of own) place(name, value, lines, parts, facts);
-  const width = Math.max(0, ...lines.map(([name]) => name.length)) + 2;
-  return [lines.map(([name, text]) => `${`${name}:`.padEnd(width)}${text}\n`).join(''), ...parts].filter((text) => text !== '').join('\n');
+  const { view } = facts;
+  return [namedValues(lines, view.wide === true ? undefined : view.width), ...parts].filter((text) => text !== '').join('\n');
 }
 
 /** A map to figures, each entry a row. @param heading what the names of the map are */
@@ -44,13 +51,13 @@ export function mapText(map: Json, heading: string, facts: TextFacts): string {
   const rows = Object.entries(map).map(([name, value]) =>
     isJsonObject(value) ? { [heading]: name, ...value } : { [heading]: name, cost_usd: value },
   );
-  return listText(rows, { things: `figures by ${heading}`, width: facts.width });
+  return listText(rows, { things: `figures by ${heading}`, view: facts.view });
 }
 
 function place(name: string, value: unknown, lines: (readonly [string, string])[], parts: string[], facts: TextFacts): void {
   if (name === 'etag') return;
   if (Array.isArray(value) && value.some(isJsonObject)) {
-    parts.push(`${heading(name)}\n${listText(value, { things: heading(name), width: facts.width })}`);
+    parts.push(`${heading(name)}\n${listText(value, { things: heading(name), view: facts.view })}`);
   } else if (
     isJsonObject(value) &&
     (name.startsWith('by_') || (Object.keys(value).length > 0 && Object.values(value).every(isJsonObject)))
@@ -66,40 +73,48 @@ function place(name: string, value: unknown, lines: (readonly [string, string])[
         .map((line) => `| ${terminalText(line)}`)
         .join('\n')}\n`,
     );
-  } else lines.push([terminalText(name), terminalText(cellOf(value))]);
+  } else lines.push([terminalText(name), terminalText(valueText(value, name))]);
 }
 
 function heading(name: string): string {
   return terminalText(name.replaceAll('_', ' '));
 }
 
-function columnsOf(rows: readonly Json[], named: readonly string[] | undefined): TableColumn[] {
-  const names = named ?? [...new Set(rows.flatMap((row) => Object.keys(row).filter((name) => !UNSEEN.has(name) && isShort(row[name]))))];
-  const made = names.map((name) => ({ name, cells: rows.map((row) => cellOf(memberOf(row, name))) }));
-  // Of what no item has there is nothing to see.
-  return made.filter(({ cells }) => cells.some((cell) => cell !== ''));
+/** Those that somebody named, else those of the table; a wide table has every plain member behind them. */
+function columnsOf(rows: readonly Json[], table: readonly string[], { wide, columns: named }: TableView): readonly NamedColumn[] {
+  const usual = table.map(namedColumn);
+  if (named !== undefined) return named.map((name) => chosenColumn(name, usual, rows));
+  if (table.length > 0 && wide !== true) return usual;
+  const shown = new Set(usual.flatMap(({ parts }) => parts.flat()));
+  const others = new Set(rows.flatMap((row) => Object.keys(row).filter((name) => !UNSEEN.has(name) && isShort(row[name]))));
+  return [...usual, ...[...others].filter((name) => !shown.has(name)).map(plainColumn)];
 }
 
-function memberOf(row: Json, name: string): unknown {
-  let value: unknown = row;
-  for (const part of name.split('.')) value = isJsonObject(value) ? value[part] : undefined;
-  return value;
+function chosenColumn(name: string, usual: readonly NamedColumn[], rows: readonly Json[]): NamedColumn {
+  const wanted = name.trim().toLowerCase();
+  const found = usual.find(({ heading }) => heading.toLowerCase() === wanted);
+  if (found !== undefined) return found;
+  const members = new Set(rows.flatMap((row) => membersOf(row)));
+  const member = [...members].find((one) => one.toLowerCase() === wanted);
+  if (member !== undefined) return plainColumn(member);
+  const known = new Set([...usual.map(({ heading }) => heading), ...[...members].sort()]);
+  throw new UsageError(`--columns takes some of ${[...known].map(terminalText).join(', ')}, not ${JSON.stringify(terminalText(name))}`);
+}
+
+function plainColumn(name: string): NamedColumn {
+  return { heading: name, parts: [[name]] };
+}
+
+/** Also what stands deeper, with dots. */
+function membersOf(row: Json, prefix = ''): readonly string[] {
+  return Object.entries(row).flatMap(([name, value]) => [
+    `${prefix}${name}`,
+    ...(isJsonObject(value) ? membersOf(value, `${prefix}${name}.`) : []),
+  ]);
 }
 
 /** What fits into a cell. */
 function isShort(value: unknown): boolean {
   if (Array.isArray(value)) return !value.some((one) => typeof one === 'object');
   return !isJsonObject(value) || Object.values(value).every((one) => typeof one !== 'object');
-}
-
-function cellOf(value: unknown): string {
-  if (value === undefined) return '';
-  if (value === null) return '-';
-  if (typeof value === 'string') return value.replace(TIME, '$1 $2Z');
-  if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  if (Array.isArray(value)) return value.map(cellOf).join(', ');
-  if (!isJsonObject(value)) return JSON.stringify(value);
-  return Object.entries(value)
-    .map(([name, one]) => `${name}=${cellOf(one)}`)
-    .join(' ');
 }

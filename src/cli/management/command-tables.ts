@@ -7,33 +7,116 @@ export const SAME_VERBS: readonly (readonly string[])[] = [
   ['update', 'change', 'patch', 'set', 'put', 'configure'],
 ];
 
-/** Columns of lists whose items have more than fits beside each other. */
-export const COLUMNS: Readonly<Record<string, readonly string[]>> = {
-  'mgmt.records.list': [
-    'record_hash',
-    'received_at',
-    'decision',
-    'workload_id',
-    'connector_id',
-    'model',
-    'metering.tokens_in',
-    'metering.tokens_out',
-    'metering.cost_usd',
-    'target_host',
-    'summed_requests',
-  ],
-  'mgmt.providers.list': ['addon_id', 'enabled', 'kind', 'category', 'display_name', 'description'],
-  'mgmt.approvals.list': [
-    'approval_id',
-    'created_at',
-    'status',
-    'workload_id',
-    'caller_id',
-    'action.target_host',
-    'action.model',
-    'estimated_cost_usd',
-    'reason',
-  ],
+/** How a list is shown to people. */
+export interface ListFacts {
+  /** What its items are, in the plural, where the name of the command does not say it. */
+  readonly things?: string;
+  /**
+   * Its columns, chosen so that they fit 80 cells: `heading: member`, with dots for what stands deeper; `a | b` is the first of both that is there, `a + b` both. Default: the plain
+   * members, as they come.
+   */
+  readonly columns?: readonly string[];
+  /** Members beside that of the column `id` by which an item can be named. */
+  readonly alsoNamedBy?: readonly string[];
+  /** What the list is asked with where all of it is meant. */
+  readonly all?: Readonly<Record<string, string>>;
+}
+
+/** Lists whose items have more than fits beside each other, or are called otherwise than their command. */
+export const LISTS: Readonly<Record<string, ListFacts>> = {
+  'mgmt.records.list': {
+    things: 'records that fit (without --from: of the last 24 hours)',
+    columns: [
+      'time: completed_at',
+      'decision',
+      'who: workload_id',
+      'model: model | target_host',
+      'cost/reason: metering.cost_usd + reason_codes | reason',
+      'calls: summed_requests',
+      'id: record_id',
+    ],
+    alsoNamedBy: ['record_hash'],
+    all: { from: '1970-01-01T00:00:00Z' },
+  },
+  'mgmt.approvals.list': {
+    columns: [
+      'time: created_at',
+      'status',
+      'who: workload_id',
+      'model: action.model | action.target_host',
+      'may cost: estimated_cost_usd',
+      'reason',
+      'id: approval_id',
+    ],
+  },
+  'mgmt.quarantine.list': {
+    things: 'callers in quarantine',
+    columns: [
+      'since: created_at',
+      'who: workload_id',
+      'caller: caller_id | caller_ip',
+      'reason',
+      'score: risk_score',
+      'released: released_at',
+      'id: quarantine_id',
+    ],
+  },
+  'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
+  'mgmt.workloads.list': {
+    columns: [
+      'id: workload_id',
+      'name',
+      'project: default_attribution.project_id',
+      'customer: default_attribution.customer_id',
+      'doors: allowed_connection_types',
+    ],
+  },
+  'mgmt.projects.list': { columns: ['id: project_id', 'name: display_name', 'status', 'created: created_at'] },
+  'mgmt.budgets.list': {
+    things: 'budget limits',
+    columns: ['id: limit_id', 'scope', 'of: scope_id', 'period', 'limit: effective_limit_usd | limit_usd', 'spent: spent_usd', 'actions'],
+  },
+  'mgmt.credentials.list': { columns: ['id', 'provider', 'mode', 'scope', 'secret: secret_source', 'updated: updated_at'] },
+  'mgmt.connectors.list': {
+    things: 'connectors of your own',
+    columns: ['id', 'name', 'dialect', 'on: enabled', 'base url: base_url'],
+    alsoNamedBy: ['connector_id'],
+  },
+  'mgmt.providers.list': { columns: ['id: addon_id', 'on: enabled', 'category', 'name: display_name'] },
+  'mgmt.pricing.list': {
+    columns: ['provider', 'model', 'in: rate_in', 'out: rate_out', 'cached: rate_cached_in', 'source: rate_source'],
+  },
+  'mgmt.alerts.channels.list': {
+    things: 'alert channels',
+    columns: ['id: channel_id', 'name', 'kind', 'on: enabled', 'created: created_at'],
+  },
+  'mgmt.alerts.subscriptions.list': {
+    things: 'alert subscriptions',
+    columns: [
+      'id: subscription_id',
+      'event',
+      'channel: channel_name',
+      'on: enabled',
+      'last alert: last_alerted_at',
+      'level: last_alerted_level',
+    ],
+  },
+  'mgmt.alerts.history.list': {
+    things: 'alerts so far',
+    columns: ['time: at', 'event', 'level', 'channel: channel_name', 'outcome', 'title', 'id: alert_id'],
+  },
+  'mgmt.exports.list': { things: 'export destinations', columns: ['id', 'name', 'kind', 'on: enabled', 'created: created_at'] },
+  'mgmt.ratelimit.keys': { things: 'callers with a bucket' },
+};
+
+/** Arguments that are ids of something listed, and may be shortened as those in a path are: which list has it. */
+export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
+  approval_id: 'mgmt.approvals.list',
+  channel_id: 'mgmt.alerts.channels.list',
+  limit_id: 'mgmt.budgets.list',
+  quarantine_id: 'mgmt.quarantine.list',
+  record_id: 'mgmt.records.list',
+  subscription_id: 'mgmt.alerts.subscriptions.list',
 };
 
 /** A report by one thing: which operation has the figures, and in which member of its answer. */

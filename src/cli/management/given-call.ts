@@ -4,6 +4,7 @@ import { type CliIo, UsageError } from '../command.ts';
 import { parseMap, readDocument } from '../policy/input.ts';
 import type { OperationInput, OperationOption } from './operation-options.ts';
 import { missing, openValue, optionValue, placeholder, takes } from './option-values.ts';
+import { columnNames } from './table-cells.ts';
 
 /** How a command finds whom it asks, and with what. */
 export interface AskingOptions {
@@ -34,6 +35,10 @@ export interface GivenCall {
   readonly token: string | undefined;
   /** Of a report: by what it is shown. */
   readonly by: string | undefined;
+  /** Of a table: every column, whole. */
+  readonly wide: boolean;
+  /** Of a table: the columns that are asked for. */
+  readonly columns: readonly string[] | undefined;
 }
 
 /** What of the command line is not the operation's input. */
@@ -41,6 +46,8 @@ export interface CommandFacts {
   readonly versioned: boolean;
   /** Empty: the command has no `--by`. */
   readonly views: readonly string[];
+  /** What it answers may be a table: it has `--wide` and `--columns`. */
+  readonly tables?: boolean;
   /** Default: that of the management API. */
   readonly asking?: AskingOptions;
 }
@@ -70,11 +77,13 @@ export async function givenCall(args: readonly string[], input: OperationInput, 
     org: one('org')?.value,
     token: one('token')?.value,
     by,
+    wide: one('wide') !== undefined,
+    columns: columnNames(one('columns')?.value),
   };
 }
 
 /** Usage text: what is needed first. */
-export function callUsage(input: OperationInput, { versioned, views, asking = MANAGEMENT }: CommandFacts): string {
+export function callUsage(input: OperationInput, { versioned, views, tables, asking = MANAGEMENT }: CommandFacts): string {
   const shown = input.options.filter(({ open, path }) => path.length === 1 || !open);
   const needed = shown.filter(({ required }) => required).map((option) => `--${option.name} ${placeholder(option)}`);
   const others = shown.filter(({ required }) => !required).map((option) => `[--${option.name} ${placeholder(option)}]`);
@@ -86,6 +95,7 @@ export function callUsage(input: OperationInput, { versioned, views, asking = MA
     ...(input.hasBody ? ['[--file body.json|-]'] : []),
     ...(versioned ? ['[--if-match ETAG]'] : []),
     ...(input.paged ? ['[--all]'] : []),
+    ...(tables === true ? ['[--wide] [--columns NAME,…]'] : []),
     asking.usage,
   ].join(' ');
 }
@@ -100,7 +110,10 @@ export function callHelp(input: OperationInput): string {
   return `${rows.join('')}${from}`;
 }
 
-function tableOf({ options, words, hasBody, paged }: OperationInput, { versioned, views, asking = MANAGEMENT }: CommandFacts): OptionTable {
+function tableOf(
+  { options, words, hasBody, paged }: OperationInput,
+  { versioned, views, tables, asking = MANAGEMENT }: CommandFacts,
+): OptionTable {
   const texts = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
   const isSwitch = ({ shape, value }: OperationOption) => shape === 'one' && value.kind === 'boolean';
   return {
@@ -109,6 +122,7 @@ function tableOf({ options, words, hasBody, paged }: OperationInput, { versioned
     ...(versioned ? texts(['if-match']) : {}),
     ...(views.length === 0 ? {} : texts(['by'])),
     ...(paged ? { all: { type: 'boolean' as const } } : {}),
+    ...(tables === true ? { wide: { type: 'boolean' as const }, columns: { type: 'string' as const } } : {}),
     ...asking.options,
     ...Object.fromEntries(options.map((option) => [option.name, { type: isSwitch(option) ? ('boolean' as const) : ('string' as const) }])),
   };

@@ -1,4 +1,5 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
+import { systemClock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { entryOf, type GatewayOperation } from '../../operations/operation.ts';
@@ -7,12 +8,13 @@ import { OPERATIONS } from '../../operations/operation-table.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { printJson, printJsonText } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
-import { answerText, listText, mapText } from './answer-text.ts';
+import { answerText, listText, mapText, type TextFacts } from './answer-text.ts';
 import { askManagement } from './ask-management.ts';
-import { COLUMNS, REPORT_VIEWS } from './command-tables.ts';
+import { LISTS, REPORT_VIEWS } from './command-tables.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts';
 import type { ManagementClient } from './management-client.ts';
 import { type OperationInput, operationInput } from './operation-options.ts';
+import { textByShortId } from './short-ids.ts';
 
 const PREFIX = 'mgmt.';
 
@@ -25,7 +27,7 @@ function commandOf(operation: GatewayOperation, operations: readonly GatewayOper
   const { id, summary, annotations, versioned } = operation;
   const input = operationInput(operation);
   const views = REPORT_VIEWS[id] ?? {};
-  const facts = { versioned: versioned === true && !annotations.readOnly, views: Object.keys(views) };
+  const facts = { versioned: versioned === true && !annotations.readOnly, views: Object.keys(views), tables: annotations.readOnly };
   return {
     name: id.slice(PREFIX.length).replaceAll('.', ' ').replaceAll('_', '-'),
     usage: callUsage(input, facts),
@@ -38,7 +40,7 @@ function commandOf(operation: GatewayOperation, operations: readonly GatewayOper
         const view = call.by === undefined ? undefined : views[call.by];
         await askManagement(call, scopes, io, (client) =>
           view === undefined
-            ? answer(operation, input, call, client, io)
+            ? answer(operation, input, call, { client, operations, io })
             : report(entryOf(operations, view.operation), view.member, call, client, io),
         );
       } catch (error) {
@@ -51,19 +53,25 @@ function commandOf(operation: GatewayOperation, operations: readonly GatewayOper
   };
 }
 
+/** Who is asked, what there is to ask, and where the answer goes. */
+interface Ground {
+  readonly client: ManagementClient;
+  readonly operations: readonly GatewayOperation[];
+  readonly io: CliIo;
+}
+
 async function answer(
   operation: GatewayOperation,
   input: OperationInput,
   call: GivenCall,
-  client: ManagementClient,
-  io: CliIo,
+  { client, operations, io }: Ground,
 ): Promise<void> {
-  const facts = answerFacts(operation, io);
+  const facts = answerFacts(operation, call, io);
   if (call.all) {
     await answerAll(operation, call, client, io);
     return;
   }
-  const text = await client.text(operation, call.args, call.headers);
+  const text = await textByShortId(operation, call.args, call.headers, { client, operations, io });
   if (call.json) {
     printJsonText(text, io);
     return;
@@ -75,23 +83,19 @@ async function answer(
 }
 
 /** Every page: as JSON an item a line, as it comes. */
-async function answerAll(operation: GatewayOperation, { args, json }: GivenCall, client: ManagementClient, io: CliIo): Promise<void> {
+async function answerAll(operation: GatewayOperation, call: GivenCall, client: ManagementClient, io: CliIo): Promise<void> {
+  const { args, json } = call;
   const items: unknown[] = [];
   for await (const page of client.pages(operation, { limit: 500, ...args })) {
     if (json) for (const item of page) printJson(item, io);
     else items.push(...page);
   }
-  if (!json) io.stdout(listText(items, answerFacts(operation, io)));
+  if (!json) io.stdout(listText(items, answerFacts(operation, call, io)));
 }
 
 /** The figures of a report by one thing, the dearest first; days as they come. */
-async function report(
-  operation: GatewayOperation,
-  member: string,
-  { by = '', args, json }: GivenCall,
-  client: ManagementClient,
-  io: CliIo,
-): Promise<void> {
+async function report(operation: GatewayOperation, member: string, call: GivenCall, client: ManagementClient, io: CliIo): Promise<void> {
+  const { by = '', args, json } = call;
   const { query } = takenNames(operation);
   const strange = Object.keys(args).filter((name) => !query.has(name));
   if (strange.length > 0) throw new UsageError(`${strange.map((name) => `--${name}`).join(' and ')} cannot be given beside --by ${by}`);
@@ -104,7 +108,7 @@ async function report(
   const map = isJsonObject(value) ? value[member] : undefined;
   const rows = Object.entries(isJsonObject(map) ? map : {});
   if (by !== 'day') rows.sort(([, a], [, b]) => (costOf(a) < costOf(b) ? 1 : -1));
-  io.stdout(mapText(Object.fromEntries(rows), by, answerFacts(operation, io)));
+  io.stdout(mapText(Object.fromEntries(rows), by, answerFacts(operation, call, io)));
 }
 
 function costOf(figures: unknown): bigint {
@@ -112,8 +116,7 @@ function costOf(figures: unknown): bigint {
   return (typeof cost === 'string' ? parseUsd(cost) : undefined) ?? 0n;
 }
 
-function answerFacts({ id }: GatewayOperation, { columns: width }: CliIo) {
+function answerFacts({ id }: GatewayOperation, { wide, columns }: GivenCall, { columns: width }: CliIo): TextFacts {
   const things = id.slice(PREFIX.length).split('.').slice(0, -1).join(' ').replaceAll('_', ' ');
-  const named = COLUMNS[id];
-  return { things, width, ...(named === undefined ? {} : { columns: named }) };
+  return { things, ...LISTS[id], view: { width, wide, columns, now: systemClock.now() } };
 }

@@ -2,21 +2,20 @@ import type { Facts } from '../../decide/policy/facts.ts';
 import { PolicyComparison } from '../../policy-tools/diff.ts';
 import { readCall } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
-import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { renderDiff } from '../../policy-tools/render-diff.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { printJsonDocument } from '../print-json.ts';
-import { recordTexts } from '../record-texts.ts';
-import { type Document, parseJsonMap } from './input.ts';
+import { recordTexts, wholeRecord } from '../record-texts.ts';
+import type { Document } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
-import { loadPolicy, surroundingsOf, UnreadablePath } from './policy-target.ts';
+import { loadPolicy, surroundingsOf } from './policy-target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */
 export const diffPolicies: Command = {
   name: 'policy diff',
   usage: '<OLD> <NEW> <--records FILE | --data FOLDER> [--last N] [--json]',
   summary:
-    'Replays records (a file with one a line, or the data folder of a stopped gateway) against two policies; exit code 1 when something would change.',
+    'Replays records (a file with one a line, - for standard input, or the data folder of a stopped gateway) against two policies; exit code 1 when something would change.',
   run: runDiff,
 };
 
@@ -31,7 +30,7 @@ async function runDiff(args: readonly string[], io: CliIo): Promise<number> {
   const { catalogue } = surroundingsOf(io, undefined);
   const readingOf = (facts: Facts) => readCall(facts, true, catalogue);
   const comparison = new PolicyComparison(await loadPolicy(before, tier), await loadPolicy(after, tier), readingOf);
-  await replayAll(recordTexts(values), last, comparison);
+  await replayAll(recordTexts(values, io), last, comparison);
   const diff = comparison.result();
   if (values.json === true) printJsonDocument(diff, io);
   else io.stdout(renderDiff(diff, paintFor(io.colours)));
@@ -41,9 +40,7 @@ async function runDiff(args: readonly string[], io: CliIo): Promise<number> {
 async function replayAll(texts: AsyncIterable<Document>, last: number, comparison: PolicyComparison): Promise<void> {
   let left = last;
   for await (const document of texts) {
-    const record = parseJsonMap(document);
-    if (!isExecutionRecord(record)) throw new UnreadablePath(`${document.name}: this is not an execution record`);
-    comparison.add(record);
+    comparison.add(wholeRecord(document));
     left--;
     if (left === 0) return;
   }

@@ -10,6 +10,7 @@ import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { printJsonDocument } from '../print-json.ts';
+import { expectWhole } from '../record-texts.ts';
 import { terminalText } from '../terminal-text.ts';
 import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
@@ -55,7 +56,7 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
   if (values.record !== undefined) return explainRecord(parseJsonMap(await fetchRecord(values.record, values.url, io)), values, io);
   const document = await readDocument(path ?? '-', io);
   const given = parseMap(document);
-  if (isExecutionRecord(given)) return explainRecord(given, values, io);
+  if (isExecutionRecord(given)) return explainRecord(expectWhole(given, document.name), values, io);
   if (given['schema'] === SUITE_SCHEMA) return explainCase(document, values, io);
   if (given['schema'] === BUNDLE_SCHEMA || given['schema'] === RULE_FILE_SCHEMA) {
     throw new UsageError(`${document.name} is a policy: give it with --policies, and a request to decide`);

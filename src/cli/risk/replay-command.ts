@@ -1,15 +1,12 @@
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type ReplayedCall, RiskReplay } from '../../decide/risk/risk-replay.ts';
-import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { replayedCall } from '../../services/recorded-risk.ts';
 import { riskSettings } from '../../services/risk-settings.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
-import { parseJsonMap } from '../policy/input.ts';
 import { readOptions } from '../policy/options.ts';
-import { UnreadablePath } from '../policy/policy-target.ts';
 import { printJson } from '../print-json.ts';
-import { recordTexts } from '../record-texts.ts';
+import { recordTexts, wholeRecord } from '../record-texts.ts';
 import { settingsOf } from '../settings-of.ts';
 import { riskText } from './risk-text.ts';
 
@@ -18,7 +15,7 @@ export const replayRisk: Command = {
   name: 'risk replay',
   usage: '<--records FILE | --data FOLDER> [--from TIME] [--threshold SCORE] [--json]',
   summary:
-    'Scores recorded calls (a file with one record a line, or the data folder of a stopped gateway) as GW_RISK_* say, so that these can be chosen; alerts are counted at GW_RISK_ALERT_THRESHOLD or --threshold.',
+    'Scores recorded calls (a file with one record a line, - for standard input, or the data folder of a stopped gateway) as GW_RISK_* say, so that these can be chosen; alerts are counted at GW_RISK_ALERT_THRESHOLD or --threshold.',
   run: runReplay,
 };
 
@@ -31,10 +28,8 @@ async function runReplay(args: readonly string[], io: CliIo): Promise<number> {
   const alertAt = values.threshold === undefined ? config.riskAlertThreshold : Number(values.threshold);
   if (!(alertAt >= 0 && alertAt <= 1)) throw new UsageError('--threshold takes a score from 0 to 1');
   const calls: ReplayedCall[] = [];
-  for await (const document of recordTexts(values)) {
-    const record = parseJsonMap(document);
-    if (!isExecutionRecord(record)) throw new UnreadablePath(`${document.name}: this is not an execution record`);
-    const call = replayedCall(record as unknown as ExecutionRecord);
+  for await (const document of recordTexts(values, io)) {
+    const call = replayedCall(wholeRecord(document) as unknown as ExecutionRecord);
     if (call !== undefined && call.request.at >= from) calls.push(call);
   }
   // As they came, not as they ended: ids are made in that order (RFC 9562 §5.7).

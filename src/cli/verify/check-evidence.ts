@@ -7,11 +7,12 @@ import { readKeys } from '../../ledger/ledger-keys.ts';
 import { checkSignature, type LedgerKeys } from '../../ledger/merkle-root.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, Unusable } from '../command.ts';
-import { readEvidence, readJsonFile, rootsInFiles } from './evidence-files.ts';
+import { readJsonFile, rootsInFiles } from './evidence-files.ts';
 
 /** Files of which a check is made; which may stand together is the command's. */
 export interface EvidenceFiles {
-  readonly record: string | undefined;
+  /** As it was read, and how it is called in a message. */
+  readonly record: { readonly bytes: Uint8Array; readonly name: string } | undefined;
   readonly proof: string | undefined;
   readonly roots: readonly string[];
   readonly keys: string | undefined;
@@ -35,7 +36,7 @@ export interface CheckedEvidence {
  */
 export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<CheckedEvidence> {
   const problems: string[] = [];
-  const record = files.record === undefined ? undefined : await recordIn(files.record, io);
+  const record = files.record === undefined ? undefined : recordIn(files.record);
   if (record !== undefined && record.stored !== record.computed)
     problems.push(`record: its hash is ${record.computed}, and record_hash in it is ${record.stored}`);
   const keys = await keysIn(files.keys, io, problems);
@@ -51,12 +52,11 @@ function notesOn(record: CheckedRecord | undefined, { root }: InclusionProof): s
   return [`the record names the org ${record.orgId}, and the ledger is that of ${root.org_id}: its gateway is one of ${root.org_id}`];
 }
 
-async function recordIn(source: string, io: CliIo): Promise<CheckedRecord> {
-  const bytes = await readEvidence(source, io);
+function recordIn({ bytes, name }: NonNullable<EvidenceFiles['record']>): CheckedRecord {
   try {
     return checkRecord(bytes);
   } catch (error) {
-    throw new Unusable(`${source === '-' ? 'standard input' : source}: ${messageOf(error)}`, { cause: error });
+    throw new Unusable(`${name}: ${messageOf(error)}`, { cause: error });
   }
 }
 

@@ -85,6 +85,7 @@ function jsonOf(bytes: Uint8Array, name: string): unknown {
   }
 }
 
-function nameOf(source: string): string {
+/** How a file is called in a message. */
+export function nameOf(source: string): string {
   return source === '-' ? 'standard input' : source;
 }

@@ -1,8 +1,10 @@
 import { systemClock } from '../../base/lib/clock.ts';
 import { type CliIo, type Command, UsageError } from '../command.ts';
 import { parseWithWords } from '../parse-options.ts';
-import { checkEvidence } from './check-evidence.ts';
+import { checkEvidence, type EvidenceFiles } from './check-evidence.ts';
+import { nameOf, readEvidence } from './evidence-files.ts';
 import { printEvidence } from './print-evidence.ts';
+import { checkRecordLines, recordLines } from './record-lines.ts';
 import { watchHistory } from './watch-history.ts';
 
 const OPTIONS = {
@@ -37,11 +39,12 @@ type Doing = keyof typeof DOINGS;
 export const verify: Command = {
   name: 'verify',
   usage:
-    '<record.json | -> [--proof FILE] [--roots FILE]… [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--org ID] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
+    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--org ID] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
   summary:
     'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable. --watch: whether the history of a ledger goes on; --export: what a third party needs.',
   help: `
   record.json      as GET /v1/records/{id} gives it; -: standard input; it may be left out where a chain alone is checked
+  records.ndjson   several, one a line: gw logs --json --whole | gw verify -
   --proof          as GET /v1/verify/{record_hash} answers, or the bare proof; needs --keys
   --roots          as GET /v1/orgs/{org}/roots of the control plane answers, or .ndjson with a root on each line; once for each file, in order; needs --keys
   --keys           as GET /v1/keys of the control plane answers: whose signatures are believed
@@ -76,7 +79,9 @@ const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, 
     if (keys !== undefined && proof === undefined && roots.length === 0) throw new UsageError('--keys needs --proof or --roots');
     if (record !== undefined && proof === undefined && roots.length > 0)
       throw new UsageError('a record and --roots need --proof, which says under which root the record is');
-    return printEvidence(await checkEvidence({ record, proof, roots, keys }, io), json, io);
+    return record === undefined
+      ? judged(undefined, { proof, roots, keys, json }, io)
+      : recordsJudged(record, { proof, roots, keys, json }, io);
   },
   watch({ watch: url = '', state, keys, interval, org, json = false }, _record, io) {
     if (state === undefined) throw new UsageError('--watch needs --state, a file to remember the last root in');
@@ -88,6 +93,26 @@ const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, 
     return exportEvidence({ folder, gateway, controlPlane, from, to, key, org, json }, io, systemClock);
   },
 };
+
+interface Beside {
+  readonly proof: string | undefined;
+  readonly roots: readonly string[];
+  readonly keys: string | undefined;
+  readonly json: boolean;
+}
+
+async function judged(record: EvidenceFiles['record'], { json, ...beside }: Beside, io: CliIo): Promise<number> {
+  return printEvidence(await checkEvidence({ record, ...beside }, io), json, io);
+}
+
+/** One record with what is given beside it, or many, each for itself. */
+async function recordsJudged(source: string, beside: Beside, io: CliIo): Promise<number> {
+  const [bytes, name] = [await readEvidence(source, io), nameOf(source)];
+  const lines = recordLines(bytes);
+  if (lines === undefined) return judged({ bytes, name }, beside, io);
+  if (beside.proof !== undefined) throw new UsageError(`--proof is of one record, and ${name} has ${lines.length}`);
+  return checkRecordLines(lines, name, beside.json, io);
+}
 
 /** @throws UsageError for what does not belong to what it is asked for */
 function checkOptions(doing: Doing, values: Values, record: string | undefined): void {

@@ -62,17 +62,33 @@ const FILTERS = {
     .meta({ type: 'number', minimum: 0, description: 'US dollars' }),
 };
 
+/** Whether items come as they were hashed (decision 7.13). */
+const WHOLE = choice(['true', 'false']).optional().meta({
+  type: 'boolean',
+  description: 'true: whole records, as they were hashed; else policy_trace.attributes is left out and `shortened` says so',
+});
+
 function listQuery(services: OperationServices) {
   const { reports } = services;
-  return z.strictObject({ ...FILTERS, provider: providerFilter(services), ...CURSOR_PARAMETERS }).superRefine((query, { addIssue }) => {
-    const add = (name: string, message: string) => addIssue({ code: 'custom', path: [name], message });
-    const { from, to } = rangeOf(query, reports.clock.now());
-    if (from === undefined) add('from', TIME_RULE);
-    if (to === undefined) add('to', TIME_RULE);
-    if (from !== undefined && to !== undefined && from >= to) add('from', 'must be before to, which is now when it is not given');
-    if (query.label_value !== undefined && query.label_key === undefined) add('label_value', 'needs label_key beside it');
-  }, ALSO_WHEN_WRONG);
+  return z
+    .strictObject({ ...FILTERS, provider: providerFilter(services), whole: WHOLE, ...CURSOR_PARAMETERS })
+    .superRefine((query, { addIssue }) => {
+      const add = (name: string, message: string) => addIssue({ code: 'custom', path: [name], message });
+      const { from, to } = rangeOf(query, reports.clock.now());
+      if (from === undefined) add('from', TIME_RULE);
+      if (to === undefined) add('to', TIME_RULE);
+      if (from !== undefined && to !== undefined && from >= to) add('from', 'must be before to, which is now when it is not given');
+      if (query.label_value !== undefined && query.label_key === undefined) add('label_value', 'needs label_key beside it');
+    }, ALSO_WHEN_WRONG);
 }
+
+/** What a list shows of a record. */
+const LISTED_RECORD = RECORD.extend({
+  record_hash: z.string().meta({ description: 'Hex SHA-256 of the whole record without this member, as canonical JSON' }),
+  shortened: z.literal(true).optional().meta({
+    description: 'policy_trace.attributes is left out, so that record_hash cannot be recomputed from this; absent: it is the whole record',
+  }),
+});
 
 type ListQuery = z.output<ReturnType<typeof listQuery>>;
 
@@ -98,7 +114,7 @@ export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     tools: [{ name: 'list_records', title: 'List records' }],
     input: { query: { schema: listQuery } },
-    output: { status: 200, schema: dataPage(RECORD) },
+    output: { status: 200, schema: dataPage(LISTED_RECORD) },
     handle: async ({ principal, query }, { store, reports: { clock } }) => {
       const page = cursorPage('records', query);
       return { json: await pageOf(store, orgOf(principal), query, page, clock.now()) };
@@ -143,7 +159,7 @@ async function pageOf(store: Pick<Store, 'records'>, orgId: string, query: ListQ
   });
   const last = shown.at(-1);
   const next = hasMore && last !== undefined ? `${since ?? 0} ${last.position}` : undefined;
-  return page.shown(shown.map(listed), next);
+  return page.shown(shown.map(query.whole === 'true' ? (stored) => ({ ...whole(stored) }) : listed), next);
 }
 
 /** Reads some records at a time, until the page is full by their number or by their bytes. */
@@ -202,9 +218,14 @@ function decisionsFor(asked: RecordedDecision): readonly string[] {
   return asked === 'deny' ? DECISIONS.filter((decision) => !permits(decision)) : [asked];
 }
 
-/** Without the observed values of policy fields, which a list of hundreds has no use for. */
-function listed({ text: canonical }: StoredRecord) {
-  const record = JSON.parse(canonical) as ExecutionRecord;
-  const { attributes: _observed, ...trace } = record.policy_trace ?? {};
-  return { ...record, ...(record.policy_trace === undefined ? {} : { policy_trace: trace }) };
+/** Without the observed values of policy fields, which a list of hundreds has no use for: what lacks them is marked, so that nobody takes it for the record (decision 7.13). */
+function listed(stored: StoredRecord) {
+  const record = whole(stored);
+  if (record.policy_trace?.attributes === undefined) return { ...record };
+  const { attributes: _observed, ...trace } = record.policy_trace;
+  return { ...record, policy_trace: trace, shortened: true as const };
+}
+
+function whole({ text: canonical }: StoredRecord) {
+  return JSON.parse(canonical) as ExecutionRecord;
 }
