@@ -41,7 +41,7 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
   const { shell = options.json === true ? 'json' : 'sh' } = options;
   const format = Object.hasOwn(VARIABLE_FORMATS, shell) ? VARIABLE_FORMATS[shell] : undefined;
   if (format === undefined) throw badValue('--shell', SHELLS.join(', '), shell);
-  const config = settingsOf(io);
+  const config = settingsOf(io, { port: options.port });
   if (options.unset === true) {
     io.stdout(format.text(undoneVariables(config, io.env, options.port === undefined ? undefined : givenPort(options, config))));
     return EXIT_OK;

@@ -7,7 +7,7 @@ import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
 import { sendToGateway } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
-import { settingsOf } from '../settings-of.ts';
+import { settingsOf, shellSettings } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
 import { runProgram } from './child-program.ts';
 import { type ClientCaller, clientVariables, proxyUrl } from './client-variables.ts';
@@ -40,7 +40,8 @@ cannot be run, 125 when there is no gateway to use.
     const { own, command, rest } = split(args);
     const options = parseOptions(own, OPTIONS);
     if (command === undefined) throw new UsageError('it takes the program to run');
-    const config = settingsOf(io);
+    // One that is started here is of the settings of this shell alone.
+    const config = options.start === true ? shellSettings(io) : settingsOf(io, { port: options.port });
     const caller = await givenCaller(options, io);
     const problem = (text: string) => io.stderr(`gw run: ${terminalText(text)}\n`);
     let gateway: Used;

@@ -101,7 +101,11 @@ async function fromGateway(
       first: most,
       since,
       signal: stop.signal,
-      tell: (record) => (json ? printJson(record, io) : io.stdout(`${callLine(callOfRecord(record), paint)}\n`)),
+      tell: (record) => {
+        if (json) printJson(record, io);
+        else io.stdout(`${callLine(callOfRecord(record), paint)}\n`);
+        return io.written?.();
+      },
       onGap: (problem) =>
         io.stderr(`gw logs: ${problem === undefined ? 'the gateway answers again' : `${terminalText(problem)}; waiting for it`}\n`),
       once: !follow,
@@ -121,6 +125,7 @@ async function fromLog(values: Options, since: number, io: CliIo): Promise<void>
     if (call === undefined || !isAsked(call, asked, since)) continue;
     if (values.json === true) printJson(found, io);
     else io.stdout(`${callLine(call, paint)}\n`);
+    await io.written?.();
   }
 }
 
