@@ -4,6 +4,7 @@ import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
 import { messageOf } from './base/lib/thrown.ts';
 import { processIo } from './cli/process-io.ts';
+import { programName } from './cli/program-name.ts';
 import { runCli } from './cli/run.ts';
 import { StandardOutput } from './cli/standard-output.ts';
 
@@ -36,8 +37,8 @@ async function serve(): Promise<number> {
   if (note !== undefined) process.stderr.write(`note: ${note}\n`);
   try {
     const gateway = await startGateway(config, { inherited: inheritedSockets(), signal: stop.signal });
-    process.stdout.write(announcement(gateway, config));
     const noted = await rememberStart(gateway, config);
+    process.stdout.write(announcement(gateway, config, placeOf(noted.done)));
     // Of use to a person who tries it; a service is not found from folders.
     if (noted.problem !== undefined && process.stdout.isTTY)
       process.stderr.write(`note: gw finds this gateway from this folder alone: ${terminalOutput(noted.problem)}\n`);
@@ -48,6 +49,12 @@ async function serve(): Promise<number> {
     if (error !== stop.signal.reason) throw error;
   }
   return 0;
+}
+
+/** Where commands find the gateway as they are printed: those of a clone are found by npm below it. */
+function placeOf(isNoted: boolean): string {
+  if (!isNoted) return 'in this folder, with the same GW_ settings';
+  return programName(process.argv[1], process.cwd()).startsWith('npx') ? 'in this folder' : 'from any folder';
 }
 
 // A reader that has gone, or a full disk, ends the gateway neither at its first words nor with a stack trace; a command tells of it (standard-output.ts).

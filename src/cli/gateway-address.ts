@@ -82,8 +82,9 @@ const PICKED = 'GW_PORT is 0, so the gateway picked a port itself, which its fir
 function hintOf(found: GatewaySettings['found']): string | undefined {
   if (found === undefined) return undefined;
   const { gateway } = found;
-  const state = gateway.stopped_at === undefined ? 'is not running any more' : `was stopped at ${gateway.stopped_at}`;
-  return `the gateway of ${gateway.folder} (started at ${gateway.started_at}) ${isRunning(gateway) ? 'should be there' : state}; gw status says which there are`;
+  if (isRunning(gateway)) return `the gateway of ${gateway.folder} should be there; gw status says more`;
+  const state = gateway.stopped_at === undefined ? 'is not running' : `was stopped at ${gateway.stopped_at}`;
+  return `the gateway of ${gateway.folder} ${state}: gw start in that folder starts it again, gw status says which there are`;
 }
 
 const UNTRUSTED: ReadonlySet<string> = new Set([

@@ -44,10 +44,10 @@ const BEFORE: Readonly<Record<VariableSource, (value: string, set: WhatIsSet, na
 const JAVA_OURS =
   /(?:"?-D(?:https?\.proxyHost|https?\.proxyPort|javax\.net\.ssl\.trustStore|javax\.net\.ssl\.trustStoreType)=[^\s"]*(?:"|(?=\s|$))\s*)+/;
 
-function isOurProxy(value: string, { config: { host }, ports }: WhatIsSet): boolean {
+function isOurProxy(value: string, { config, ports }: WhatIsSet): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url === undefined) return false;
-  const hosts = ['127.0.0.1', '[::1]', 'localhost', bracketHost(host)];
+  const hosts = ['127.0.0.1', '[::1]', 'localhost', ...[config.host, ...config.publicNames].map(bracketHost)];
   return hosts.includes(url.hostname) && ports.includes(Number(url.port));
 }
 

@@ -12,6 +12,8 @@ import { type FindingSettings, type RememberedGateway, rememberGateway, remember
 
 /** What is known of a start that is noted. */
 export interface NotedStart {
+  /** Commands of any folder find it. */
+  readonly done: boolean;
   /** Why commands of other folders will not find it, for a person; undefined: they will, or nothing is to be noted. */
   readonly problem: string | undefined;
   /** Notes that it has ended. Never rejects. */
@@ -21,12 +23,13 @@ export interface NotedStart {
 /** Notes where a gateway is that has just started, for the commands of its user (decision 12.15). Never rejects: no gateway fails to start because of it. */
 export async function rememberStart(gateway: Gateway, config: Config): Promise<NotedStart> {
   const { configDir } = config;
-  const nothing: NotedStart = { problem: undefined, stopped: () => Promise.resolve() };
+  const nothing: NotedStart = { done: false, problem: undefined, stopped: () => Promise.resolve() };
   if (configDir === undefined) return nothing;
   try {
     const noted = notedGateway(gateway, config);
     if (!(await rememberGateway(configDir, noted))) return nothing;
     return {
+      done: true,
       problem: undefined,
       stopped: () => rememberStop(configDir, noted, timestamp(systemClock.now())).catch(() => undefined),
     };

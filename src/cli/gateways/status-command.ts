@@ -29,10 +29,12 @@ export const status: Command = {
 `,
   async run(args, io) {
     const { json = false, url } = parseOptions(args, OPTIONS);
+    const forgotten = await forgetGone(settingsOf(io).configDir);
     const config = settingsOf(io, { url });
     const place = url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io);
     const seen = await look(place, config, url);
-    const { others, forgotten } = await sorted(config);
+    const meant = config.found?.gateway.settings['GW_DATA_DIR'];
+    const others = rememberedGateways(config.configDir).filter(({ settings }) => settings['GW_DATA_DIR'] !== meant);
     if (json) printJsonDocument({ ...seen, others: others.map(told), forgotten: forgotten.map(({ folder }) => folder) }, io);
     else print(seen, others, forgotten, io);
     return seen.answers && seen.problem === undefined ? EXIT_OK : EXIT_NO;
@@ -66,7 +68,7 @@ async function look(place: GatewayAddress, config: GatewaySettings, url: string 
   const gateway = found?.gateway;
   const health = await askHealth(place);
   const roots = health.kind === 'gateway' ? await servedRoots(place) : undefined;
-  const problem = problemOf(health, place, gateway) ?? (await rootProblem(roots, gateway));
+  const problem = problemOf(health, gateway) ?? (await rootProblem(roots, gateway));
   const isOurs = gateway !== undefined || isLoopbackHost(place.hostname);
   return {
     url: place.origin,
@@ -95,11 +97,11 @@ function tokenPlace({ adminToken, dataDir, found }: GatewaySettings): string {
   return file ?? 'GW_ADMIN_TOKEN';
 }
 
-function problemOf(health: Health, place: GatewayAddress, gateway: RememberedGateway | undefined): string | undefined {
+function problemOf(health: Health, gateway: RememberedGateway | undefined): string | undefined {
   if (health.kind === 'stranger') return `another program answers there: ${health.says}`;
   if (health.kind === 'nobody') {
-    if (place.hint !== undefined) return health.reason;
-    return `${health.reason}; start one with gw start, or name it with --url`;
+    if (gateway === undefined) return `${health.reason}; start one with gw start, or name it with --url`;
+    return isRunning(gateway) ? health.reason : `it is not running: gw start in ${gateway.folder} starts it again`;
   }
   if (gateway === undefined || health.nodeId === gateway.node_id) return undefined;
   return `another gateway answers there than the one that was started in ${gateway.folder}: node ${health.nodeId}, not ${gateway.node_id}`;
@@ -124,13 +126,13 @@ async function rootProblem(roots: readonly string[] | undefined, gateway: Rememb
   return `it hands out another root than at its start: trust it only when you know why (gw doctor)`;
 }
 
-async function sorted(config: GatewaySettings): Promise<{ others: readonly RememberedGateway[]; forgotten: readonly RememberedGateway[] }> {
-  const { configDir, found } = config;
-  const all = rememberedGateways(configDir);
-  const forgotten = configDir === undefined ? [] : all.filter((one) => isGone(one) && !isRunning(one));
-  for (const one of forgotten) await forgetGateway(configDir ?? '', one).catch(() => undefined);
-  const meant = found?.gateway.settings['GW_DATA_DIR'];
-  return { others: all.filter((one) => !forgotten.includes(one) && one.settings['GW_DATA_DIR'] !== meant), forgotten };
+/** Those whose folder is gone: nobody will start them again. */
+async function forgetGone(configDir: string | undefined): Promise<readonly RememberedGateway[]> {
+  if (configDir === undefined) return [];
+  const gone = rememberedGateways(configDir).filter((one) => isGone(one) && !isRunning(one));
+  // One that cannot be removed now is told of again.
+  for (const one of gone) await forgetGateway(configDir, one).catch(() => undefined);
+  return gone;
 }
 
 function told(one: RememberedGateway) {
@@ -146,10 +148,15 @@ const BY: Readonly<Record<Seen['found_by'], string>> = {
   settings: 'the settings of this shell and folder; no start is noted',
 };
 
+/** As a person reads it. */
+function secondOf(time: string | undefined): string | undefined {
+  return time?.replace(/^(\S{10})T(\S{8})\S*$/, '$1 $2Z');
+}
+
 function print(seen: Seen, others: readonly RememberedGateway[], forgotten: readonly RememberedGateway[], io: CliIo): void {
   const { answers, node_id: node, status: said, version, root_sha256: roots } = seen;
   const answer = answers ? `yes: ${said === 'ok' ? 'healthy' : said}, node ${node}${version === undefined ? '' : `, version ${version}`}` : 'no';
-  const since = seen.stopped_at === undefined ? seen.started_at : `${seen.started_at}, stopped ${seen.stopped_at}`;
+  const since = seen.stopped_at === undefined ? secondOf(seen.started_at) : `${secondOf(seen.started_at)}, stopped ${secondOf(seen.stopped_at)}`;
   io.stdout(
     namedLines([
       ['gateway', seen.url],
@@ -168,7 +175,7 @@ function print(seen: Seen, others: readonly RememberedGateway[], forgotten: read
   if (others.length > 0) io.stdout('\nOthers that were started on this machine:\n');
   for (const one of others) {
     const { port, scheme, running, folder, started_at: started } = told(one);
-    io.stdout(`  ${`${scheme} port ${port}`.padEnd(16)} ${(running ? 'running' : 'not running').padEnd(12)} ${started.slice(0, 16)}Z  ${terminalText(folder)}\n`);
+    io.stdout(`  ${`${scheme} port ${port}`.padEnd(16)} ${(running ? 'running' : 'not running').padEnd(12)} ${secondOf(started)}  ${terminalText(folder)}\n`);
   }
   for (const { folder, settings } of forgotten)
     io.stdout(`\nForgotten: the gateway of ${terminalText(folder)}, whose data folder ${terminalText(settings['GW_DATA_DIR'] ?? '')} is gone.\n`);
