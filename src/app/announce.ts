@@ -28,7 +28,7 @@ export function announcement(gateway: Gateway, config: Config, where: string): s
     '  gw logs --follow   a line for each call as it comes',
     config.proxyAuth === 'required'
       ? '  gw doctor          what keeps programs from it; each needs a workload or an API key'
-      : '  gw run -- curl https://api.openai.com/v1/models   or claude, codex, python app.py: any program',
+      : '  gw run -- curl https://api.openai.com/v1/models   or claude, or any program',
     '',
     'Without gw:',
     `  curl --proxy ${proxy}${proxyTrust} --cacert ${gateway.caFile ?? 'CA'} https://api.openai.com/v1/models -H "Authorization: Bearer $OPENAI_API_KEY"`,

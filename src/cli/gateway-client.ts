@@ -116,7 +116,8 @@ export function sendToGateway(
   };
   return new Promise((resolve, reject) => {
     const hint = gateway instanceof GatewayAddress && gateway.hint !== undefined ? `; ${gateway.hint}` : '';
-    const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}${hint}`, { cause: error }));
+    const fail = (error: Error) =>
+      reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}${hint}`, { cause: error }));
     const call = send(url, { method, headers, timeout: timeoutMs, agent: false, ...gateway.trust }, (answer) => {
       const collector = new ByteCollector();
       answer.on('error', fail);

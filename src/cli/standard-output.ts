@@ -12,7 +12,9 @@ const STANDARD_OUTPUT = 1;
 const READER_GONE: ReadonlySet<string> = new Set(['EPIPE', 'ECONNRESET', 'EOF']);
 
 /** Nothing more of what is printed is taken: a command that prints for long ends with it. */
-export class OutputLost extends Error {}
+export class OutputLost extends Error {
+  override readonly name = 'OutputLost';
+}
 
 /** As that of `node:fs`; tests put a stubborn one in its place. */
 export type WriteSync = (fd: number, bytes: Uint8Array, offset: number) => number;

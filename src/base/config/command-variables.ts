@@ -24,5 +24,9 @@ export const COMMAND_VARIABLES: readonly CommandVariable[] = [
     readBy: 'gw env, gw run',
     help: 'Token of the workload that `--workload` names (`gwt_…`, or an API key), where no `--token-file` is given.',
   },
-  { variable: MCP_KEY_VARIABLE, readBy: 'clients of MCP', help: 'MCP key (`mcpk_…`) that clients of `/mcp` show, in the configurations of the guide (docs/guides/mcp.md).' },
+  {
+    variable: MCP_KEY_VARIABLE,
+    readBy: 'clients of MCP',
+    help: 'MCP key (`mcpk_…`) that clients of `/mcp` show, in the configurations of the guide (docs/guides/mcp.md).',
+  },
 ];

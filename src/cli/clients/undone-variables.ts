@@ -1,8 +1,10 @@
+import { join } from 'node:path';
 import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { CLIENT_VARIABLES, nodePreload, otherSpelling, trustFolder, type VariableSource } from './client-variables.ts';
+import { FETCHED_ROOTS } from './gateway-certificates.ts';
 import { mergedFrom } from './merged-certificates.ts';
 import { noProxyBefore } from './no-proxy.ts';
 import type { Assignment } from './variable-formats.ts';
@@ -52,6 +54,6 @@ function isOurProxy(value: string, { config, ports }: WhatIsSet): boolean {
 }
 
 function certificatesBefore(value: string, { config, env }: WhatIsSet): string {
-  if (value.startsWith(config.caDir)) return '';
+  if (value.startsWith(config.caDir) || value.startsWith(join(trustFolder(env), FETCHED_ROOTS))) return '';
   return mergedFrom(value, trustFolder(env)) ?? value;
 }

@@ -58,7 +58,8 @@ async function examine(given: string | undefined, runtimes: readonly string[], o
     mistakes,
     warnings,
     url,
-    elsewhere: url !== undefined && config?.found === undefined && !['127.0.0.1', '[::1]', 'localhost', config?.host].includes(url.hostname),
+    elsewhere:
+      url !== undefined && config?.found === undefined && !['127.0.0.1', '[::1]', 'localhost', config?.host].includes(url.hostname),
     health: await askHealth(url),
     runtimes,
     online,

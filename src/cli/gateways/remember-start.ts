@@ -46,7 +46,8 @@ function notedGateway(gateway: Gateway, config: Config): RememberedGateway {
     version: packageVersion(),
     pid: process.pid,
     started_at: timestamp(systemClock.now()),
-    root_sha256: gateway.caFile === undefined ? [] : certificatesIn(readFileSync(gateway.caFile, 'utf8')).map((pem) => fingerprint(derOf(pem))),
+    root_sha256:
+      gateway.caFile === undefined ? [] : certificatesIn(readFileSync(gateway.caFile, 'utf8')).map((pem) => fingerprint(derOf(pem))),
   };
 }
 

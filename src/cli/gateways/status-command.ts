@@ -2,21 +2,21 @@ import { join } from 'node:path';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { ROOT_CERTIFICATE } from '../../inbound/ca/root-files.ts';
-import { certificatesIn, readRootState } from '../../inbound/ca/root-state.ts';
+import { readRootState } from '../../inbound/ca/root-state.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { askHealth, type Health } from '../doctor/ask-health.ts';
 import { type GatewayAddress, ownAddress, parseGatewayUrl } from '../gateway-address.ts';
-import { sendToGateway, URL_OPTION } from '../gateway-client.ts';
+import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { printJsonDocument } from '../print-json.ts';
 import { type GatewaySettings, settingsOf } from '../settings-of.ts';
 import { namedLines, terminalText } from '../terminal-text.ts';
-import { derOf, fingerprint } from '../trust/trust-place.ts';
+import { servedRoots } from '../trust/gateway-roots.ts';
+import { fingerprint } from '../trust/trust-place.ts';
 import type { FoundBy } from './find-gateway.ts';
 import { forgetGateway, isGone, isRunning, type RememberedGateway, rememberedGateways } from './remembered-gateways.ts';
 
 const OPTIONS = { json: { type: 'boolean' }, ...URL_OPTION } as const;
-const ROOT_PATH = '/v1/proxy/ca.crt';
 
 /** Shows which gateway commands use here, and which others there are. */
 export const status: Command = {
@@ -41,49 +41,60 @@ export const status: Command = {
   },
 };
 
-/** What `--json` shows; members that are not known are absent. */
+/** What `--json` shows; members that are not known are left out. */
 interface Seen {
   readonly url: string;
   readonly found_by: FoundBy | 'settings';
   readonly answers: boolean;
   /** As `/healthz` says it. */
-  readonly status?: string;
-  readonly node_id?: string;
-  readonly problem?: string;
-  readonly folder?: string;
-  readonly version?: string;
-  readonly started_at?: string;
-  readonly stopped_at?: string;
-  readonly ambient_url?: string;
-  readonly management_url?: string;
+  readonly status?: string | undefined;
+  readonly node_id?: string | undefined;
+  readonly problem?: string | undefined;
+  readonly folder?: string | undefined;
+  readonly version?: string | undefined;
+  readonly started_at?: string | undefined;
+  readonly stopped_at?: string | undefined;
+  readonly ambient_url?: string | undefined;
+  readonly management_url?: string | undefined;
   readonly data_dir: string;
   readonly admin_token: string;
-  readonly root_file?: string;
+  readonly root_file?: string | undefined;
   /** Of the roots that it hands out; where it does not answer, of those that it handed out at its start. */
-  readonly root_sha256?: readonly string[];
+  readonly root_sha256?: readonly string[] | undefined;
 }
 
 async function look(place: GatewayAddress, config: GatewaySettings, url: string | undefined): Promise<Seen> {
-  const { found } = config;
-  const gateway = found?.gateway;
+  const gateway = config.found?.gateway;
   const health = await askHealth(place);
-  const roots = health.kind === 'gateway' ? await servedRoots(place) : undefined;
+  const roots = health.kind === 'gateway' ? await handedOut(place) : undefined;
   const problem = problemOf(health, gateway) ?? (await rootProblem(roots, gateway));
-  const isOurs = gateway !== undefined || isLoopbackHost(place.hostname);
+  const shownRoots = roots ?? gateway?.root_sha256;
   return {
     url: place.origin,
-    found_by: found?.by ?? (url === undefined ? 'settings' : 'option'),
+    found_by: config.found?.by ?? (url === undefined ? 'settings' : 'option'),
     answers: health.kind === 'gateway',
     ...(health.kind === 'gateway' ? { status: health.status, node_id: health.nodeId } : {}),
-    ...(problem === undefined ? {} : { problem }),
-    ...(gateway === undefined ? {} : pick(gateway)),
-    ...(gateway === undefined ? {} : { ambient_url: place.withPort(config.ambientPort).origin }),
-    ...(gateway === undefined || config.mgmtPort === undefined ? {} : { management_url: place.withPort(config.mgmtPort).origin }),
+    problem,
+    ...(gateway === undefined ? {} : { ...pick(gateway), ...otherPlaces(place, config) }),
     data_dir: config.dataDir,
     admin_token: tokenPlace(config),
-    ...(isOurs && config.proxyMitmEnabled ? { root_file: join(config.caDir, ROOT_CERTIFICATE) } : {}),
-    ...((roots ?? gateway?.root_sha256) === undefined ? {} : { root_sha256: roots ?? gateway?.root_sha256 ?? [] }),
+    root_file: rootFile(place, config),
+    root_sha256: shownRoots,
   };
+}
+
+/** The ports that it really has. */
+function otherPlaces(place: GatewayAddress, { ambientPort, mgmtPort }: GatewaySettings) {
+  return {
+    ambient_url: place.withPort(ambientPort).origin,
+    management_url: mgmtPort === undefined ? undefined : place.withPort(mgmtPort).origin,
+  };
+}
+
+/** Undefined where nothing is intercepted, and of a gateway on another machine. */
+function rootFile(place: GatewayAddress, { found, proxyMitmEnabled, caDir }: GatewaySettings): string | undefined {
+  const isHere = found !== undefined || isLoopbackHost(place.hostname);
+  return isHere && proxyMitmEnabled ? join(caDir, ROOT_CERTIFICATE) : undefined;
 }
 
 function pick({ folder, version, started_at, stopped_at }: RememberedGateway) {
@@ -107,13 +118,10 @@ function problemOf(health: Health, gateway: RememberedGateway | undefined): stri
   return `another gateway answers there than the one that was started in ${gateway.folder}: node ${health.nodeId}, not ${gateway.node_id}`;
 }
 
-async function servedRoots(place: GatewayAddress): Promise<readonly string[] | undefined> {
-  try {
-    const { status: code, text } = await sendToGateway(place, ROOT_PATH, { method: 'GET', headers: {} });
-    return code === 200 ? certificatesIn(text).map((pem) => fingerprint(derOf(pem))) : undefined;
-  } catch {
-    return undefined;
-  }
+/** Undefined where it hands none out. */
+async function handedOut(place: GatewayAddress): Promise<readonly string[] | undefined> {
+  const roots = await servedRoots(place).catch(() => undefined);
+  return roots?.trusted.map(fingerprint);
 }
 
 /** A root that was made since the start is named in its folder (decision 12.10). */
@@ -155,8 +163,11 @@ function secondOf(time: string | undefined): string | undefined {
 
 function print(seen: Seen, others: readonly RememberedGateway[], forgotten: readonly RememberedGateway[], io: CliIo): void {
   const { answers, node_id: node, status: said, version, root_sha256: roots } = seen;
-  const answer = answers ? `yes: ${said === 'ok' ? 'healthy' : said}, node ${node}${version === undefined ? '' : `, version ${version}`}` : 'no';
-  const since = seen.stopped_at === undefined ? secondOf(seen.started_at) : `${secondOf(seen.started_at)}, stopped ${secondOf(seen.stopped_at)}`;
+  const answer = answers
+    ? `yes: ${said === 'ok' ? 'healthy' : said}, node ${node}${version === undefined ? '' : `, version ${version}`}`
+    : 'no';
+  const since =
+    seen.stopped_at === undefined ? secondOf(seen.started_at) : `${secondOf(seen.started_at)}, stopped ${secondOf(seen.stopped_at)}`;
   io.stdout(
     namedLines([
       ['gateway', seen.url],
@@ -175,8 +186,12 @@ function print(seen: Seen, others: readonly RememberedGateway[], forgotten: read
   if (others.length > 0) io.stdout('\nOthers that were started on this machine:\n');
   for (const one of others) {
     const { port, scheme, running, folder, started_at: started } = told(one);
-    io.stdout(`  ${`${scheme} port ${port}`.padEnd(16)} ${(running ? 'running' : 'not running').padEnd(12)} ${secondOf(started)}  ${terminalText(folder)}\n`);
+    io.stdout(
+      `  ${`${scheme} port ${port}`.padEnd(16)} ${(running ? 'running' : 'not running').padEnd(12)} ${secondOf(started)}  ${terminalText(folder)}\n`,
+    );
   }
   for (const { folder, settings } of forgotten)
-    io.stdout(`\nForgotten: the gateway of ${terminalText(folder)}, whose data folder ${terminalText(settings['GW_DATA_DIR'] ?? '')} is gone.\n`);
+    io.stdout(
+      `\nForgotten: the gateway of ${terminalText(folder)}, whose data folder ${terminalText(settings['GW_DATA_DIR'] ?? '')} is gone.\n`,
+    );
 }
