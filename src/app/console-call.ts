@@ -8,7 +8,7 @@ import { paintFor } from '../policy-tools/paint.ts';
 type LogLine = Readonly<Record<string, unknown>>;
 
 /** With these a line has at most 80 columns, unless it tells why a call was refused. */
-const WIDTHS = { decision: 5, who: 10, place: 34, status: 3, cost: 9, duration: 7 } as const;
+const WIDTHS = { decision: 5, who: 10, place: 32, status: 3, cost: 9, duration: 7 } as const;
 const NONE = '-';
 
 /**

@@ -181,12 +181,18 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
   } catch (error) {
     // Who prints knows why, and says it (standard-output.ts).
     if (error instanceof OutputLost) return EXIT_OK;
-    if (!(error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal)) throw error;
+    if (!isForPerson(error)) throw error;
     io.stderr(`gw ${command.name}: ${terminalOutput(error.message)}\n`);
     if (error instanceof GatewayRefusal) return EXIT_NO;
     if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
     return EXIT_USAGE;
   }
+}
+
+/** What a command says itself, and what the system says of a file that cannot be read or written, such as on a full disk: no fault of ours that a stack would explain. */
+function isForPerson(error: unknown): error is Error {
+  if (error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal) return true;
+  return error instanceof Error && 'syscall' in error && 'code' in error;
 }
 
 function asksForHelp({ wraps }: Command, args: readonly string[]): boolean {

@@ -5,7 +5,7 @@ import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { codeOf, messageOf } from '../base/lib/thrown.ts';
-import { EXIT_OK, EXIT_USAGE } from './command.ts';
+import { type CliIo, EXIT_OK, EXIT_USAGE } from './command.ts';
 
 const STANDARD_OUTPUT = 1;
 /** What the system says of a reader that has gone. */
@@ -93,6 +93,15 @@ export class StandardOutput {
 /** Whether a failed write means no more than that nobody reads on. */
 export function isReaderGone(error: Error): boolean {
   return READER_GONE.has(codeOf(error));
+}
+
+/** Before a command waits for a person who has read what it printed. @throws OutputLost when that is not whole; a reader that has gone is none */
+export async function isShown(io: Pick<CliIo, 'written'>): Promise<void> {
+  try {
+    await io.written?.();
+  } catch (error) {
+    if (!(error instanceof OutputLost && error.cause instanceof Error && isReaderGone(error.cause))) throw error;
+  }
 }
 
 /** For a person, with what is to be thought of what was printed. */

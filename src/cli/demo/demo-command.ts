@@ -7,6 +7,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command
 import { callHeading, callLine, callOfRecord } from '../logs/call-line.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
+import { isShown } from '../standard-output.ts';
 import { terminalLines, terminalText } from '../terminal-text.ts';
 import { DEMO_CALLS, type DemoCall } from './demo-calls.ts';
 import { type DemoPlace, openDemo } from './demo-place.ts';
@@ -43,6 +44,7 @@ Exit code: 0 when all went as it says, 1 when something did not.
       const gw = io.program ?? 'gw';
       if (json) printJson({ url: place.url, root_file: place.rootFile, settings: findingSettings(place), ...shown }, io);
       else io.stdout(keep ? keptText(place, gw) : endText(gw));
+      await isShown(io);
       await stopped;
       return EXIT_OK;
     } finally {
