@@ -43,7 +43,7 @@ export class StandardOutput {
   readonly #stream: Writable;
   #pending = 0;
   #error: Error | undefined;
-  #waiting: (() => void)[] = [];
+  readonly #waiting: (() => void)[] = [];
 
   constructor(stream: Writable = wholeOutput()) {
     this.#stream = stream;

@@ -1,5 +1,4 @@
 import { isAbsolute, join, parse } from 'node:path';
-import type { Environment } from './settings-reader.ts';
 
 const NAME = 'ai-request-gateway';
 /** In the place of a folder: nothing is kept. */
@@ -10,7 +9,11 @@ export const NO_FOLDER = 'none';
  * a service or a container whose user has no home.
  * @param given the value of `GW_CONFIG_DIR`
  */
-export function userFolder(given: string | undefined, env: Environment, platform: string = process.platform): string | undefined {
+export function userFolder(
+  given: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+  platform: string = process.platform,
+): string | undefined {
   if (given !== undefined) return given === NO_FOLDER ? undefined : given;
   const xdg = homeIn(env['XDG_CONFIG_HOME']);
   if (xdg !== undefined) return join(xdg, NAME);
