@@ -72,7 +72,7 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
   const gateway = url === undefined ? ownAddress(settings, io.env) : parseGatewayUrl(url, settings, io, '--gateway-url');
   return {
     gateway,
-    management: settings.mgmtPort ? gateway.withPort(settings.mgmtPort) : gateway,
+    management: settings.mgmtPort === undefined ? gateway : gateway.withPort(settings.mgmtPort),
     secret: secretOf(given, settings.adminToken ?? keptToken(settings), {
       key: shellVariable(MANAGEMENT_KEY_VARIABLE, io.env),
       hasMcpKey: shellVariable(MCP_KEY_VARIABLE, io.env) !== undefined,
