@@ -6,6 +6,8 @@ import type { StandardOutput } from './standard-output.ts';
 
 /** Bytes; the gateway's own have a few hundred. */
 const MAX_LOG_LINE = 1_048_576;
+/** Of a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
 
 /** Input and output of this process, for a command that a person has typed. */
 export function processIo(output: StandardOutput): CliIo {
@@ -15,7 +17,7 @@ export function processIo(output: StandardOutput): CliIo {
   return {
     program: programName(process.argv[1], process.cwd()),
     colours: stdout.isTTY === true && stdout.hasColors(),
-    columns: stdout.isTTY === true ? stdout.columns : undefined,
+    columns: stdout.isTTY === true ? stdout.columns || USUAL_COLUMNS : undefined,
     // For programs the bytes are exact; a person sees nothing that a command forgot to write out.
     stdout: (text) => output.write(stdout.isTTY === true ? terminalOutput(text, true) : text),
     stderr: (text) => void stderr.write(stderr.isTTY === true ? terminalOutput(text, true) : text),

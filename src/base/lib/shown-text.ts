@@ -171,7 +171,7 @@ function writtenOut(sign: string): string {
 }
 
 /** Those of `policy-tools/paint.ts`, and of the log's pretty form. */
-const COLOURS = '\\u001b\\[(?:1|2|22|3[1-79]|41|49|90)m';
+const COLOURS = '\\u001b\\[(?:1|2|22|3[1-69]|90)m';
 const COLOURED = new RegExp(`${COLOURS}|${UNSEEN}`, 'gu');
 
 /**
