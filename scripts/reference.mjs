@@ -129,7 +129,11 @@ function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { COMMAND_VARIABLES }) {
   );
   const later = [
     ...laterValues,
-    ...LATER_SETTINGS.map(({ variable, fallback, help }) => [code(variable), fallback === undefined ? 'unset' : code(fallback), help]),
+    ...LATER_SETTINGS.map(({ variable, fallback, help, harmless = [] }) => [
+      code(variable),
+      fallback === undefined ? 'unset' : [fallback, ...harmless].map(code).join(', or '),
+      help,
+    ]),
   ];
   return `# Settings
 
@@ -141,9 +145,9 @@ ${table(['Variable', 'Type', 'Default', 'Takes', 'Meaning'], active)}
 
 ## Not supported yet
 
-Nothing in this version enforces these, so a value other than the default stops the start with \`not_supported_yet\`.
+Nothing in this version enforces these, so a value other than these stops the start with \`not_supported_yet\`.
 
-${table(['Variable', 'Default', 'Meaning'], later)}
+${table(['Variable', 'Takes', 'Meaning'], later)}
 
 ## Of commands
 

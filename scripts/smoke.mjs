@@ -78,6 +78,8 @@ async function startGateway(upstream) {
     GW_AMBIENT_PORT: '0',
     GW_DATA_DIR: dataDir,
     GW_CA_DIR: caDir,
+    // Not in the folder of who runs this.
+    GW_CONFIG_DIR: 'none',
     GW_UPSTREAM_CONNECT_TO: `api.openai.com:443=127.0.0.1:${upstream.port}`,
     GW_UPSTREAM_CA_FILE: upstream.caFile,
     // Has to be taken out by the launcher: a gateway that obeyed it would dial a closed port instead of the upstream.

@@ -3,7 +3,10 @@ import { loadConfig } from './base/config/config.ts';
 import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
 import { messageOf } from './base/lib/thrown.ts';
+import { processIo } from './cli/process-io.ts';
+import { programName } from './cli/program-name.ts';
 import { runCli } from './cli/run.ts';
+import { StandardOutput } from './cli/standard-output.ts';
 
 /** A second one ends the process at once. SIGHUP is what a terminal sends that is closed. */
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
@@ -24,30 +27,44 @@ async function serve(): Promise<number> {
   const { config: given, warnings } = loadConfig();
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
   // Loaded here, so that the small commands do not wait for what they do not use.
-  const [{ startGateway }, { announcement }, { withShippedPolicies }] = await Promise.all([
+  const [{ startGateway }, { announcement }, { withShippedPolicies }, { rememberStart }] = await Promise.all([
     import('./app/gateway.ts'),
     import('./app/announce.ts'),
     import('./app/shipped-policies.ts'),
+    import('./cli/gateways/remember-start.ts'),
   ]);
   const { config, note } = withShippedPolicies(given);
   if (note !== undefined) process.stderr.write(`note: ${note}\n`);
   try {
     const gateway = await startGateway(config, { inherited: inheritedSockets(), signal: stop.signal });
-    process.stdout.write(announcement(gateway, config));
+    const noted = await rememberStart(gateway, config);
+    process.stdout.write(announcement(gateway, config, placeOf(noted.done)));
+    // Of use to a person who tries it; a service is not found from folders.
+    if (noted.problem !== undefined && process.stdout.isTTY)
+      process.stderr.write(`note: gw finds this gateway from this folder alone: ${terminalOutput(noted.problem)}\n`);
     await asked;
     await gateway.stop();
+    await noted.stopped();
   } catch (error) {
     if (error !== stop.signal.reason) throw error;
   }
   return 0;
 }
 
-// A reader that has gone (`gw env | head -1`) ends neither the gateway nor a command with a stack trace.
-process.stdout.on('error', () => undefined);
+/** Where commands find the gateway as they are printed: those of a clone are found by npm below it. */
+function placeOf(isNoted: boolean): string {
+  if (!isNoted) return 'in this folder, with the same GW_ settings';
+  return programName(process.argv[1], process.cwd()).startsWith('npx') ? 'in this folder' : 'from any folder';
+}
+
+// A reader that has gone, or a full disk, ends the gateway neither at its first words nor with a stack trace; a command tells of it (standard-output.ts).
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 const [command = 'start', ...rest] = process.argv.slice(2);
 if (command !== 'start' || rest.length > 0) {
-  process.exitCode = await runCli([command, ...rest]);
+  const output = new StandardOutput();
+  const code = await runCli([command, ...rest], processIo(output));
+  process.exitCode = await output.end(code, (text) => void process.stderr.write(`gw: ${terminalOutput(text)}\n`));
 } else {
   try {
     // Nothing that is left behind may hold up an end that was asked for.

@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 import { systemClock } from './base/lib/clock.ts';
 import { createLogger } from './base/lib/log.ts';
+import { EXIT_NO, EXIT_OK } from './cli/command.ts';
 import { runGwMcp } from './cli/mcp/gw-mcp.ts';
+import { isReaderGone, lossText, wholeOutput } from './cli/standard-output.ts';
 
 /** A second one ends the process at once. */
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
@@ -17,15 +19,25 @@ for (const signal of STOP_SIGNALS) {
   });
 }
 // A client that has gone reads nothing more, and there is nothing left to do for it.
-process.stdout.on('error', () => stop.abort());
+const losses: Error[] = [];
+const output = wholeOutput();
+output.on('error', (error) => {
+  losses.push(error);
+  stop.abort();
+});
+process.stderr.on('error', () => undefined);
 
 const code = await runGwMcp(process.argv.slice(2), {
   input: process.stdin,
-  output: process.stdout,
+  output,
   stderr: (text) => void process.stderr.write(text),
   signal: stop.signal,
   clock: systemClock,
   log: createLogger({ level: 'info', format: 'json', destination: process.stderr }),
 });
+// What was said last is taken, as far as somebody takes it.
+if (losses.length === 0 && !stop.signal.aborted) await new Promise<void>((resolve) => output.write('', () => resolve()));
+const [loss] = losses.filter((error) => !isReaderGone(error));
+if (loss !== undefined) process.stderr.write(`gw-mcp: ${lossText(loss)}\n`);
 // Nothing that is left behind may hold up an end that was asked for.
-process.exit(code);
+process.exit(loss !== undefined && code === EXIT_OK ? EXIT_NO : code);

@@ -1,8 +1,11 @@
 import type { Config } from '../base/config/config.ts';
 import type { Gateway } from './gateway.ts';
 
-/** What a person needs to see after the start: where everything is, and the first thing to try. Never a secret. */
-export function announcement(gateway: Gateway, config: Config): string {
+/**
+ * What a person needs to see after the start: where everything is, and the first things to try. Never a secret.
+ * @param where commands work as they are printed
+ */
+export function announcement(gateway: Gateway, config: Config, where: string): string {
   const proxy = gateway.originOf(gateway.host, gateway.port);
   const management = gateway.originOf(config.host, gateway.managementPort ?? gateway.port);
   // What curl trusts as a proxy it is told apart from what it trusts behind it.
@@ -20,7 +23,14 @@ export function announcement(gateway: Gateway, config: Config): string {
     `  policy       ${gateway.bundle.bundle_id} ${gateway.bundle.version} (${config.cpAddr === undefined ? config.policiesDir : 'of the control plane'})`,
     '  docs         README.md, docs/guides/getting-started.md',
     '',
-    'Try it:',
+    `Next, in another terminal ${where}:`,
+    '  gw status          which gateway the commands use, and whether it answers',
+    '  gw logs --follow   a line for each call as it comes',
+    config.proxyAuth === 'required'
+      ? '  gw doctor          what keeps programs from it; each needs a workload or an API key'
+      : '  gw run -- curl https://api.openai.com/v1/models   or claude, or any program',
+    '',
+    'Without gw:',
     `  curl --proxy ${proxy}${proxyTrust} --cacert ${gateway.caFile ?? 'CA'} https://api.openai.com/v1/models -H "Authorization: Bearer $OPENAI_API_KEY"`,
     `  export OPENAI_BASE_URL=${proxy}/proxy/openai/v1`,
     '',

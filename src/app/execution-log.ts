@@ -1,13 +1,16 @@
 import type { Listeners } from '../base/events/bus.ts';
-import type { Logger } from '../base/lib/log.ts';
+import type { LogFormat, Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { Fields, REQUEST_FIELDS } from './log-fields.ts';
 
 /** One line per recorded request, without content, keys or query. */
-export function executionLog(log: Logger): Listeners {
+export function executionLog(log: Logger, format: LogFormat = 'json'): Listeners {
+  const isPretty = format === 'pretty';
   return {
     execution({ record, durationMs }) {
-      log.info(requestFields(record, durationMs), 'request');
+      const fields = requestFields(record, durationMs);
+      // What a person looks at is in the one line of the pretty form (console-call.ts); the JSON form has no path (decision 12.8).
+      log.info(isPretty ? { ...fields, path: record.target_path } : fields, 'request');
     },
     usageSettled: ({ record, outcome }) =>
       log.info(

@@ -67,7 +67,7 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
   const health = new ConnectorHealth(catalogues, config.orgId ?? 'default');
   const pinned = new PinnedHosts({ clock, log });
   const listening = [
-    executionLog(log),
+    executionLog(log, config.logFormat),
     controlLog(log),
     refusalLog(log, clock),
     metrics.events,

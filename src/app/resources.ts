@@ -20,6 +20,7 @@ import type { KnownOrgs } from '../services/known-orgs.ts';
 import { policyWarnings } from '../services/policy-warnings.ts';
 import type { PriceLists } from '../services/price-lists/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { consoleCall } from './console-call.ts';
 import { openStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openLink } from './open-link.ts';
@@ -76,7 +77,7 @@ export interface Resources extends Services {
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openResources(config: Config, replacements: Replacements, closers: (() => Promise<void>)[]): Promise<Resources> {
   const clock = replacements.clock ?? systemClock;
-  const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat });
+  const log = replacements.log ?? createLogger({ level: config.logLevel, format: config.logFormat, prettyLine: consoleCall });
   const events = new EventBus(log);
   const catalogues = openCatalogues(config, replacements);
   const certificate = await openOwnCertificate(config, { clock, log });

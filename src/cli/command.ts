@@ -8,6 +8,8 @@ import type { Environment } from '../base/config/settings-reader.ts';
 export interface CliIo {
   stdout(text: string): void;
   stderr(text: string): void;
+  /** Waits until what was printed is taken: for commands that print for long. @throws OutputLost when nothing more is taken; absent: it always is */
+  written?(): Promise<void>;
   /** Standard input to its end, at most `limit` bytes. @throws Error above it */
   stdin(limit: number): Promise<Uint8Array>;
   /** Lines of standard input as they come; those that are too long for one of a log are left out. */
@@ -32,7 +34,7 @@ export interface Command {
   readonly help?: string;
   /** Its arguments end with another program and that program's own, which are none of ours. */
   readonly wraps?: true;
-  /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use or unusable input. */
+  /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use, unusable input, or an output that cannot be written. */
   run(args: readonly string[], io: CliIo): Promise<number>;
 }
 

@@ -7,6 +7,8 @@ import type { Environment } from '../base/config/settings-reader.ts';
 import { codeOf, messageOf } from '../base/lib/thrown.ts';
 import { chainOf, covers } from '../inbound/ca/own-certificate.ts';
 import { type CliIo, Unusable, UsageError } from './command.ts';
+import { isRunning } from './gateways/remembered-gateways.ts';
+import type { GatewaySettings } from './settings-of.ts';
 
 /** What a command trusts when it asks a gateway by https. */
 interface Trust {
@@ -18,23 +20,28 @@ interface Trust {
 export class GatewayAddress extends URL {
   /** Undefined: what the runtime trusts. */
   readonly trust: Trust | undefined;
+  /** What a person is told when nobody answers; undefined: nothing is known of this gateway. */
+  readonly hint: string | undefined;
 
-  /** @throws Unusable when `GW_TLS_CERT_FILE` cannot be read */
-  constructor(text: string, settings: Pick<Config, 'tlsCertFile'>, env?: Environment) {
+  /** @throws UsageError for the port 0, in the place of which the default port of the protocol would be asked; Unusable when `GW_TLS_CERT_FILE` cannot be read */
+  constructor(text: string, settings: Pick<GatewaySettings, 'tlsCertFile' | 'found'>, env?: Environment) {
     super(text);
+    if (this.port === '0') throw new UsageError(PICKED);
     this.trust = this.protocol === 'https:' ? trustOf(settings, env) : undefined;
+    this.hint = hintOf(settings.found);
   }
 
   /** The same host with another port. */
   withPort(port: number): GatewayAddress {
-    const other = Object.assign(new GatewayAddress(this.href, { tlsCertFile: undefined }), { trust: this.trust });
+    if (port === 0) throw new UsageError(PICKED.replace('GW_PORT', 'GW_MGMT_PORT'));
+    const other = Object.assign(new GatewayAddress(this.href, { tlsCertFile: undefined }), { trust: this.trust, hint: this.hint });
     other.port = String(port);
     return other;
   }
 }
 
 /** Where a gateway with these settings listens. @throws Unusable when `GW_TLS_CERT_FILE` cannot be read */
-export function ownAddress(config: Config, env?: Environment): GatewayAddress {
+export function ownAddress(config: GatewaySettings, env?: Environment): GatewayAddress {
   return new GatewayAddress(ownOriginHere(config, config.port), config, env);
 }
 
@@ -49,7 +56,7 @@ export function ownOriginHere(config: Config, port: number): string {
 /** @throws UsageError; Unusable when `GW_TLS_CERT_FILE` cannot be read */
 export function parseGatewayUrl(
   text: string,
-  settings: Pick<Config, 'tlsCertFile'>,
+  settings: Pick<GatewaySettings, 'tlsCertFile' | 'found'>,
   io: Pick<CliIo, 'env'>,
   option = '--url',
 ): GatewayAddress {
@@ -68,6 +75,16 @@ export function askFailure(gateway: URL, error: Error): string {
     return `its certificate is not trusted here (${error.message}): set GW_TLS_CERT_FILE as for the gateway, or NODE_EXTRA_CA_CERTS to the certificate of its issuer`;
   if (NO_TLS.has(code)) return 'it does not speak TLS: ask it by http://';
   return error.message;
+}
+
+const PICKED = 'GW_PORT is 0, so the gateway picked a port itself, which its first lines say: give its address with --url';
+
+function hintOf(found: GatewaySettings['found']): string | undefined {
+  if (found === undefined) return undefined;
+  const { gateway } = found;
+  if (isRunning(gateway)) return `the gateway of ${gateway.folder} should be there; gw status says more`;
+  const state = gateway.stopped_at === undefined ? 'is not running' : `was stopped at ${gateway.stopped_at}`;
+  return `the gateway of ${gateway.folder} ${state}: gw start in that folder starts it again, gw status says which there are`;
 }
 
 const UNTRUSTED: ReadonlySet<string> = new Set([

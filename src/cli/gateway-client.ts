@@ -7,7 +7,7 @@ import { parseSafeJsonText } from '../base/json/safe-json.ts';
 import { ByteCollector } from '../base/lib/byte-collector.ts';
 import { OUTBOUND_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type CliIo, Unusable } from './command.ts';
-import { askFailure, type GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
+import { askFailure, GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
 import { settingsOf } from './settings-of.ts';
 import { terminalText } from './terminal-text.ts';
 
@@ -41,11 +41,11 @@ export class GatewayClient {
   }
 
   /**
-   * @param url of the gateway; default: where a gateway with the same settings listens
+   * @param url of the gateway; default: the one that is meant (decision 12.15)
    * @throws UsageError for a bad address or setting; Unusable when there is no admin token
    */
   static async open(url: string | undefined, io: CliIo): Promise<GatewayClient> {
-    const config = settingsOf(io);
+    const config = settingsOf(io, { url });
     return new GatewayClient(url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io), await adminToken(config));
   }
 
@@ -55,14 +55,14 @@ export class GatewayClient {
    * @throws UsageError
    */
   static managementPlace(io: CliIo, origin?: string): GatewayAddress {
-    const config = settingsOf(io);
+    const config = settingsOf(io, { url: origin });
     const place = origin === undefined ? ownAddress(config, io.env) : parseGatewayUrl(origin, config, io);
     return config.mgmtPort === undefined ? place : place.withPort(config.mgmtPort);
   }
 
   /** Where a gateway with the settings of this shell has its first port. @param url in place of that @throws UsageError */
   static firstPlace(io: CliIo, url?: string): GatewayAddress {
-    const config = settingsOf(io);
+    const config = settingsOf(io, { url });
     return url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io);
   }
 
@@ -115,7 +115,9 @@ export function sendToGateway(
     ...(sent === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(sent) }),
   };
   return new Promise((resolve, reject) => {
-    const fail = (error: Error) => reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}`, { cause: error }));
+    const hint = gateway instanceof GatewayAddress && gateway.hint !== undefined ? `; ${gateway.hint}` : '';
+    const fail = (error: Error) =>
+      reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}${hint}`, { cause: error }));
     const call = send(url, { method, headers, timeout: timeoutMs, agent: false, ...gateway.trust }, (answer) => {
       const collector = new ByteCollector();
       answer.on('error', fail);

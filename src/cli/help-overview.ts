@@ -2,7 +2,7 @@ import type { Command } from './command.ts';
 
 /** What people come with, and the commands for it by their names or the beginnings of their names. What stands in none of these is listed behind them. */
 const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] = [
-  ['Begin', ['demo', 'init', 'start', 'trust', 'ca', 'doctor']],
+  ['Begin', ['demo', 'init', 'start', 'status', 'trust', 'ca', 'doctor']],
   ['Point programs at it', ['run', 'env']],
   ['See what happens', ['logs', 'records', 'verify', 'domains', 'dashboard', 'spend', 'billing', 'audit', 'nodes']],
   ['Policy', ['policy', 'policies', 'providers', 'connectors', 'addons', 'risk']],

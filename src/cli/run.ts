@@ -17,13 +17,13 @@ import { discoveredDomains } from './discovered-domains.ts';
 import { doctor } from './doctor/doctor.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
 import { GatewayRefusal } from './gateway-client.ts';
+import { status } from './gateways/status-command.ts';
 import { overview } from './help-overview.ts';
 import { init } from './init.ts';
 import { confirmClock } from './journal/confirm-clock.ts';
 import { check as journalCheck } from './journal/journal-check-command.ts';
 import { repair as journalRepair } from './journal/repair.ts';
 import { logs } from './logs/logs-command.ts';
-import { LineReader } from './mcp/line-reader.ts';
 import { parseOptions, parseWithWords } from './parse-options.ts';
 import { check as policyCheck } from './policy/check-command.ts';
 import { diffPolicies as policyDiff } from './policy/diff-command.ts';
@@ -36,9 +36,9 @@ import { explainPrice } from './prices/price-explain.ts';
 import { priceListStatus } from './prices/price-status.ts';
 import { updatePriceList } from './prices/price-update.ts';
 import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
-import { programName } from './program-name.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
+import { OutputLost } from './standard-output.ts';
 import { previewTelemetry } from './telemetry-preview.ts';
 import { terminalText } from './terminal-text.ts';
 import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
@@ -60,6 +60,7 @@ const OWN: readonly Command[] = [
   demo,
   init,
   logs,
+  status,
   doctor,
   installRoot,
   uninstallRoot,
@@ -146,7 +147,7 @@ export async function allCommands(): Promise<readonly Command[]> {
  * @param argv the command's name and its arguments
  * @returns the exit code
  */
-export async function runCli(argv: readonly string[], io: CliIo = processIo): Promise<number> {
+export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
   const [given = 'help', ...rest] = argv;
   const line = [SYNONYMS[given] ?? given, ...rest];
   if (given === 'complete') return complete(rest, io);
@@ -178,12 +179,20 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
   try {
     return await command.run(args, io);
   } catch (error) {
-    if (!(error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal)) throw error;
+    // Who prints knows why, and says it (standard-output.ts).
+    if (error instanceof OutputLost) return EXIT_OK;
+    if (!isForPerson(error)) throw error;
     io.stderr(`gw ${command.name}: ${terminalOutput(error.message)}\n`);
     if (error instanceof GatewayRefusal) return EXIT_NO;
     if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
     return EXIT_USAGE;
   }
+}
+
+/** What a command says itself, and what the system says of a file that cannot be read or written, such as on a full disk: no fault of ours that a stack would explain. */
+function isForPerson(error: unknown): error is Error {
+  if (error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal) return true;
+  return error instanceof Error && 'syscall' in error && 'code' in error;
 }
 
 function asksForHelp({ wraps }: Command, args: readonly string[]): boolean {
@@ -207,36 +216,3 @@ function print(io: CliIo, text: string): Promise<number> {
   io.stdout(text);
   return Promise.resolve(EXIT_OK);
 }
-
-/** Bytes; the gateway's own have a few hundred. */
-const MAX_LOG_LINE = 1_048_576;
-
-/** Of a terminal that does not say how wide it is. */
-const USUAL_COLUMNS = 80;
-
-const processIo: CliIo = {
-  program: programName(process.argv[1], process.cwd()),
-  colours: process.stdout.isTTY === true && process.stdout.hasColors(),
-  columns: process.stdout.isTTY === true ? process.stdout.columns || USUAL_COLUMNS : undefined,
-  // For programs the bytes are exact; a person sees nothing that a command forgot to write out.
-  stdout: (text) => void process.stdout.write(process.stdout.isTTY === true ? terminalOutput(text, true) : text),
-  stderr: (text) => void process.stderr.write(process.stderr.isTTY === true ? terminalOutput(text, true) : text),
-  async *stdinLines() {
-    const reader = new LineReader(MAX_LOG_LINE);
-    for await (const chunk of process.stdin) {
-      if (!(chunk instanceof Buffer)) continue;
-      for (const read of reader.read(chunk)) if ('line' in read) yield read.line.toString('utf8');
-    }
-  },
-  async stdin(limit) {
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    for await (const chunk of process.stdin) {
-      if (!(chunk instanceof Uint8Array)) continue;
-      size += chunk.byteLength;
-      if (size > limit) throw new Error(`the input is larger than ${limit} bytes`);
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks);
-  },
-};

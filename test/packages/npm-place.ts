@@ -14,6 +14,8 @@ export function npmEnvironment(): Record<string, string> {
   });
   return {
     HOME: homedir(),
+    // A gateway of a test is none of this user's.
+    GW_CONFIG_DIR: 'none',
     ...Object.fromEntries(passed),
     npm_config_prefer_offline: 'true',
     npm_config_audit: 'false',

@@ -8,6 +8,7 @@ export interface CommandVariable {
 
 export const MANAGEMENT_KEY_VARIABLE = 'GW_MGMT_KEY';
 export const MCP_TOKEN_VARIABLE = 'GW_MCP_TOKEN';
+export const MCP_KEY_VARIABLE = 'GW_MCP_KEY';
 export const WORKLOAD_TOKEN_VARIABLE = 'GW_WORKLOAD_TOKEN';
 
 /** All of them are secrets. */
@@ -23,5 +24,9 @@ export const COMMAND_VARIABLES: readonly CommandVariable[] = [
     readBy: 'gw env, gw run',
     help: 'Token of the workload that `--workload` names (`gwt_…`, or an API key), where no `--token-file` is given.',
   },
-  { variable: 'GW_MCP_KEY', readBy: 'clients of MCP', help: 'MCP key (`mcpk_…`) in the configurations that the guide shows.' },
+  {
+    variable: MCP_KEY_VARIABLE,
+    readBy: 'clients of MCP',
+    help: 'MCP key (`mcpk_…`) that clients of `/mcp` show, in the configurations of the guide (docs/guides/mcp.md).',
+  },
 ];

@@ -7,10 +7,11 @@ import { LATER_SETTINGS } from './later-settings.ts';
 import { SETTINGS, type SettingValues } from './settings.ts';
 import { ConfigError, type Environment, guessableTokens, SettingsReader, unknownSettings } from './settings-reader.ts';
 import { readTraces, type TraceConfig } from './trace-settings.ts';
+import { userFolder } from './user-folder.ts';
 
 /**
  * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. `traces`: undefined where none
- * are sent.
+ * are sent. `configDir`: undefined where the user has no folder of his own.
  */
 export type Config = Readonly<
   Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; policiesDirIsSet: boolean; traces: TraceConfig | undefined }
@@ -40,8 +41,9 @@ export function loadConfig(env: Environment = process.env, isTerminal = process.
   const proxyAuthIsSet = reader.isSet(SETTINGS.proxyAuth.variable);
   const policiesDirIsSet = reader.isSet(SETTINGS.policiesDir.variable);
   const publicNames = publicNamesOf(values);
+  const configDir = userFolder(values.configDir, env);
   return {
-    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, policiesDirIsSet, publicNames, traces }),
+    config: Object.freeze({ ...values, nodeId, proxyAuthIsSet, policiesDirIsSet, publicNames, configDir, traces }),
     warnings: [...unknownVariables(env), ...unwise(values), ...warnings],
   };
 }

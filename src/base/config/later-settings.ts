@@ -15,7 +15,12 @@ export interface LaterSetting {
  * in the change that makes something obey it.
  */
 export const LATER_SETTINGS: readonly LaterSetting[] = [
-  { variable: 'GW_CONSOLE_ENABLED', fallback: 'true', help: 'The web console.', harmless: ['false'] },
+  {
+    variable: 'GW_CONSOLE_ENABLED',
+    fallback: 'true',
+    help: 'The web console, which comes later: there is nothing at `/console` yet, whatever it is set to.',
+    harmless: ['false'],
+  },
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
   { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },

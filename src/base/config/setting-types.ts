@@ -14,6 +14,7 @@ import { percentDecoded } from '../lib/percent-text.ts';
 import { readVerifyKeys, type VerifyKeys } from '../lib/verify-keys.ts';
 import { isActionType } from '../model/action-request.ts';
 import type { Authority } from '../model/arrival.ts';
+import { NO_FOLDER } from './user-folder.ts';
 
 /** Turns the text of a variable into its value, or throws a RangeError; `allowed` finishes the sentence "it takes …". */
 export interface SettingType<T> {
@@ -138,6 +139,12 @@ function path(name: string): SettingType<string> {
 export const folder = path('folder');
 export const file = path('file');
 export const folderOrFile = path('folder or file');
+
+export const folderOrNone: SettingType<string> = {
+  name: 'folder',
+  allowed: 'a path, or `none`',
+  parse: (text) => (text === NO_FOLDER ? text : folder.parse(text)),
+};
 
 export const certificateFile: SettingType<string> = {
   name: 'file',

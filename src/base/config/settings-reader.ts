@@ -3,6 +3,7 @@ import { nearestName } from '../lib/nearest.ts';
 import { shorten } from '../lib/shorten.ts';
 import type { LaterSetting } from './later-settings.ts';
 import type { Setting } from './setting.ts';
+import { parseBoolean } from './setting-types.ts';
 
 /** One line that names the variable, its value (never a secret's) and what is allowed. */
 export interface ConfigProblem {
@@ -93,12 +94,13 @@ export class SettingsReader {
   }
 
   refuseLater(setting: LaterSetting): void {
-    const { variable, fallback, secret, harmless } = setting;
+    const { variable, fallback, secret, harmless = [] } = setting;
     const fromFile = secret === true && (this.#env[`${variable}_FILE`] ?? '') !== '';
     const text = fromFile ? 'a file' : (this.#env[variable] ?? '');
-    if (text === '' || text === fallback || harmless?.includes(text) === true) return;
+    const taken = fallback === undefined ? [] : [fallback, ...harmless];
+    if (text === '' || taken.includes(asWritten(text, taken))) return;
     const shown = secret === true ? 'it is set and' : `${printable(text)}`;
-    const allowed = fallback === undefined ? 'leave it unset' : `it takes \`${fallback}\``;
+    const allowed = fallback === undefined ? 'leave it unset' : `it takes ${taken.map((one) => `\`${one}\``).join(' or ')}`;
     this.problem(variable, `${variable}: ${shown} is not supported yet; ${allowed}`, 'not_supported_yet');
   }
 
@@ -119,6 +121,16 @@ export class SettingsReader {
       this.problem(variable, `${variable}_FILE: ${printable(file)} cannot be read${reasonOf(error)}`);
     }
     return undefined;
+  }
+}
+
+/** A switch that is to come is spelt as those that are here. */
+function asWritten(text: string, taken: readonly string[]): string {
+  if (!taken.includes('true')) return text;
+  try {
+    return String(parseBoolean(text));
+  } catch {
+    return text;
   }
 }
 

@@ -88,6 +88,12 @@ export const SETTINGS = {
     'A second bundle, evaluated beside the active one and never enforced: a policies folder, or a file in the place of its `bundle.yaml`.',
   ),
 
+  configDir: optional(
+    'GW_CONFIG_DIR',
+    type.folderOrNone,
+    'Folder of the user in which a start notes where the gateway is, so that `gw` finds it from any folder; `none`: nowhere.',
+    "`ai-request-gateway` in the user's configuration folder",
+  ),
   credentialsDir: required(
     'GW_CREDENTIALS_DIR',
     type.folder,

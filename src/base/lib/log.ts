@@ -36,11 +36,15 @@ export interface LoggerOptions {
   readonly format: LogFormat;
   /** Default: standard output, written behind the event loop and flushed at exit. */
   readonly destination?: DestinationStream;
+  /** How the pretty form shows a line of its own kind, with its line end; undefined: as all others. @param line parsed @param colours whether they show */
+  readonly prettyLine?: PrettyLine;
 }
+
+type PrettyLine = (line: Readonly<Record<string, unknown>>, colours: boolean) => string | undefined;
 
 export function createLogger(options: LoggerOptions): Logger {
   const { level, format } = options;
-  const sink = format === 'pretty' ? prettySink(options.destination) : (options.destination ?? standardOutput());
+  const sink = format === 'pretty' ? prettySink(options) : (options.destination ?? standardOutput());
   return pino(
     {
       level,
@@ -85,12 +89,16 @@ function standardOutput(): LineWriter {
 }
 
 /** For people at a terminal: written at once, coloured only where colours show; what strangers chose is shown there as on every terminal. */
-function prettySink(destination: DestinationStream | undefined): DestinationStream {
+function prettySink({ destination, prettyLine }: LoggerOptions): DestinationStream {
   const colorize = destination === undefined && process.stdout.isTTY === true;
   const format = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', colorize });
   // A reader that has gone must not end the gateway: its lines are lost, as they are for every reader that is not there.
   const sink = destination ?? pino.destination({ fd: STANDARD_OUTPUT, sync: true }).on('error', () => undefined);
-  return { write: (line: string) => sink.write(terminalOutput(format(withShownTexts(line)), colorize)) };
+  const told = (line: string): string => {
+    const own = prettyLine?.(JSON.parse(line) as Readonly<Record<string, unknown>>, colorize);
+    return own ?? format(withShownTexts(line));
+  };
+  return { write: (line: string) => sink.write(terminalOutput(told(line), colorize)) };
 }
 
 /** Members that the pretty form does not quote; in all others line breaks and escape sequences are escapes of JSON. */

@@ -170,8 +170,8 @@ function writtenOut(sign: string): string {
   return `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`;
 }
 
-/** Those of `policy-tools/paint.ts`. */
-const COLOURS = '\\u001b\\[(?:1|2|22|3[1-4]|39)m';
+/** Those of `policy-tools/paint.ts`, and of the log's pretty form. */
+const COLOURS = '\\u001b\\[(?:1|2|22|3[1-69]|90)m';
 const COLOURED = new RegExp(`${COLOURS}|${UNSEEN}`, 'gu');
 
 /**

@@ -21,7 +21,7 @@ export async function openApprovals(
   // Loaded here: the small commands do not wait for the operations.
   const { approvalsByKey } = await import('./approvals-by-key.ts');
   return approvalsByKey(
-    options.url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(options.url, settingsOf(io), io),
+    options.url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(options.url, settingsOf(io, { url: options.url }), io),
     key,
   );
 }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { accessSync, constants } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from '../../base/config/config.ts';
@@ -78,10 +78,19 @@ export async function clientVariables(config: Config, options: ClientOptions, en
   return { variables, problems: [...problems] };
 }
 
-/** Certificate files that the variables name and that are not there: the gateway has not been started with these settings yet. */
+/** Certificate files that the variables name and that cannot be read: the gateway has not been started with these settings yet, or its folder is another user's. */
 export function missingCertificates(config: Config): readonly string[] {
   const { root, bundle } = certificateFiles(config);
-  return [root, bundle].filter((file) => file !== undefined).filter((file) => !existsSync(file));
+  return [root, bundle].filter((file) => file !== undefined).filter((file) => !isReadable(file));
+}
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const ANOTHER_PROXY =

@@ -6,7 +6,8 @@ import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
 import { type ClientVariables, clientVariables } from './client-variables.ts';
-import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort, requireCertificates } from './given-gateway.ts';
+import { withCertificates } from './gateway-certificates.ts';
+import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort } from './given-gateway.ts';
 import { undoneVariables } from './undone-variables.ts';
 import { VARIABLE_FORMATS } from './variable-formats.ts';
 
@@ -41,7 +42,7 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
   const { shell = options.json === true ? 'json' : 'sh' } = options;
   const format = Object.hasOwn(VARIABLE_FORMATS, shell) ? VARIABLE_FORMATS[shell] : undefined;
   if (format === undefined) throw badValue('--shell', SHELLS.join(', '), shell);
-  const config = settingsOf(io);
+  const config = settingsOf(io, { port: options.port });
   if (options.unset === true) {
     io.stdout(format.text(undoneVariables(config, io.env, options.port === undefined ? undefined : givenPort(options, config))));
     return EXIT_OK;
@@ -50,8 +51,8 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
   const caller = await givenCaller(options, io);
   let made: ClientVariables;
   try {
-    requireCertificates(config);
-    made = await clientVariables(config, { port, caller, java: options.java === true }, io.env);
+    const trusting = await withCertificates(config, io);
+    made = await clientVariables(trusting, { port, caller, java: options.java === true }, io.env);
   } catch (error) {
     // The gateway, and not the command line, is not as it would have to be.
     io.stderr(`gw env: ${terminalOutput(messageOf(error))}\n`);

@@ -7,7 +7,7 @@ import { parsePort } from '../../base/lib/host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
-import { type ClientCaller, missingCertificates } from './client-variables.ts';
+import type { ClientCaller } from './client-variables.ts';
 
 export const GATEWAY_OPTIONS = {
   workload: { type: 'string' },
@@ -62,13 +62,4 @@ export function givenPort(
   if (port === undefined) throw badValue('--port', 'a port from 1 to 65535', given ?? '');
   if (port === 0) throw new UsageError('the port is 0, so the gateway picked one itself; give it with --port');
   return port;
-}
-
-/** @throws Unusable when the gateway of these settings has made no certificates yet */
-export function requireCertificates(config: Config): void {
-  const missing = missingCertificates(config);
-  if (missing.length > 0)
-    throw new Unusable(
-      `there is no ${missing.join(' and no ')}: start the gateway first, and run this in its folder or with its GW_CA_DIR`,
-    );
 }

@@ -7,11 +7,12 @@ import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
 import { sendToGateway } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
-import { settingsOf } from '../settings-of.ts';
+import { type GatewaySettings, settingsOf, shellSettings } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
 import { runProgram } from './child-program.ts';
 import { type ClientCaller, clientVariables, proxyUrl } from './client-variables.ts';
-import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort, requireCertificates } from './given-gateway.ts';
+import { withCertificates } from './gateway-certificates.ts';
+import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort } from './given-gateway.ts';
 
 /** What `env`, `timeout` and their like end with when they themselves fail. */
 const EXIT_OURS = 125;
@@ -40,7 +41,8 @@ cannot be run, 125 when there is no gateway to use.
     const { own, command, rest } = split(args);
     const options = parseOptions(own, OPTIONS);
     if (command === undefined) throw new UsageError('it takes the program to run');
-    const config = settingsOf(io);
+    // One that is started here is of the settings of this shell alone.
+    const config = options.start === true ? shellSettings(io) : settingsOf(io, { port: options.port });
     const caller = await givenCaller(options, io);
     const problem = (text: string) => io.stderr(`gw run: ${terminalText(text)}\n`);
     let gateway: Used;
@@ -86,14 +88,14 @@ function split(args: readonly string[]): Split {
 }
 
 async function environment(
-  config: Config,
+  config: GatewaySettings,
   port: number,
   caller: ClientCaller | undefined,
   io: CliIo,
   problem: (text: string) => void,
 ): Promise<Environment> {
-  requireCertificates(config);
-  const made = await clientVariables(config, { port, caller, java: true }, io.env);
+  const trusting = await withCertificates(config, io);
+  const made = await clientVariables(trusting, { port, caller, java: true }, io.env);
   for (const text of made.problems) problem(text);
   return { ...wholeEnvironment(io.env), ...Object.fromEntries(made.variables) };
 }

@@ -1,8 +1,10 @@
+import { join } from 'node:path';
 import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { CLIENT_VARIABLES, nodePreload, otherSpelling, trustFolder, type VariableSource } from './client-variables.ts';
+import { FETCHED_ROOTS } from './gateway-certificates.ts';
 import { mergedFrom } from './merged-certificates.ts';
 import { noProxyBefore } from './no-proxy.ts';
 import type { Assignment } from './variable-formats.ts';
@@ -44,14 +46,14 @@ const BEFORE: Readonly<Record<VariableSource, (value: string, set: WhatIsSet, na
 const JAVA_OURS =
   /(?:"?-D(?:https?\.proxyHost|https?\.proxyPort|javax\.net\.ssl\.trustStore|javax\.net\.ssl\.trustStoreType)=[^\s"]*(?:"|(?=\s|$))\s*)+/;
 
-function isOurProxy(value: string, { config: { host }, ports }: WhatIsSet): boolean {
+function isOurProxy(value: string, { config, ports }: WhatIsSet): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url === undefined) return false;
-  const hosts = ['127.0.0.1', '[::1]', 'localhost', bracketHost(host)];
+  const hosts = ['127.0.0.1', '[::1]', 'localhost', ...[config.host, ...config.publicNames].map(bracketHost)];
   return hosts.includes(url.hostname) && ports.includes(Number(url.port));
 }
 
 function certificatesBefore(value: string, { config, env }: WhatIsSet): string {
-  if (value.startsWith(config.caDir)) return '';
+  if (value.startsWith(config.caDir) || value.startsWith(join(trustFolder(env), FETCHED_ROOTS))) return '';
   return mergedFrom(value, trustFolder(env)) ?? value;
 }

@@ -5,6 +5,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command
 import { untilStopped } from '../demo/until-stopped.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
+import { isShown } from '../standard-output.ts';
 import { terminalLines } from '../terminal-text.ts';
 import type { FleetPlace } from './fleet-place.ts';
 import type { FleetStep } from './fleet-steps.ts';
@@ -40,6 +41,7 @@ Exit code: 0 when all went as it says, 1 when something did not.
       if (seen === undefined) return EXIT_NO;
       if (json) printJson(check ? { steps: seen } : foundBy(place), io);
       else if (!check) io.stdout((await import('./fleet-text.ts')).fleetText(place, io.program ?? 'gw'));
+      await isShown(io);
       await stopped;
       return EXIT_OK;
     } finally {

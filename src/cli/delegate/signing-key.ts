@@ -1,9 +1,9 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { canonicalJson } from '../../base/json/jcs.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import { Unusable } from '../command.ts';
 
 const MAX_KEY_BYTES = 16_384;
@@ -42,7 +42,9 @@ export class SigningKey {
   /** Into a new file that its owner alone reads. @throws Unusable when there is one already, or none can be made */
   async write(file: string): Promise<void> {
     const pem = this.#key.export({ type: 'pkcs8', format: 'pem' });
-    await writeFile(file, pem, { mode: 0o600, flag: 'wx' }).catch((error: unknown) => {
+    await writeFile(file, pem, { mode: 0o600, flag: 'wx' }).catch(async (error: unknown) => {
+      // Half of a key, as a full disk leaves it, is none, and would be in the way of the next one.
+      if (codeOf(error) !== 'EEXIST') await rm(file, { force: true }).catch(() => undefined);
       throw new Unusable(`${file}: ${messageOf(error)}`);
     });
   }

@@ -8,6 +8,7 @@ import { callOfRecord } from '../logs/call-line.ts';
 import { callTable } from '../logs/call-table.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
+import { isShown } from '../standard-output.ts';
 import { terminalLines, terminalText } from '../terminal-text.ts';
 import { DEMO_CALLS, type DemoCall } from './demo-calls.ts';
 import { type DemoPlace, openDemo } from './demo-place.ts';
@@ -44,6 +45,7 @@ Exit code: 0 when all went as it says, 1 when something did not.
       const gw = io.program ?? 'gw';
       if (json) printJson({ url: place.url, root_file: place.rootFile, settings: findingSettings(place), ...shown }, io);
       else io.stdout(keep ? keptText(place, gw) : endText(gw));
+      await isShown(io);
       await stopped;
       return EXIT_OK;
     } finally {

@@ -1,4 +1,3 @@
-import { type LoadedConfig, loadConfig } from '../../base/config/config.ts';
 import { wholeEnvironment } from '../../base/config/environment.ts';
 import { ConfigError } from '../../base/config/settings-reader.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
@@ -6,8 +5,10 @@ import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { ownAddress, parseGatewayUrl } from '../gateway-address.ts';
 import { URL_OPTION } from '../gateway-client.ts';
+import { foundConfig } from '../gateways/find-gateway.ts';
 import { parseOptions } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
+import type { GatewaySettings } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
 import { askHealth } from './ask-health.ts';
 import type { DoctorCheck, Finding, FindingLevel, Patient } from './finding.ts';
@@ -47,7 +48,7 @@ export const doctor: Command = {
 };
 
 async function examine(given: string | undefined, runtimes: readonly string[], online: boolean, io: CliIo): Promise<Patient> {
-  const { config, warnings, mistakes: found } = settingsIn(io);
+  const { config, warnings, mistakes: found } = settingsIn(io, given);
   const mistakes = [...found];
   const url = given === undefined ? placeOf(config, mistakes, io) : parseGatewayUrl(given, config ?? { tlsCertFile: undefined }, io);
   return {
@@ -57,18 +58,20 @@ async function examine(given: string | undefined, runtimes: readonly string[], o
     mistakes,
     warnings,
     url,
-    elsewhere: url !== undefined && !['127.0.0.1', '[::1]', 'localhost', config?.host].includes(url.hostname),
+    elsewhere:
+      url !== undefined && config?.found === undefined && !['127.0.0.1', '[::1]', 'localhost', config?.host].includes(url.hostname),
     health: await askHealth(url),
     runtimes,
     online,
   };
 }
 
-type Settings = Pick<Patient, 'mistakes'> & { readonly config: LoadedConfig['config'] | undefined; readonly warnings: readonly string[] };
+type Settings = Pick<Patient, 'mistakes'> & { readonly config: GatewaySettings | undefined; readonly warnings: readonly string[] };
 
-function settingsIn(io: CliIo): Settings {
+function settingsIn(io: CliIo, url: string | undefined): Settings {
   try {
-    return { ...loadConfig(io.env), mistakes: [] };
+    const { config, warnings, found } = foundConfig(io.env, { url });
+    return { config: { ...config, found }, warnings, mistakes: [] };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return { config: undefined, warnings: error.warnings, mistakes: error.problems.map(({ message }) => message) };

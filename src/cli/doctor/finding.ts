@@ -1,7 +1,7 @@
-import type { Config } from '../../base/config/config.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
 import type { CliIo } from '../command.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
+import type { GatewaySettings } from '../settings-of.ts';
 import type { Health } from './ask-health.ts';
 
 /** `skipped`: it could not be looked at, and that is no fault. Only `wrong` makes the exit code 1. */
@@ -23,7 +23,7 @@ export interface Patient {
   readonly io: CliIo;
   readonly env: Environment;
   /** Undefined when the settings are not valid. */
-  readonly config: Config | undefined;
+  readonly config: GatewaySettings | undefined;
   /** Of each setting that is not valid, and of each variable that is none. */
   readonly mistakes: readonly string[];
   readonly warnings: readonly string[];

@@ -19,7 +19,8 @@ export interface FollowOptions {
   readonly once?: boolean;
   /** Ends the following. */
   readonly signal: AbortSignal;
-  readonly tell: (record: CallRecord) => void;
+  /** What it throws ends the following. */
+  readonly tell: (record: CallRecord) => unknown;
   /** Said once each time that the gateway cannot be asked, and once when it can again. */
   readonly onGap: (problem: string | undefined) => void;
 }
@@ -64,7 +65,7 @@ async function look(records: NewestFirst, seen: Seen, { clock, since, first, tel
     return;
   }
   if (seen.gap) onGap(undefined);
-  for (const record of fresh) tell(record);
+  for (const record of fresh) await tell(record);
   Object.assign(seen, { last: fresh.at(-1)?.['record_id'] ?? seen.last, asked: now, gap: false });
 }
 

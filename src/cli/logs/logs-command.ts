@@ -116,7 +116,11 @@ async function fromGateway(
       first: most,
       since,
       signal: stop.signal,
-      tell: (record) => (json ? printJson(record, io) : show(callOfRecord(record))),
+      tell: (record) => {
+        if (json) printJson(record, io);
+        else show(callOfRecord(record));
+        return io.written?.();
+      },
       onGap: (problem) =>
         io.stderr(`gw logs: ${problem === undefined ? 'the gateway answers again' : `${terminalText(problem)}; waiting for it`}\n`),
       once,
@@ -156,6 +160,7 @@ async function fromLog(values: Options, since: number, io: CliIo, clock: Clock):
     if (call === undefined || !isAsked(call, asked, since)) continue;
     if (values.json === true) printJson(found, io);
     else io.stdout(`${table.line(call, paint)}\n`);
+    await io.written?.();
   }
 }
 

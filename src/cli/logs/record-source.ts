@@ -97,14 +97,14 @@ export class RecordSource {
     const { url, org } = this.#access;
     if (this.#given !== undefined)
       return new ManagementClient(
-        url === undefined ? GatewayClient.managementPlace(this.#io) : parseGatewayUrl(url, settingsOf(this.#io), this.#io),
+        url === undefined ? GatewayClient.managementPlace(this.#io) : parseGatewayUrl(url, settingsOf(this.#io, { url }), this.#io),
         this.#given,
       );
     const now = this.#clock.now();
     if (this.#made !== undefined && now < this.#made.until) return this.#made.client;
     await this.close();
     const admin = await GatewayClient.open(url, this.#io);
-    const orgId = org ?? settingsOf(this.#io).orgId ?? 'default';
+    const orgId = org ?? settingsOf(this.#io, { url }).orgId ?? 'default';
     const asked = keyAsked({ orgId, scopes: ['read'], holder: this.#holder, expiresAt: now + LIFE_MS });
     const key = keyIn(await admin.json('POST', KEYS_PATH, asked));
     if (key === undefined) throw new Unusable(`what ${admin.origin} answers is no key: is it a gateway?`);

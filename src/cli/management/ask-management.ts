@@ -27,9 +27,11 @@ export async function askManagement<T>(
 ): Promise<T> {
   const own = givenKey(key, io);
   if (own !== undefined)
-    return ask(new ManagementClient(url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io), io), own));
+    return ask(
+      new ManagementClient(url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io, { url }), io), own),
+    );
   const admin = await GatewayClient.open(url, io);
-  const orgId = org ?? settingsOf(io).orgId ?? 'default';
+  const orgId = org ?? settingsOf(io, { url }).orgId ?? 'default';
   return withShortLivedKey(admin, { orgId, scopes, holder: 'gw' }, (made) =>
     ask(new ManagementClient(GatewayClient.managementPlace(io, admin.origin), made)),
   );

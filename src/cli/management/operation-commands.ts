@@ -89,6 +89,7 @@ async function answerAll(operation: GatewayOperation, call: GivenCall, client: M
   for await (const page of client.pages(operation, { limit: 500, ...args })) {
     if (json) for (const item of page) printJson(item, io);
     else items.push(...page);
+    await io.written?.();
   }
   if (!json) io.stdout(listText(items, answerFacts(operation, call, io)));
 }

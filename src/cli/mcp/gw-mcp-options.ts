@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { MANAGEMENT_KEY_VARIABLE, MCP_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
+import { join } from 'node:path';
+import { MANAGEMENT_KEY_VARIABLE, MCP_KEY_VARIABLE, MCP_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
 import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import { choice, duration, token } from '../../base/config/setting-types.ts';
@@ -9,12 +10,12 @@ import { MANAGEMENT_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { type CliIo, UsageError } from '../command.ts';
-import { type GatewayAddress, parseGatewayUrl } from '../gateway-address.ts';
+import { type GatewayAddress, ownAddress, parseGatewayUrl } from '../gateway-address.ts';
 import { parseOptions } from '../parse-options.ts';
-import { settingsOf } from '../settings-of.ts';
+import { type GatewaySettings, settingsOf } from '../settings-of.ts';
 
 export const GW_MCP_USAGE =
-  'gw-mcp --gateway-url URL (--admin-token TOKEN | --mgk KEY) [--listen HOST:PORT [--tls-cert FILE --tls-key FILE] [--session-ttl DURATION]] [--env dev|stg|prd]';
+  'gw-mcp [--gateway-url URL] [--admin-token TOKEN | --mgk KEY] [--listen HOST:PORT [--tls-cert FILE --tls-key FILE] [--session-ttl DURATION]] [--env dev|stg|prd]';
 
 export const ENVIRONMENTS = ['dev', 'stg', 'prd'] as const;
 export type EnvironmentName = (typeof ENVIRONMENTS)[number];
@@ -56,19 +57,26 @@ const OPTIONS = {
   env: { type: 'string', default: 'dev' },
 } as const;
 
+const MCP_PATH = '/mcp';
+
 type Given = ReturnType<typeof parseOptions<typeof OPTIONS>>;
 
 /** What the program was started with (specification, "MCP server"). @throws UsageError that never quotes a secret */
 export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): GwMcpOptions {
   const given = parseOptions(args, OPTIONS);
-  if (given['gateway-url'] === undefined) throw new UsageError('--gateway-url is needed: the address of a gateway');
-  const settings = settingsOf({ ...io, stdout: () => undefined, stderr: () => undefined, stdin: () => Promise.reject(new Error()) });
+  const url = given['gateway-url'];
+  const settings = settingsOf(io, { url });
+  if (url === undefined && settings.found === undefined)
+    throw new UsageError('--gateway-url is needed: the address of a gateway (none is known that was started by this user)');
   const listen = listenOf(given, settings, io);
-  const gateway = parseGatewayUrl(given['gateway-url'], settings, io, '--gateway-url');
+  const gateway = url === undefined ? ownAddress(settings, io.env) : parseGatewayUrl(url, settings, io, '--gateway-url');
   return {
     gateway,
-    management: settings.mgmtPort ? gateway.withPort(settings.mgmtPort) : gateway,
-    secret: secretOf(given, settings.adminToken, shellVariable(MANAGEMENT_KEY_VARIABLE, io.env)),
+    management: settings.mgmtPort === undefined ? gateway : gateway.withPort(settings.mgmtPort),
+    secret: secretOf(given, settings.adminToken ?? keptToken(settings), {
+      key: shellVariable(MANAGEMENT_KEY_VARIABLE, io.env),
+      hasMcpKey: shellVariable(MCP_KEY_VARIABLE, io.env) !== undefined,
+    }),
     orgId: settings.orgId ?? 'default',
     ...(listen === undefined ? {} : { listen }),
     sessionTtl: parsed('--session-ttl', duration('1s', '24h'), given['session-ttl']),
@@ -77,18 +85,35 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
 }
 
 /** One of both; what stands in the environment counts where neither option does, since a command line is read by others on the machine. */
-function secretOf({ 'admin-token': admin, mgk }: Given, envAdmin: string | undefined, envKey: string | undefined): GwMcpOptions['secret'] {
+function secretOf(
+  { 'admin-token': admin, mgk }: Given,
+  ownAdmin: string | undefined,
+  environment: { readonly key: string | undefined; readonly hasMcpKey: boolean },
+): GwMcpOptions['secret'] {
   if (admin !== undefined && mgk !== undefined) throw new UsageError('--admin-token and --mgk: only one of them may be given');
   const fromEnvironment = admin === undefined && mgk === undefined;
-  const key = fromEnvironment ? envKey : mgk;
+  const key = fromEnvironment ? environment.key : mgk;
   if (key !== undefined) {
     if (!key.startsWith(MANAGEMENT_KEY_PREFIX))
       throw new UsageError(`--mgk takes a management key, which begins with ${MANAGEMENT_KEY_PREFIX}`);
     return { kind: 'management', text: checkedToken('--mgk', key) };
   }
-  const text = fromEnvironment ? envAdmin : admin;
-  if (text === undefined) throw new UsageError('--admin-token or --mgk is needed (or GW_ADMIN_TOKEN or GW_MGMT_KEY in the environment)');
+  const text = fromEnvironment ? ownAdmin : admin;
+  if (text === undefined) {
+    const mcp = environment.hasMcpKey ? `; ${MCP_KEY_VARIABLE} is for clients that ask ${MCP_PATH} of the gateway themselves` : '';
+    throw new UsageError(`--admin-token or --mgk is needed (or GW_ADMIN_TOKEN or GW_MGMT_KEY in the environment)${mcp}`);
+  }
   return { kind: 'admin', text: checkedToken('--admin-token', text) };
+}
+
+/** The token of a gateway that this user has started, as commands of `gw` take it; undefined where there is none. */
+function keptToken({ found, dataDir }: GatewaySettings): string | undefined {
+  if (found === undefined) return undefined;
+  try {
+    return readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
+  } catch {
+    return undefined;
+  }
 }
 
 function listenOf(given: Given, { allowedOrigins }: Config, { env }: Pick<CliIo, 'env'>): ListenOptions | undefined {

@@ -1,4 +1,4 @@
-import { readdir, realpath, rename, stat, writeFile } from 'node:fs/promises';
+import { readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { YamlFormatError } from '../../base/lib/yaml-format.ts';
 import { formatPolicy, isPolicyText } from '../../policy-tools/format.ts';
@@ -99,8 +99,13 @@ async function replace(path: string, text: string): Promise<void> {
   try {
     const target = await realpath(path);
     const temporary = `${target}.gw-fmt`;
-    await writeFile(temporary, text, { mode: (await stat(target)).mode });
-    await rename(temporary, target);
+    try {
+      await writeFile(temporary, text, { mode: (await stat(target)).mode });
+      await rename(temporary, target);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
   } catch (error) {
     throw unreadable(path, error);
   }

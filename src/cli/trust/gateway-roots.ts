@@ -5,6 +5,7 @@ import { readAuthority } from '../../inbound/ca/authority-certificate.ts';
 import { ROOT_CERTIFICATE } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, isOwnRoot, readRootState } from '../../inbound/ca/root-state.ts';
 import { type CliIo, Unusable } from '../command.ts';
+import type { GatewayAddress } from '../gateway-address.ts';
 import { GatewayClient, sendToGateway } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
 import { derOf, fingerprint } from './trust-place.ts';
@@ -34,12 +35,17 @@ export async function gatewayRoots(url: string | undefined, io: CliIo): Promise<
     return rootsOf(anchorsIn(text), made, file);
   }
   const gateway = GatewayClient.firstPlace(io, url);
-  const answer = await sendToGateway(gateway, ROOT_PATH, { method: 'GET', headers: {} }).catch((error: unknown) => {
+  return servedRoots(gateway).catch((error: unknown) => {
     if (url !== undefined) throw error;
     throw new Unusable(`there is no root: ${file} cannot be read, and no gateway answers at ${gateway.origin}; start it first`, {
       cause: error,
     });
   });
+}
+
+/** Those that a running gateway hands out, as it says. @throws Unusable when it hands none out */
+export async function servedRoots(gateway: GatewayAddress): Promise<GatewayRoots> {
+  const answer = await sendToGateway(gateway, ROOT_PATH, { method: 'GET', headers: {} });
   if (answer.status !== 200) throw new Unusable(`${gateway.origin} hands no root out (${answer.status})`);
   return rootsOf(certificatesIn(answer.text), [], new URL(ROOT_PATH, gateway).href);
 }

@@ -50,7 +50,7 @@ type AskProof = (recordHash: string) => Promise<unknown>;
 
 /** Writes what a third party needs to check records of a gateway without it (decision 13.4). @throws UsageError, Unusable, GatewayRefusal */
 export async function exportEvidence(asked: ExportArguments, io: CliIo, clock: Clock): Promise<number> {
-  const orgId = asked.org ?? settingsOf(io).orgId ?? 'default';
+  const orgId = asked.org ?? settingsOf(io, { url: asked.gateway }).orgId ?? 'default';
   const pages = asked.controlPlane === undefined ? undefined : new ControlPlanePages(asked.controlPlane, '--control-plane', io);
   const records = new RecordSource({ url: asked.gateway, key: asked.key, org: asked.org }, {}, io, clock, 'gw verify');
   const askProof = await proofsOf(asked, orgId, pages, io);

@@ -5,6 +5,7 @@ import { loadConfig } from '../../../src/base/config/config.ts';
 import { LATER_SETTINGS } from '../../../src/base/config/later-settings.ts';
 import { SETTINGS } from '../../../src/base/config/settings.ts';
 import { ConfigError, type ConfigProblem, type Environment } from '../../../src/base/config/settings-reader.ts';
+import { userFolder } from '../../../src/base/config/user-folder.ts';
 import { isLoopbackHost } from '../../../src/base/lib/loopback-host.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 
@@ -254,8 +255,32 @@ t.test('what nothing enforces yet is refused, never silently accepted', async (t
     for (const value of ['', ...(fallback === undefined ? [] : [fallback]), ...(harmless ?? [])])
       t.same(problemsOf({ [variable]: value }), [], `${variable}=${value}`);
   }
+  for (const spelling of ['false', 'FALSE', '0', 'true', 'TRUE', '1', ''])
+    t.same(problemsOf({ GW_CONSOLE_ENABLED: spelling }), [], 'a switch that is to come is spelt as those that are here');
+  t.match(problemsOf({ GW_CONSOLE_ENABLED: 'off' }), [{ message: /it takes `true` or `false`$/ }]);
   t.match(problemsOf({ GW_PROXY_NON_AI: 'open' }), [{ code: 'invalid' }]);
   t.match(problemsOf({ GW_REDIS_URL_FILE: '/x' }), [{ variable: 'GW_REDIS_URL', code: 'not_supported_yet' }]);
+});
+
+t.test('a user has a folder of his own where his system has such, and a service none', async (t) => {
+  const cases: readonly (readonly [env: Environment, platform: string, expected: string | undefined, given?: string])[] = [
+    [{ HOME: '/home/a' }, 'linux', '/home/a/.config/ai-request-gateway'],
+    [{ HOME: '/home/a', XDG_CONFIG_HOME: '/conf' }, 'linux', '/conf/ai-request-gateway'],
+    [{ HOME: '/home/a', XDG_CONFIG_HOME: 'conf' }, 'linux', '/home/a/.config/ai-request-gateway'],
+    [{ HOME: '/Users/a' }, 'darwin', '/Users/a/Library/Application Support/ai-request-gateway'],
+    [{ APPDATA: '/roaming', HOME: '/home/a' }, 'win32', '/roaming/ai-request-gateway'],
+    [{ HOME: '/home/a' }, 'win32', undefined],
+    [{}, 'linux', undefined],
+    [{ HOME: '' }, 'linux', undefined],
+    [{ HOME: '/' }, 'linux', undefined],
+    [{ HOME: 'home' }, 'darwin', undefined],
+    [{ HOME: '/home/a' }, 'linux', undefined, 'none'],
+    [{ HOME: '/home/a' }, 'linux', '/notes', '/notes'],
+  ];
+  for (const [env, platform, expected, given] of cases)
+    t.equal(userFolder(given, env, platform), expected, JSON.stringify([env, platform]));
+  t.equal(loadConfig({ GW_CONFIG_DIR: 'none', HOME: '/home/a' }, false).config.configDir, undefined);
+  t.equal(loadConfig({ GW_CONFIG_DIR: 'notes' }, false).config.configDir, resolve('notes'));
 });
 
 t.test('an unknown GW_ variable is a warning with the nearest name; other variables are none of our business', async (t) => {

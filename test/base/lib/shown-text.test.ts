@@ -122,6 +122,8 @@ t.test('JSON stays the same value, and has nothing that is not seen', async (t) 
 t.test('what a command forgot is written out on its way to a terminal, but for lines, tabs and our own colours', async (t) => {
   const text = '\u001b[31mred\u001b[39m\t\u001b[1mbold\u001b[22m\n\u001b[2J\u001b[41m\u202e\\u{202e}';
   t.equal(terminalOutput(text, true), '\u001b[31mred\u001b[39m\t\u001b[1mbold\u001b[22m\n\\u{1b}[2J\\u{1b}[41m\\u{202e}\\u{202e}');
+  for (const code of [32, 34, 35, 36, 90])
+    t.equal(terminalOutput(`\u001b[${code}mlog\u001b[39m`, true), `\u001b[${code}mlog\u001b[39m`, 'colours of the log at a terminal');
   t.equal(terminalOutput('\u001b[31m'), '\\u{1b}[31m');
   t.equal(terminalOutput(shownText(HOSTILE, 'terminal')), shownText(HOSTILE, 'terminal'), 'what is shown already stays');
 });

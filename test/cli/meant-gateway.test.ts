@@ -1,0 +1,140 @@
+// Which of the gateways that were started here a command means (decision 12.15).
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { type AskedGateway, type FoundBy, foundConfig, meantGateway } from '../../src/cli/gateways/find-gateway.ts';
+import { type RememberedGateway, rememberedGateways, rememberGateway } from '../../src/cli/gateways/remembered-gateways.ts';
+import { tempDir } from '../support/temp-dir.ts';
+
+const NOBODY = '/nowhere';
+
+function noted(
+  name: string,
+  port: number,
+  more: Partial<RememberedGateway> = {},
+  settings: Readonly<Record<string, string>> = {},
+): RememberedGateway {
+  return {
+    settings: {
+      GW_HOST: '127.0.0.1',
+      GW_PORT: String(port),
+      GW_AMBIENT_PORT: String(port + 1),
+      GW_DATA_DIR: `/srv/${name}/data`,
+      GW_CA_DIR: `/srv/${name}/ca`,
+      ...settings,
+    },
+    folder: `/srv/${name}`,
+    node_id: name,
+    version: '1.0.0',
+    pid: process.pid,
+    started_at: new Date(Date.now() - port).toISOString(),
+    root_sha256: [],
+    ...more,
+  };
+}
+
+const ENDED = { stopped_at: '2026-11-26T12:00:00.000Z' };
+/** The one that was started last first. */
+const ALL = [noted('c', 7300, ENDED), noted('b', 7200, {}, { GW_HOST: '0.0.0.0', GW_PUBLIC_NAMES: 'gw.example,gw' }), noted('a', 7100)];
+
+type Case = readonly [
+  what: string,
+  env: Readonly<Record<string, string>>,
+  asked: AskedGateway,
+  folder: string,
+  name?: string,
+  by?: FoundBy,
+];
+const CASES: readonly Case[] = [
+  ['the last that runs', {}, {}, NOBODY, 'b', 'last'],
+  ['the folder', {}, {}, '/srv/a', 'a', 'folder'],
+  ['the folder, though it has ended', {}, {}, '/srv/c', 'c', 'folder'],
+  ['an empty variable is none', { GW_PORT: '', GW_DATA_DIR: '' }, {}, NOBODY, 'b', 'last'],
+  ['a port', { GW_PORT: '7100' }, {}, '/srv/b', 'a', 'environment'],
+  ['any port', { GW_PORT: '0' }, {}, NOBODY, 'b', 'environment'],
+  ['a folder by its relative path', { GW_DATA_DIR: './data' }, {}, '/srv/a', 'a', 'environment'],
+  ['two that disagree', { GW_PORT: '7100', GW_DATA_DIR: '/srv/b/data' }, {}, NOBODY],
+  ['a port of nobody', { GW_PORT: '7999' }, {}, '/srv/a'],
+  ['other settings name none', { GW_ADMIN_TOKEN: 'x', GW_LOG_LEVEL: 'debug' }, {}, NOBODY, 'b', 'last'],
+  ['an address', {}, { url: 'http://localhost:7100/' }, '/srv/b', 'a', 'option'],
+  ['an address by a name', {}, { url: 'https://gw.example:7200' }, NOBODY, 'b', 'option'],
+  ['its second port', {}, { url: 'http://127.0.0.1:7101' }, NOBODY, 'a', 'option'],
+  ['an address of another machine', {}, { url: 'http://gw.example:7100' }, '/srv/a'],
+  ['an address that is none', {}, { url: 'nonsense' }, '/srv/a'],
+  ['a port as an option', {}, { port: '7201' }, '/srv/a', 'b', 'option'],
+  ['a port as an option, against the environment', { GW_PORT: '7100' }, { port: '7200' }, NOBODY],
+];
+
+t.test('options before the environment, that before the folder, that before what is noted', async (t) => {
+  for (const [what, env, asked, folder, name, by] of CASES) {
+    const found = meantGateway(ALL, env, asked, folder);
+    t.same([found?.gateway.node_id, found?.by], [name, by], what);
+  }
+  t.equal(meantGateway([], {}, {}, NOBODY), undefined);
+});
+
+t.test('a folder that has what a gateway keeps is that one, though nothing is noted of it', async (t) => {
+  const folder = tempDir(t);
+  mkdirSync(join(folder, 'data'));
+  writeFileSync(join(folder, 'data', 'admin-token'), 'x');
+  t.equal(meantGateway(ALL, {}, {}, folder), undefined);
+});
+
+t.test(
+  'the environment counts over what is noted, one setting at a time; a token that is given takes the place of the other',
+  async (t) => {
+    const home = tempDir(t);
+    const file = join(home, 'token');
+    writeFileSync(file, 'the-token-of-the-gateway');
+    mkdirSync(join(home, 'data'));
+    const own = {
+      GW_DATA_DIR: join(home, 'data'),
+      GW_ADMIN_TOKEN_FILE: file,
+      GW_ORG_ID: 'acme',
+      GW_HOST: '0.0.0.0',
+      GW_PROXY_AUTH: 'required',
+    };
+    t.ok(await rememberGateway(home, noted('d', 7400, {}, own)));
+    const env = { GW_CONFIG_DIR: home };
+    const { config, found } = foundConfig(env, {}, NOBODY);
+    t.match(config, {
+      port: 7400,
+      ambientPort: 7401,
+      orgId: 'acme',
+      adminToken: 'the-token-of-the-gateway',
+      host: '0.0.0.0',
+      proxyAuth: 'required',
+    });
+    t.equal(found?.by, 'last');
+    t.match(foundConfig({ ...env, GW_ORG_ID: 'other', GW_ADMIN_TOKEN: 'given-in-the-shell' }, {}, NOBODY).config, {
+      port: 7400,
+      orgId: 'other',
+      adminToken: 'given-in-the-shell',
+    });
+    t.equal(foundConfig({ GW_CONFIG_DIR: 'none', HOME: home }, {}, NOBODY).config.port, 7080);
+  },
+);
+
+t.test('what is damaged, too large or of another form is none, and 32 are kept', async (t) => {
+  const home = tempDir(t);
+  mkdirSync(join(home, 'data'));
+  mkdirSync(join(home, 'gateways'));
+  const texts = [
+    '',
+    '{',
+    '[]',
+    '{"schema":"gw.remembered_gateway.v1"}',
+    JSON.stringify({ schema: 'other', ...noted('a', 1) }),
+    ' '.repeat(100_000),
+  ];
+  for (const [at, text] of texts.entries()) writeFileSync(join(home, 'gateways', `${at}.json`), text);
+  t.same(rememberedGateways(home), []);
+  for (let at = 0; at < 40; at += 1) {
+    const data = join(home, `data${at}`);
+    mkdirSync(data);
+    await rememberGateway(home, noted(String(at), 7_000 - at, ENDED, { GW_DATA_DIR: data }));
+  }
+  const kept = rememberedGateways(home).map(({ node_id: name }) => name);
+  t.equal(kept.length, 32);
+  t.same([kept[0], kept.at(-1)], ['39', '8']);
+});
