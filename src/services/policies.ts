@@ -5,6 +5,7 @@ import type { Maybe } from '../base/lib/maybe.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
+import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import {
   type ActivePolicy,
@@ -94,7 +95,7 @@ export class PolicyService {
     let changed = (orgId: string): unknown => early.add(orgId);
     const overlays = await OrgOverlays.open(options, (orgId) => void changed(orgId));
     const orgs = await compileOrgs(overlays, base, options);
-    if (base.isNone !== true) logLoaded(options.log, base.active, folder);
+    if (base.isNone !== true) logLoaded(options, base.active, folder);
     const service = new PolicyService(options, overlays, { folder, base, orgs });
     changed = (orgId) => service.#follow(orgId);
     // What came while the others were compiled.
@@ -155,6 +156,11 @@ export class PolicyService {
     return [...this.#orgs.compiled].flatMap(([orgId, { notLoaded: problems }]) =>
       problems === undefined ? [] : [{ org_id: orgId, problems }],
     );
+  }
+
+  /** What a policy is held against that may let nothing pass. */
+  get passage(): PassageOptions {
+    return this.#options.passage ?? {};
   }
 
   /** The overlays that were put for an org, for all nodes. */
@@ -374,7 +380,7 @@ export class PolicyService {
     this.#base = base;
     this.#orgs = orgs;
     this.#folder = folder;
-    logLoaded(this.#options.log, base.active, folder);
+    logLoaded(this.#options, base.active, folder);
     return base.active;
   }
 

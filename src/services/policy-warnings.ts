@@ -1,6 +1,8 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
-import { emptiedMessage } from '../decide/policy/lint.ts';
+import { doorFindings } from '../decide/policy/door-fields.ts';
+import { emptiedMessage, type LintCode } from '../decide/policy/lint.ts';
+import { deniesAllMessage, type PassageOptions, whyNothingPasses } from '../decide/policy/refuses-all.ts';
 import { overlayFile, presetFile } from './org-overlays.ts';
 import type { PolicyService } from './policies.ts';
 
@@ -53,13 +55,45 @@ function told(problems: readonly ErrorDetail[]): string {
     .join(' ');
 }
 
-/** What the answer to a PUT says of gating layers that have lost their last rule (policy.md 9). */
-export function emptiedWarnings({ emptied }: Pick<CompiledPolicy, 'emptied'>): readonly {
+/** What health says of a policy by which nothing can be allowed: that of the gateway's own org, or of all that lay nothing over the bundle. */
+export function deniesAllWarnings(
+  policies: Pick<PolicyService, 'current' | 'passage'>,
+  orgId: string | undefined,
+): readonly { readonly code: string; readonly message: string }[] {
+  const { policy, notLoaded } = policies.current(orgId);
+  // Of what does not load that is said.
+  const why = notLoaded === undefined ? whyNothingPasses(policy, policies.passage) : undefined;
+  if (why === undefined) return [];
+  return [{ code: 'policy_denies_all', message: `Every call is refused: ${deniesAllMessage(why, policy.unusedFiles)}.` }];
+}
+
+/** Something of a policy that loads and is probably not meant. */
+export interface PolicyWarning {
   readonly path: string;
-  readonly code: string;
+  readonly code: LintCode;
   readonly message: string;
   readonly files: readonly string[];
-}[] {
+}
+
+/** What `gw policy check` says of it too, and concerns all of its calls: that nothing can be allowed, and rules that wait for what never comes by a door. */
+export function doubtsOf(policy: CompiledPolicy, passage: PassageOptions = {}): readonly PolicyWarning[] {
+  const why = whyNothingPasses(policy, passage);
+  const none: readonly PolicyWarning[] =
+    why === undefined
+      ? []
+      : [{ path: '', code: 'denies_all', message: deniesAllMessage(why, policy.unusedFiles), files: policy.unusedFiles }];
+  const rules = policy.layers.flatMap((layer) => layer.rules);
+  const doors = rules.flatMap(({ layer, id, file, condition, decision }) =>
+    doorFindings(condition, decision).map(({ message, hint }): PolicyWarning => {
+      const told = `${layer}/${id}: ${message} (${hint})`;
+      return { path: `inline_rules.${layer}`, code: 'never_at_door', message: told, files: [file] };
+    }),
+  );
+  return [...none, ...doors];
+}
+
+/** What the answer to a PUT says of gating layers that have lost their last rule (policy.md 9). */
+export function emptiedWarnings({ emptied }: Pick<CompiledPolicy, 'emptied'>): readonly PolicyWarning[] {
   return emptied.map(({ layer, file }) => ({
     path: `inline_rules.${layer}`,
     code: 'empties_layer',
