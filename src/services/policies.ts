@@ -5,6 +5,7 @@ import type { Maybe } from '../base/lib/maybe.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
+import type { PolicyInput } from '../decide/policy/compile.ts';
 import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import {
@@ -19,6 +20,7 @@ import {
   orgPolicy,
   orgPolicyUnless,
   type PutBundle,
+  textsOfOrg,
 } from './active-policy.ts';
 import type { AutoAllowed } from './auto-rules.ts';
 import { type Commit, commitAlone } from './commit.ts';
@@ -156,6 +158,11 @@ export class PolicyService {
     return [...this.#orgs.compiled].flatMap(([orgId, { notLoaded: problems }]) =>
       problems === undefined ? [] : [{ org_id: orgId, problems }],
     );
+  }
+
+  /** The texts that the requests of an org are judged by here; without an org, or of one that lays nothing over the bundle, those of the bundle. */
+  texts(orgId?: string): Omit<PolicyInput, 'tier'> {
+    return textsOfOrg(this.#base, orgId === undefined || this.#base.isNone === true ? undefined : this.#overlays.layers(orgId));
   }
 
   /** What a policy is held against that may let nothing pass. */

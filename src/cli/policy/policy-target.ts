@@ -26,6 +26,8 @@ export interface PolicyTarget {
   readonly input: PolicyInput;
   /** A rule file, or an overlay: what others allow is not in it. */
   readonly isPart: boolean;
+  /** Of a folder: SHA-256 over its texts, as the gateway makes it. */
+  readonly contentHash?: string;
 }
 
 /** A path that cannot be read at all. */
@@ -34,7 +36,7 @@ export class UnreadablePath extends Unusable {}
 /** @throws UnreadablePath */
 export async function readTarget(path: string, tier: PlanTier): Promise<PolicyTarget> {
   try {
-    if ((await stat(path)).isDirectory()) return { path, input: await readFolder(path, tier), isPart: false };
+    if ((await stat(path)).isDirectory()) return { path, ...(await readFolder(path, tier)), isPart: false };
     const text = { text: await readUtf8(path), file: path };
     const isPart = isRuleFile(text) || basename(dirname(resolve(path))) === 'overlays';
     return { path, input: await readOneFile(text, tier), isPart };
@@ -55,17 +57,13 @@ export function unreadable(path: string, cause: unknown): UnreadablePath {
   return new UnreadablePath(`${path}: ${messageOf(cause)}`, { cause });
 }
 
-async function readFolder(dir: string, tier: PlanTier): Promise<PolicyInput> {
+async function readFolder(dir: string, tier: PlanTier): Promise<Pick<PolicyTarget, 'input' | 'contentHash'>> {
   const folder = await readPolicyFolder(dir);
   const named = (text: PolicyText) => ({ ...text, file: join(dir, text.file) });
   const { org, node } = folder.overlays;
-  return {
-    bundle: named(folder.bundle),
-    files: folder.files,
-    addons: folder.addons.map(named),
-    overlays: { org: org && named(org), node: node && named(node) },
-    tier,
-  };
+  const overlays = { org: org && named(org), node: node && named(node) };
+  const input = { bundle: named(folder.bundle), files: folder.files, addons: folder.addons.map(named), overlays, tier };
+  return { input, contentHash: folder.hash };
 }
 
 async function readOneFile(text: PolicyText, tier: PlanTier): Promise<PolicyInput> {
@@ -109,8 +107,12 @@ export function openable(file: string, { input }: PolicyTarget): string {
 
 /** The compiled policy of a path. @throws UnreadablePath when it does not load */
 export async function loadPolicy(path: string, tier: PlanTier): Promise<CompiledPolicy> {
-  const target = await readTarget(path, tier);
-  const { policy, errors } = compilePolicy(target.input, policyOptions());
+  return compiledTarget(await readTarget(path, tier));
+}
+
+/** What was read, compiled. @throws UnreadablePath when it does not load */
+export function compiledTarget({ path, input }: Pick<PolicyTarget, 'path' | 'input'>): CompiledPolicy {
+  const { policy, errors } = compilePolicy(input, policyOptions());
   if (policy !== undefined) return policy;
   const [first] = errors;
   const where = [first?.file, first?.line, first?.column].filter((part) => part !== undefined).join(':');

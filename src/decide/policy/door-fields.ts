@@ -102,6 +102,11 @@ export const NEVER_THERE: readonly NeverThere[] = [
   },
 ];
 
+/** Whether a call by this door is certainly without the field, whoever may give it. */
+export function isNeverThere(name: string, door: ConnectionType): boolean {
+  return !name.startsWith('attribution.') && NEVER_THERE.some((row) => row.doors.includes(door) && row.of(name) !== undefined);
+}
+
 export interface DoorFinding {
   /** Without `context.`. */
   readonly field: string;
