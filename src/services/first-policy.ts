@@ -2,8 +2,8 @@ import { emptiedMessage, unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type ActivePolicy, type Base, type CompileOptions, compileFolder, compileNone, compilePut, readPut } from './active-policy.ts';
+import { doubtsOf } from './policy-doubts.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
-import { doubtsOf } from './policy-warnings.ts';
 
 /** The bundle that was put by the admin API. */
 export const PUT_BUNDLE = { space: 'policy', key: 'bundle' } as const;

@@ -1,10 +1,10 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
-import { doorFindings } from '../decide/policy/door-fields.ts';
-import { emptiedMessage, type LintCode } from '../decide/policy/lint.ts';
-import { deniesAllMessage, type PassageOptions, whyNothingPasses } from '../decide/policy/refuses-all.ts';
+import { emptiedMessage } from '../decide/policy/lint.ts';
+import { deniesAllMessage, whyNothingPasses } from '../decide/policy/refuses-all.ts';
 import { overlayFile, presetFile } from './org-overlays.ts';
 import type { PolicyService } from './policies.ts';
+import type { PolicyWarning } from './policy-doubts.ts';
 
 /** Orgs that health names; of more it says how many. */
 const NAMED = 8;
@@ -65,31 +65,6 @@ export function deniesAllWarnings(
   const why = notLoaded === undefined ? whyNothingPasses(policy, policies.passage) : undefined;
   if (why === undefined) return [];
   return [{ code: 'policy_denies_all', message: `Every call is refused: ${deniesAllMessage(why, policy.unusedFiles)}.` }];
-}
-
-/** Something of a policy that loads and is probably not meant. */
-export interface PolicyWarning {
-  readonly path: string;
-  readonly code: LintCode;
-  readonly message: string;
-  readonly files: readonly string[];
-}
-
-/** What `gw policy check` says of it too, and concerns all of its calls: that nothing can be allowed, and rules that wait for what never comes by a door. */
-export function doubtsOf(policy: CompiledPolicy, passage: PassageOptions = {}): readonly PolicyWarning[] {
-  const why = whyNothingPasses(policy, passage);
-  const none: readonly PolicyWarning[] =
-    why === undefined
-      ? []
-      : [{ path: '', code: 'denies_all', message: deniesAllMessage(why, policy.unusedFiles), files: policy.unusedFiles }];
-  const rules = policy.layers.flatMap((layer) => layer.rules);
-  const doors = rules.flatMap(({ layer, id, file, condition, decision }) =>
-    doorFindings(condition, decision).map(({ message, hint }): PolicyWarning => {
-      const told = `${layer}/${id}: ${message} (${hint})`;
-      return { path: `inline_rules.${layer}`, code: 'never_at_door', message: told, files: [file] };
-    }),
-  );
-  return [...none, ...doors];
 }
 
 /** What the answer to a PUT says of gating layers that have lost their last rule (policy.md 9). */

@@ -56,7 +56,7 @@ const inLowerCase = (root: string) => (label: string) =>
   IN_HEADER.test(label.toLowerCase()) ? `context.${root}${label.toLowerCase()}` : undefined;
 
 /** By field and door. */
-export const NEVER_THERE: readonly NeverThere[] = [
+const NEVER_THERE: readonly NeverThere[] = [
   {
     of: (name) => (name === 'purpose' ? '' : undefined),
     doors: PROXIED,
