@@ -102,9 +102,14 @@ const NEVER_THERE: readonly NeverThere[] = [
   },
 ];
 
-/** Whether a call by this door is certainly without the field, whoever may give it. */
+/** The doors by which no call ever has the field, whoever may give it. */
+export function doorsWithout(name: string): readonly ConnectionType[] {
+  return name.startsWith('attribution.') ? [] : NEVER_THERE.filter(({ of }) => of(name) !== undefined).flatMap(({ doors }) => doors);
+}
+
+/** Whether a call by this door is certainly without the field. */
 export function isNeverThere(name: string, door: ConnectionType): boolean {
-  return !name.startsWith('attribution.') && NEVER_THERE.some((row) => row.doors.includes(door) && row.of(name) !== undefined);
+  return doorsWithout(name).includes(door);
 }
 
 export interface DoorFinding {
