@@ -201,3 +201,10 @@ t.test('what may let something pass, and what is a part of a policy, is not said
   t.match(await gw(['policy', 'check', asks]), { code: 0 });
   t.match(await gw(['policy', 'check', asks], { env: { GW_APPROVAL_ENABLED: 'false' } }), { code: 1, out: /denies_all/ });
 });
+
+t.test('of a policy whose layers would take too long to hold against each other nothing is said', async (t) => {
+  const rules = (layer: string, of: string) =>
+    `  ${layer}:\n${Array.from({ length: 400 }, (_, at) => `    - {id: ${of}${at}, when: {field: workload.id, equals: ${of}${at}}, effect: {decision: allow}}\n`).join('')}`;
+  const dir = folder(t, { 'bundle.yaml': `${BUNDLE}inline_rules:\n${rules('identity', 'a')}${rules('targets', 'b')}` });
+  t.match(await gw(['policy', 'check', dir]), { code: 0 });
+});
