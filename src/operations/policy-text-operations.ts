@@ -5,6 +5,9 @@ import { textsOfLevel } from '../decide/policy/compile.ts';
 import { id } from './members.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 
+/** No org is called so: what holds for all of them. */
+const NO_ORG = '';
+
 const TEXT = z.object({
   file: z.string().meta({ description: 'As mistakes in it are reported' }),
   text: z.string(),
@@ -39,7 +42,7 @@ export const POLICY_TEXT_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: TEXTS },
     handle: async ({ query: { org_id: orgId } }, { policies }) => {
       const { bundle_id, version, content_hash } = orgId === undefined ? policies.current() : await policies.ready(orgId);
-      const { bundle, files, addons = [], overlays, generated = [] } = policies.texts(orgId);
+      const { bundle, files, addons = [], overlays, generated = [] } = policies.texts(orgId ?? NO_ORG);
       return {
         json: {
           bundle_id,

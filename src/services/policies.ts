@@ -160,9 +160,9 @@ export class PolicyService {
     );
   }
 
-  /** The texts that the requests of an org are judged by here; without an org, or of one that lays nothing over the bundle, those of the bundle. */
-  texts(orgId?: string): Omit<PolicyInput, 'tier'> {
-    return textsOfOrg(this.#base, orgId === undefined || this.#base.isNone === true ? undefined : this.#overlays.layers(orgId));
+  /** The texts that the requests of an org are judged by here; of one that lays nothing over the bundle those of the bundle. */
+  texts(orgId: string): Omit<PolicyInput, 'tier'> {
+    return textsOfOrg(this.#base, this.#base.isNone === true ? undefined : this.#overlays.layers(orgId));
   }
 
   /** What a policy is held against that may let nothing pass. */

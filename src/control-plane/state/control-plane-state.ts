@@ -9,7 +9,7 @@ import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Commit } from '../../services/commit.ts';
-import type { PolicyWarning } from '../../services/policy-doubts.ts';
+import type { emptiedWarnings } from '../../services/policy-warnings.ts';
 
 /** What a gateway may lack. The members of `Stale` and `Versions` of the protocol. */
 export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'] as const;
@@ -70,7 +70,7 @@ export interface OrgBundle {
 
 /** A bundle that was put, and what is probably not meant in it. */
 export interface AcceptedBundle extends OrgBundle {
-  readonly warnings: readonly PolicyWarning[];
+  readonly warnings: ReturnType<typeof emptiedWarnings>;
 }
 
 export interface NodeEntry {

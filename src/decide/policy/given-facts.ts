@@ -160,7 +160,7 @@ export function takeModels(facts: Facts): void {
   if (further.length > 0) facts.further = further.map((model) => ({ model, said: undefined }));
 }
 
-/** A label that is described by one of its names is there by the other too, as one that a caller gives is (decision 6.17); null takes it away by one name alone. */
+/** A label that is described by one of its names is there by the other too, as one that a caller gives is (decision 4.8); null takes it away by one name alone. */
 function takeLabels(facts: Facts): void {
   const { labels, attribution } = facts;
   const charged = attribution.labels ?? {};

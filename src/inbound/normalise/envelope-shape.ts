@@ -106,7 +106,7 @@ export function readEnvelope(body: JsonObject, problems: EnvelopeProblems): Enve
   return { requestId: textOf(top['request_id']), rest, action: readActionNames(top['action'], problems) };
 }
 
-/** A label that a caller gives is one, at whichever of its two places: the other has it too, where that says nothing else (decision 6.17). */
+/** A label that a caller gives is one, at whichever of its two places: the other has it too, where that says nothing else (decision 4.8). */
 function withBothLabels(
   context: ActionRequest['context'],
   attribution: Attribution,

@@ -4,7 +4,6 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type ActivePolicy, POLICY_SOURCES } from '../../services/active-policy.ts';
 import type { OrgOverlay, OverlayPlace } from '../../services/org-overlays.ts';
 import type { PolicyService } from '../../services/policies.ts';
-import { doubtsOf } from '../../services/policy-doubts.ts';
 import { emptiedWarnings, notLoadedPieces } from '../../services/policy-warnings.ts';
 import { HANDED_ON } from '../hand-on.ts';
 import { choice, id, members, optional } from '../members.ts';
@@ -64,7 +63,7 @@ function shown(
   const { source, loaded_at } = active;
   const auto = policies.autoRules(orgId);
   const base = { level: 'base' as const, ...namesOf(active), source, loaded_at: timestamp(loaded_at) };
-  const warnings = [...emptiedWarnings(judged.policy), ...doubtsOf(judged.policy, policies.passage)];
+  const warnings = emptiedWarnings(judged.policy);
   const laid = overlays.map(({ level, node_id, bundle_yaml, put_at }) => ({
     level,
     ...optional('node_id', node_id),

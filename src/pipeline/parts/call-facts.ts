@@ -86,7 +86,7 @@ export class CallFacts implements Facts {
     this.traffic_class = arrival.trafficClass;
     this.time = arrival.createdAt;
     this.purpose = context?.purpose;
-    // Where a call has one place for labels, they are there by both names (decision 6.17).
+    // Where a call has one place for labels, they are there by both names (decision 4.8).
     this.labels = context?.labels ?? claims.attribution.labels ?? NO_LABELS;
     this.action_type = route.actionType;
     this.action_method = route.method;
