@@ -188,18 +188,6 @@ t.test('how a gateway stands with its control plane', async (t) => {
   ]);
 });
 
-t.test('a policy by which nothing can be allowed is a warning, with the reason', async (t) => {
-  const gateway = await startTestGateway(t, { bundle: 'schema: gw.policy_bundle.v1\n' });
-  t.match((await ask({}, '--url', gateway.url)).of('gateway'), [
-    {
-      level: 'warning',
-      found: /^Every call is refused: nothing can be allowed by this policy: no rule of it allows anything\.$/,
-      remedy: /gw policy check/,
-    },
-    { level: 'ok' },
-  ]);
-});
-
 t.test('a clock that is hours behind', async (t) => {
   const { env } = await place(t);
   const answer = (_request: unknown, response: ServerResponse) =>

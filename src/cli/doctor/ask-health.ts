@@ -30,8 +30,6 @@ export type Health =
       readonly controlPlane: ControlPlaneSaid;
       /** Messages of the warnings about connectors that orgs have made. */
       readonly connectors: readonly string[];
-      /** Messages of the warnings about what does not load of policies, or lets nothing pass. */
-      readonly policies: readonly string[];
     }
   | { readonly kind: 'stranger'; readonly says: string }
   | { readonly kind: 'nobody'; readonly reason: string };
@@ -69,7 +67,6 @@ function judge(text: string, status: number, date: string | undefined): Health {
         skewMs,
         controlPlane: controlPlaneIn(health),
         connectors: warningsIn(health, 'custom_connector_'),
-        policies: warningsIn(health, 'policy_'),
       };
     }
   } catch {

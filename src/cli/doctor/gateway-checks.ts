@@ -52,10 +52,7 @@ function gateway({ health, url, config }: Patient): readonly Finding[] {
   const place = url?.origin ?? 'GW_PORT';
   if (health.kind === 'gateway') {
     const told = health.connectors.map((one) => warning('gateway', one, 'docs/guides/custom-connectors.md says what is refused'));
-    const policies = health.policies.map((one) =>
-      warning('gateway', one, 'gw policy check says more; then POST /v1/admin/policies/reload'),
-    );
-    return [...policies, ...told, ok('gateway', `the gateway ${health.nodeId} answers at ${place} (${health.status})`)];
+    return [...told, ok('gateway', `the gateway ${health.nodeId} answers at ${place} (${health.status})`)];
   }
   if (health.kind === 'stranger')
     return [wrong('gateway', `another program answers at ${place}: ${health.says}`, 'stop that program, or set GW_PORT to another port')];
