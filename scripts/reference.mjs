@@ -40,6 +40,7 @@ const PAGES = [
       'base/model/decision',
       'decide/policy/effect-shapes',
       'decide/policy/fields',
+      'decide/policy/door-fields',
       'decide/policy/layers',
       'decide/policy/mutations',
       'decide/policy/operators',
@@ -391,6 +392,7 @@ function policyLanguagePage(
   { DECISIONS },
   { EFFECT_SHAPES },
   { FIELD_NAMES, namedField },
+  { doorsWithout },
   { GATE_CODES, STANDARD_LAYERS },
   { MUTABLE },
   { OPERATORS },
@@ -398,7 +400,7 @@ function policyLanguagePage(
   const list = (names) => names.map(code).join(', ');
   const layers = STANDARD_LAYERS.map((layer) => [code(layer), GATE_CODES[layer] === undefined ? '' : code(GATE_CODES[layer])]);
   const typeOf = ({ type, values }) => (values === undefined ? type.replaceAll('_', ' ') : `one of ${list(values)}`);
-  const fields = FIELD_NAMES.map((name) => [code(`context.${name}`), typeOf(namedField(name))]);
+  const fields = FIELD_NAMES.map((name) => [code(`context.${name}`), typeOf(namedField(name)), list(doorsWithout(namedField(name).name))]);
   const operators = Object.entries(OPERATORS).map(([name, { types, help }]) => [
     code(name),
     [...types].map((type) => type.replaceAll('_', ' ')).join(', '),
@@ -428,7 +430,7 @@ ${table(['Layer', 'Code'], layers)}
 Each one is accepted with and without the leading ${code('context.')}. A value of type *open* has the type that the request gives it: the literal's own type
 counts, so quote what is a text.
 
-${table(['Field', 'Type'], fields)}
+${table(['Field', 'Type', 'Never there by'], fields)}
 
 ## Operators
 

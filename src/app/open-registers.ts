@@ -1,8 +1,9 @@
-import { canonicalConnectorId, configuredConnectorId } from '../base/catalogue/connector-id.ts';
+import { canonicalConnectorId, configuredConnectorId, coversHost } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
 import { environmentSecret } from '../base/config/environment.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { planTierOf } from '../base/model/plan-tier.ts';
+import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import { lastHeardOrg } from '../link/contact-book.ts';
 import { FormerControlPlane } from '../link/former-control-plane.ts';
 import { AddonService } from '../services/addons.ts';
@@ -108,7 +109,9 @@ function remoteFrom(config: Config, log: Logger): Pick<LookedUpKeysOptions, 'fro
 function openPolicies(config: Config, ground: Ground, presets: PolicyPresets, language: LanguageOptions): Promise<PolicyService> {
   const { store, clock, log, events } = ground;
   const place = { dir: config.policiesDir, nodeId: config.nodeId, presets, managedRemotely: config.cpAddr !== undefined };
-  return PolicyService.open({ ...place, store, clock, log, events, ...language });
+  const covers: PassageOptions['covers'] = (connectorId, host) => coversHost(ground.catalogues.current(), connectorId, host);
+  const passage = { asksPeople: config.approvalEnabled, covers };
+  return PolicyService.open({ ...place, passage, store, clock, log, events, ...language });
 }
 
 /** @param credentials asked when one is changed: they are opened later */

@@ -1,7 +1,7 @@
 import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { NotReady } from '../base/model/not-ready.ts';
-import { refusesAll } from '../decide/policy/refuses-all.ts';
+import { type PassageOptions, refusesAll } from '../decide/policy/refuses-all.ts';
 import { NO_BUNDLE } from '../services/no-bundle.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
@@ -99,12 +99,12 @@ interface Judges {
  * down says nothing of the others.
  */
 export function whyAllIsRefused(
-  { orgId, approvalEnabled }: Pick<Config, 'orgId' | 'approvalEnabled'>,
+  { orgId, approvalEnabled, covers }: Pick<Config, 'orgId' | 'approvalEnabled'> & Pick<PassageOptions, 'covers'>,
   { policies, orgs, link }: Judges,
 ): readonly NotReady[] {
   const reasons: NotReady[] = [];
   const { policy, bundle_id: bundleId, source } = policies.current(orgId);
-  if (refusesAll(policy, approvalEnabled))
+  if (refusesAll(policy, { asksPeople: approvalEnabled, covers }))
     reasons.push(source === 'control_plane' && bundleId === NO_BUNDLE.file ? 'no_bundle' : 'policy_denies_all');
   const status = orgId === undefined ? 'active' : orgs.status(orgId).status;
   if (status !== 'active') reasons.push(`org_${status}`);

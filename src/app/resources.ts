@@ -17,7 +17,7 @@ import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { clockConfirmation } from '../services/clock-confirmation.ts';
 import { ClockWatch } from '../services/clock-watch.ts';
 import type { KnownOrgs } from '../services/known-orgs.ts';
-import { policyWarnings } from '../services/policy-warnings.ts';
+import { deniesAllWarnings, policyWarnings } from '../services/policy-warnings.ts';
 import type { PriceLists } from '../services/price-lists/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { consoleCall } from './console-call.ts';
@@ -117,10 +117,11 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
   const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
   late.knownOrgs = services.knownOrgs;
-  for (const source of warningSources(services)) readiness.ask(source);
+  for (const source of warningSources(services, config)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
-  readiness.judgeBy(() => whyAllIsRefused(config, { ...services, link }));
+  const { covers } = services.policies.passage;
+  readiness.judgeBy(() => whyAllIsRefused({ ...config, covers }, { ...services, link }));
   return {
     clock,
     log,
@@ -160,9 +161,12 @@ interface LateOrgs {
 }
 
 /** Who may have something to tell an operator (`warnings` in health). */
-function warningSources({ policies, remotePolicies, prices, customConnectors }: Services): readonly Pick<PriceLists, 'warnings'>[] {
+function warningSources(
+  { policies, remotePolicies, prices, customConnectors }: Services,
+  { orgId }: Config,
+): readonly Pick<PriceLists, 'warnings'>[] {
   return [
-    { warnings: () => policyWarnings(policies) },
+    { warnings: () => [...policyWarnings(policies), ...deniesAllWarnings(policies, orgId)] },
     ...(remotePolicies === undefined ? [] : [remotePolicies.policy, remotePolicies.plan]),
     prices.lists,
     prices.refresh,

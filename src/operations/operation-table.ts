@@ -33,6 +33,7 @@ import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { ORG_PLAN_OPERATIONS } from './org-plan-operations.ts';
 import { POLICY_OPERATIONS } from './policy-operations.ts';
+import { POLICY_TEXT_OPERATIONS } from './policy-text-operations.ts';
 import { PRICE_LIST_OPERATIONS } from './price-list-operations.ts';
 import { QUARANTINE_OPERATIONS } from './quarantine-operations.ts';
 import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
@@ -69,6 +70,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...QUARANTINE_OPERATIONS,
   ...DELEGATION_OPERATIONS,
   ...POLICY_OPERATIONS,
+  ...POLICY_TEXT_OPERATIONS,
   ...OVERLAY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,

@@ -5,6 +5,7 @@ import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import { type ActivePolicy, POLICY_SOURCES } from '../services/active-policy.ts';
 import type { Commit } from '../services/commit.ts';
 import type { PolicyService } from '../services/policies.ts';
+import { doubtsOf } from '../services/policy-doubts.ts';
 import { emptiedWarnings, notLoadedPieces } from '../services/policy-warnings.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import { members } from './members.ts';
@@ -70,6 +71,7 @@ function shown(active: ActivePolicy, policies: PolicyService, shadow: ShadowPoli
   const warnings = [
     ...(policy.unusedFiles.length === 0 ? [] : [unusedFiles(policy.unusedFiles)]),
     ...emptiedWarnings(policy),
+    ...doubtsOf(policy, policies.passage),
     ...policies.notLoaded().flatMap(notLoaded),
   ];
   return {

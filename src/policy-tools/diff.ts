@@ -6,7 +6,7 @@ import type { Facts } from '../decide/policy/facts.ts';
 import type { ReadCall } from '../decide/policy/given-facts.ts';
 import { openOf, openRulesOf } from '../decide/policy/hidden.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
-import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
+import { isSameContent, type RecordedRequest, recordedRequest } from './recorded-request.ts';
 
 /** What one side says of a request. */
 export interface Side {
@@ -49,6 +49,7 @@ const EXAMPLES = 5;
 /** Replays records against two policies (decision 7.4). Feed it records one by one; it keeps counts and a few examples. */
 export class PolicyComparison {
   readonly #readingOf: ((facts: Facts) => ReadCall) | undefined;
+  readonly #hashOf: ((policy: CompiledPolicy) => string | undefined) | undefined;
   readonly #old: CompiledPolicy;
   readonly #new: CompiledPolicy;
   readonly #groups = new Map<string, { records: number; examples: PolicyChange[] }>();
@@ -59,16 +60,25 @@ export class PolicyComparison {
   #cannotSay = 0;
   #notReproduced = 0;
 
-  /** @param readingOf how much the gateway understands of a call */
-  constructor(before: CompiledPolicy, after: CompiledPolicy, readingOf?: (facts: Facts) => ReadCall) {
+  /**
+   * @param readingOf how much the gateway understands of a call
+   * @param hashOf the SHA-256 over the texts of a policy, as the gateway makes it, where that is known: two of one name and version are told apart by it
+   */
+  constructor(
+    before: CompiledPolicy,
+    after: CompiledPolicy,
+    readingOf?: (facts: Facts) => ReadCall,
+    hashOf?: (policy: CompiledPolicy) => string | undefined,
+  ) {
     this.#readingOf = readingOf;
+    this.#hashOf = hashOf;
     this.#old = before;
     this.#new = after;
   }
 
   add(record: Readonly<Record<string, unknown>>): void {
     this.#records++;
-    const request = recordedRequest(record, [this.#old, this.#new], this.#readingOf);
+    const request = recordedRequest(record, [this.#old, this.#new], this.#readingOf, this.#hashOf);
     if (request === undefined) {
       this.#notDecided++;
       return;
@@ -81,7 +91,7 @@ export class PolicyComparison {
       for (const field of unknown) this.#fields.set(field, (this.#fields.get(field) ?? 0) + 1);
       return;
     }
-    if (isBy(request, this.#old) && request.decision !== before.verdict.decision && request.decision !== 'error') this.#notReproduced++;
+    if (this.#isByOld(request) && request.decision !== before.verdict.decision && request.decision !== 'error') this.#notReproduced++;
     this.#compare(request.recordId, sideOf(before.verdict), sideOf(after.verdict));
   }
 
@@ -96,6 +106,11 @@ export class PolicyComparison {
       not_reproduced: this.#notReproduced,
       groups: groups.sort((a, b) => b.records - a.records || (a.change < b.change ? -1 : 1)),
     };
+  }
+
+  #isByOld({ bundleId, version, contentHash }: RecordedRequest): boolean {
+    const old = this.#old;
+    return bundleId === old.bundle_id && version === old.version && isSameContent(contentHash, this.#hashOf?.(old)) !== false;
   }
 
   #compare(recordId: string, before: Side, after: Side): void {
@@ -127,10 +142,6 @@ function replay(policy: CompiledPolicy, request: RecordedRequest): Replayed {
     ...asked.flatMap((layer) => openRulesOf(policy, layer, one, isKnown)),
   ]);
   return { verdict, unknown: open.flatMap(({ fields }) => fields) };
-}
-
-function isBy({ bundleId, version }: RecordedRequest, policy: CompiledPolicy): boolean {
-  return bundleId === policy.bundle_id && version === policy.version;
 }
 
 function sideOf({ decision, reason_codes, matched, effects }: Verdict): Side {

@@ -6,13 +6,13 @@ import { contextOf, decide } from '../decide/policy/evaluate.ts';
 import { factsWith } from '../decide/policy/every-model.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Field } from '../decide/policy/fields.ts';
-import { showsField } from '../decide/policy/hidden.ts';
+import { openRulesOf, showsField } from '../decide/policy/hidden.ts';
 import { type CallCost, type JudgedCap, judgeCaps } from '../decide/policy/judge-caps.ts';
 import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
 import { OPERATORS } from '../decide/policy/operators.ts';
 import { holdsIfKnown, type IsKnown } from '../decide/policy/three-valued.ts';
 import type { Level, Mutation, Verdict } from '../decide/policy/verdict.ts';
-import type { RecordedRequest } from './recorded-request.ts';
+import { isSameContent, type RecordedRequest } from './recorded-request.ts';
 
 /** One test of a rule on one field, or a group of them. */
 export type ExplainedTest =
@@ -77,6 +77,20 @@ export interface Explanation {
   readonly layers: readonly ExplainedLayer[];
   /** Of a record whose decision is another one than that of its rules: what it says, and why. */
   readonly recorded?: RecordedOutcome;
+  /** Of a record: what decided then. */
+  readonly decided_by?: DecidedBy;
+  /** Of a record: what it does not hold of that which the verdict hangs on. */
+  readonly not_known?: readonly string[];
+}
+
+/** The policy that decided about a record. */
+export interface DecidedBy {
+  readonly bundle_id: string;
+  readonly version: string;
+  /** The first digits. */
+  readonly content_hash?: string;
+  /** Whether it is the one of the explanation; null: its name and version are, and nothing says whether its content is. */
+  readonly same: boolean | null;
 }
 
 export interface RecordedOutcome {
@@ -130,15 +144,44 @@ function factsThatDecided(facts: Facts, { model }: Verdict): Facts {
   return further === undefined ? facts : factsWith(facts, further);
 }
 
-/** The explanation of a record, which by now may have been decided otherwise than its rules say: by a budget, a bucket, a change of the policy. */
-export function explainRecorded(policy: CompiledPolicy, request: RecordedRequest): Explanation {
-  const { facts, isKnown, decision, reasonCodes } = request;
+/** What is known of the policy that a record is held against. */
+export interface ExplainedBy {
+  /** SHA-256 over its texts, as the gateway makes it. */
+  readonly contentHash?: string | undefined;
+}
+
+/**
+ * The explanation of a record by a policy, which may be another one than that which decided, and which says something else where more than rules decided: a budget, a bucket. The one place
+ * where a record is explained, whoever asks (`gw policy explain --record`, the management API).
+ */
+export function explainRecorded(policy: CompiledPolicy, request: RecordedRequest, by: ExplainedBy = {}): Explanation {
+  const { facts, isKnown, decision, reasonCodes, bundleId, version, contentHash } = request;
   const explanation = explain(policy, facts, { isKnown });
   const { verdict } = explanation;
-  if (decision === verdict.decision && (permits(verdict.decision) || sameTexts(reasonCodes, verdict.reason_codes))) return explanation;
+  const isNamedSo = bundleId === policy.bundle_id && version === policy.version;
+  const same = isNamedSo ? (isSameContent(contentHash, by.contentHash) ?? null) : false;
+  const decided: DecidedBy = { bundle_id: bundleId, version, ...(contentHash === undefined ? {} : { content_hash: contentHash }), same };
+  const told = { ...explanation, decided_by: decided, not_known: notKnown(policy, request, verdict) };
+  if (decision === verdict.decision && (permits(verdict.decision) || sameTexts(reasonCodes, verdict.reason_codes))) return told;
   const rules = verdict.matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`).sort();
   const because = permits(verdict.decision) && sameTexts(rules, request.matched) ? 'after_the_rules' : 'other_rules';
-  return { ...explanation, recorded: { decision, reason_codes: reasonCodes, because } };
+  return { ...told, recorded: { decision, reason_codes: reasonCodes, because } };
+}
+
+/** What the record does not hold and could turn the verdict, and what the verdict leaves to checks of which no record tells. */
+function notKnown(policy: CompiledPolicy, { facts, isKnown }: RecordedRequest, { stopped_at: end, effects }: Verdict): readonly string[] {
+  const at = policy.layers.findIndex(({ name }) => name === end);
+  const asked = at === -1 ? policy.layers : policy.layers.slice(0, at + 1);
+  const open = asked.flatMap((layer) => openRulesOf(policy, layer, facts, (field) => showsField(facts, field) && isKnown(field)));
+  const fields = new Set(open.flatMap((rule) => rule.fields));
+  return [
+    ...fields,
+    ...(effects.usd_max === undefined ? [] : [`the estimate that budget.usd_max (${effects.usd_max} USD) was held against`]),
+    ...(effects.monthly_usd_max === undefined
+      ? []
+      : [`what its project had spent of budget.monthly_usd_max (${effects.monthly_usd_max} USD)`]),
+    ...effects.rate_limits.map(({ layer, rule_id: id }) => `whether the bucket of ${layer}/${id} was empty`),
+  ];
 }
 
 function sameTexts(a: readonly string[], b: readonly string[]): boolean {

@@ -1,7 +1,7 @@
 import { shorten } from '../base/lib/shorten.ts';
 import { cutShown } from '../base/lib/shown-text.ts';
 import type { JudgedCap } from '../decide/policy/judge-caps.ts';
-import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation, RecordedOutcome } from './explain.ts';
+import type { DecidedBy, ExplainedLayer, ExplainedRule, ExplainedTest, Explanation, RecordedOutcome } from './explain.ts';
 import type { Paint } from './paint.ts';
 import { seen, shown } from './render-suite.ts';
 
@@ -21,28 +21,41 @@ const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
 };
 
 /** The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the request had. */
-export function renderExplanation({ verdict, caps, layers, bundle_id: id, version, recorded }: Explanation, paint: Paint): string {
+export function renderExplanation(explanation: Explanation, paint: Paint): string {
+  const { verdict, caps, layers, bundle_id: id, version, recorded, decided_by: decidedBy, not_known: notKnown = [] } = explanation;
   const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.map(seen).join(', ')}]`;
   const colour = verdict.decision === 'allow' || verdict.decision === 'downgrade' ? paint.green : paint.red;
   const lines = [`${colour(paint.bold(verdict.decision))}${codes}${verdict.reason === undefined ? '' : `: ${seen(verdict.reason)}`}`];
   if (verdict.model !== undefined) lines.push(`about the model ${seen(shorten(verdict.model, MAX_TEXT))}, which the call also names`);
-  if (recorded !== undefined) lines.push(paint.yellow(recordedLine(recorded)));
+  if (recorded !== undefined) lines.push(paint.yellow(recordedLine(recorded, decidedBy)));
+  else if (decidedBy?.same === false) lines.push(paint.yellow(`the record says the same, by another policy: ${seen(namesOf(decidedBy))}`));
   lines.push(paint.dim(seen(`bundle ${id}, version ${version}`)));
   if (verdict.overridden.length > 0) lines.push(`overridden: ${verdict.overridden.map(seen).join(', ')}`);
   lines.push(...effectLines(verdict.effects), ...caps.map(capLine));
+  if (notKnown.length > 0) lines.push(paint.yellow(`not known of this call, since no record holds it: ${notKnown.map(seen).join(', ')}`));
   for (const layer of layers) lines.push('', ...layerLines(layer, paint));
   if (layers.length === 0) lines.push('', 'The bundle has no rules, so it denies everything.');
   return `${lines.join('\n')}\n`;
 }
 
-const BECAUSE: Readonly<Record<RecordedOutcome['because'], string>> = {
-  after_the_rules: 'the rules let the call run; what is checked after them (caps, buckets, credentials, the way to the provider) did not',
-  other_rules:
-    'other rules took part then, so the policy was changed since under the same name and version, or the record does not hold what they read',
-};
+const AFTER_THE_RULES =
+  'the rules let the call run; what is checked after them (caps, buckets, credentials, the way to the provider) did not';
 
-function recordedLine({ decision, reason_codes: codes, because }: RecordedOutcome): string {
-  return `the record says ${seen(decision)}${codes.length === 0 ? '' : ` [${codes.map(seen).join(', ')}]`}: ${BECAUSE[because]}`;
+function recordedLine({ decision, reason_codes: codes, because }: RecordedOutcome, decidedBy: DecidedBy | undefined): string {
+  const why = because === 'after_the_rules' ? AFTER_THE_RULES : seen(otherRules(decidedBy));
+  return `the record says ${seen(decision)}${codes.length === 0 ? '' : ` [${codes.map(seen).join(', ')}]`}: ${why}`;
+}
+
+/** Why other rules took part then than do now. */
+function otherRules(decidedBy: DecidedBy | undefined): string {
+  if (decidedBy?.same === true)
+    return 'the same policy decided then; the record does not hold all that its rules read, or a bucket was empty';
+  if (decidedBy?.same === false) return `another policy decided then, ${namesOf(decidedBy)}`;
+  return 'other rules took part then, so the policy was changed since under the same name and version, or the record does not hold what they read';
+}
+
+function namesOf({ bundle_id: id, version, content_hash: hash }: DecidedBy): string {
+  return `bundle ${id}, version ${version}${hash === undefined ? '' : `, content ${hash}`}`;
 }
 
 function effectLines(effects: Explanation['verdict']['effects']): readonly string[] {

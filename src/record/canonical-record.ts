@@ -175,6 +175,7 @@ function traceInOrder(trace: UnhashedRecord['policy_trace']): UnhashedRecord['po
     trace && {
       attributes: trace.attributes,
       bundle_id: trace.bundle_id,
+      content_hash: trace.content_hash,
       matched_layers: trace.matched_layers,
       matched_levels: trace.matched_levels,
       matched_rule_ids: trace.matched_rule_ids,

@@ -1,7 +1,8 @@
-import type { Logger } from '../base/lib/log.ts';
 import { emptiedMessage, unusedFilesMessage } from '../decide/policy/lint.ts';
+import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type ActivePolicy, type Base, type CompileOptions, compileFolder, compileNone, compilePut, readPut } from './active-policy.ts';
+import { doubtsOf } from './policy-doubts.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 
 /** The bundle that was put by the admin API. */
@@ -14,16 +15,19 @@ export interface PolicyPlace extends CompileOptions {
   readonly store: Store;
   /** The bundle comes from the control plane and from nowhere else: until it is here, everything is denied (decision 13.9). */
   readonly managedRemotely: boolean;
+  /** What a bundle is held against that may let nothing pass. */
+  readonly passage?: PassageOptions;
 }
 
 /** Says what is in force, and what of it is probably not meant. */
 export function logLoaded(
-  log: Logger,
+  { log, passage }: Pick<PolicyPlace, 'log' | 'passage'>,
   { bundle_id, version, source, content_hash, policy }: ActivePolicy,
   folder: PolicyFolder | undefined,
 ): void {
   log.info({ bundle_id, version, source, content_hash, rules: policy.ruleCount }, 'policy bundle loaded');
   for (const { layer, rule_id, file } of policy.emptied) log.warn({ layer, rule_id, file }, emptiedMessage(layer));
+  for (const { message, code, files } of doubtsOf(policy, passage)) log.warn({ bundle_id, code, files }, message);
   if (folder === undefined) return;
   const { dir, addons } = folder;
   if (policy.unusedFiles.length > 0) log.warn({ dir, files: policy.unusedFiles }, unusedFilesMessage(policy.unusedFiles));

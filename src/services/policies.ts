@@ -5,6 +5,8 @@ import type { Maybe } from '../base/lib/maybe.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
+import type { PolicyInput } from '../decide/policy/compile.ts';
+import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import {
   type ActivePolicy,
@@ -18,6 +20,7 @@ import {
   orgPolicy,
   orgPolicyUnless,
   type PutBundle,
+  textsOfOrg,
 } from './active-policy.ts';
 import type { AutoAllowed } from './auto-rules.ts';
 import { type Commit, commitAlone } from './commit.ts';
@@ -94,7 +97,7 @@ export class PolicyService {
     let changed = (orgId: string): unknown => early.add(orgId);
     const overlays = await OrgOverlays.open(options, (orgId) => void changed(orgId));
     const orgs = await compileOrgs(overlays, base, options);
-    if (base.isNone !== true) logLoaded(options.log, base.active, folder);
+    if (base.isNone !== true) logLoaded(options, base.active, folder);
     const service = new PolicyService(options, overlays, { folder, base, orgs });
     changed = (orgId) => service.#follow(orgId);
     // What came while the others were compiled.
@@ -160,6 +163,16 @@ export class PolicyService {
   /** Why what is in the folder now was not taken, so that the bundle before it runs on; undefined: it was. */
   get folderProblem(): unknown {
     return this.#folderProblem.read ?? this.#folderProblem.load;
+  }
+
+  /** The texts that the requests of an org are judged by here; of one that lays nothing over the bundle those of the bundle. */
+  texts(orgId: string): Omit<PolicyInput, 'tier'> {
+    return textsOfOrg(this.#base, this.#base.isNone === true ? undefined : this.#overlays.layers(orgId));
+  }
+
+  /** What a policy is held against that may let nothing pass. */
+  get passage(): PassageOptions {
+    return this.#options.passage ?? {};
   }
 
   /** The overlays that were put for an org, for all nodes. */
@@ -396,7 +409,7 @@ export class PolicyService {
     this.#base = base;
     this.#orgs = orgs;
     this.#folder = folder;
-    logLoaded(this.#options.log, base.active, folder);
+    logLoaded(this.#options, base.active, folder);
     return base.active;
   }
 

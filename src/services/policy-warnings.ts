@@ -2,8 +2,10 @@ import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { emptiedMessage } from '../decide/policy/lint.ts';
+import { deniesAllMessage, whyNothingPasses } from '../decide/policy/refuses-all.ts';
 import { overlayFile, presetFile } from './org-overlays.ts';
 import type { PolicyService } from './policies.ts';
+import type { PolicyWarning } from './policy-doubts.ts';
 
 /** Orgs that health names; of more it says how many. */
 const NAMED = 8;
@@ -74,13 +76,20 @@ function told(problems: readonly ErrorDetail[]): string {
     .join(' ');
 }
 
+/** What health says of a policy by which nothing can be allowed: that of the gateway's own org, or of all that lay nothing over the bundle. */
+export function deniesAllWarnings(
+  policies: Pick<PolicyService, 'current' | 'passage'>,
+  orgId: string | undefined,
+): readonly { readonly code: string; readonly message: string }[] {
+  const { policy, notLoaded } = policies.current(orgId);
+  // Of what does not load that is said.
+  const why = notLoaded === undefined ? whyNothingPasses(policy, policies.passage) : undefined;
+  if (why === undefined) return [];
+  return [{ code: 'policy_denies_all', message: `Every call is refused: ${deniesAllMessage(why, policy.unusedFiles)}.` }];
+}
+
 /** What the answer to a PUT says of gating layers that have lost their last rule (policy.md 9). */
-export function emptiedWarnings({ emptied }: Pick<CompiledPolicy, 'emptied'>): readonly {
-  readonly path: string;
-  readonly code: string;
-  readonly message: string;
-  readonly files: readonly string[];
-}[] {
+export function emptiedWarnings({ emptied }: Pick<CompiledPolicy, 'emptied'>): readonly PolicyWarning[] {
   return emptied.map(({ layer, file }) => ({
     path: `inline_rules.${layer}`,
     code: 'empties_layer',

@@ -11,6 +11,7 @@ import type { Facts } from '../decide/policy/facts.ts';
 import { unusedFilesMessage } from '../decide/policy/lint.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
+import { doubtsOf } from './policy-doubts.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import { firstProblem } from './policy-warnings.ts';
 
@@ -90,6 +91,7 @@ export class ShadowPolicy {
       const { bundle_id, version, ruleCount, unusedFiles } = this.#policy;
       log.info({ path, bundle_id, version, rules: ruleCount }, 'shadow policy bundle loaded');
       if (unusedFiles.length > 0) log.warn({ path, files: unusedFiles }, unusedFilesMessage(unusedFiles));
+      for (const { code, message, files } of doubtsOf(this.#policy)) log.warn({ path, code, files }, message);
       events.emit('policyLoad', { bundle: 'shadow', trigger, result: 'loaded' });
     } catch (error) {
       const message = messageOf(error);

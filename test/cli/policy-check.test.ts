@@ -131,3 +131,80 @@ t.test('gw policy lists its commands', async (t) => {
   }
   t.match(await gw(['policy', 'check', '--help']), { code: 0, out: /^usage: gw policy check/ });
 });
+
+const ALLOWS = '    - {id: a, when: {field: connector.id, equals: openai}, effect: {decision: allow}}\n';
+const BUNDLE = 'schema: gw.policy_bundle.v1\n';
+
+/** Policies by which nothing can be allowed, and why. */
+const DENIALS: readonly (readonly [files: Readonly<Record<string, string>>, why: RegExp])[] = [
+  [{ 'bundle.yaml': BUNDLE }, /no rule of it allows anything/],
+  [{ 'bundle.yaml': `${BUNDLE}inline_rules:\n  budgets:\n    - {id: a, effect: {budget: {usd_max: "1"}}}\n` }, /no rule of it allows/],
+  [
+    {
+      'bundle.yaml': `${BUNDLE}files: [a.yaml]\ninline_rules:\n  budgets:\n    - {id: b, effect: {budget: {usd_max: "1"}}}\n`,
+      'a.yaml': `schema: gw.rule_file.v1\nlayer: connectors\nrules:\n${ALLOWS}`,
+    },
+    /no rule of it allows anything \(the rules in a\.yaml do not count beside inline_rules\)/,
+  ],
+  [{ 'bundle.yaml': `${BUNDLE}inline_rules:\n  identity: []\n  connectors:\n${ALLOWS}` }, /layer identity is written down without a rule/],
+  [
+    {
+      'bundle.yaml': `${BUNDLE}inline_rules:\n  connectors:\n${ALLOWS}`,
+      'overlays/org.yaml': `${BUNDLE}inline_rules:\n  targets:\n    - {id: o, when: {field: action.target_host, equals: api.example.com}, effect: {decision: allow}}\n`,
+    },
+    /layers connectors and targets are allow-lists/,
+  ],
+  [
+    {
+      'bundle.yaml': `${BUNDLE}inline_rules:\n  identity:\n    - {id: i, when: {field: workload.id, in: [a, b]}, effect: {decision: allow}}\n  targets:\n    - {id: t, when: {all: [{field: workload.id, equals: c}, {field: action.target_host, equals: api.openai.com}]}, effect: {decision: allow}}\n`,
+    },
+    /layers identity and targets are allow-lists/,
+  ],
+  [
+    {
+      'bundle.yaml': `${BUNDLE}inline_rules:\n  connectors:\n${ALLOWS}  risk:\n    - {id: no, when: {field: connector.id, not_in: [anthropic]}, effect: {decision: deny}}\n`,
+    },
+    /rule "no" of the layer risk refuses all that others allow/,
+  ],
+  [
+    { 'bundle.yaml': `${BUNDLE}inline_rules:\n  connectors:\n${ALLOWS}  risk:\n    - {id: no, effect: {decision: deny}}\n` },
+    /rule "no" of the layer risk has no condition/,
+  ],
+];
+
+t.test(
+  'a policy by which nothing can be allowed any more fails the check, in a clear sentence, unless that is said to be meant',
+  async (t) => {
+    for (const [files, why] of DENIALS) {
+      const dir = folder(t, files);
+      const { code, out } = await gw(['policy', 'check', dir, '--tier', 'enterprise']);
+      t.equal(code, 1, out);
+      t.match(out, /error\[denies_all\]: nothing can be allowed by this policy: /);
+      t.match(out, why);
+      t.match(out, /loads and denies everything: \d rules?/);
+      t.equal((await gw(['policy', 'check', dir, '--tier', 'enterprise', '--deny-all'])).code, 0, String(why));
+      const json = JSON.parse((await gw(['policy', 'check', dir, '--json', '--tier', 'enterprise'])).out) as { problems: object[] };
+      t.match(json, { ok: false, problems: [{ severity: 'error', code: 'denies_all' }] });
+    }
+  },
+);
+
+t.test('what may let something pass, and what is a part of a policy, is not said to deny everything', async (t) => {
+  const open = folder(t, {
+    'bundle.yaml': `${BUNDLE}inline_rules:\n  connectors:\n${ALLOWS}  targets:\n    - {id: t, when: {field: action.target_host, in: [api.anthropic.com, api.openai.com]}, effect: {decision: allow}}\n  risk:\n    - {id: no, when: {field: action.params.model, not_in: [gpt-4o]}, effect: {decision: deny}}\n    - {id: odd, when: {field: connector.id, not_in: [openai]}, effect: {decision: deny}}\n`,
+    'overlays/node.yaml': `${BUNDLE}inline_rules:\n  budgets:\n    - {id: b, effect: {budget: {usd_max: "1"}}}\n`,
+    'part.yaml': 'schema: gw.rule_file.v1\nlayer: risk\nrules:\n  - {id: no, effect: {decision: deny}}\n',
+  });
+  for (const path of [open, join(open, 'overlays/node.yaml'), join(open, 'part.yaml')])
+    t.match(await gw(['policy', 'check', path]), { code: 0 }, path);
+  const asks = folder(t, { 'bundle.yaml': `${BUNDLE}inline_rules:\n  targets:\n    - {id: a, effect: {decision: require_approval}}\n` });
+  t.match(await gw(['policy', 'check', asks]), { code: 0 });
+  t.match(await gw(['policy', 'check', asks], { env: { GW_APPROVAL_ENABLED: 'false' } }), { code: 1, out: /denies_all/ });
+});
+
+t.test('of a policy whose layers would take too long to hold against each other nothing is said', async (t) => {
+  const rules = (layer: string, of: string) =>
+    `  ${layer}:\n${Array.from({ length: 400 }, (_, at) => `    - {id: ${of}${at}, when: {field: workload.id, equals: ${of}${at}}, effect: {decision: allow}}\n`).join('')}`;
+  const dir = folder(t, { 'bundle.yaml': `${BUNDLE}inline_rules:\n${rules('identity', 'a')}${rules('targets', 'b')}` });
+  t.match(await gw(['policy', 'check', dir]), { code: 0 });
+});

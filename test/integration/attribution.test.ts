@@ -9,7 +9,7 @@ import { managedAs } from '../support/managed.ts';
 import { HOST, RESPONSES, scene } from '../support/metered-sockets.ts';
 import { connectThrough, h2Request, h2Session, openTunnel } from '../support/raw-clients.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
-import { opened, webSocketOn } from '../support/websockets.ts';
+import { opened, refused as refusedSocket, webSocketOn } from '../support/websockets.ts';
 
 const AUTHORITY = `${HOST}:443`;
 const INNER = '/v1/chat/completions';
@@ -151,12 +151,65 @@ t.test('what is required and given by nobody is named on every door, and nothing
   }
 });
 
+/** By either name of a label a rule finds it. */
+const BY_LABEL = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+  risk:
+    - {id: of.call, when: {field: context.labels.team, equals: red}, effect: {decision: deny, reason_codes: [of_call]}}
+    - {id: of.charge, priority: -1, when: {field: context.attribution.labels.team, equals: blue}, effect: {decision: deny, reason_codes: [of_charge]}}
+`);
+
+t.test('a label that a caller gives is found by both of its names on every door', async (t) => {
+  const governed = await startGoverned(t, { bundle: BY_LABEL });
+  await governed.gw.admin('PUT', '/v1/admin/workloads', workloadWith('blue', { labels: { team: 'blue' } }));
+  for (const [door, call] of Object.entries(DOORS)) {
+    const codes = async (workload: string, given: Given) => (await call(governed, workload, given)).record['reason_codes'];
+    t.same(await codes('default', { labels: { team: 'red' } }), ['of_call'], `${door}: what is charged, as a label of the call`);
+    t.same(await codes('default', { labels: { team: 'blue' } }), ['of_charge'], door);
+    t.same(await codes('blue', {}), ['of_charge'], `${door}: what a workload gives is no word of the caller's`);
+    t.same(await codes('blue', { labels: { team: 'red' } }), ['of_call'], `${door}: the caller comes first`);
+  }
+});
+
+t.test('a structured call may put a label at either place: it is there at both, and is charged and recorded', async (t) => {
+  const { execute, gw } = await startGoverned(t, { bundle: BY_LABEL });
+  const called = async (body: Readonly<Record<string, unknown>>) => gw.record(String((await execute(body)).body['record_id']));
+  t.match(await called({ context: { labels: { team: 'blue' } } }), { reason_codes: ['of_charge'], labels: { team: 'blue' } });
+  t.match(await called({ attribution: { labels: { team: 'red' } } }), { reason_codes: ['of_call'], labels: { team: 'red' } });
+  const apart = { context: { labels: { team: 'red', stage: 'test' } }, attribution: { labels: { team: 'green', cost: '1' } } };
+  t.match(await called(apart), { reason_codes: ['of_call'], labels: { team: 'green', stage: 'test', cost: '1' } }, 'two values stay two');
+  const names = (letter: string) => Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`${letter}${at}`, 'x']));
+  const { status, body } = await execute({ context: { labels: names('a') }, attribution: { labels: names('b') } });
+  t.match(
+    { status, body },
+    { status: 400, body: { error: { details: [{ path: 'attribution.labels' }] } } },
+    'together they are 32 at most',
+  );
+});
+
 t.test('a tunnel that is not intercepted has a head only, which can say who is charged', async (t) => {
   const { gw } = await startGoverned(t, { bundle: NEEDY, env: { GW_PROXY_MITM_ENABLED: 'false' } });
   const refused = await openTunnel(gw.port, AUTHORITY).catch((error: unknown) => error);
   t.match(refused, { status: 403, body: /missing|project_id/ });
   const headers = { 'X-GW-Project-ID': 'p', 'X-GW-Customer-ID': 'c', 'X-GW-Label-Team': 'blue' };
   (await openTunnel(gw.port, AUTHORITY, { headers })).destroy();
+});
+
+t.test('a label of a tunnel that is not intercepted, and of a handshake, has both names', async (t) => {
+  const { gw } = await startGoverned(t, { bundle: BY_LABEL, env: { GW_PROXY_MITM_ENABLED: 'false' } });
+  for (const [team, code] of [
+    ['red', 'of_call'],
+    ['blue', 'of_charge'],
+  ] as const) {
+    const refused = await openTunnel(gw.port, AUTHORITY, { headers: { 'X-GW-Label-Team': team } }).catch((error: unknown) => error);
+    t.match(refused, { status: 403, body: new RegExp(code.replace('_', '.')) }, team);
+  }
+  const opened = await scene(t, { bundle: BY_LABEL });
+  const connection = await connectThrough(opened.gw.port, AUTHORITY, opened.gw.caPem);
+  const headers = { Authorization: 'Bearer sk-client', 'X-GW-Label-Team': 'red' };
+  const socket = webSocketOn(t, connection, HOST, RESPONSES, { headers });
+  t.equal((await refusedSocket(socket)).status, 403);
+  t.match(await opened.records(), [{ reason_codes: ['of_call'] }]);
 });
 
 t.test('calls on a WebSocket are charged as its handshake says', async (t) => {

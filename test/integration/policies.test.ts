@@ -23,7 +23,9 @@ function someFolder(t: HasTeardown): Folder {
 
 async function traceOf({ gw, execute }: Governed, extra: object = {}): Promise<unknown> {
   const { body } = await execute(extra);
-  return (await gw.record(String(body['record_id'])))['policy_trace'];
+  const { content_hash: hash, ...trace } = (await gw.record(String(body['record_id'])))['policy_trace'] as { content_hash: string };
+  const texts = (await gw.admin('GET', '/v1/admin/policies/texts?org_id=default')).body as { content_hash: string };
+  return hash.length === 16 && texts.content_hash.startsWith(hash) ? trace : hash;
 }
 
 t.test('the trace of a record names layer and level of each matched rule, what was overridden, and where evaluation stopped', async (t) => {
@@ -103,6 +105,39 @@ t.test('files that a bundle names beside inline rules do not count, and that is 
   const { body } = await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: both('4').replace(/^files.*\n/m, '') });
   t.notOk('warnings' in (body as object), 'nothing to warn of');
 });
+
+t.test(
+  'a bundle by which nothing can be allowed, and a rule that waits for what a door never has, load with a warning wherever they are loaded',
+  async (t) => {
+    const folder = someFolder(t);
+    const bundle = (rules: string) => `schema: gw.policy_bundle.v1\nbundle_id: odd\nversion: "1"\n${rules}`;
+    const named = bundle('files: [rules/a.yaml]\ninline_rules:\n  budgets: [{id: who, effect: {budget: {usd_max: "1"}}}]\n');
+    folder.write('bundle.yaml', named);
+    folder.write('rules/a.yaml', 'schema: gw.rule_file.v1\nlayer: targets\nrules: [{id: all, effect: {decision: allow}}]\n');
+    const lines: string[] = [];
+    const log = createLogger({ level: 'warn', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+    const { gw } = await startGoverned(t, { log, env: { GW_POLICIES_DIR: folder.dir } });
+    const logged = () => lines.splice(0).flatMap((line) => (JSON.parse(line) as { code?: string }).code ?? []);
+    const message =
+      /^nothing can be allowed by this policy: no rule of it allows anything \(the rules in rules\/a\.yaml do not count beside inline_rules\)$/;
+    t.same(logged(), ['denies_all'], 'at start');
+    t.match(await gw.admin('GET', '/v1/admin/policies'), {
+      body: { warnings: [{ code: 'files_do_not_count' }, { code: 'denies_all', message, files: ['rules/a.yaml'] }] },
+    });
+    t.match(await gw.admin('POST', '/v1/admin/policies/reload'), { status: 200, body: { warnings: [{}, { code: 'denies_all' }] } });
+    t.same(logged(), ['denies_all'], 'on reload');
+    const waits = bundle('inline_rules:\n  targets: [{id: w, when: {field: context.purpose, equals: x}, effect: {decision: allow}}]\n');
+    t.match(await gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: waits }), {
+      status: 200,
+      body: {
+        warnings: [
+          { code: 'never_at_door', message: /^targets\/w: context\.purpose .* never matches a call by a base URL/, files: ['bundle_yaml'] },
+        ],
+      },
+    });
+    t.same(logged(), ['never_at_door'], 'when it is put');
+  },
+);
 
 t.test('while bundles are swapped under load, every request is decided by one of them from beginning to end', async (t) => {
   const folder = someFolder(t);

@@ -86,8 +86,12 @@ inline_rules:
 `,
   );
   const { code, out, err } = await gw(['policy', 'explain', record, '--policies', other]);
-  t.equal(code, 0);
-  t.match(err, /decided \(allow\) by bundle test, version 7; this is what other, version 0 says/);
+  t.same({ code, err }, { code: 0, err: '' });
+  t.match(
+    out,
+    /the record says allow: another policy decided then, bundle test, version 7, content [0-9a-f]{16}\nbundle other, version 0\n/,
+  );
+  t.match(out, 'not known of this call, since no record holds it: context.labels.team');
   t.match(out, '? risk/a (deny): cannot be said');
   t.match(out, '- risk/b (deny): did not match');
   t.match(out, 'unknown context.labels.team equals x  (not known)');

@@ -86,11 +86,18 @@ t.test('it is 503 with the reason while every call is refused, and 200 as soon a
       '  targets:\n    - {id: all, effect: {decision: allow}}\n  budgets:\n    - {id: who, effect: {decision: require_attribution}}\n',
       false,
     ],
+    [
+      '  connectors:\n    - {id: c, when: {field: connector.id, equals: openai}, effect: {decision: allow}}\n  targets:\n    - {id: t, when: {field: action.target_host, equals: api.example.com}, effect: {decision: allow}}\n',
+      false,
+    ],
     ['  targets:\n    - {id: ask, effect: {decision: require_approval}}\n', true],
   ];
   for (const [text, isReady] of rules) {
     t.equal((await put(text)).status, 200);
     t.strictSame(await ask(gw.url), isReady ? ready : notReady('policy_denies_all'), text);
+    const { body } = await ask(gw.url, '/healthz');
+    const told = (body['warnings'] as { code: string }[]).map(({ code }) => code).includes('policy_denies_all');
+    t.equal(told, !isReady, `${text}: health says it too`);
   }
   await gw.admin('POST', '/v1/admin/org/suspend');
   t.strictSame(await ask(gw.url), notReady('org_suspended'));

@@ -105,8 +105,10 @@ t.test('every npm script that a document names exists', async (t) => {
 });
 
 t.test('every bundle that a document shows compiles', async (t) => {
-  const bundles = documents().flatMap(({ file, text }) =>
-    matches(text, /```yaml\n([\s\S]*?)```/g)
+  // The guide to policy shows mistakes too, and is followed word by word by a test of its own.
+  const others = documents().filter(({ file }) => file !== 'docs/guides/policy.md');
+  const bundles = others.flatMap(({ file, text }) =>
+    matches(text, /```yaml(?: \S+)?\n([\s\S]*?)```/g)
       .filter((yaml) => yaml.includes('gw.policy_bundle.v1'))
       .map((yaml) => ({ file, yaml })),
   );

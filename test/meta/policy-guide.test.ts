@@ -11,7 +11,12 @@ import { tempDir } from '../support/temp-dir.ts';
 const GUIDE = readFileSync(join(packageRoot(), 'docs', 'guides', 'policy.md'), 'utf8');
 
 /** Commands of the guide that answer "no". */
-const ANSWERS_NO = ['gw policy check broken.yaml', 'gw policy check doubtful.yaml --strict', 'gw policy test wrong.yaml'];
+const ANSWERS_NO = [
+  'gw policy check broken.yaml',
+  'gw policy check doubtful.yaml --strict',
+  'gw policy check nothing.yaml',
+  'gw policy test wrong.yaml',
+];
 
 t.test('every file and every output of the guide is as it says', async (t) => {
   const dir = tempDir(t);

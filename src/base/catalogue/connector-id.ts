@@ -43,6 +43,12 @@ export function registeredConnectorId(catalogue: Catalogue, text: string): strin
   return id === GENERIC_HTTP || (id !== undefined && catalogue.provider(id) !== undefined) ? id : undefined;
 }
 
+/** Whether a connector takes calls to a host, as the registry has it; undefined of custom connectors. `generic_http` takes any. */
+export function coversHost(catalogue: Catalogue, connectorId: string, host: string): boolean | undefined {
+  if (isCustomConnectorId(connectorId)) return undefined;
+  return connectorId === GENERIC_HTTP || catalogue.providerForHost(host)?.id === connectorId;
+}
+
 /**
  * The same for a name that stands in a setting.
  * @throws RangeError that names the setting and what it takes

@@ -2,6 +2,9 @@ import type { ConnectionType, TrafficClass } from './connection.ts';
 import type { Decision, RecordedDecision } from './decision.ts';
 import type { Unit } from './usage-units.ts';
 
+/** So much of the hash of a policy says whether it is another one, and takes little of each record. */
+export const CONTENT_HASH_DIGITS = 16;
+
 export const EXECUTION_RECORD_SCHEMA = 'gw.execution_record.v1';
 
 /**
@@ -125,6 +128,8 @@ export interface ShadowTrace {
 export interface PolicyTrace {
   readonly bundle_id: string;
   readonly version: string;
+  /** The first {@link CONTENT_HASH_DIGITS} hexadecimal digits of the SHA-256 over the texts that decided, those of the org's overlays among them. */
+  readonly content_hash?: string;
   readonly matched_rule_ids: readonly string[];
   /** Layer of each matched rule, same order: one id may stand in two layers. */
   readonly matched_layers?: readonly string[];

@@ -25,6 +25,7 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
     level: 'wrong',
     remedy: 'gw policy check shows every mistake; docs/guides/policy.md says how overlays are replaced',
   },
+  policy_denies_all: { level: 'wrong', remedy: 'gw policy check says why; then POST /v1/admin/policies/reload' },
   policy_change_not_loaded: { level: 'warning', remedy: 'gw policy check shows every mistake; the folder is read again when it is saved' },
   shadow_policy_not_loaded: {
     level: 'warning',

@@ -11,9 +11,9 @@ import { openable, type PolicyTarget, policyOptions, readTarget } from './policy
 /** Shows every mistake and every doubtful place of bundles, as the gateway would judge them. */
 export const check: Command = {
   name: 'policy check',
-  usage: '[PATH…] [--strict] [--json] [--tier starter|pro|enterprise]',
+  usage: '[PATH…] [--strict] [--deny-all] [--json] [--tier starter|pro|enterprise]',
   summary:
-    'Shows every error and warning of policies (default GW_POLICIES_DIR) at once; exit code 1 for errors, with --strict for warnings too.',
+    'Shows every error and warning of policies (default GW_POLICIES_DIR) at once; exit code 1 for errors, for one by which nothing can be allowed (unless --deny-all says that it is meant), with --strict for warnings too.',
   run: checkPaths,
 };
 
@@ -27,22 +27,30 @@ interface Judged {
   readonly target: PolicyTarget;
   readonly found: readonly Found[];
   readonly rules: number;
+  readonly loads: boolean;
+  /** Nothing can be allowed by it, and nobody has said that this is meant. */
+  readonly deniesAll: boolean;
 }
 
 async function checkPaths(args: readonly string[], io: CliIo): Promise<number> {
-  const { values, paths } = readOptions(args, { strict: 'boolean', json: 'boolean', tier: 'string' });
-  const { dir, tier } = policySettings(io, values.tier);
-  const options = policyOptions();
+  const { values, paths } = readOptions(args, { strict: 'boolean', 'deny-all': 'boolean', json: 'boolean', tier: 'string' });
+  const { dir, tier, approvalEnabled: asksPeople } = policySettings(io, values.tier);
+  const options = { ...policyOptions(), asksPeople };
   const judged: Judged[] = [];
   for (const path of paths.length === 0 ? [dir] : paths) {
     const target = await readTarget(path, tier);
     const texts = textsOf(target.input);
-    const { policy, errors, warnings } = checkPolicy(target.input, options);
+    const { policy, errors, warnings, deniesAll } = checkPolicy(target.input, options);
+    // Of a part nobody can say it, and who means it has said so.
+    const isAccepted = target.isPart || values['deny-all'] === true;
+    const refused =
+      deniesAll === undefined || isAccepted ? [] : [{ ...deniesAll, hint: `${deniesAll.hint ?? ''}; if it is meant, say --deny-all` }];
     const asFound = (severity: Severity) => (problem: ErrorDetail) => {
       const file = problem.file ?? target.path;
       return { severity, problem: { ...problem, file: openable(file, target) }, text: texts.get(file) };
     };
-    judged.push({ target, found: [...errors.map(asFound('error')), ...warnings.map(asFound('warning'))], rules: policy?.ruleCount ?? 0 });
+    const found = [...[...errors, ...refused].map(asFound('error')), ...warnings.map(asFound('warning'))];
+    judged.push({ target, found, rules: policy?.ruleCount ?? 0, loads: policy !== undefined, deniesAll: refused.length > 0 });
   }
   const all = judged.flatMap(({ found }) => found);
   const errors = all.filter(({ severity }) => severity === 'error').length;
@@ -56,12 +64,12 @@ async function checkPaths(args: readonly string[], io: CliIo): Promise<number> {
 
 function show(judged: readonly Judged[], io: CliIo): void {
   const paint = paintFor(io.colours);
-  for (const { target, found, rules } of judged) {
+  for (const { target, found, rules, loads, deniesAll } of judged) {
     for (const { severity, problem, text } of found) io.stdout(`${renderProblem(problem, severity, text, paint)}\n`);
     const errors = found.filter(({ severity }) => severity === 'error').length;
     const warnings = counted(found.length - errors, 'warning');
-    const verdict =
-      errors > 0 ? paint.red(`does not load: ${counted(errors, 'error')}`) : `${paint.green('loads')}: ${counted(rules, 'rule')}`;
+    const loaded = `${deniesAll ? paint.red('loads and denies everything') : paint.green('loads')}: ${counted(rules, 'rule')}`;
+    const verdict = loads ? loaded : paint.red(`does not load: ${counted(errors, 'error')}`);
     io.stdout(`${paint.bold(terminalText(target.path))} ${verdict}${found.length > errors ? `, ${paint.yellow(warnings)}` : ''}\n`);
   }
 }

@@ -1,3 +1,4 @@
+import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import { PolicyComparison } from '../../policy-tools/diff.ts';
 import { readCall } from '../../policy-tools/given-request.ts';
@@ -8,7 +9,7 @@ import { printJsonDocument } from '../print-json.ts';
 import { recordTexts, wholeRecord } from '../record-texts.ts';
 import type { Document } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
-import { loadPolicy, surroundingsOf } from './policy-target.ts';
+import { compiledTarget, readTarget, surroundingsOf, UnreadablePath } from './policy-target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */
 export const diffPolicies: Command = {
@@ -29,7 +30,10 @@ async function runDiff(args: readonly string[], io: CliIo): Promise<number> {
   const { tier } = policySettings(io, undefined);
   const { catalogue } = surroundingsOf(io, undefined);
   const readingOf = (facts: Facts) => readCall(facts, true, catalogue);
-  const comparison = new PolicyComparison(await loadPolicy(before, tier), await loadPolicy(after, tier), readingOf);
+  const [old, next] = [await readTarget(before, tier), await readTarget(after, tier)];
+  const [oldPolicy, newPolicy] = [compiledTarget(old), compiledTarget(next)];
+  const hashOf = (policy: CompiledPolicy) => (policy === oldPolicy ? old : next).contentHash;
+  const comparison = new PolicyComparison(oldPolicy, newPolicy, readingOf, hashOf);
   await replayAll(recordTexts(values, io), last, comparison);
   const diff = comparison.result();
   if (values.json === true) printJsonDocument(diff, io);

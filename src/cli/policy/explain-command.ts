@@ -12,9 +12,10 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { printJsonDocument } from '../print-json.ts';
 import { expectWhole } from '../record-texts.ts';
 import { terminalText } from '../terminal-text.ts';
+import { gatewayPolicy } from './gateway-policy.ts';
 import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
-import { loadPolicy, policyOptions, surroundingsOf, UnreadablePath } from './policy-target.ts';
+import { compiledTarget, loadPolicy, policyOptions, readTarget, surroundingsOf, UnreadablePath } from './policy-target.ts';
 import { fetchRecord } from './recorded-call.ts';
 import { loadSuites } from './suites.ts';
 
@@ -23,7 +24,7 @@ export const explainDecision: Command = {
   name: 'policy explain',
   usage: '<REQUEST | SUITE --case NAME | --record ID [--url URL]> [--policies PATH] [--pricing FILE] [--json]',
   summary:
-    'Says of every rule why it took part in a decision or not: for a request (fields or an ActionRequest, - for standard input), a case, or a record.',
+    'Says of every rule why it took part in a decision or not: for a request (fields or an ActionRequest, - for standard input), a case, or a record, which the policy of its gateway judges, with the overlays of its org, unless --policies names another.',
   run: runExplain,
 };
 
@@ -72,17 +73,28 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
 }
 
 async function explainRecord(record: Readonly<Record<string, unknown>>, values: Options, io: CliIo): Promise<Explanation> {
-  const policy = await policyFor(values, io);
+  const { policy, contentHash } = await judgeOf(record, values, io);
   const { catalogue } = surroundingsOf(io, values.pricing);
-  const request = recordedRequest(record, [policy], (facts) => readCall(facts, true, catalogue));
+  const request = recordedRequest(
+    record,
+    [policy],
+    (facts) => readCall(facts, true, catalogue),
+    () => contentHash,
+  );
   if (request === undefined) throw new UnreadablePath('policy was not asked about the call of this record');
-  if (request.bundleId !== policy.bundle_id || request.version !== policy.version) {
-    io.stderr(
-      `${terminalText(`note: the record was decided (${request.decision}) by bundle ${request.bundleId}, version ${request.version}; this is what ${policy.bundle_id}, version ${policy.version} says`)}\n`,
-    );
-    return explain(policy, request.facts, { isKnown: request.isKnown });
-  }
-  return explainRecorded(policy, request);
+  return explainRecorded(policy, request, { contentHash });
+}
+
+/** The policy of `--policies`; of a record that is asked of a gateway that gateway's own, as the org of the record is judged by it; else that of `GW_POLICIES_DIR`. */
+async function judgeOf(
+  record: Readonly<Record<string, unknown>>,
+  { policies, record: id, url }: Options,
+  io: CliIo,
+): Promise<{ readonly policy: CompiledPolicy; readonly contentHash: string | undefined }> {
+  const { dir, tier } = policySettings(io, undefined);
+  const isAsked = policies === undefined && id !== undefined;
+  const target = isAsked ? await gatewayPolicy(String(record['org_id']), url, io) : await readTarget(policies ?? dir, tier);
+  return { policy: compiledTarget(target), contentHash: target.contentHash };
 }
 
 async function explainCase(document: Document, values: Options, io: CliIo): Promise<Explanation> {

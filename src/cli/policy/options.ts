@@ -24,6 +24,8 @@ export interface PolicySettings {
   readonly pricingFile: string | undefined;
   /** `GW_PRICING_CACHED`. */
   readonly pricingCached: boolean;
+  /** `GW_APPROVAL_ENABLED`. */
+  readonly approvalEnabled: boolean;
   /** `GW_ACTION_TYPE_CONNECTORS`. */
   readonly actionTypes: ReadonlyMap<string, string>;
 }
@@ -32,8 +34,8 @@ export interface PolicySettings {
 export function policySettings(io: CliIo, tier: string | undefined): PolicySettings {
   const given = PLAN_TIERS.find((known) => known === tier);
   if (tier !== undefined && given === undefined) throw new UsageError(`--tier takes ${PLAN_TIERS.join(', ')}`);
-  const { policiesDir, planTier, pricingFile, pricingCached, actionTypeConnectors } = settingsOf(io);
-  return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, pricingCached, actionTypes: actionTypeConnectors };
+  const { policiesDir, planTier, pricingFile, pricingCached, approvalEnabled, actionTypeConnectors: actionTypes } = settingsOf(io);
+  return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, pricingCached, approvalEnabled, actionTypes };
 }
 
 /** As a person in this folder would write it. */

@@ -1,8 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { CatalogueError } from '../../base/catalogue/catalogue-error.ts';
-import { actionTypeConnectors, canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
+import { actionTypeConnectors, canonicalConnectorId, coversHost } from '../../base/catalogue/connector-id.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
@@ -12,6 +12,7 @@ import type { PlanTier } from '../../base/model/plan-tier.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
+import type { PassageOptions } from '../../decide/policy/refuses-all.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
@@ -23,6 +24,10 @@ import { policySettings } from './options.ts';
 export interface PolicyTarget {
   readonly path: string;
   readonly input: PolicyInput;
+  /** A rule file, or an overlay: what others allow is not in it. */
+  readonly isPart: boolean;
+  /** Of a folder: SHA-256 over its texts, as the gateway makes it. */
+  readonly contentHash?: string;
 }
 
 /** A path that cannot be read at all. */
@@ -31,7 +36,10 @@ export class UnreadablePath extends Unusable {}
 /** @throws UnreadablePath */
 export async function readTarget(path: string, tier: PlanTier): Promise<PolicyTarget> {
   try {
-    return { path, input: (await stat(path)).isDirectory() ? await readFolder(path, tier) : await readOneFile(path, tier) };
+    if ((await stat(path)).isDirectory()) return { path, ...(await readFolder(path, tier)), isPart: false };
+    const text = { text: await readUtf8(path), file: path };
+    const isPart = isRuleFile(text) || basename(dirname(resolve(path))) === 'overlays';
+    return { path, input: await readOneFile(text, tier), isPart };
   } catch (error) {
     throw unreadable(path, error);
   }
@@ -49,21 +57,17 @@ export function unreadable(path: string, cause: unknown): UnreadablePath {
   return new UnreadablePath(`${path}: ${messageOf(cause)}`, { cause });
 }
 
-async function readFolder(dir: string, tier: PlanTier): Promise<PolicyInput> {
+async function readFolder(dir: string, tier: PlanTier): Promise<Pick<PolicyTarget, 'input' | 'contentHash'>> {
   const folder = await readPolicyFolder(dir);
   const named = (text: PolicyText) => ({ ...text, file: join(dir, text.file) });
   const { org, node } = folder.overlays;
-  return {
-    bundle: named(folder.bundle),
-    files: folder.files,
-    addons: folder.addons.map(named),
-    overlays: { org: org && named(org), node: node && named(node) },
-    tier,
-  };
+  const overlays = { org: org && named(org), node: node && named(node) };
+  const input = { bundle: named(folder.bundle), files: folder.files, addons: folder.addons.map(named), overlays, tier };
+  return { input, contentHash: folder.hash };
 }
 
-async function readOneFile(path: string, tier: PlanTier): Promise<PolicyInput> {
-  const text = { text: await readUtf8(path), file: path };
+async function readOneFile(text: PolicyText, tier: PlanTier): Promise<PolicyInput> {
+  const { file: path } = text;
   if (isRuleFile(text)) return { ...aloneInABundle(text), tier };
   const files = new Map<string, string>();
   for (const name of ruleFileNames(text)) {
@@ -103,8 +107,12 @@ export function openable(file: string, { input }: PolicyTarget): string {
 
 /** The compiled policy of a path. @throws UnreadablePath when it does not load */
 export async function loadPolicy(path: string, tier: PlanTier): Promise<CompiledPolicy> {
-  const target = await readTarget(path, tier);
-  const { policy, errors } = compilePolicy(target.input, policyOptions());
+  return compiledTarget(await readTarget(path, tier));
+}
+
+/** What was read, compiled. @throws UnreadablePath when it does not load */
+export function compiledTarget({ path, input }: Pick<PolicyTarget, 'path' | 'input'>): CompiledPolicy {
+  const { policy, errors } = compilePolicy(input, policyOptions());
   if (policy !== undefined) return policy;
   const [first] = errors;
   const where = [first?.file, first?.line, first?.column].filter((part) => part !== undefined).join(':');
@@ -138,8 +146,11 @@ export function surroundingsOf(io: CliIo, pricing: string | undefined): Surround
   }
 }
 
-/** Connector ids as the gateway knows them. */
-export function policyOptions(): PolicyOptions {
+/** Connector ids, and their hosts, as the gateway knows them. */
+export function policyOptions(): PolicyOptions & PassageOptions {
   const catalogue = loadCatalogue();
-  return { connectorId: (text) => canonicalConnectorId(catalogue, text) };
+  return {
+    connectorId: (text) => canonicalConnectorId(catalogue, text),
+    covers: (connectorId, host) => coversHost(catalogue, connectorId, host),
+  };
 }

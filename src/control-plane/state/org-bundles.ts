@@ -6,6 +6,7 @@ import { sha256Hex } from '../../base/lib/sha256.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
+import { doubtsOf } from '../../services/policy-doubts.ts';
 import { emptiedWarnings } from '../../services/policy-warnings.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
@@ -82,6 +83,6 @@ export class OrgBundles {
       [{ space: SPACE.bundles, key: orgId, version: found?.version }],
     );
     await this.#space.refresh(orgId);
-    return { ...bundle, warnings: emptiedWarnings(policy) };
+    return { ...bundle, warnings: [...emptiedWarnings(policy), ...doubtsOf(policy)] };
   }
 }

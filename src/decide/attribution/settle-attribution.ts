@@ -20,7 +20,8 @@ export function mergeAttribution(first: Attribution, second: Attribution | undef
   return merged;
 }
 
-function mergeLabels(first: Labels, second: Labels): Labels {
+/** Labels of `first`, completed by those of `second`. */
+export function mergeLabels(first: Labels, second: Labels): Labels {
   const given = Object.entries(first).filter(([name, value]) => value !== '' || !Object.hasOwn(second, name));
   return Object.fromEntries([...Object.entries(second), ...given]);
 }

@@ -105,6 +105,7 @@ export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): Sta
   if (!pathGiven) facts.target_path = plainCall().target_path;
   if (meaning !== undefined) takeMeaning(facts, meaning.readingOf(facts, pathGiven));
   takeModels(facts);
+  takeLabels(facts);
   const { tokens_in, tokens_out_max, cost_pico } = facts.estimates;
   const stated: StatedEstimate = {
     ...(Number.isInteger(tokens_in) ? { tokens_in } : {}),
@@ -157,6 +158,15 @@ export function takeModels(facts: Facts): void {
   if (models === undefined || facts.further !== undefined || reading.hidesModel) return;
   const further = models.filter((model) => model !== params['model']);
   if (further.length > 0) facts.further = further.map((model) => ({ model, said: undefined }));
+}
+
+/** A label that is described by one of its names is there by the other too, as one that a caller gives is (decision 4.8); null takes it away by one name alone. */
+function takeLabels(facts: Facts): void {
+  const { labels, attribution } = facts;
+  const charged = attribution.labels ?? {};
+  if (Object.keys(labels).length === 0 && Object.keys(charged).length === 0) return;
+  facts.labels = { ...charged, ...labels };
+  facts.attribution = { ...attribution, labels: { ...labels, ...charged } };
 }
 
 export interface FactMistake {

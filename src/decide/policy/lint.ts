@@ -1,15 +1,14 @@
-import { PLAIN_READING } from '../../base/catalogue/reading.ts';
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { nearestName } from '../../base/lib/nearest.ts';
 import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
 import { type Decision, permits } from '../../base/model/decision.ts';
+import { isOptional } from './barest-facts.ts';
 import type { FileList } from './bundle.ts';
 import { emptiedLayers, type Layers, makesAllowList, type ReadPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
-import type { Facts } from './facts.ts';
-import type { Field } from './fields.ts';
+import { doorFindings } from './door-fields.ts';
 import { GATE_CODES } from './layers.ts';
 import { sortByPlace } from './problems.ts';
 import type { Rule } from './rule.ts';
@@ -32,6 +31,8 @@ export const LINT_CODES = [
   'empty_list',
   'disables_nothing',
   'files_do_not_count',
+  'never_at_door',
+  'denies_all',
 ] as const;
 export type LintCode = (typeof LINT_CODES)[number];
 
@@ -42,7 +43,7 @@ export function lintPolicy(read: ReadPolicy, policy: CompiledPolicy): readonly E
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
     for (const rule of layer.values())
-      warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule), ...fieldSlips(rule));
+      warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule), ...fieldSlips(rule), ...neverAtDoor(rule));
   }
   const unreachable = new Map<CompiledRule, string>();
   if (policy.strategy === 'first_match') for (const layer of policy.layers) findShadowed(layer, unreachable);
@@ -111,6 +112,15 @@ function negations(rule: Rule): readonly ErrorDetail[] {
     const message = `${name} may be missing, and under a negation ${effect} it`;
     const hint = `say which is meant: add {field: ${name}, exists: true}, or exists: false`;
     return [warning(rule, test.entry.key, 'negation_on_optional', message, hint)];
+  });
+}
+
+/** A rule that waits for what never comes by a door that it is asked at. */
+function neverAtDoor(rule: Rule): readonly ErrorDetail[] {
+  const { condition, effects } = rule;
+  return doorFindings(condition, effects.decision).map(({ field, message, hint }) => {
+    const test = testsOf(condition).find((one) => one.kind === 'value' && one.field.name === field);
+    return warning(rule, test?.kind === 'value' ? test.entry.key : rule.node, 'never_at_door', message, hint);
   });
 }
 
@@ -310,42 +320,6 @@ function testsOf(condition: Condition): readonly Test[] {
 
 function alwaysHolds(condition: Condition): boolean {
   return condition.kind === 'all' && condition.parts.length === 0;
-}
-
-/** A request of which only what every request has is known. */
-const BAREST: Facts = {
-  org_id: '-',
-  workload_id: '-',
-  caller_id: undefined,
-  caller_ip: undefined,
-  connection_type: 'direct_api',
-  traffic_class: 'developer',
-  time: 0,
-  purpose: undefined,
-  labels: {},
-  action_type: '-',
-  action_method: '-',
-  target_host: '-',
-  target_path: '-',
-  params: {},
-  models: undefined,
-  further: undefined,
-  stream: false,
-  reading: PLAIN_READING,
-  header_names: new Set(),
-  attribution: {},
-  org_attribution: undefined,
-  estimates: { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n },
-  risk: undefined,
-  connector_id: undefined,
-  credential_id: undefined,
-  candidates: { connectors: [], credentials: [] },
-  delegation: undefined,
-  approved: false,
-};
-
-function isOptional(field: Field): boolean {
-  return field.get(BAREST) === undefined;
 }
 
 function warning(rule: Rule, node: YamlNode, code: LintCode, message: string, hint: string): ErrorDetail {

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { holdsOwnToken, isOwnToken, NO_PROVIDER_KEY } from '../../base/lib/own-tokens.ts';
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
+import { mergeLabels } from '../../decide/attribution/settle-attribution.ts';
 import { type EnvelopeProblems, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
 
 export type Member = unknown;
@@ -85,8 +86,11 @@ export interface Envelope {
 /** Validates everything of a structured call but the inside of `action`; what is wrong goes to `problems` and is then left out of the result. */
 export function readEnvelope(body: JsonObject, problems: EnvelopeProblems): Envelope {
   const top = readMembers(body, '', ENVELOPE, problems);
-  const context = readContext(top['context'], problems);
-  const attribution = readAttribution(top['attribution'], problems);
+  const { context, attribution } = withBothLabels(
+    readContext(top['context'], problems),
+    readAttribution(top['attribution'], problems),
+    problems,
+  );
   const rest = {
     org_id: textOf(top['org_id']) ?? '',
     workload_id: textOf(top['workload_id']) ?? '',
@@ -100,6 +104,21 @@ export function readEnvelope(body: JsonObject, problems: EnvelopeProblems): Enve
     ...member('delegation_token', textOf(top['delegation_token'])),
   };
   return { requestId: textOf(top['request_id']), rest, action: readActionNames(top['action'], problems) };
+}
+
+/** A label that a caller gives is one, at whichever of its two places: the other has it too, where that says nothing else (decision 4.8). */
+function withBothLabels(
+  context: ActionRequest['context'],
+  attribution: Attribution,
+  problems: EnvelopeProblems,
+): { readonly context: ActionRequest['context']; readonly attribution: Attribution } {
+  const ofCall = context?.labels;
+  if (ofCall === undefined) return { context, attribution };
+  const charged = mergeLabels(attribution.labels ?? {}, ofCall);
+  if (Object.keys(charged).length > MAX_LABELS)
+    problems.add('attribution.labels', `must have at most ${MAX_LABELS} members, with those of context.labels`);
+  const labels = attribution.labels === undefined ? ofCall : mergeLabels(ofCall, attribution.labels);
+  return { context: { ...context, labels }, attribution: { ...attribution, labels: charged } };
 }
 
 function textOf(value: Member): string | undefined {

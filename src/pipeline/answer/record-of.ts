@@ -3,7 +3,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { MAX_RECORDED, shorten } from '../../base/lib/shorten.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
-import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../../base/model/execution-record.ts';
+import { CONTENT_HASH_DIGITS, EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../../base/model/execution-record.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import type { MatchedRule } from '../../decide/policy/verdict.ts';
 import { chargedFor } from '../../decide/pricing/answered-price.ts';
@@ -139,6 +139,7 @@ function policyTrace(judgement: Judgement | undefined): RecordDraft['policy_trac
   return {
     bundle_id: active.bundle_id,
     version: active.version,
+    content_hash: active.content_hash.slice(0, CONTENT_HASH_DIGITS),
     matched_rule_ids: matched.map((rule) => rule.rule_id),
     matched_layers: matched.map((rule) => rule.layer),
     matched_levels: matched.map((rule) => rule.level),

@@ -86,7 +86,8 @@ export class CallFacts implements Facts {
     this.traffic_class = arrival.trafficClass;
     this.time = arrival.createdAt;
     this.purpose = context?.purpose;
-    this.labels = context?.labels ?? NO_LABELS;
+    // Where a call has one place for labels, they are there by both names (decision 4.8).
+    this.labels = context?.labels ?? claims.attribution.labels ?? NO_LABELS;
     this.action_type = route.actionType;
     this.action_method = route.method;
     this.target_host = route.host;

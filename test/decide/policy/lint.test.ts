@@ -53,7 +53,7 @@ const CASES: readonly (readonly [name: string, text: string, expected: readonly 
   ['a negation on a field that each request has', bundle('- {id: a, conditions: {org_id: {not_in: [x]}}, effect: {decision: deny}}'), []],
   [
     'a negation on one that may be missing',
-    bundle('- {id: a, conditions: {purpose: {not_in: [x]}}, effect: {decision: deny}}'),
+    bundle('- {id: a, conditions: {caller_id: {not_in: [x]}}, effect: {decision: deny}}'),
     ['negation_on_optional a'],
   ],
   [
@@ -68,7 +68,7 @@ const CASES: readonly (readonly [name: string, text: string, expected: readonly 
   ],
   [
     'whoever asks exists has thought of it',
-    bundle('- {id: a, conditions: {purpose: {exists: true, not_in: [x]}}, effect: {decision: deny}}'),
+    bundle('- {id: a, conditions: {caller_id: {exists: true, not_in: [x]}}, effect: {decision: deny}}'),
     [],
   ],
 
@@ -82,13 +82,13 @@ const CASES: readonly (readonly [name: string, text: string, expected: readonly 
   [
     'a rule below one that decides all of its requests',
     bundle(`- {id: a, conditions: {stream: true}, priority: 1, effect: {decision: deny}}
-- {id: b, conditions: {purpose: p, stream: true}, effect: {decision: deny}}
-- {id: c, conditions: {purpose: p}, effect: {decision: deny}}`),
+- {id: b, conditions: {caller_id: p, stream: true}, effect: {decision: deny}}
+- {id: c, conditions: {caller_id: p}, effect: {decision: deny}}`),
     ['unreachable_rule b'],
   ],
   [
     'the order of the file does not matter, priority does',
-    bundle(`- {id: b, conditions: {purpose: p}, effect: {decision: deny}}
+    bundle(`- {id: b, conditions: {caller_id: p}, effect: {decision: deny}}
 - {id: a, priority: 1, effect: {decision: deny}}`),
     ['unreachable_rule b'],
   ],
@@ -96,7 +96,7 @@ const CASES: readonly (readonly [name: string, text: string, expected: readonly 
     'rules that may have no opinion end no layer',
     bundle(`- {id: a, priority: 1, effect: {decision: rate_limit, rate_limit: {requests_per_minute: 1}}}
 - {id: b, priority: 1, effect: {decision: require_attribution, enforce_attribution: {require: [project_id]}}}
-- {id: c, conditions: {purpose: p}, effect: {decision: deny}}`),
+- {id: c, conditions: {caller_id: p}, effect: {decision: deny}}`),
     [],
   ],
   [
@@ -113,15 +113,15 @@ inline_rules:
   ],
   [
     'a negation means different things in an allowing and in a refusing rule',
-    bundle(`- {id: a, conditions: {purpose: {not_in: [x]}}, priority: 1, effect: {decision: allow}}
-- {id: b, conditions: {purpose: {not_in: [x]}, stream: true}, effect: {decision: allow}}
-- {id: c, conditions: {purpose: {not_in: [x]}}, effect: {decision: deny}}`),
+    bundle(`- {id: a, conditions: {caller_id: {not_in: [x]}}, priority: 1, effect: {decision: allow}}
+- {id: b, conditions: {caller_id: {not_in: [x]}, stream: true}, effect: {decision: allow}}
+- {id: c, conditions: {caller_id: {not_in: [x]}}, effect: {decision: deny}}`),
     ['negation_on_optional a', 'unreachable_rule b', 'negation_on_optional b', 'negation_on_optional c'],
   ],
   [
     'tests that exclude each other',
     bundle(`- {id: a, when: {all: [{field: workload.id, equals: x}, {field: workload.id, in: [y, z]}]}, effect: {decision: deny}}
-- {id: b, conditions: {purpose: {exists: false, equals: x}}, effect: {decision: deny}}
+- {id: b, conditions: {caller_id: {exists: false, equals: x}}, effect: {decision: deny}}
 - {id: c, conditions: {org_id: {in: [x, y], not_in: [y, x]}}, effect: {decision: deny}}
 - {id: d, when: {any: [{field: workload.id, equals: x}, {field: workload.id, equals: y}]}, effect: {decision: deny}}
 - {id: list, conditions: {risk.signals: {in: [x]}}, when: {field: risk.signals, in: [y]}, effect: {decision: deny}}`),
@@ -167,13 +167,13 @@ inline_rules: {targets: [], risk: [{id: b, conditions: {stream: true}, effect: {
   [
     'one allowing rule among refusing ones makes the layer an allow-list',
     bundle(`- {id: a, conditions: {stream: true}, effect: {decision: deny}}
-- {id: b, conditions: {purpose: p}, effect: {decision: allow}}`),
+- {id: b, conditions: {caller_id: p}, effect: {decision: allow}}`),
     ['becomes_allow_list b'],
   ],
   [
     'one that ranks below all refusals exempts from none of them: the layer is meant to be an allow-list',
     bundle(`- {id: a, priority: 1, conditions: {stream: true}, effect: {decision: deny}}
-- {id: b, conditions: {purpose: p}, effect: {decision: allow}}`),
+- {id: b, conditions: {caller_id: p}, effect: {decision: allow}}`),
     [],
   ],
   [
@@ -186,7 +186,7 @@ inline_rules: {risk: [{id: a, conditions: {stream: true}, effect: {decision: den
   [
     'outside of the gating layers nothing is an allow-list',
     `schema: gw.policy_bundle.v1
-inline_rules: {risk: [{id: a, conditions: {stream: true}, effect: {decision: deny}}, {id: b, conditions: {purpose: p}, effect: {decision: allow}}]}`,
+inline_rules: {risk: [{id: a, conditions: {stream: true}, effect: {decision: deny}}, {id: b, conditions: {caller_id: p}, effect: {decision: allow}}]}`,
     [],
   ],
   [
@@ -204,13 +204,13 @@ t.test('what loads and is probably not meant', async (t) => {
 
 t.test('overlays that change what a gating layer means', async (t) => {
   const refusing = bundle('- {id: a, conditions: {stream: true}, effect: {decision: deny}}');
-  const allow = overlay('{id: o, conditions: {purpose: p}, effect: {decision: allow}}');
+  const allow = overlay('{id: o, conditions: {caller_id: p}, effect: {decision: allow}}');
   t.strictSame(codes(refusing, { org: allow }), ['becomes_allow_list o']);
-  t.strictSame(codes(refusing, { org: allow, node: overlay('{id: n, conditions: {purpose: q}, effect: {decision: allow}}') }), [
+  t.strictSame(codes(refusing, { org: allow, node: overlay('{id: n, conditions: {caller_id: q}, effect: {decision: allow}}') }), [
     'becomes_allow_list o',
   ]);
   const empty = 'schema: gw.policy_bundle.v1\ninline_rules: {targets: []}';
-  t.strictSame(codes(empty, { org: overlay('{id: o, conditions: {purpose: p}, effect: {decision: deny}}') }), ['opens_empty_layer o']);
+  t.strictSame(codes(empty, { org: overlay('{id: o, conditions: {caller_id: p}, effect: {decision: deny}}') }), ['opens_empty_layer o']);
   t.strictSame(codes(empty, { org: allow }), [], 'an allow-list still denies the rest');
 });
 
@@ -223,7 +223,7 @@ t.test('a gating layer that loses its last rule is told, with the rule that take
     line: 2,
     message: 'the layer targets has no rule left, so it counts as absent: it denies nothing',
   });
-  const back = { ...overlay('{id: b, conditions: {purpose: p}, effect: {decision: deny}}'), file: 'overlays/node.yaml' };
+  const back = { ...overlay('{id: b, conditions: {caller_id: p}, effect: {decision: deny}}'), file: 'overlays/node.yaml' };
   t.strictSame(codes(one, { org: off, node: back }), [], 'a rule that comes later fills it, and opens nothing');
   const two = bundle(
     '- {id: a, conditions: {stream: true}, effect: {decision: deny}}\n- {id: b, conditions: {org_id: x}, effect: {decision: deny}}',
@@ -242,16 +242,16 @@ t.test('what a warning about texts says to write loads', async (t) => {
 });
 
 t.test('a warning names place, rule and what to do', async (t) => {
-  const [first] = warnings(bundle('- id: a\n  conditions:\n    purpose: {not_in: [x]}\n  effect: {decision: deny}\n'));
+  const [first] = warnings(bundle('- id: a\n  conditions:\n    caller_id: {not_in: [x]}\n  effect: {decision: deny}\n'));
   t.strictSame(first, {
     path: 'inline_rules.targets[0]',
-    message: 'context.purpose may be missing, and under a negation the rule also refuses requests without it',
+    message: 'context.caller_id may be missing, and under a negation the rule also refuses requests without it',
     file: 'bundle.yaml',
     line: 6,
-    column: 19,
+    column: 21,
     rule_id: 'a',
     code: 'negation_on_optional',
-    hint: 'say which is meant: add {field: context.purpose, exists: true}, or exists: false',
+    hint: 'say which is meant: add {field: context.caller_id, exists: true}, or exists: false',
   });
 });
 
@@ -269,4 +269,73 @@ t.test('disabled that takes nothing away is told, by an overlay alone', async (t
   });
   const node = { ...overlay('{id: a, disabled: true}'), file: 'overlays/node.yaml' };
   t.same(codes(base, { org: overlay('{id: a, disabled: true}'), node }), ['empties_layer a', 'disables_nothing a'], 'what is gone already');
+});
+
+/** A rule over one condition, and what is said of it: the doors at which it never matches or refuses everything, and what to ask for. */
+const DOORS: readonly (readonly [when: string, decision: string, message: RegExp, hint: RegExp])[] = [
+  [
+    '{field: context.purpose, equals: x}',
+    'allow',
+    /never matches a call by a base URL \(sdk_redirect\) or the proxy \(connect_proxy\)/,
+    /attribution\.labels\.purpose/,
+  ],
+  ['{field: purpose, exists: true}', 'deny', /never matches/, /connection_type, equals: direct_api/],
+  [
+    '{field: purpose, exists: false}',
+    'deny',
+    /refuses every call by a base URL \(sdk_redirect\) or the proxy/,
+    /attribution\.labels\.purpose/,
+  ],
+  ['{field: purpose, not_in: [x]}', 'deny', /refuses every call/, /./],
+  ['{field: purpose, not_in: [x]}', 'allow', /never matches a call by a base URL/, /./],
+  ['{all: [{field: connection_type, equals: connect_proxy}, {field: purpose, equals: x}]}', 'deny', /can never match$/, /purpose/],
+  [
+    '{all: [{field: traffic_class, equals: ambient}, {field: delegation.depth, gt: 1}]}',
+    'deny',
+    /delegation token, so this rule can never match$/,
+    /remove/,
+  ],
+  [
+    '{all: [{field: connection_type, not_equals: direct_api}, {field: delegation.token_id, exists: true}]}',
+    'deny',
+    /can never match$/,
+    /./,
+  ],
+  ['{field: labels.Team, equals: x}', 'deny', /lower case.*never matches a call by a base URL/, /ask for context\.labels\.team;/],
+  ['{field: attribution.labels.Cost Center, equals: x}', 'deny', /never matches a call/, /^say which doors/],
+  [
+    '{field: action.header.X-GW-Label-Team, equals: true}',
+    'deny',
+    /by the structured API \(direct_api\)/,
+    /ask for context\.attribution\.labels\.team/,
+  ],
+  [
+    '{field: action.header.X-GW-Project-ID, exists: false}',
+    'deny',
+    /refuses every call by the structured API/,
+    /context\.attribution\.project_id/,
+  ],
+  ['{field: action.header.a b, exists: true}', 'deny', /no header can have this name, so this rule can never match/, /remove/],
+];
+
+t.test('a rule that waits for what never comes by a door that it is for is told, with what to ask for', async (t) => {
+  for (const [when, decision, message, hint] of DOORS) {
+    const rules = `- {id: a, when: ${when}, effect: {decision: ${decision}}}`;
+    const [found, ...others] = warnings(bundle(rules)).filter(({ code }) => code === 'never_at_door');
+    t.match(found, { rule_id: 'a', message, hint }, rules);
+    t.same(others, [], rules);
+  }
+});
+
+t.test('a rule that says for which doors it is, or asks for something else as well, is not told', async (t) => {
+  for (const when of [
+    '{all: [{field: connection_type, equals: direct_api}, {field: purpose, equals: x}]}',
+    '{all: [{field: connection_type, in: [direct_api]}, {field: delegation.depth, gt: 1}]}',
+    '{all: [{field: connection_type, not_in: [direct_api]}, {field: action.header.x-gw-label-team, equals: true}]}',
+    '{any: [{field: purpose, equals: x}, {field: attribution.labels.purpose, equals: x}]}',
+    '{field: labels.team, equals: x}',
+    '{field: attribution.labels.cost_center, exists: true}',
+    '{field: action.header.x-stainless-lang, exists: true}',
+  ])
+    t.same(codes(bundle(`- {id: a, when: ${when}, effect: {decision: deny}}`)), [], when);
 });

@@ -131,3 +131,17 @@ cases:
   t.same(suite?.cases[1]?.facts.labels, { team: 'red' });
   t.equal(suite?.cases[0]?.facts.purpose, 'p');
 });
+
+t.test('a label that a case gives by one of its names is there by both, unless it is taken away by one', async (t) => {
+  const asked = (facts: string) => {
+    const text = `schema: gw.policy_tests.v1\ncases: [{name: a, facts: ${facts}, expect: {decision: deny}}]\n`;
+    const { labels, attribution } = readSuite({ text, file: 'suite.yaml' }).suite?.cases[0]?.facts ?? plainCall();
+    return [labels['team'], attribution.labels?.['team']];
+  };
+  t.same(asked('{labels.team: red}'), ['red', 'red']);
+  t.same(asked('{attribution.labels.team: red}'), ['red', 'red']);
+  t.same(asked('{attribution: {labels: {team: red}}}'), ['red', 'red']);
+  t.same(asked('{labels.team: red, attribution.labels.team: blue}'), ['red', 'blue']);
+  t.same(asked('{attribution.labels.team: red, labels.team: null}'), [undefined, 'red']);
+  t.same(asked('{labels.other: red}'), [undefined, undefined]);
+});

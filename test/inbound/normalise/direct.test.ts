@@ -56,7 +56,11 @@ t.test('every specified member is taken over', async (t) => {
     action: { ...action, target: 'https://API.openai.com:8443/v1/chat/completions', headers: { 'X-Trace': '1' } },
   };
   const { request, port } = parse(full);
-  t.same(request, { ...full, action: { ...full.action, method: 'POST' } });
+  // Each place of labels has those of the other, too.
+  const [ofCall, charged] = [full.context.labels, full.attribution.labels];
+  const context = { ...full.context, labels: { ...charged, ...ofCall } };
+  const attribution = { ...full.attribution, labels: { ...ofCall, ...charged } };
+  t.same(request, { ...full, context, attribution, action: { ...full.action, method: 'POST' } });
   t.equal(port, 8443);
 });
 
@@ -64,6 +68,7 @@ t.test('__proto__ is a label like any other', async (t) => {
   const text = JSON.stringify({ ...minimal, context: { labels: {} } }).replace('"labels":{}', '"labels":{"__proto__":"x"}');
   const labels = parse(text).request.context?.labels ?? {};
   t.same(Object.entries(labels), [['__proto__', 'x']]);
+  t.same(Object.entries(parse(text).request.attribution.labels ?? {}), [['__proto__', 'x']]);
   t.equal(JSON.stringify(labels), '{"__proto__":"x"}');
 });
 
