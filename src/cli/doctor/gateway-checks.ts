@@ -195,7 +195,8 @@ function pinned(patient: Patient): Promise<readonly Finding[]> {
   return aboutDomains('pinned', patient, (domains) => {
     const hosts = domains.filter((one) => one.pinned).map(({ domain }) => domain);
     if (hosts.length === 0) return [ok('pinned', 'no client has refused our certificate')];
-    const then = 'let the program trust the root and start it again (gw env: NODE_EXTRA_CA_CERTS for Node, JAVA_TOOL_OPTIONS for Java; gw trust); one that pins its own certificate: name the host in GW_PROXY_BYPASS';
+    const then =
+      'let the program trust the root and start it again (gw env: NODE_EXTRA_CA_CERTS for Node, JAVA_TOOL_OPTIONS for Java; gw trust); one that pins its own certificate: name the host in GW_PROXY_BYPASS';
     return hosts.map((host) => warning('pinned', `a client of ${host} did not take our certificate`, then));
   });
 }

@@ -9,7 +9,7 @@ import { printJsonDocument } from '../print-json.ts';
 import { recordTexts, wholeRecord } from '../record-texts.ts';
 import type { Document } from './input.ts';
 import { policySettings, readOptions } from './options.ts';
-import { compiledTarget, readTarget, surroundingsOf, UnreadablePath } from './policy-target.ts';
+import { compiledTarget, readTarget, surroundingsOf } from './policy-target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */
 export const diffPolicies: Command = {
