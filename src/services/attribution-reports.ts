@@ -12,7 +12,7 @@ import type { Store } from '../storage/contract/store.ts';
 import { NamedSums } from './named-sums.ts';
 import { QUARTER_MS, quarterStart, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
 import { usageInQuarters } from './usage-breakdown.ts';
-import { sumUsage, type UsageSum } from './usage-sums.ts';
+import { minus, sumUsage, type UsageSum } from './usage-sums.ts';
 
 /** What those names are called together that came when no more could have a row of their own. */
 export const OTHER = 'other';
@@ -106,13 +106,4 @@ export class AttributionReports {
 
 function ofEach<T>(rows: readonly (readonly [Kind, T])[]): Readonly<Record<Kind, T>> {
   return Object.fromEntries(rows) as Record<Kind, T>;
-}
-
-function minus(a: UsageSum, b: UsageSum): UsageSum {
-  return {
-    requests: a.requests - b.requests,
-    tokensIn: a.tokensIn - b.tokensIn,
-    tokensOut: a.tokensOut - b.tokensOut,
-    costPico: a.costPico - b.costPico,
-  };
 }
