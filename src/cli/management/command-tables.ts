@@ -57,7 +57,6 @@ const VIEWS: Readonly<Record<string, ReportView>> = {
 
 /** Which commands have `--by`, and by what. */
 export const REPORT_VIEWS: Readonly<Record<string, Readonly<Record<string, ReportView>>>> = {
-  'mgmt.spend.read': VIEWS,
   [BILLED]: VIEWS,
   [ATTRIBUTED]: VIEWS,
 };

@@ -3,6 +3,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
 import { dayAfter } from '../../base/lib/time-zone.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
+import { OTHER } from '../../services/attribution-reports.ts';
 import { COST_KEYS, type CostKey, type CostPeriod, type CostRow, costsOf, readsRecords } from '../../services/cost-report.ts';
 import { usageInQuarters } from '../../services/usage-breakdown.ts';
 import type { UsageSum } from '../../services/usage-sums.ts';
@@ -227,9 +228,15 @@ async function* rowTexts(
   }
 }
 
-function dearestFirst({ usage: a }: CostRow, { usage: b }: CostRow): number {
+/** What has no row of its own comes last. */
+function dearestFirst({ usage: a, names: named }: CostRow, { usage: b, names: others }: CostRow): number {
+  if (isRest(named) !== isRest(others)) return isRest(named) ? 1 : -1;
   if (a.costPico !== b.costPico) return a.costPico > b.costPico ? -1 : 1;
   return Number(b.requests - a.requests);
+}
+
+function isRest(names: readonly string[]): boolean {
+  return names.length > 0 && names.every((name) => name === OTHER);
 }
 
 function rowOf(period: string, keys: readonly CostKey[], names: readonly string[], usage: UsageSum, total: UsageSum) {
