@@ -179,7 +179,7 @@ t.test('CSV is had by a path, a format or an Accept, and no cell of it is a form
   ]) {
     const { status, body } = await manage('GET', `billing/report?${bad}`);
     const { details = [] } = (body as { error: { details?: readonly { path: string }[] } }).error;
-    t.same([status, details.map((detail) => detail.path)], [400, [path]], bad);
+    t.same([status, details.map((detail) => detail.path)], [400, [path]], bad ?? '');
   }
 });
 

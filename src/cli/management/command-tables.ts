@@ -1,4 +1,5 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
+import { budgetLimitsText } from '../money/budget-limits-text.ts';
 
 /** Words that mean the same at the end of a command; the operation has one of them. */
 export const SAME_VERBS: readonly (readonly string[])[] = [
@@ -34,6 +35,11 @@ export const COLUMNS: Readonly<Record<string, readonly string[]>> = {
     'estimated_cost_usd',
     'reason',
   ],
+};
+
+/** Answers that people see in a form of their own; undefined: it is not the answer that was expected. */
+export const TEXTS: Readonly<Record<string, (answer: unknown, width: number | undefined) => string | undefined>> = {
+  'mgmt.budgets.list': budgetLimitsText,
 };
 
 /** A report by one thing: which operation has the figures, and in which member of its answer. */

@@ -9,7 +9,7 @@ import { printJson, printJsonText } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
 import { answerText, listText, mapText } from './answer-text.ts';
 import { askManagement } from './ask-management.ts';
-import { COLUMNS, REPORT_VIEWS } from './command-tables.ts';
+import { COLUMNS, REPORT_VIEWS, TEXTS } from './command-tables.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts';
 import type { ManagementClient } from './management-client.ts';
 import { type OperationInput, operationInput } from './operation-options.ts';
@@ -69,7 +69,7 @@ async function answer(
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  io.stdout(answerText(value, facts));
+  io.stdout(TEXTS[operation.id]?.(value, io.columns) ?? answerText(value, facts));
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);
 }
@@ -81,7 +81,7 @@ async function answerAll(operation: GatewayOperation, { args, json }: GivenCall,
     if (json) for (const item of page) printJson(item, io);
     else items.push(...page);
   }
-  if (!json) io.stdout(listText(items, answerFacts(operation, io)));
+  if (!json) io.stdout(TEXTS[operation.id]?.({ data: items }, io.columns) ?? listText(items, answerFacts(operation, io)));
 }
 
 /** The figures of a report by one thing, the dearest first; days as they come. */

@@ -91,6 +91,7 @@ export function recordOf(
     delegation_chain: delegated?.recorded,
     delegation_id: delegated?.chain.leaf.delegationId ?? claims?.delegationId,
     approval_id: refusal?.approvalId ?? cleared?.by[0]?.approval_id,
+    budget: refusal?.budget ?? delivery?.stopped?.budget,
     error: errorOf(refusal, delivery),
   };
 }

@@ -1,0 +1,17 @@
+import type { LimitStatus } from './budgets.ts';
+
+/** Whether two limits count the same spend: of one org, one scope and one period. */
+function isRival({ limit: one }: LimitStatus, { limit: other }: LimitStatus): boolean {
+  return (
+    one.limit_id !== other.limit_id &&
+    one.org_id === other.org_id &&
+    one.scope === other.scope &&
+    one.scope_id === other.scope_id &&
+    one.period === other.period
+  );
+}
+
+/** Of some limits those that hold beside one of them, for the same scope and period (decision 6.21). */
+export function rivalsOf(limit: LimitStatus, all: readonly LimitStatus[]): readonly LimitStatus[] {
+  return all.filter((other) => isRival(limit, other));
+}
