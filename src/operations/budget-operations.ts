@@ -157,7 +157,7 @@ export const LIMIT = z.object({
   also: z.array(z.string()).optional().meta({ description: 'Other limits of the same scope and period: all of them hold' }),
 });
 
-/** What is answered to whoever makes a limit; of one that is not the first of its scope and period, which others hold beside it (decision 6.21). */
+/** What is answered to whoever makes a limit; of one that is not the first of its scope and period, which others hold beside it (decision 6.20). */
 export const CREATED_LIMIT = z.object({
   limit_id: z.string(),
   status: z.literal('created'),

@@ -4,7 +4,7 @@ import { usdFromPico } from '../base/lib/money.ts';
 import type { UsageSum } from '../services/usage-sums.ts';
 import { count, usd } from './shapes.ts';
 
-/** Of a breakdown, a part of which is rarely in doubt: left out where there is none (decision 6.18). */
+/** Of a breakdown, a part of which is rarely in doubt: left out where there is none (decision 6.17). */
 export const DOUBTS = {
   requests_without_usage: count.optional().meta({ description: 'Of which the provider told no usage; absent: none' }),
   cost_without_usage_usd: usd.optional().meta({ description: 'What the gateway charged them all the same, approximated' }),
@@ -12,12 +12,12 @@ export const DOUBTS = {
   cost_priced_by_default_usd: usd.optional().meta({ description: 'What they cost at the default rates' }),
 };
 
-/** Of a whole, where zeros are said. */
+/** The same of a whole. */
 export const TOTAL_DOUBTS = {
-  total_requests_without_usage: count.meta({ description: 'Of which the provider told no usage: what they cost is unknown' }),
-  total_cost_without_usage_usd: usd.meta({ description: 'What the gateway charged them all the same, approximated' }),
-  total_requests_priced_by_default: count.meta({ description: 'For which the price list has no rate' }),
-  total_cost_priced_by_default_usd: usd.meta({ description: 'What they cost at the default rates' }),
+  total_requests_without_usage: count.optional().meta({ description: 'Of which the provider told no usage: what they cost is unknown; absent: none' }),
+  total_cost_without_usage_usd: usd.optional().meta({ description: 'What the gateway charged them all the same, approximated' }),
+  total_requests_priced_by_default: count.optional().meta({ description: 'For which the price list has no rate; absent: none' }),
+  total_cost_priced_by_default_usd: usd.optional().meta({ description: 'What they cost at the default rates' }),
 };
 
 type Doubts = z.output<z.ZodObject<typeof DOUBTS>>;
@@ -37,10 +37,5 @@ export function shownDoubts({ withoutUsage, withoutUsagePico, byDefault, byDefau
 
 /** The same of a whole. */
 export function shownTotalDoubts(sum: UsageSum): TotalDoubts {
-  return {
-    total_requests_without_usage: Number(sum.withoutUsage),
-    total_cost_without_usage_usd: usdFromPico(sum.withoutUsagePico),
-    total_requests_priced_by_default: Number(sum.byDefault),
-    total_cost_priced_by_default_usd: usdFromPico(sum.byDefaultPico),
-  };
+  return Object.fromEntries(Object.entries(shownDoubts(sum)).map(([name, amount]) => [`total_${name}`, amount])) as TotalDoubts;
 }

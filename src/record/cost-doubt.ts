@@ -1,6 +1,6 @@
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 
-/** In which way the cost of a record is not the provider's own count at a known price (decision 6.18). */
+/** In which way the cost of a record is not the provider's own count at a known price (decision 6.17). */
 export interface CostDoubt {
   /** The provider gave no usage, or not all of it: the cost is unknown and 0, or it is what the gateway has approximated. */
   readonly withoutUsage: boolean;
@@ -28,4 +28,14 @@ export function costDoubt({ metering, upstream_status: status, usage_record_id: 
     (status !== undefined && status >= 400) ||
     (metering.rate_in === '0' && metering.rate_out === '0' && metering.cost_usd === '0');
   return { withoutUsage: !certain, byDefault };
+}
+
+/** Names of {@link CostDoubt} as logs and lists have them. */
+export type DoubtName = 'no_usage' | 'default_rate';
+
+/** The doubts of a record by name; undefined for nearly every one. */
+export function doubtNames(record: DoubtedRecord): readonly DoubtName[] | undefined {
+  const { withoutUsage, byDefault } = costDoubt(record);
+  if (!withoutUsage && !byDefault) return undefined;
+  return [...(withoutUsage ? (['no_usage'] as const) : []), ...(byDefault ? (['default_rate'] as const) : [])];
 }

@@ -55,7 +55,7 @@ export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): 
 
 type Metered = Readonly<Record<'requests' | 'tokens_in' | 'tokens_out' | 'cost_pico', bigint>>;
 
-/** What few records add to a total: tokens read from a cache, and what of the cost is in doubt (decision 6.18). */
+/** What few records add to a total: tokens read from a cache, and what of the cost is in doubt (decision 6.17). */
 type Seldom = Readonly<Partial<Record<SeldomAmount, bigint>>>;
 
 /** What a record adds to a total. */

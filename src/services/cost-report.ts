@@ -50,7 +50,7 @@ export function readsRecords(keys: readonly CostKey[]): boolean {
 }
 
 /**
- * What an org used in one period by any combination of keys (decision 6.19). Workloads, providers and models, and each other key alone, come from the totals that are committed with the records;
+ * What an org used in one period by any combination of keys (decision 6.18). Workloads, providers and models, and each other key alone, come from the totals that are committed with the records;
  * other combinations from the records themselves, a few hundred at a time. The rows always add up to the total of the period: what retention has removed is a row of its own.
  * @param most combinations that have rows of their own: those that cost most
  */

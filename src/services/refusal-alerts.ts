@@ -23,7 +23,7 @@ interface Ground {
 }
 
 /**
- * Says when a cap refuses for the first time: once in its period, of a budget limit also over a restart (decision 6.20). A cap that nobody's cost has ever reached refuses, too, where each call may cost more than is left.
+ * Says when a cap refuses for the first time: once in its period, of a budget limit also over a restart (decision 6.19). A cap that nobody's cost has ever reached refuses, too, where each call may cost more than is left.
  */
 export class RefusalAlerts {
   readonly #ground: Ground;

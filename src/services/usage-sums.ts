@@ -8,7 +8,7 @@ export interface UsageSum {
   readonly costPico: bigint;
   /** Of the input, what the provider has read from a cache. */
   readonly cachedIn: bigint;
-  /** How many are without usage, and what the gateway charged them all the same (decision 6.18). */
+  /** How many are without usage, and what the gateway charged them all the same (decision 6.17). */
   readonly withoutUsage: bigint;
   readonly withoutUsagePico: bigint;
   /** How many were priced by default, and what they cost. */

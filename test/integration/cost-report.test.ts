@@ -23,7 +23,7 @@ const asProvider: UpstreamHandler = (_request, response, whole) =>
 
 interface Scene extends Governed, Managed {
   /** CSV as lines of cells, the head included. */
-  csv(query: string, path?: string, accept?: string): Promise<readonly (readonly string[])[]>;
+  csv(query: string, accept?: string): Promise<readonly (readonly string[])[]>;
   run(words: string): ReturnType<typeof gw>;
 }
 
@@ -51,8 +51,8 @@ async function scene(t: Test): Promise<Scene> {
   return {
     ...governed,
     ...managed,
-    csv: async (query, path = 'billing/export.csv', accept = '*/*') => {
-      const response = await fetch(`${governed.gw.url}/mgmt/v1/${path}?${query}`, { headers: { authorization: `Bearer ${key}`, accept } });
+    csv: async (query, accept = '*/*') => {
+      const response = await fetch(`${governed.gw.url}/mgmt/v1/billing/report?${query}`, { headers: { authorization: `Bearer ${key}`, accept } });
       t.equal(response.headers.get('content-type'), 'text/csv; charset=utf-8; header=present', query);
       return linesOf(await response.text());
     },
@@ -116,7 +116,7 @@ t.test('every combination of keys, as JSON and as CSV, is a recount of the recor
         byDefault: sum.byDefault + (metering?.rate_source === 'default' ? cost : 0n),
       });
     }
-    const [head, ...lines] = await csv(`by=${by}&per=day&from=2026-10-31&to=2026-11-03`);
+    const [head, ...lines] = await csv(`by=${by}&per=day&from=2026-10-31&to=2026-11-03&format=csv`);
     t.same(head, [
       ...['period', 'org_id', ...keys, 'requests', 'tokens_in', 'tokens_out', 'cached_tokens_in', 'cost_usd'],
       ...['requests_without_usage', 'cost_without_usage_usd', 'requests_priced_by_default', 'cost_priced_by_default_usd'],
@@ -151,12 +151,11 @@ t.test('every combination of keys, as JSON and as CSV, is a recount of the recor
   t.match(bill, { total_requests_without_usage: 4, total_cost_without_usage_usd: '0', total_requests_priced_by_default: 8 });
 });
 
-t.test('CSV is had by a path, a format or an Accept, and no cell of it is a formula', async (t) => {
+t.test('CSV is had by a format or an Accept, and no cell of it is a formula', async (t) => {
   const { csv, manage } = await scene(t);
   const query = 'by=customer&period=2026-11';
-  const lines = await csv(query);
-  t.same(await csv(`${query}&format=csv`, 'billing/report'), lines);
-  t.same(await csv(query, 'billing/report', 'text/csv'), lines);
+  const lines = await csv(`${query}&format=csv`);
+  t.same(await csv(query, 'text/csv'), lines);
   t.same(
     lines.map((cells) => cells[2]),
     ['customer', '', "'=cmd()", 'acme, inc'],
@@ -215,7 +214,7 @@ t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, 
   t.match(plain.out, /^Spend of org default\. Days are those of UTC\.\n\nPERIOD +DAYS +COST +REQUESTS +NO USAGE +BY DEFAULT\n/);
   t.match(plain.out, /\ntoday +2026-11-04 +\$0\.00 +0 /);
   t.match(plain.out, /\nlast month +2026-10-01 to 2026-10-31 +\$0\.00\d+ +5 +1 +\$0\.00\d+\n/);
-  t.match(plain.out, /\nBy default: \$0\.00\d+ of 6 requests whose model the price list does not have:/);
+  t.match(plain.out, /\nBy default: \$0\.00\d+ of 6 requests for which the price list lacks a rate:/);
   t.match(plain.out, /\nNo usage: the provider did not say what 3 requests used\.\nWhat that cost nobody knows; it counts as \$0\.\n/);
   const byProject = await run('spend last-month --by project');
   t.match(byProject.out, /^Spend of org default by project, 2026-10-01 to 2026-10-31 \(UTC\)\n\nPROJECT +COST +SHARE % /);
@@ -224,7 +223,8 @@ t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, 
   t.match((await run('spend --last 3d --by day')).out, /\nDAY +COST .*\n2026-11-02 .*\n2026-11-03 .*\ntotal /);
   t.match(await run('spend --by colour'), { code: 1, err: /by must be up to 4 of project, customer, account/ });
   t.match(await run('spend --month 2026-10 today'), { code: 2 });
-  t.same(linesOf((await run('spend --month 2026-10 --by customer,model --csv')).out), await csv('period=2026-10&by=customer,model'));
+  t.same(linesOf((await run('spend --month 2026-10 --by customer,model --csv')).out), await csv('period=2026-10&by=customer,model', 'text/csv'));
+  t.same(linesOf((await run('billing report --period 2026-10 --by customer,model --format csv')).out), await csv('period=2026-10&by=customer,model', 'text/csv'));
   t.match(JSON.parse((await run('spend --by workload --json')).out), { rows: [{ keys: { workload: 'default' }, requests: 15 }] });
   const board = await run('dashboard --from 2026-11-01');
   t.match(board.out, /^Org default, 2026-11-01 00:00 to 2026-11-04 00:50 \(UTC\)\n\nrequests +15\n[\s\S]*\ncost +\$0\.00\d+\n[\s\S]*\nPERIOD +DAYS /);

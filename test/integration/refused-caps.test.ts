@@ -114,7 +114,7 @@ t.test('a restart says it no second time', async (t) => {
   t.same(second.alerts(), []);
 });
 
-t.test('caps of rules and of delegations alert those who subscribe to all budgets of the org', async (t) => {
+t.test('caps of rules alert those who subscribe to all budgets of the org', async (t) => {
   const bundle = bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {monthly_usd_max: "0.02"}}}\n');
   const { alerts, call, inbox, limit, subscribe } = await scene(t, bundle);
   await subscribe({ event: 'budget_alert' });

@@ -43,7 +43,7 @@ export interface AlertedLimit {
   readonly period: BudgetLimit['period'] | 'life';
 }
 
-/** A budget reached a threshold, once per period and level (decision 6.2), or its cap refused a call for the first time in the period (decision 6.20). */
+/** A budget reached a threshold, once per period and level (decision 6.2), or its cap refused a call for the first time in the period (decision 6.19). */
 export interface BudgetAlert {
   /** Its amount is the one that holds now, under an override too. */
   readonly limit: AlertedLimit;
@@ -62,7 +62,7 @@ export interface BudgetAlert {
   };
 }
 
-/** The cap that refused a call, as its record and its answer tell it (decision 6.20). Amounts are decimal text. */
+/** The cap that refused a call, as its record and its answer tell it (decision 6.19). Amounts are decimal text. */
 export interface RecordedBudget {
   /** `request`: the cap of one request; `month`: that of a project's month, both set by policy. */
   readonly kind: 'request' | 'limit' | 'month' | 'delegation';

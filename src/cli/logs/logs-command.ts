@@ -8,6 +8,7 @@ import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
 import { URL_OPTION } from '../gateway-client.ts';
+import { COST_MARKS } from '../money/cost-mark.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
@@ -48,6 +49,8 @@ export const logs: Command = {
   --limit      of the calls that are there already, the newest (default ${USUAL})
   --json       the records, one a line
   -            reads lines of the gateway's log: journalctl -u ai-request-gateway -o cat | gw logs -
+
+  ${COST_MARKS}
 `,
   run: (args, io) => printCalls(args, io, systemClock),
 };

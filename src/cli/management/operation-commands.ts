@@ -64,6 +64,11 @@ async function answer(
     return;
   }
   const text = await client.text(operation, call.args, call.headers);
+  // As it is, to the byte.
+  if (call.args['format'] === 'csv') {
+    io.stdout(text);
+    return;
+  }
   if (call.json) {
     printJsonText(text, io);
     return;

@@ -30,19 +30,19 @@ export interface CostReport extends Doubted {
   readonly rows: readonly ReportRow[];
 }
 
-/** What of a sum is in doubt. */
+/** What of a sum is in doubt; absent: nothing. */
 export interface Doubted {
   readonly total_requests: number;
   readonly total_cost_usd: string;
-  readonly total_requests_without_usage: number;
-  readonly total_cost_without_usage_usd: string;
-  readonly total_requests_priced_by_default: number;
-  readonly total_cost_priced_by_default_usd: string;
+  readonly total_requests_without_usage?: number | undefined;
+  readonly total_cost_without_usage_usd?: string | undefined;
+  readonly total_requests_priced_by_default?: number | undefined;
+  readonly total_cost_priced_by_default_usd?: string | undefined;
 }
 
-/** An amount of an answer. */
-export function shownUsd(text: string): string {
-  return dollars(parseUsd(text) ?? 0n);
+/** An amount of an answer; absent: 0. */
+export function shownUsd(text: string | undefined): string {
+  return dollars(parseUsd(text ?? '0') ?? 0n);
 }
 
 /** `2026-11-01 to 2026-11-26 (UTC)`. */
@@ -81,18 +81,17 @@ function columnsOf({ by, rows, ...total }: CostReport, per: string): readonly Mo
     kind: 'amount',
     cells: [...rows.map(of), sum],
   });
-  const isUnsure = total.total_requests_without_usage > 0;
-  const isDefault = total.total_requests_priced_by_default > 0;
+  const { total_requests_without_usage: unsure = 0, total_requests_priced_by_default: byDefault = 0 } = total;
   const share = rows.length === 0 || total.total_cost_usd === '0' ? '' : '100.0';
   return [
     ...named,
     amount('COST', (row) => shownUsd(row.cost_usd), shownUsd(total.total_cost_usd)),
     amount('SHARE %', (row) => row.share_pct, share),
     amount('REQUESTS', (row) => grouped(row.requests), grouped(total.total_requests)),
-    ...(isUnsure
-      ? [amount('NO USAGE', (row) => countText(row.requests_without_usage), grouped(total.total_requests_without_usage))]
+    ...(unsure > 0
+      ? [amount('NO USAGE', (row) => countText(row.requests_without_usage), grouped(unsure))]
       : []),
-    ...(isDefault
+    ...(byDefault > 0
       ? [
           amount(
             'BY DEFAULT',
@@ -116,15 +115,15 @@ function countText(count: number | undefined): string {
 
 /** Sentences about what of a sum is in doubt; empty where nothing is. */
 export function doubtText(sum: Doubted): string {
-  const { total_requests_priced_by_default: byDefault, total_requests_without_usage: unsure } = sum;
+  const { total_requests_priced_by_default: byDefault = 0, total_requests_without_usage: unsure = 0 } = sum;
   const lines: string[] = [];
   if (byDefault > 0)
     lines.push(
-      `By default: ${shownUsd(sum.total_cost_priced_by_default_usd)} of ${requestsText(byDefault)} whose model the price list does not have:`,
-      'they are charged at the default rates. "gw prices status" names the models.',
+      `By default: ${shownUsd(sum.total_cost_priced_by_default_usd)} of ${requestsText(byDefault)} for which the price list lacks a rate:`,
+      'of the model, or of a term or tool. "gw prices status" names the models.',
     );
   if (unsure > 0) {
-    const approximated = parseUsd(sum.total_cost_without_usage_usd) ?? 0n;
+    const approximated = parseUsd(sum.total_cost_without_usage_usd ?? '0') ?? 0n;
     lines.push(
       `No usage: the provider did not say what ${requestsText(unsure)} used.`,
       approximated === 0n

@@ -87,7 +87,7 @@ async function answer(client: ManagementClient, asked: Arguments, { csv, json, t
   if (csv === true) {
     const { limit: _, ...rest } = asked;
     // As it is, to the byte: a spreadsheet is given what the gateway made.
-    io.stdout(await client.text(entryOf(OPERATIONS, 'mgmt.billing.export'), rest, {}, TIMEOUT_MS));
+    io.stdout(await client.text(reportOperation(), { ...rest, format: 'csv' }, {}, TIMEOUT_MS));
     return;
   }
   const isPlain = Object.keys(asked).every((name) => name === 'tz');
@@ -132,7 +132,7 @@ export async function periodsTable(client: ManagementClient, zone: Arguments, wi
       { name: 'DAYS', kind: 'name', cells: reports.map(({ from, to }) => (from === to ? from : `${from} to ${to}`)) },
       column('COST', (report) => shownUsd(report.total_cost_usd)),
       column('REQUESTS', (report) => grouped(report.total_requests)),
-      column('NO USAGE', (report) => grouped(report.total_requests_without_usage)),
+      column('NO USAGE', (report) => grouped(report.total_requests_without_usage ?? 0)),
       column('BY DEFAULT', (report) => shownUsd(report.total_cost_priced_by_default_usd)),
     ],
     width,

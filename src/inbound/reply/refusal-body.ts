@@ -57,7 +57,7 @@ export function proxiedRefusal(
   };
 }
 
-/** The cap that has refused the call: whoever was refused for it may know its amounts (decision 6.20). */
+/** The cap that has refused the call: whoever was refused for it may know its amounts (decision 6.19). */
 function budgetOf({ budget }: ExecutionRecord): Pick<ExecutionRecord, 'budget'> {
   return budget === undefined ? {} : { budget };
 }

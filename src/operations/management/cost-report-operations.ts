@@ -19,10 +19,10 @@ import { shown } from './billing-summary-operations.ts';
 import { orgOf } from './org-of.ts';
 
 const CSV = 'text/csv; charset=utf-8; header=present';
-const PATH = '/mgmt/v1/billing';
 /** Combinations of one period, as JSON. */
 const USUAL_ROWS = 100;
 const MAX_ROWS = REPORT_BOUNDS.reportNames.one;
+const LIMIT_RULE = `must be a whole number from 1 to ${MAX_ROWS}`;
 const MAX_KEYS = 4;
 const MAX_LABEL = 256;
 const LABEL = 'label:';
@@ -60,10 +60,14 @@ const PARAMETERS = { by, per, ...DAY_PARAMETERS };
 function reportQuery({ reports }: Pick<OperationServices, 'reports'>) {
   const limit = z
     .string()
-    .regex(/^\d+$/)
-    .refine((text) => Number(text) >= 1 && Number(text) <= MAX_ROWS, `must be a whole number from 1 to ${MAX_ROWS}`)
-    .optional()
-    .meta({ description: `Rows of each period, the dearest; all others are one. 1 to ${MAX_ROWS}, default ${USUAL_ROWS}; CSV has all` });
+    .regex(/^\d{1,4}$/, LIMIT_RULE)
+    .transform(Number)
+    .refine((rows) => rows >= 1 && rows <= MAX_ROWS, LIMIT_RULE)
+    .default(USUAL_ROWS)
+    .meta({
+      ...{ type: 'integer', minimum: 1, maximum: MAX_ROWS, default: USUAL_ROWS },
+      description: 'Rows of each period, the dearest; all others are one. CSV has all',
+    });
   const format = z.enum(['json', 'csv']).optional().meta({ default: 'json', description: '`Accept: text/csv` means csv, too' });
   return z.strictObject({ ...PARAMETERS, limit, format }).superRefine((query, { addIssue }) => {
     const now = reports.clock.now();
@@ -74,15 +78,9 @@ function reportQuery({ reports }: Pick<OperationServices, 'reports'>) {
   }, ALSO_WHEN_WRONG);
 }
 
-function exportQuery({ reports }: Pick<OperationServices, 'reports'>) {
-  return z.strictObject(PARAMETERS).superRefine((query, { addIssue }) => {
-    for (const [name, message] of mistakesOf(query, reports.clock.now())) addIssue({ code: 'custom', path: [name], message });
-  }, ALSO_WHEN_WRONG);
-}
+type ReportQuery = Pick<z.output<ReturnType<typeof reportQuery>>, keyof typeof PARAMETERS>;
 
-type ExportQuery = z.output<ReturnType<typeof exportQuery>>;
-
-function mistakesOf(query: Partial<ExportQuery>, now: number): readonly (readonly [string, string])[] {
+function mistakesOf(query: Partial<ReportQuery>, now: number): readonly (readonly [string, string])[] {
   const wrong = mistakeIn(query.by);
   return [...(wrong === undefined ? [] : [['by', wrong] as const]), ...dayMistakes(query, now)];
 }
@@ -116,12 +114,12 @@ const REPORT = z.object({
   rows: z.array(ROW).meta({ description: 'Of each period the dearest first' }),
 });
 
-/** What is charged to whom (decision 6.19). */
+/** What is charged to whom (decision 6.18). */
 export const COST_REPORT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.billing.report',
     method: 'GET',
-    path: `${PATH}/report`,
+    path: '/mgmt/v1/billing/report',
     scope: 'read',
     summary:
       'Cost, share, requests and tokens of any days by project, customer, account, caller, workload, provider, model or label, or several of them; for the whole range, by month or by day; `format=csv` or `Accept: text/csv` for a spreadsheet.',
@@ -140,19 +138,8 @@ export const COST_REPORT_OPERATIONS: readonly GatewayOperation[] = [
       const asked = await askedOf(orgOf(principal), query, services);
       if (query.format === 'csv' || (query.format === undefined && wantsCsv(headers['accept']))) return csvOf(asked, services);
       const head = headOf(asked);
-      return { parts: jsonParts(head, 'rows', '[]', rowTexts(asked, Number(query.limit ?? USUAL_ROWS), services)) };
+      return { parts: jsonParts(head, 'rows', '[]', rowTexts(asked, query.limit, services)) };
     },
-  }),
-  operation({
-    id: 'mgmt.billing.export',
-    method: 'GET',
-    path: `${PATH}/export.csv`,
-    scope: 'read',
-    summary: 'The cost report as CSV for chargeback: one line for each period and combination of what `by` names.',
-    annotations: READS,
-    input: { query: { schema: exportQuery } },
-    output: { status: 200, contentType: CSV },
-    handle: async ({ principal, query }, services) => csvOf(await askedOf(orgOf(principal), query, services), services),
   }),
 ];
 
@@ -170,7 +157,7 @@ interface Asked {
 }
 
 /** @throws GatewayError `invalid_request` when more records would have to be read than one answer reads */
-async function askedOf(orgId: string, query: ExportQuery, { store, reports: { clock } }: OperationServices): Promise<Asked> {
+async function askedOf(orgId: string, query: ReportQuery, { store, reports: { clock } }: OperationServices): Promise<Asked> {
   const now = clock.now();
   const days = daysOf(query, now);
   const keys = keysOf(query.by);

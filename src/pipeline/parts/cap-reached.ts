@@ -32,7 +32,7 @@ export function capAttributes(exceeded: CapExceeded): Readonly<Record<string, st
   };
 }
 
-/** What the record and the answer say of a cap of budgets (decision 6.20). @param pico what the call may cost, or has cost */
+/** What the record and the answer say of a cap of budgets (decision 6.19). @param pico what the call may cost, or has cost */
 export function recordedBudget(exceeded: CapExceeded, pico: bigint): RecordedBudget {
   const { capPico, settledPico, reservedPico, resetsAt } = exceeded;
   return {
