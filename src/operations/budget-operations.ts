@@ -208,10 +208,17 @@ function besides(limitId: string, all: readonly LimitStatus[]) {
   const whose = scope === 'org' ? 'the org' : `the ${scope} ${id ?? ''}`;
   const caps = [made, ...others].filter(({ limit }) => limit.actions.includes('cap'));
   const lowest = caps.sort((a, b) => ((readAmount(a.effectiveUsd) ?? 0n) < (readAmount(b.effectiveUsd) ?? 0n) ? -1 : 1))[0];
-  const first = lowest === undefined ? 'none of them caps' : `of those that cap the lowest refuses first: ${lowest.effectiveUsd} USD (${lowest.limit.limit_id})`;
+  const first =
+    lowest === undefined
+      ? 'none of them caps'
+      : `of those that cap the lowest refuses first: ${lowest.effectiveUsd} USD (${lowest.limit.limit_id})`;
   return {
     note: `There ${others.length === 1 ? 'is another limit' : `are ${others.length} other limits`} of ${whose} for the same period (${period}). All of them hold; ${first}.`,
-    also: others.map(({ limit, effectiveUsd }) => ({ limit_id: limit.limit_id, effective_limit_usd: effectiveUsd, actions: limit.actions })),
+    also: others.map(({ limit, effectiveUsd }) => ({
+      limit_id: limit.limit_id,
+      effective_limit_usd: effectiveUsd,
+      actions: limit.actions,
+    })),
   };
 }
 

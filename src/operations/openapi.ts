@@ -145,7 +145,11 @@ function answerOf(
   const shown = example === undefined ? {} : { example };
   const other = also === undefined ? {} : { [also]: { schema: { type: 'string' } } };
   const content = schema === undefined ? { schema: { type: 'string' } } : { schema: jsonSchema(schema, 'output'), ...shown };
-  return { description: 'Done.', ...(versioned === true ? { headers: { ETag: ETAG } } : {}), content: { [contentType]: content, ...other } };
+  return {
+    description: 'Done.',
+    ...(versioned === true ? { headers: { ETag: ETAG } } : {}),
+    content: { [contentType]: content, ...other },
+  };
 }
 
 function ruledErrors(scope: Scope, { body }: Inputs): readonly ErrorCode[] {

@@ -26,7 +26,10 @@ export const DAY_PARAMETERS = {
     .string()
     .optional()
     .meta({ description: `${WORDS.join(', ')}, a month such as 2026-11, or a day`, examples: ['this-month', '2026-10', 'yesterday'] }),
-  last: z.string().optional().meta({ description: 'So many days or weeks up to today, today included', examples: ['7d', '4w'] }),
+  last: z
+    .string()
+    .optional()
+    .meta({ description: 'So many days or weeks up to today, today included', examples: ['7d', '4w'] }),
   from: z
     .string()
     .optional()
@@ -51,28 +54,37 @@ export function daysOf(query: DayQuery, now: number): AskedDays {
   return readDays(query, now).days;
 }
 
+type Days = Omit<AskedDays, 'zone'>;
+
 function readDays(query: DayQuery, now: number): { readonly days: AskedDays; readonly mistakes: readonly Mistake[] } {
   const zone = zoneOf(query.tz);
   const today = zone.dayOf(now);
   const { period, last, from, to } = query;
   const mistakes: Mistake[] = [];
-  const ways = [period, last, from ?? to].filter((given) => given !== undefined);
-  if (ways.length > 1) mistakes.push([period === undefined ? 'last' : 'period', 'cannot be given beside another way to name days']);
+  if ([period, last, from ?? to].filter((given) => given !== undefined).length > 1)
+    mistakes.push([period === undefined ? 'last' : 'period', 'cannot be given beside another way to name days']);
   for (const [name, text] of [['from', from] as const, ['to', to] as const])
     if (text !== undefined && !isDay(text)) mistakes.push([name, DAY_RULE]);
-  let days: Omit<AskedDays, 'zone'> | undefined;
-  if (period !== undefined) {
-    days = namedPeriod(period, today);
-    if (days === undefined) mistakes.push(['period', PERIOD_RULE]);
-  } else if (last !== undefined) {
-    days = lastDays(last, today);
-    if (days === undefined) mistakes.push(['last', LAST_RULE]);
-  } else days = mistakes.length > 0 ? undefined : between(from, to, today);
-  const shown = days ?? { first: today, last: today };
-  if (shown.first > shown.last) mistakes.push(['from', 'must not be behind to, which is today when it is not given']);
-  else if (Date.parse(shown.last) - Date.parse(shown.first) > MAX_DAYS * DAY_MS)
+  const days = askedDays(query, today, mistakes) ?? { first: today, last: today };
+  if (days.first > days.last) mistakes.push(['from', 'must not be behind to, which is today when it is not given']);
+  else if (Date.parse(days.last) - Date.parse(days.first) > MAX_DAYS * DAY_MS)
     mistakes.push(['from', 'must be at most ten years before to']);
-  return { days: { ...shown, zone }, mistakes };
+  return { days: { ...days, zone }, mistakes };
+}
+
+/** Undefined where they cannot be told. @param mistakes takes what is wrong */
+function askedDays({ period, last, from, to }: DayQuery, today: string, mistakes: Mistake[]): Days | undefined {
+  if (period !== undefined) {
+    const days = namedPeriod(period, today);
+    if (days === undefined) mistakes.push(['period', PERIOD_RULE]);
+    return days;
+  }
+  if (last !== undefined) {
+    const days = lastDays(last, today);
+    if (days === undefined) mistakes.push(['last', LAST_RULE]);
+    return days;
+  }
+  return mistakes.length > 0 ? undefined : between(from, to, today);
 }
 
 function isDay(text: string): boolean {
@@ -80,12 +92,12 @@ function isDay(text: string): boolean {
 }
 
 /** Without either the current month, up to its last day that has begun. */
-function between(from: string | undefined, to: string | undefined, today: string): Omit<AskedDays, 'zone'> {
+function between(from: string | undefined, to: string | undefined, today: string): Days {
   const last = to ?? today;
   return { first: from ?? `${last.slice(0, 7)}-01`, last };
 }
 
-function namedPeriod(period: string, today: string): Omit<AskedDays, 'zone'> | undefined {
+function namedPeriod(period: string, today: string): Days | undefined {
   const month = today.slice(0, 7);
   const monday = dayAfter(today, -((new Date(`${today}T00:00:00Z`).getUTCDay() + 6) % 7));
   switch (period) {
@@ -107,7 +119,7 @@ function namedPeriod(period: string, today: string): Omit<AskedDays, 'zone'> | u
   }
 }
 
-function wholeMonth(month: string): Omit<AskedDays, 'zone'> {
+function wholeMonth(month: string): Days {
   return { first: `${month}-01`, last: dayAfter(monthBehind(month), -1) };
 }
 
@@ -116,7 +128,7 @@ export function monthBehind(month: string): string {
   return `${dayAfter(`${month}-01`, 31).slice(0, 7)}-01`;
 }
 
-function lastDays(text: string, today: string): Omit<AskedDays, 'zone'> | undefined {
+function lastDays(text: string, today: string): Days | undefined {
   const [, number = '', unit] = LAST.exec(text) ?? [];
   const days = Number(number) * (unit === 'w' ? 7 : 1);
   return days >= 1 && days <= MAX_DAYS ? { first: dayAfter(today, 1 - days), last: today } : undefined;

@@ -65,7 +65,13 @@ export class AttributionReports {
     const requests = new NamedSums(OTHER);
     const values = new Map<string, Set<string>>();
     let pairs = 0;
-    for await (const { names, usage } of attributedRows(this.#store, orgId, ATTRIBUTED.label, quarterStart(from), quarterStart(now) + QUARTER_MS)) {
+    for await (const { names, usage } of attributedRows(
+      this.#store,
+      orgId,
+      ATTRIBUTED.label,
+      quarterStart(from),
+      quarterStart(now) + QUARTER_MS,
+    )) {
       const [key = '', value = ''] = names;
       requests.add(key || OTHER, usage);
       const known = values.get(key || OTHER) ?? new Set();

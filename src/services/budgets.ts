@@ -9,7 +9,7 @@ import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 import { DelegationBook } from './delegation-spend.ts';
 import { type GivenOverride, HeldLimits, limitRemoval } from './held-limits.ts';
 import type { Outbox, Posted } from './outbox.ts';
-import { REFUSED, RefusalAlerts } from './refusal-alerts.ts';
+import { REFUSED, RefusalAlerts, readRefused } from './refusal-alerts.ts';
 import { type CapExceeded, capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
@@ -100,10 +100,7 @@ export class BudgetService {
       const budget = limits.get(key);
       if (budget) budget.posted = later(budget.posted, value as Budget['posted']);
     }
-    for (const { key, value } of await store.list(REFUSED)) {
-      const budget = limits.get(key);
-      if (budget) budget.refused = value as Budget['refused'];
-    }
+    await readRefused(store, (limitId) => limits.get(limitId));
     return new BudgetService(options, book, limits);
   }
 

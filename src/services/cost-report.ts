@@ -9,7 +9,7 @@ import { NamedSums } from './named-sums.ts';
 import { usageOf } from './quarter-ranges.ts';
 import { UNREGISTERED } from './record-counters.ts';
 import { type NamedUsage, usageInQuarters, usageRows } from './usage-breakdown.ts';
-import { isNothing, minus, plus, sumUsage, type UsageSum } from './usage-sums.ts';
+import { isNothing, minus, NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
 
 /** What costs can be told apart by, beside labels. */
 export const COST_KEYS = ['project', 'customer', 'account', 'caller', 'workload', 'provider', 'model'] as const;
@@ -105,31 +105,44 @@ async function* fromAttribution(
 async function* fromRecords(
   store: Reading,
   orgId: string,
-  { from, to }: Omit<CostPeriod, 'name'>,
+  range: Omit<CostPeriod, 'name'>,
   keys: readonly CostKey[],
 ): AsyncGenerator<NamedUsage> {
   // Ahead of the records: each that is in it is read.
-  const total = await usageInQuarters(store, orgId, from, to);
-  let read: UsageSum = sumUsage([]);
+  const total = await usageInQuarters(store, orgId, range.from, range.to);
+  let read = NO_USAGE;
   let after: string | undefined;
   for (;;) {
-    const page = await store.records({ org_id: orgId, since: from, limit: PAGE, ...(after === undefined ? {} : { after }) });
-    let behind = 0;
-    for (const { text } of page) {
-      const record = JSON.parse(text) as ExecutionRecord;
-      const at = Date.parse(record.completed_at);
-      if (at >= to) behind += 1;
-      if (at < from || at >= to || record.record_tier === 'connection') continue;
-      const usage = usageOf(amountsOf(record));
-      read = plus(read, usage);
-      yield { names: keys.map((key) => nameOf(record, key)), usage };
+    const page = await store.records({ org_id: orgId, since: range.from, limit: PAGE, ...(after === undefined ? {} : { after }) });
+    const { rows, isBehind } = rowsOfPage(page, range, keys);
+    for (const row of rows) {
+      read = plus(read, row.usage);
+      yield row;
     }
     // A record that could not be stored at first stands behind its time: the totals say whether one is still to come.
-    if (page.length < PAGE || (behind === page.length && hasAll(read, total))) break;
+    if (page.length < PAGE || (isBehind && hasAll(read, total))) break;
     after = page.at(-1)?.position;
     await nextTurn();
   }
   if (!hasAll(read, total)) yield { names: keys.map(() => REMOVED_RECORDS), usage: minus(total, read) };
+}
+
+/** @returns what the records of a page used in the range, and whether all of them are of later */
+function rowsOfPage(
+  page: readonly { readonly text: string }[],
+  { from, to }: Omit<CostPeriod, 'name'>,
+  keys: readonly CostKey[],
+): { readonly rows: readonly NamedUsage[]; readonly isBehind: boolean } {
+  const rows: NamedUsage[] = [];
+  let isBehind = true;
+  for (const { text } of page) {
+    const record = JSON.parse(text) as ExecutionRecord;
+    const at = Date.parse(record.completed_at);
+    if (at < to) isBehind = false;
+    if (at < from || at >= to || record.record_tier === 'connection') continue;
+    rows.push({ names: keys.map((key) => nameOf(record, key)), usage: usageOf(amountsOf(record)) });
+  }
+  return { rows, isBehind };
 }
 
 /** More is what came meanwhile. */
@@ -137,30 +150,29 @@ function hasAll(read: UsageSum, total: UsageSum): boolean {
   return read.requests >= total.requests && read.costPico >= total.costPico && read.tokensIn >= total.tokensIn;
 }
 
+const NAMES: Readonly<Record<(typeof COST_KEYS)[number], (record: ExecutionRecord) => string | undefined>> = {
+  project: ({ project_id: id }) => id,
+  customer: ({ customer_id: id }) => id,
+  account: ({ account_id: id }) => id,
+  caller: ({ caller_id: id }) => id,
+  workload: ({ workload_id: id }) => id,
+  provider: ({ connector_id: id }) => id,
+  // The one that an upstream has accepted; of other calls the one that was asked for.
+  model: ({ model, metering, upstream_status: status = 500 }) => (status < 400 ? metering?.model : model),
+};
+
 /** As totals count it: what somebody names who was refused before it was known who he is makes no row (decision 6.15). */
 function nameOf(record: ExecutionRecord, key: CostKey): string {
-  const isStranger = record.reason_codes.includes('workload_not_registered');
-  if (isStranger) return key === 'workload' ? UNREGISTERED : '';
-  switch (key) {
-    case 'project':
-      return record.project_id ?? '';
-    case 'customer':
-      return record.customer_id ?? '';
-    case 'account':
-      return record.account_id ?? '';
-    case 'caller':
-      return record.caller_id ?? '';
-    case 'workload':
-      return record.workload_id;
-    case 'provider':
-      return record.connector_id ?? '';
-    case 'model':
-      return record.upstream_status !== undefined && record.upstream_status < 400 ? (record.metering?.model ?? '') : (record.model ?? '');
-    default: {
-      const label = labelOf(key);
-      return record.labels !== undefined && Object.hasOwn(record.labels, label) ? (record.labels[label] ?? '') : '';
-    }
+  if (record.reason_codes.includes('workload_not_registered')) return key === 'workload' ? UNREGISTERED : '';
+  if (isLabel(key)) {
+    const { labels = {} } = record;
+    return Object.hasOwn(labels, labelOf(key)) ? (labels[labelOf(key)] ?? '') : '';
   }
+  return NAMES[key](record) ?? '';
+}
+
+function isLabel(key: CostKey): key is `label:${string}` {
+  return key.startsWith('label:');
 }
 
 function labelOf(key: CostKey): string {

@@ -15,6 +15,14 @@ export const REFUSED = 'budget_refused';
 /** Caps of rules and delegations that are remembered: which of them has refused is known until the next start, or until so many others have. */
 const MAX_REMEMBERED = CONTROL_BOUNDS.refusedCaps.all;
 
+/** Brings back what was told before the start. */
+export async function readRefused(store: Pick<Store, 'list'>, budgetOf: Ground['budgetOf']): Promise<void> {
+  for (const { key, value } of await store.list(REFUSED)) {
+    const budget = budgetOf(key);
+    if (budget) budget.refused = value as Alerted;
+  }
+}
+
 interface Ground {
   readonly store: Pick<Store, 'commit'>;
   readonly events: Events;
@@ -94,14 +102,31 @@ function refusalOf({ settledPico, reservedPico, resetsAt }: CapExceeded, pico: b
 }
 
 /** What stands for a limit where somebody else has laid down the cap. */
-function capOf(exceeded: Exclude<CapExceeded, { kind: 'limit' }>, { orgId, projectId }: Pick<Spender, 'orgId' | 'projectId'>): AlertedLimit {
+function capOf(
+  exceeded: Exclude<CapExceeded, { kind: 'limit' }>,
+  { orgId, projectId }: Pick<Spender, 'orgId' | 'projectId'>,
+): AlertedLimit {
   const limitUsd = usdFromPico(exceeded.capPico);
   if (exceeded.kind === 'delegation') {
     const { delegationId } = exceeded;
-    return { limit_id: `delegation:${delegationId}`, org_id: orgId, scope: 'delegation', scope_id: delegationId, limit_usd: limitUsd, period: 'life' };
+    return {
+      limit_id: `delegation:${delegationId}`,
+      org_id: orgId,
+      scope: 'delegation',
+      scope_id: delegationId,
+      limit_usd: limitUsd,
+      period: 'life',
+    };
   }
   const project = projectId === '' ? {} : { scope_id: projectId };
-  return { limit_id: `policy:monthly_usd_max:${projectId}`, org_id: orgId, scope: 'project', ...project, limit_usd: limitUsd, period: 'monthly' };
+  return {
+    limit_id: `policy:monthly_usd_max:${projectId}`,
+    org_id: orgId,
+    scope: 'project',
+    ...project,
+    limit_usd: limitUsd,
+    period: 'monthly',
+  };
 }
 
 function startOf(period: Period, today: number): string {

@@ -239,7 +239,10 @@ t.test('reports are shown by one thing, the dearest first, and reads answer to t
   t.match((await run('attribution summary --by project')).out, /^PROJECT .*\nlarge .*\nsmall .*\n$/);
   t.match((await run('billing summary --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +0\n)*\d{4}-\d\d-\d\d +0\.\d+\n/);
   t.match(JSON.parse((await run('billing summary --by workload --json')).out), { by_workload: { default: { requests: 2 } } });
-  t.match(await run('billing summary --from 2026-11-01 --to 2026-11-02 --by project'), { code: 2, err: /--to cannot be given beside --by project/ });
+  t.match(await run('billing summary --from 2026-11-01 --to 2026-11-02 --by project'), {
+    code: 2,
+    err: /--to cannot be given beside --by project/,
+  });
   t.match(await run('billing summary --by colour'), {
     code: 2,
     err: /--by takes one of model, workload, connector, day, project, customer, account, caller/,

@@ -1,6 +1,7 @@
 // What is charged to whom, by any keys and days: JSON, CSV and `gw spend` agree to the last digit with the bill and with the records, and say what of it is in doubt.
 import t, { type Test } from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
+import { dollars, roughly } from '../../src/cli/money/dollars.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
@@ -52,7 +53,9 @@ async function scene(t: Test): Promise<Scene> {
     ...governed,
     ...managed,
     csv: async (query, accept = '*/*') => {
-      const response = await fetch(`${governed.gw.url}/mgmt/v1/billing/report?${query}`, { headers: { authorization: `Bearer ${key}`, accept } });
+      const response = await fetch(`${governed.gw.url}/mgmt/v1/billing/report?${query}`, {
+        headers: { authorization: `Bearer ${key}`, accept },
+      });
       t.equal(response.headers.get('content-type'), 'text/csv; charset=utf-8; header=present', query);
       return linesOf(await response.text());
     },
@@ -65,7 +68,9 @@ function linesOf(text: string): readonly (readonly string[])[] {
   return text
     .split('\r\n')
     .filter((line) => line !== '')
-    .map((line) => [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? ''));
+    .map((line) =>
+      [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? ''),
+    );
 }
 
 interface Row {
@@ -148,7 +153,7 @@ t.test('every combination of keys, as JSON and as CSV, is a recount of the recor
       });
     }
   }
-  t.match(bill, { total_requests_without_usage: 4, total_cost_without_usage_usd: '0', total_requests_priced_by_default: 8 });
+  t.match(bill, { total_requests_without_usage: 4, total_cost_without_usage_usd: exactly('0'), total_requests_priced_by_default: 8 });
 });
 
 t.test('CSV is had by a format or an Accept, and no cell of it is a formula', async (t) => {
@@ -204,7 +209,14 @@ t.test('days are named as people name them, in the zone of the reader', async (t
       query,
     );
   const few = rowsIn(await manage('GET', 'billing/report?by=model&limit=1&from=2026-10-31'));
-  t.match(few, [{ keys: { model: 'our-own-model' }, requests: 8 }, { keys: { model: 'other' }, requests: 12 }], 'the dearest, and all others as one');
+  t.match(
+    few,
+    [
+      { keys: { model: 'our-own-model' }, requests: 8 },
+      { keys: { model: 'other' }, requests: 12 },
+    ],
+    'the dearest, and all others as one',
+  );
 });
 
 t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, --json the answer', async (t) => {
@@ -223,13 +235,47 @@ t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, 
   t.match((await run('spend --last 3d --by day')).out, /\nDAY +COST .*\n2026-11-02 .*\n2026-11-03 .*\ntotal /);
   t.match(await run('spend --by colour'), { code: 1, err: /by must be up to 4 of project, customer, account/ });
   t.match(await run('spend --month 2026-10 today'), { code: 2 });
-  t.same(linesOf((await run('spend --month 2026-10 --by customer,model --csv')).out), await csv('period=2026-10&by=customer,model', 'text/csv'));
-  t.same(linesOf((await run('billing report --period 2026-10 --by customer,model --format csv')).out), await csv('period=2026-10&by=customer,model', 'text/csv'));
+  t.same(
+    linesOf((await run('spend --month 2026-10 --by customer,model --csv')).out),
+    await csv('period=2026-10&by=customer,model', 'text/csv'),
+  );
+  t.same(
+    linesOf((await run('billing report --period 2026-10 --by customer,model --format csv')).out),
+    await csv('period=2026-10&by=customer,model', 'text/csv'),
+  );
   t.match(JSON.parse((await run('spend --by workload --json')).out), { rows: [{ keys: { workload: 'default' }, requests: 15 }] });
   const board = await run('dashboard --from 2026-11-01');
-  t.match(board.out, /^Org default, 2026-11-01 00:00 to 2026-11-04 00:50 \(UTC\)\n\nrequests +15\n[\s\S]*\ncost +\$0\.00\d+\n[\s\S]*\nPERIOD +DAYS /);
+  t.match(
+    board.out,
+    /^Org default, 2026-11-01 00:00 to 2026-11-04 00:50 \(UTC\)\n\nrequests +15\n[\s\S]*\ncost +\$0\.00\d+\n[\s\S]*\nPERIOD +DAYS /,
+  );
   t.match((await run('spend read --window 6h')).out, /^org_id: +default\n[\s\S]*buckets\n/, 'requests by the hour are had as before');
   if (process.env['SHOW'] !== undefined)
-    for (const words of ['spend', 'spend --by project', 'spend --by customer,model --per month --from 2026-10-01', 'dashboard', 'spend today'])
+    for (const words of [
+      'spend',
+      'spend --by project',
+      'spend --by customer,model --per month --from 2026-10-01',
+      'dashboard',
+      'spend today',
+    ])
       process.stderr.write(`\n$ gw ${words}\n${(await run(words)).out}`);
+});
+
+t.test('amounts are shown as people read them', (t) => {
+  for (const [amount, text] of [
+    ['0', '$0.00'],
+    ['0.00000001', '<$0.0001'],
+    ['0.00005', '$0.0001'],
+    ['0.0042', '$0.0042'],
+    ['0.42', '$0.42'],
+    ['0.4201', '$0.4201'],
+    ['0.99996', '$1.00'],
+    ['12.3', '$12.30'],
+    ['12.345', '$12.35'],
+    ['1204.1', '$1,204.10'],
+    ['1234567.891', '$1,234,567.89'],
+  ] as const)
+    t.equal(dollars(picoFromUsd(amount)), text);
+  t.same([940, 999, 1_000, 12_449, 999_949, 999_950, 3_000_000].map(roughly), ['940', '999', '1.0K', '12.4K', '999.9K', '1.0M', '3.0M']);
+  t.end();
 });

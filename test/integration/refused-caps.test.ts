@@ -67,7 +67,13 @@ t.test('a cap alerts when it first refuses, once in its period, also where it ra
   t.equal(await call(1000), 200);
   t.same(alerts(), []);
   for (let at = 0; at < 3; at += 1) t.equal(await call(1000), 403);
-  const about = { limit_id: id, level: 'exceeded', limit_usd: exactly('0.02'), spent_usd: exactly('0.015'), cost_estimate_usd: exactly('0.015') };
+  const about = {
+    limit_id: id,
+    level: 'exceeded',
+    limit_usd: exactly('0.02'),
+    spent_usd: exactly('0.015'),
+    cost_estimate_usd: exactly('0.015'),
+  };
   t.match(alerts(), [{ ...about, reserved_usd: exactly('0'), period_start: '2026-11-28', resets_at: '2026-11-29T00:00:00.000Z' }]);
   await inbox.until(() => inbox.of(SLACK).length === 1);
   t.match(inbox.of(SLACK)[0]?.body, { text: 'Budget refuses calls: org default at 75.0 %' });
@@ -125,7 +131,13 @@ t.test('caps of rules alert those who subscribe to all budgets of the org', asyn
   t.equal(await call(1000, { attribution: { project_id: 'zeus' } }), 200);
   t.equal(await call(1000, { attribution: { project_id: 'hera' } }), 403, 'by the limit of the workload');
   t.match(alerts(), [
-    { limit_id: 'policy:monthly_usd_max:apollo', scope: 'project', scope_id: 'apollo', limit_usd: exactly('0.02'), period_start: '2026-11-01' },
+    {
+      limit_id: 'policy:monthly_usd_max:apollo',
+      scope: 'project',
+      scope_id: 'apollo',
+      limit_usd: exactly('0.02'),
+      period_start: '2026-11-01',
+    },
     { limit_id: other, scope: 'workload' },
   ]);
   await inbox.until(() => inbox.of(SLACK).length === 2);
@@ -156,7 +168,10 @@ t.test('the record and the answer name the cap, what is spent and when it begins
     const claude = await governed.through('api.anthropic.com:443', chat(header, '/v1/messages', { ...body, model: 'claude-3-opus' }));
     for (const answer of [redirected, tunnelled]) {
       t.equal(answer.status, 403);
-      t.match(JSON.parse(answer.body.toString()), { budget, error: { message: /weekly budget limit of its project, 0\.02 USD: 0\.015 USD are spent/ } });
+      t.match(JSON.parse(answer.body.toString()), {
+        budget,
+        error: { message: /weekly budget limit of its project, 0\.02 USD: 0\.015 USD are spent/ },
+      });
       t.match(await governed.recordOf(answer), { budget, reason_codes: ['budget_limit_exceeded'] });
     }
     t.match(JSON.parse(claude.body.toString()), { type: 'error', budget: { kind: 'limit', limit_id: id } });
@@ -199,7 +214,9 @@ t.test('a second limit of a scope and period is said where it is made and where 
   const listed = (await runGw(['budgets', 'list'], { env })).out;
   t.match(listed, /^SCOPE +PERIOD +LIMIT +SPENT +USED % +SET ASIDE +ACTIONS +SINCE\nproject apollo +monthly +\$250\.00 +\$0\.00 +0\.0 /);
   t.equal(listed.match(/one of 2 limits of this scope and period: all hold, \$100\.00 is the lowest cap/g)?.length, 2, listed);
-  t.match(await runGw(['budgets', 'create', '--scope', 'org', '--limit-usd', '7'], { env }), { out: /note: +There is another limit of the org/ });
+  t.match(await runGw(['budgets', 'create', '--scope', 'org', '--limit-usd', '7'], { env }), {
+    out: /note: +There is another limit of the org/,
+  });
   const { limits } = (await governed.gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: readonly Json[] };
   t.same(limits[0]?.['also'], [second['limit_id']]);
   if (process.env['SHOW'] !== undefined) process.stderr.write(listed);

@@ -33,7 +33,10 @@ const KINDS: Partial<Record<keyof UnhashedRecord, fc.Arbitrary<unknown>>> = {
   upstream_status: fc.nat(),
   labels: DATA,
   error: fc.record({ code: PLAIN, message: TEXT }),
-  budget: fc.record({ kind: PLAIN, limit_id: PLAIN, scope_id: TEXT, limit_usd: PLAIN, cost_usd: PLAIN, resets_at: PLAIN }, { requiredKeys: ['kind'] }),
+  budget: fc.record(
+    { kind: PLAIN, limit_id: PLAIN, scope_id: TEXT, limit_usd: PLAIN, cost_usd: PLAIN, resets_at: PLAIN },
+    { requiredKeys: ['kind'] },
+  ),
   metering: fc.record(
     {
       cache_write_tokens_in: fc.nat(),
@@ -179,7 +182,10 @@ t.test('roll-ups count every action and no connection, and keep only models that
     { space: USAGE_DAY, amounts: { ...amounts, ...doubted } },
     { space: USAGE_MONTH, amounts: { ...amounts, ...doubted } },
     { space: USAGE_HOUR, amounts: { ...amounts, ...doubted, requests_m00: 1n } },
-    { space: USAGE_QUARTER, amounts: Object.fromEntries(Object.entries({ ...amounts, ...doubted }).map(([name, amount]) => [`${name}_0`, amount])) },
+    {
+      space: USAGE_QUARTER,
+      amounts: Object.fromEntries(Object.entries({ ...amounts, ...doubted }).map(([name, amount]) => [`${name}_0`, amount])),
+    },
   ]);
   for (const [name, more] of Object.entries({
     'what the upstream refused': { upstream_status: 429 },

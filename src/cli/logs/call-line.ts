@@ -68,7 +68,10 @@ function callOf(seen: Readonly<Record<string, unknown>>, at: string, failed: str
     model: textOf(seen['model']),
     status: textOf(seen['status_code']),
     tokens: sent === undefined && made === undefined ? NONE : `${textOf(sent, '0')}/${textOf(made, '0')}`,
-    cost: seen['cost_usd'] === undefined ? NONE : `$${textOf(seen['cost_usd'])}${costMark(Array.isArray(seen['cost_doubt']) ? seen['cost_doubt'].map(String) : [])}`,
+    cost:
+      seen['cost_usd'] === undefined
+        ? NONE
+        : `$${textOf(seen['cost_usd'])}${costMark(Array.isArray(seen['cost_doubt']) ? seen['cost_doubt'].map(String) : [])}`,
     duration: typeof seen['duration_ms'] === 'number' ? `${Math.round(seen['duration_ms'])}ms` : NONE,
     reason: wasLetThrough(decision) ? '' : why.filter((part) => part !== '').join(': '),
   };

@@ -26,12 +26,17 @@ interface ShownLimit {
 export function budgetLimitsText(answer: unknown, width: number | undefined): string | undefined {
   const data = isJsonObject(answer) ? answer['data'] : undefined;
   if (!Array.isArray(data)) return undefined;
-  if (data.length === 0) return 'There are no budget limits. gw budgets create --scope org --limit-usd 100 --actions alert,cap makes one.\n';
+  if (data.length === 0)
+    return 'There are no budget limits. gw budgets create --scope org --limit-usd 100 --actions alert,cap makes one.\n';
   const limits = data as readonly ShownLimit[];
   const column = (name: string, of: (limit: ShownLimit) => string) => ({ name, kind: 'amount' as const, cells: limits.map(of) });
   const table = moneyTable(
     [
-      { name: 'SCOPE', kind: 'name', cells: limits.map(({ scope, scope_id: id }) => (id === undefined ? scope : `${scope} ${id || '(none)'}`)) },
+      {
+        name: 'SCOPE',
+        kind: 'name',
+        cells: limits.map(({ scope, scope_id: id }) => (id === undefined ? scope : `${scope} ${id || '(none)'}`)),
+      },
       { name: 'PERIOD', kind: 'name', cells: limits.map(({ period }) => period) },
       column('LIMIT', (limit) => shownUsd(limit.effective_limit_usd)),
       column('SPENT', (limit) => shownUsd(limit.spent_usd)),
@@ -61,7 +66,9 @@ function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): rea
     lines.push(`  instead of ${shownUsd(limit.limit_usd)} until ${override.until.slice(0, 16).replace('T', ' ')} UTC`);
   if (also.length > 0) {
     const caps = all.filter((one) => (one === limit || also.includes(one.limit_id)) && one.actions.includes('cap'));
-    const lowest = caps.map((one) => parseUsd(one.effective_limit_usd) ?? 0n).reduce<bigint | undefined>((a, b) => (a === undefined || b < a ? b : a), undefined);
+    const lowest = caps
+      .map((one) => parseUsd(one.effective_limit_usd) ?? 0n)
+      .reduce<bigint | undefined>((a, b) => (a === undefined || b < a ? b : a), undefined);
     lines.push(
       `  one of ${also.length + 1} limits of this scope and period: all hold${lowest === undefined ? '' : `, ${dollars(lowest)} is the lowest cap`}`,
     );

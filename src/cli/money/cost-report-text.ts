@@ -73,7 +73,13 @@ function columnsOf({ by, rows, ...total }: CostReport, per: string): readonly Mo
   const periods: MoneyColumn[] =
     per === 'total' && names.length > 0
       ? []
-      : [{ name: per === 'total' ? 'DAYS' : per.toUpperCase(), kind: 'name', cells: [...rows.map(({ period }) => periodText(period)), ''] }];
+      : [
+          {
+            name: per === 'total' ? 'DAYS' : per.toUpperCase(),
+            kind: 'name',
+            cells: [...rows.map(({ period }) => periodText(period)), ''],
+          },
+        ];
   const [first, ...others] = [...periods, ...names];
   const named = first === undefined ? [] : [{ ...first, cells: [...first.cells.slice(0, -1), 'total'] }, ...others];
   const amount = (name: string, of: (row: ReportRow) => string, sum: string): MoneyColumn => ({
@@ -88,9 +94,7 @@ function columnsOf({ by, rows, ...total }: CostReport, per: string): readonly Mo
     amount('COST', (row) => shownUsd(row.cost_usd), shownUsd(total.total_cost_usd)),
     amount('SHARE %', (row) => row.share_pct, share),
     amount('REQUESTS', (row) => grouped(row.requests), grouped(total.total_requests)),
-    ...(unsure > 0
-      ? [amount('NO USAGE', (row) => countText(row.requests_without_usage), grouped(unsure))]
-      : []),
+    ...(unsure > 0 ? [amount('NO USAGE', (row) => countText(row.requests_without_usage), grouped(unsure))] : []),
     ...(byDefault > 0
       ? [
           amount(

@@ -37,7 +37,8 @@ interface Dashboard extends Doubted {
 export const dashboard: Command = {
   name: 'dashboard',
   usage: '[--from TIME|DAY] [--to TIME|DAY] [--tz ZONE] [--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID]',
-  summary: 'Requests and their cost in the last 24 hours, or from one time to another, and what was spent today, yesterday and in both months.',
+  summary:
+    'Requests and their cost in the last 24 hours, or from one time to another, and what was spent today, yesterday and in both months.',
   async run(args, io) {
     const { json = false, url, key, org, ...given } = parseOptions(args, OPTIONS);
     const asked = Object.fromEntries(Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined));

@@ -24,10 +24,11 @@ const UNITS = ['', 'K', 'M', 'G', 'T'] as const;
 
 /** Of tokens: `940`, `12.4K`, `3.0M`. */
 export function roughly(count: number): string {
-  let [amount, at] = [count, 0];
-  while (amount >= 999.95 && at < UNITS.length - 1) {
-    amount /= 1_000;
+  if (count < 1_000) return String(count);
+  let [tenths, at] = [Math.round(count / 100), 1];
+  while (tenths >= 10_000 && at < UNITS.length - 1) {
+    tenths = Math.round(tenths / 1_000);
     at += 1;
   }
-  return at === 0 ? String(count) : `${amount.toFixed(1)}${UNITS[at]}`;
+  return `${Math.floor(tenths / 10)}.${tenths % 10}${UNITS[at]}`;
 }

@@ -1,7 +1,8 @@
 /* `gw spend`: what was spent, in dollars, for people; the exact amounts by --json and --csv. */
+
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { entryOf } from '../../operations/operation.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { askManagement } from '../management/ask-management.ts';
@@ -79,7 +80,16 @@ function argumentsOf({ by, per, from, to, month, last, tz, limit }: Options, wor
   const times = keys.filter((key) => key === 'day' || key === 'month');
   if (times.length > 1 || (times.length === 1 && per !== undefined)) throw new UsageError('give one of --by day, --by month and --per');
   const names = keys.filter((key) => key !== 'day' && key !== 'month').map((key) => (key === 'connector' ? 'provider' : key));
-  const given = { by: names.length === 0 ? undefined : names.join(','), per: times[0] ?? per, period: word ?? month, last, from, to, tz, limit };
+  const given = {
+    by: names.length === 0 ? undefined : names.join(','),
+    per: times[0] ?? per,
+    period: word ?? month,
+    last,
+    from,
+    to,
+    tz,
+    limit,
+  };
   return Object.fromEntries(Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined));
 }
 

@@ -25,7 +25,13 @@ export function directRefusal(record: ExecutionRecord, refusal: RefusalText, fac
     return { decision, ...(approval_id === undefined ? {} : { approval_id }), reason: refusal.reason, record_id, record_hash };
   }
   const { reason, reasonCodes, detail } = refusal;
-  const body = { ...envelope(record, facts), reason, reason_codes: reasonCodes, ...(detail ? { details: [detail] } : {}), ...budgetOf(record) };
+  const body = {
+    ...envelope(record, facts),
+    reason,
+    reason_codes: reasonCodes,
+    ...(detail ? { details: [detail] } : {}),
+    ...budgetOf(record),
+  };
   const isError = record.decision === 'error' || refusal.errorCode !== undefined;
   return isError ? { ...body, error: { code: refusal.reasonCodes[0] ?? 'error', message: refusal.reason } } : body;
 }

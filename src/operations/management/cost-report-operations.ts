@@ -38,10 +38,7 @@ const by = z
     description: `By what: ${COST_KEYS.join(', ')}, label:NAME, or several of them separated by commas; none: the total alone`,
     examples: ['project', 'project,label:team', 'customer,model'],
   });
-const per = z
-  .enum(PER)
-  .optional()
-  .meta({ default: 'total', description: 'One row for the whole range, for each month, or for each day' });
+const per = z.enum(PER).optional().meta({ default: 'total', description: 'One row for the whole range, for each month, or for each day' });
 
 function mistakeIn(text: string | undefined): string | undefined {
   const keys = text === undefined ? [] : text.split(',');
@@ -74,7 +71,11 @@ function reportQuery({ reports }: Pick<OperationServices, 'reports'>) {
     for (const [name, message] of mistakesOf(query, now)) addIssue({ code: 'custom', path: [name], message });
     const days = daysOf(query, now);
     if (query.per === 'day' && query.format !== 'csv' && dayAfter(days.first, MAX_DAYS_APART) <= days.last)
-      addIssue({ code: 'custom', path: ['per'], message: `by day a range of at most ${MAX_DAYS_APART} days is answered as JSON; CSV has more` });
+      addIssue({
+        code: 'custom',
+        path: ['per'],
+        message: `by day a range of at most ${MAX_DAYS_APART} days is answered as JSON; CSV has more`,
+      });
   }, ALSO_WHEN_WRONG);
 }
 
@@ -86,10 +87,13 @@ function mistakesOf(query: Partial<ReportQuery>, now: number): readonly (readonl
 }
 
 const ROW = z.object({
-  period: z.string().meta({ description: 'A day, a month, or the days from which and to which it is', examples: ['2026-11-22', '2026-11'] }),
-  keys: z
-    .record(z.string(), z.string())
-    .meta({ description: 'The name of each key of `by`; empty: the call had none. `other` is all that have no row', examples: [{ project: 'apollo' }] }),
+  period: z
+    .string()
+    .meta({ description: 'A day, a month, or the days from which and to which it is', examples: ['2026-11-22', '2026-11'] }),
+  keys: z.record(z.string(), z.string()).meta({
+    description: 'The name of each key of `by`; empty: the call had none. `other` is all that have no row',
+    examples: [{ project: 'apollo' }],
+  }),
   cost_usd: usd,
   share_pct: z.string().meta({ description: 'Of the cost of the whole range, in percent', examples: ['12.5'] }),
   requests: count,

@@ -114,7 +114,13 @@ export function capCode(exceeded: CapExceeded): ReasonCode {
 export function ofRequest(costPico: bigint, capPico: bigint): CapReached {
   const usd = usdFromPico(capPico);
   const attributes = { cost_usd: usdFromPico(costPico), budget_usd_max: usd };
-  return { reasonCode: 'budget_usd_max_exceeded', cap: `the cap of one request, ${usd} USD`, costPico, attributes, budget: recordedCap(costPico, usd) };
+  return {
+    reasonCode: 'budget_usd_max_exceeded',
+    cap: `the cap of one request, ${usd} USD`,
+    costPico,
+    attributes,
+    budget: recordedCap(costPico, usd),
+  };
 }
 
 /** The cap of a limit, or of a project's month. */
