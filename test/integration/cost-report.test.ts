@@ -1,8 +1,8 @@
 // What is charged to whom, by any keys and days: JSON, CSV and `gw spend` agree to the last digit with the bill and with the records, and say what of it is in doubt.
 import t, { type Test } from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
-import { dollars, roughly } from '../../src/cli/money/dollars.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
+import { dollars, roughly } from '../../src/cli/money/dollars.ts';
 import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, CHAT, type Governed, startGoverned } from '../support/governed.ts';

@@ -63,7 +63,7 @@ function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): rea
   const { limit_id: id, override, also = [] } = limit;
   const lines = [`  ${terminalText(id)}`];
   if (override !== undefined)
-    lines.push(`  instead of ${shownUsd(limit.limit_usd)} until ${override.until.slice(0, 16).replace('T', ' ')} UTC`);
+    lines.push(`  instead of ${shownUsd(limit.limit_usd)} until ${terminalText(override.until.slice(0, 16).replace('T', ' '))} UTC`);
   if (also.length > 0) {
     const caps = all.filter((one) => (one === limit || also.includes(one.limit_id)) && one.actions.includes('cap'));
     const lowest = caps

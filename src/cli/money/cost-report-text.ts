@@ -47,7 +47,7 @@ export function shownUsd(text: string | undefined): string {
 
 /** `2026-11-01 to 2026-11-26 (UTC)`. */
 export function daysText({ from, to, tz }: Pick<CostReport, 'from' | 'to' | 'tz'>): string {
-  return `${from === to ? from : `${from} to ${to}`} (${terminalText(tz)})`;
+  return terminalText(`${from === to ? from : `${from} to ${to}`} (${tz})`);
 }
 
 /** A name of a report; a person sees that there was none. */

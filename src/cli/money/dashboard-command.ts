@@ -10,7 +10,10 @@ import { printJsonText } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
 import { type Doubted, doubtText, shownUsd } from './cost-report-text.ts';
 import { grouped } from './dollars.ts';
+import { promisedAnswer } from './promised-answer.ts';
 import { periodsTable } from './spend-command.ts';
+
+const DASHBOARD = 'mgmt.dashboard.read';
 
 const OPTIONS = {
   from: { type: 'string' },
@@ -45,10 +48,11 @@ export const dashboard: Command = {
     const zone = given.tz === undefined ? {} : { tz: given.tz };
     try {
       await askManagement({ url, key, org }, ['read'], io, async (client) => {
-        const text = await client.text(entryOf(OPERATIONS, 'mgmt.dashboard.read'), asked);
-        if (json) printJsonText(text, io);
-        // What the operation promises, by one and the same program.
-        else io.stdout(`${dashboardText(JSON.parse(text) as Dashboard)}\n${await periodsTable(client, zone, io.columns)}`);
+        if (json) printJsonText(await client.text(entryOf(OPERATIONS, DASHBOARD), asked), io);
+        else {
+          const told = await promisedAnswer<Dashboard>(client, DASHBOARD, asked);
+          io.stdout(`${dashboardText(told)}\n${await periodsTable(client, zone, io.columns)}`);
+        }
       });
     } catch (error) {
       if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
@@ -76,5 +80,5 @@ function dashboardText(told: Dashboard): string {
 }
 
 function minute(time: string): string {
-  return `${time.slice(0, 10)} ${time.slice(11, 16)}`;
+  return terminalText(`${time.slice(0, 10)} ${time.slice(11, 16)}`);
 }

@@ -20,7 +20,7 @@ const NARROWEST = 10;
  * @param width in characters; absent: nothing is cut
  */
 export function moneyTable(columns: readonly MoneyColumn[], width: number | undefined): string {
-  let shown = columns.map((column) => ({ ...column, cells: column.cells.map(cellText) }));
+  let shown = columns.map((column) => ({ ...column, name: cellText(column.name), cells: column.cells.map(cellText) }));
   const natural = () => shown.map(({ name, cells }) => Math.max(name.length, ...cells.map((cell) => cell.length)));
   let widths = natural();
   const total = () => widths.reduce((sum, one) => sum + one + GAP.length, -GAP.length);

@@ -13,9 +13,9 @@ import { terminalText } from '../terminal-text.ts';
 import { type CostReport, daysText, reportText, shownUsd } from './cost-report-text.ts';
 import { grouped } from './dollars.ts';
 import { moneyTable } from './money-table.ts';
+import { promisedAnswer, TIMEOUT_MS } from './promised-answer.ts';
 
-/** Where many records are read for an answer, nothing may come for a while. */
-const TIMEOUT_MS = 600_000;
+const REPORT = 'mgmt.billing.report';
 const PERIODS = ['today', 'yesterday', 'this-month', 'last-month'] as const;
 const MODELS_SHOWN = 5;
 
@@ -107,12 +107,11 @@ async function answer(client: ManagementClient, asked: Arguments, { csv, json, t
 }
 
 function reportOperation() {
-  return entryOf(OPERATIONS, 'mgmt.billing.report');
+  return entryOf(OPERATIONS, REPORT);
 }
 
-async function reportOf(client: ManagementClient, asked: Arguments): Promise<CostReport> {
-  // What the operation promises, by one and the same program.
-  return JSON.parse(await client.text(reportOperation(), asked, {}, TIMEOUT_MS)) as CostReport;
+function reportOf(client: ManagementClient, asked: Arguments): Promise<CostReport> {
+  return promisedAnswer(client, REPORT, asked);
 }
 
 /** What a person wants to know first. @throws as the client does */
