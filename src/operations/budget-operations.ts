@@ -10,7 +10,7 @@ import { BUDGET_ACTIONS, type BudgetLimit, type BudgetOverride } from '../base/m
 import { PERIODS } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
-import { rivalsOf } from '../services/rival-limits.ts';
+import { RivalLimits } from '../services/rival-limits.ts';
 import { BUDGET_SCOPES } from '../services/spend-book.ts';
 import { ALSO_WHEN_WRONG, choice, id, members, optional, requiredId, ruled, text, wholeNumber } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
@@ -165,10 +165,10 @@ export const CREATED_LIMIT = z.object({
   also: z.array(z.object({ limit_id: z.string(), effective_limit_usd: usd, actions: z.array(z.enum(BUDGET_ACTIONS)) })).optional(),
 });
 
-/** @param all those of the org, to see which hold beside it */
-export function shownLimit(status: LimitStatus, all: readonly LimitStatus[]): Shown<z.output<typeof LIMIT>> {
+/** @param rivals among those of the org, to see which hold beside it */
+export function shownLimit(status: LimitStatus, rivals: RivalLimits): Shown<z.output<typeof LIMIT>> {
   const { limit, periodStart, spentUsd, reservedUsd, effectiveUsd, override } = status;
-  const also = rivalsOf(status, all).map((other) => other.limit.limit_id);
+  const also = rivals.of(status).map((other) => other.limit.limit_id);
   return {
     ...limit,
     period_start: periodStart,
@@ -202,7 +202,7 @@ export async function createLimit(
 /** A second limit of a scope and period is no mistake: a low one may alert and a high one cap. But who makes it may not know of the first. */
 function besides(limitId: string, all: readonly LimitStatus[]) {
   const made = all.find(({ limit }) => limit.limit_id === limitId);
-  const others = made === undefined ? [] : rivalsOf(made, all);
+  const others = made === undefined ? [] : new RivalLimits(all).of(made);
   if (made === undefined || others.length === 0) return {};
   const { scope, scope_id: id, period } = made.limit;
   const whose = scope === 'org' ? 'the org' : `the ${scope} ${id ?? ''}`;
@@ -235,7 +235,8 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: z.object({ limits: z.array(LIMIT) }) },
     handle: ({ query }, { budgets }) => {
       const all = budgets.service.list(query.org_id);
-      return { json: { limits: all.map((limit) => shownLimit(limit, all)) } };
+      const rivals = new RivalLimits(all);
+      return { json: { limits: all.map((limit) => shownLimit(limit, rivals)) } };
     },
   }),
   operation({
@@ -283,7 +284,7 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
       };
       const changed = await budgets.service.override(params.id, principal.orgId, given, commit);
       if (changed === undefined) throw unknown(params.id);
-      return { json: shownLimit(changed, budgets.service.list(changed.limit.org_id)) };
+      return { json: shownLimit(changed, new RivalLimits(budgets.service.list(changed.limit.org_id))) };
     },
   }),
   operation({

@@ -1,19 +1,28 @@
+import type { BudgetLimit } from '../base/model/budget-limit.ts';
 import type { LimitStatus } from './budgets.ts';
 
-/** Whether two limits count the same spend: of one org, one scope and one period. A draft does nothing. */
-function isRival({ limit: one }: LimitStatus, { limit: other }: LimitStatus): boolean {
-  return (
-    one.limit_id !== other.limit_id &&
-    one.org_id === other.org_id &&
-    one.scope === other.scope &&
-    one.scope_id === other.scope_id &&
-    one.period === other.period &&
-    one.actions.length > 0 &&
-    other.actions.length > 0
-  );
+/** Limits that count the same spend: of one org, one scope and one period (decision 6.20). Looked up by that, since there may be many. */
+export class RivalLimits {
+  readonly #all = new Map<string, LimitStatus[]>();
+
+  constructor(all: readonly LimitStatus[]) {
+    for (const status of all) {
+      // A draft does nothing.
+      if (status.limit.actions.length === 0) continue;
+      const key = keyOf(status.limit);
+      const alike = this.#all.get(key);
+      if (alike === undefined) this.#all.set(key, [status]);
+      else alike.push(status);
+    }
+  }
+
+  /** Those that hold beside one of them. */
+  of({ limit }: LimitStatus): readonly LimitStatus[] {
+    if (limit.actions.length === 0) return [];
+    return (this.#all.get(keyOf(limit)) ?? []).filter((other) => other.limit.limit_id !== limit.limit_id);
+  }
 }
 
-/** Of some limits those that hold beside one of them, for the same scope and period (decision 6.20). */
-export function rivalsOf(limit: LimitStatus, all: readonly LimitStatus[]): readonly LimitStatus[] {
-  return all.filter((other) => isRival(limit, other));
+function keyOf({ org_id: org, scope, scope_id: id, period }: BudgetLimit): string {
+  return JSON.stringify([org, scope, id, period]);
 }

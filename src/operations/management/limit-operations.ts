@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { RivalLimits } from '../../services/rival-limits.ts';
 import { BUDGET_OPERATIONS, CREATED_LIMIT, createLimit, LIMIT, limitBody, shownLimit } from '../budget-operations.ts';
 import { ADDS, alike, entryOf, type GatewayOperation, operation, READS } from '../operation.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
@@ -29,7 +30,8 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: dataPage(LIMIT) },
     handle: ({ principal, query }, { budgets }) => {
       const all = budgets.service.list(orgOf(principal));
-      const limits = all.map((limit) => shownLimit(limit, all));
+      const rivals = new RivalLimits(all);
+      const limits = all.map((limit) => shownLimit(limit, rivals));
       return { json: pageInMemory(limits, ({ limit_id: id }) => id, cursorPage('budget limits', query)) };
     },
   }),
