@@ -92,7 +92,7 @@ function columnsOf({ by, rows, ...total }: CostReport, per: string): readonly Mo
   return [
     ...named,
     amount('COST', (row) => shownUsd(row.cost_usd), shownUsd(total.total_cost_usd)),
-    amount('SHARE %', (row) => row.share_pct, share),
+    { ...amount('SHARE %', (row) => row.share_pct, share), spare: true },
     amount('REQUESTS', (row) => grouped(row.requests), grouped(total.total_requests)),
     ...(unsure > 0 ? [amount('NO USAGE', (row) => countText(row.requests_without_usage), grouped(unsure))] : []),
     ...(byDefault > 0

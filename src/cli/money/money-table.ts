@@ -12,8 +12,9 @@ export interface MoneyColumn {
 }
 
 const GAP = '  ';
-/** A name is not cut to less. */
+/** A name is not cut to less; and as long as a column may be spared instead, not to less than people can tell names apart by. */
 const NARROWEST = 10;
+const READABLE = 18;
 
 /**
  * Names and amounts beside each other. Amounts are never cut: names are, and where that is not enough columns that may be spared are left out.
@@ -27,12 +28,12 @@ export function moneyTable(columns: readonly MoneyColumn[], width: number | unde
   for (;;) {
     if (width === undefined || total() <= width) break;
     const widest = Math.max(...widths.map((one, at) => (shown[at]?.kind === 'name' ? one : 0)));
-    if (widest > NARROWEST) {
+    const spare = shown.findLastIndex((column) => column.spare === true);
+    if (widest > (spare < 0 ? NARROWEST : READABLE)) {
       const at = widths.findLastIndex((one, index) => one === widest && shown[index]?.kind === 'name');
       widths[at] = widest - 1;
       continue;
     }
-    const spare = shown.findLastIndex((column) => column.spare === true);
     if (spare < 0) break;
     shown = shown.filter((_, at) => at !== spare);
     widths = natural();
