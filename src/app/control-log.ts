@@ -5,7 +5,7 @@ import { shorten } from '../base/lib/shorten.ts';
 /** One line for what controls do and what people change. */
 export function controlLog(log: Logger): Listeners {
   return {
-    budgetAlert: ({ limit, level, periodStart, spentUsd }) =>
+    budgetAlert: ({ limit, level, periodStart, spentUsd, refusal }) =>
       log.warn(
         {
           limit_id: limit.limit_id,
@@ -17,8 +17,11 @@ export function controlLog(log: Logger): Listeners {
           period_start: periodStart,
           spent_usd: spentUsd,
           limit_usd: limit.limit_usd,
+          ...(refusal === undefined
+            ? {}
+            : { cost_estimate_usd: refusal.estimateUsd, reserved_usd: refusal.reservedUsd, resets_at: refusal.resetsAt }),
         },
-        'a budget reached a threshold',
+        refusal === undefined ? 'a budget reached a threshold' : 'the cap of a budget refuses calls',
       ),
     approval: ({ approval_id, org_id, workload_id, caller_id, status, reason, record_id, decided_by }) =>
       log.info(

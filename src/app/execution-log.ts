@@ -1,6 +1,7 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { LogFormat, Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import { doubtNames } from '../record/cost-doubt.ts';
 import type { Fields, REQUEST_FIELDS } from './log-fields.ts';
 
 /** One line per recorded request, without content, keys or query. */
@@ -24,6 +25,7 @@ export function executionLog(log: Logger, format: LogFormat = 'json'): Listeners
           tokens_in: record.metering?.tokens_in,
           tokens_out: record.metering?.tokens_out,
           cost_usd: record.metering?.cost_usd,
+          cost_doubt: doubtNames(record),
           outcome,
         },
         'what a response cost that was made after the answer to its call',
@@ -65,6 +67,7 @@ function requestFields(record: ExecutionRecord, durationMs: number): Fields<type
     tokens_in: metering?.tokens_in,
     tokens_out: metering?.tokens_out,
     cost_usd: metering?.cost_usd,
+    cost_doubt: doubtNames(record),
     upstream_ms: tenths(record.upstream_latency_ms),
     duration_ms: tenths(durationMs),
   };

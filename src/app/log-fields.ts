@@ -51,6 +51,11 @@ export const REQUEST_FIELDS = {
   tokens_in: { type: 'number', meaning: 'Tokens of the input.' },
   tokens_out: { type: 'number', meaning: 'Tokens of the output.' },
   cost_usd: { type: 'text', meaning: 'What the call cost, exact decimal text.' },
+  cost_doubt: {
+    type: 'list of texts',
+    meaning:
+      'Why the cost is not certain: `no_usage` (the provider told none), `default_rate` (the price list has no rate); left out where it is.',
+  },
   upstream_ms: { type: 'number', meaning: 'From the sent request to the head of the provider’s answer, milliseconds.' },
   duration_ms: { type: 'number', meaning: 'From the complete head of the request to the last byte of the answer, milliseconds.' },
 } as const satisfies Record<string, LogField>;

@@ -134,12 +134,14 @@ const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'he
 
 /** Every command. Those that are made of the operations tables are loaded here, so that the small commands do not wait for it. */
 export async function allCommands(): Promise<readonly Command[]> {
-  const [{ operationCommands }, { controlPlaneCommands }] = await Promise.all([
+  const [{ operationCommands }, { controlPlaneCommands }, { spend }, { dashboard }] = await Promise.all([
     import('./management/operation-commands.ts'),
     import('./control-plane/control-plane-commands.ts'),
+    import('./money/spend-command.ts'),
+    import('./money/dashboard-command.ts'),
   ]);
   const names = new Set(OWN.map(({ name }) => name));
-  return [...OWN, ...operationCommands().filter(({ name }) => !names.has(name)), ...controlPlaneCommands()];
+  return [...OWN, spend, dashboard, ...operationCommands().filter(({ name }) => !names.has(name)), ...controlPlaneCommands()];
 }
 
 /**

@@ -9,11 +9,12 @@ import { inParts, jsonParts } from './json-parts.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { PERIOD_QUERY, reportPeriod } from './report-query.ts';
 import { count, month, usd } from './shapes.ts';
+import { DOUBTS, shownDoubts, shownTotalDoubts, TOTAL_DOUBTS } from './shown-usage.ts';
 
 const COLUMNS = ['period', 'org_id', 'workload_id', 'connector_id', 'request_count', 'tokens_in', 'tokens_out', 'cost_usd'];
 const query = { schema: () => PERIOD_QUERY };
 
-const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd });
+const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd, ...DOUBTS });
 
 /** Beyond so many they are one row. */
 const MAX_WORKLOADS = REPORT_BOUNDS.billNames.one;
@@ -37,13 +38,15 @@ export const BILLING_OPERATIONS: readonly GatewayOperation[] = [
         period: month,
         total_requests: count,
         total_cost_usd: usd,
+        ...TOTAL_DOUBTS,
         breakdown: z.record(z.string(), z.record(z.string(), USAGE)).meta({ description: 'By workload, by connector' }),
       }),
     },
     handle: async ({ query: asked }, { reports: { reports, clock } }) => {
       const period = reportPeriod(asked, clock.now());
       const { total, breakdown } = await summed(reports.month(period));
-      const head = { period, total_requests: Number(total.requests), total_cost_usd: usdFromPico(total.costPico) };
+      const sums = { total_requests: Number(total.requests), total_cost_usd: usdFromPico(total.costPico) };
+      const head = { period, ...sums, ...shownTotalDoubts(total) };
       return { parts: jsonParts(head, 'breakdown', '{}', membersOf(breakdown)) };
     },
   }),
@@ -101,8 +104,10 @@ async function* csvParts(period: string, rows: AsyncIterable<readonly MonthlyUsa
   if (before !== '') yield before;
 }
 
-function shown({ requests, tokensIn, tokensOut, costPico }: UsageSum): unknown {
-  return { requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut), cost_usd: usdFromPico(costPico) };
+function shown(sum: UsageSum): unknown {
+  const { requests, tokensIn, tokensOut, costPico } = sum;
+  const counts = { requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut) };
+  return { ...counts, cost_usd: usdFromPico(costPico), ...shownDoubts(sum) };
 }
 
 function cellsOf(period: string, row: MonthlyUsage): readonly string[] {

@@ -10,6 +10,7 @@ import { BUDGET_ACTIONS, type BudgetLimit, type BudgetOverride } from '../base/m
 import { PERIODS } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/budgets.ts';
 import type { Commit } from '../services/commit.ts';
+import { RivalLimits } from '../services/rival-limits.ts';
 import { BUDGET_SCOPES } from '../services/spend-book.ts';
 import { ALSO_WHEN_WRONG, choice, id, members, optional, requiredId, ruled, text, wholeNumber } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
@@ -153,16 +154,21 @@ export const LIMIT = z.object({
   reserved_usd: usd,
   effective_limit_usd: usd.meta({ description: 'What holds now: the amount of the override, where there is one' }),
   override: OVERRIDE.optional(),
+  also: z.array(z.string()).optional().meta({ description: 'Other limits of the same scope and period: all of them hold' }),
 });
 
-export function shownLimit({
-  limit,
-  periodStart,
-  spentUsd,
-  reservedUsd,
-  effectiveUsd,
-  override,
-}: LimitStatus): Shown<z.output<typeof LIMIT>> {
+/** What is answered to whoever makes a limit; of one that is not the first of its scope and period, which others hold beside it (decision 6.20). */
+export const CREATED_LIMIT = z.object({
+  limit_id: z.string(),
+  status: z.literal('created'),
+  note: z.string().optional().meta({ description: 'That other limits hold for the same scope and period, and which cap refuses first' }),
+  also: z.array(z.object({ limit_id: z.string(), effective_limit_usd: usd, actions: z.array(z.enum(BUDGET_ACTIONS)) })).optional(),
+});
+
+/** @param rivals among those of the org, to see which hold beside it */
+export function shownLimit(status: LimitStatus, rivals: RivalLimits): Shown<z.output<typeof LIMIT>> {
+  const { limit, periodStart, spentUsd, reservedUsd, effectiveUsd, override } = status;
+  const also = rivals.of(status).map((other) => other.limit.limit_id);
   return {
     ...limit,
     period_start: periodStart,
@@ -170,6 +176,7 @@ export function shownLimit({
     reserved_usd: reservedUsd,
     effective_limit_usd: effectiveUsd,
     ...(override === undefined ? {} : { override: shownOverride(override) }),
+    ...(also.length === 0 ? {} : { also }),
   };
 }
 
@@ -184,12 +191,35 @@ export async function createLimit(
   body: LimitBody,
   services: Services,
   commit: Commit,
-): Promise<{ readonly json: { readonly limit_id: string; readonly status: 'created' } }> {
+): Promise<{ readonly json: Shown<z.output<typeof CREATED_LIMIT>> }> {
   const { budgets } = services;
   const now = budgets.clock.now();
   const limit: BudgetLimit = { limit_id: uuidv7(now), org_id: orgId, ...limitOf(orgId, body, services), created_at: timestamp(now) };
   await budgets.service.create(limit, commit);
-  return { json: { limit_id: limit.limit_id, status: 'created' } };
+  return { json: { limit_id: limit.limit_id, status: 'created', ...besides(limit.limit_id, budgets.service.list(orgId)) } };
+}
+
+/** A second limit of a scope and period is no mistake: a low one may alert and a high one cap. But who makes it may not know of the first. */
+function besides(limitId: string, all: readonly LimitStatus[]) {
+  const made = all.find(({ limit }) => limit.limit_id === limitId);
+  const others = made === undefined ? [] : new RivalLimits(all).of(made);
+  if (made === undefined || others.length === 0) return {};
+  const { scope, scope_id: id, period } = made.limit;
+  const whose = scope === 'org' ? 'the org' : `the ${scope} ${id ?? ''}`;
+  const caps = [made, ...others].filter(({ limit }) => limit.actions.includes('cap'));
+  const lowest = caps.sort((a, b) => ((readAmount(a.effectiveUsd) ?? 0n) < (readAmount(b.effectiveUsd) ?? 0n) ? -1 : 1))[0];
+  const first =
+    lowest === undefined
+      ? 'none of them caps'
+      : `of those that cap the lowest refuses first: ${lowest.effectiveUsd} USD (${lowest.limit.limit_id})`;
+  return {
+    note: `There ${others.length === 1 ? 'is another limit' : `are ${others.length} other limits`} of ${whose} for the same period (${period}). All of them hold; ${first}.`,
+    also: others.map(({ limit, effectiveUsd }) => ({
+      limit_id: limit.limit_id,
+      effective_limit_usd: effectiveUsd,
+      actions: limit.actions,
+    })),
+  };
 }
 
 /** Budget limits (specification, "Budget limit creation rules"; decision 6.2). */
@@ -203,7 +233,11 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     input: { query: { schema: () => z.strictObject({ org_id: id.optional() }) } },
     output: { status: 200, schema: z.object({ limits: z.array(LIMIT) }) },
-    handle: ({ query }, { budgets }) => ({ json: { limits: budgets.service.list(query.org_id).map(shownLimit) } }),
+    handle: ({ query }, { budgets }) => {
+      const all = budgets.service.list(query.org_id);
+      const rivals = new RivalLimits(all);
+      return { json: { limits: all.map((limit) => shownLimit(limit, rivals)) } };
+    },
   }),
   operation({
     id: 'budgets.create',
@@ -213,7 +247,7 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Creates a budget limit for an org, project, workload or provider.',
     annotations: ADDS,
     input: { body: { schema: anyOrgBody, what: 'The budget limit' } },
-    output: { status: 201, schema: z.object({ limit_id: z.string(), status: z.literal('created') }) },
+    output: { status: 201, schema: CREATED_LIMIT },
     handle: ({ body: { org_id: named, ...body }, commit }, services) =>
       createLimit(named ?? services.budgets.defaultOrg, body, services, commit),
   }),
@@ -250,7 +284,7 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
       };
       const changed = await budgets.service.override(params.id, principal.orgId, given, commit);
       if (changed === undefined) throw unknown(params.id);
-      return { json: shownLimit(changed) };
+      return { json: shownLimit(changed, new RivalLimits(budgets.service.list(changed.limit.org_id))) };
     },
   }),
   operation({

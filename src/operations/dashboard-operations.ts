@@ -8,6 +8,7 @@ import { type GatewayOperation, operation, READS } from './operation.ts';
 import { ORG_RANGE_QUERY, type RangeQuery, reportRange } from './report-query.ts';
 import type { OperationServices } from './services.ts';
 import { count, time, usd } from './shapes.ts';
+import { shownTotalDoubts, TOTAL_DOUBTS } from './shown-usage.ts';
 
 export interface DecisionUsage extends UsageBetween {
   readonly orgId: string;
@@ -34,6 +35,7 @@ const SUMMARY = z.object({
   total_tokens_in: count,
   total_tokens_out: count,
   total_cost_usd: usd,
+  ...TOTAL_DOUBTS,
 });
 
 /** How often one decision was made. */
@@ -85,6 +87,7 @@ function summaryOf({ orgId, from, to, decisions }: DecisionUsage) {
     total_tokens_in: Number(total.tokensIn),
     total_tokens_out: Number(total.tokensOut),
     total_cost_usd: usdFromPico(total.costPico),
+    ...shownTotalDoubts(total),
   };
 }
 

@@ -137,14 +137,19 @@ function isTextual({ type }: Json): boolean {
 }
 
 function answerOf(
-  { status, schema, contentType = 'application/json' }: DescribedOperation['output'],
+  { status, schema, contentType = 'application/json', also }: DescribedOperation['output'],
   versioned?: true,
   example?: unknown,
 ): Json {
   if (status === 204) return { description: 'Done; there is nothing to say.' };
   const shown = example === undefined ? {} : { example };
+  const other = also === undefined ? {} : { [also]: { schema: { type: 'string' } } };
   const content = schema === undefined ? { schema: { type: 'string' } } : { schema: jsonSchema(schema, 'output'), ...shown };
-  return { description: 'Done.', ...(versioned === true ? { headers: { ETag: ETAG } } : {}), content: { [contentType]: content } };
+  return {
+    description: 'Done.',
+    ...(versioned === true ? { headers: { ETag: ETAG } } : {}),
+    content: { [contentType]: content, ...other },
+  };
 }
 
 function ruledErrors(scope: Scope, { body }: Inputs): readonly ErrorCode[] {

@@ -16,6 +16,7 @@ import { ALERT_HISTORY_OPERATIONS } from './management/alert-history-operations.
 import { ALERT_SUBSCRIPTION_OPERATIONS } from './management/alert-subscription-operations.ts';
 import { ATTRIBUTION_OPERATIONS } from './management/attribution-operations.ts';
 import { BILLING_SUMMARY_OPERATIONS } from './management/billing-summary-operations.ts';
+import { COST_REPORT_OPERATIONS } from './management/cost-report-operations.ts';
 import { CUSTOM_CONNECTOR_OPERATIONS } from './management/custom-connector-operations.ts';
 import { EXPORT_OPERATIONS } from './management/export-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
@@ -52,6 +53,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...RECORD_LIST_OPERATIONS,
   ...OVERVIEW_OPERATIONS,
   ...BILLING_SUMMARY_OPERATIONS,
+  ...COST_REPORT_OPERATIONS,
   ...ATTRIBUTION_OPERATIONS,
   ...LIMIT_OPERATIONS,
   ...NODE_OPERATIONS,

@@ -43,7 +43,7 @@ export type OperationOutcome<T> =
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
-  | { readonly parts: AsyncIterable<string>; readonly headers?: readonly string[] }
+  | { readonly parts: AsyncIterable<string>; readonly headers?: readonly string[]; readonly contentType?: string }
   /** Nothing to say; `status`: one of the answer's `otherStatuses`. */
   | { readonly status?: 204 };
 
@@ -94,6 +94,8 @@ export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
   readonly otherStatuses?: readonly (204 | 503)[];
   /** Default: `application/json`. */
   readonly contentType?: string;
+  /** Another form of the same answer that may be asked for. */
+  readonly also?: string;
   /** Of the JSON; absent when it answers something else. */
   readonly schema?: O;
 }

@@ -7,6 +7,7 @@ import { jsonParts } from './json-parts.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { ORG_PERIOD_QUERY, reportOrg, reportPeriod } from './report-query.ts';
 import { count, month, usd } from './shapes.ts';
+import { DOUBTS, shownDoubts } from './shown-usage.ts';
 
 const query = { schema: () => ORG_PERIOD_QUERY };
 
@@ -19,7 +20,7 @@ const USAGE = z.object({
 const SPEND = z.object({
   org_id: z.string(),
   period: month,
-  providers: z.array(z.object({ provider: z.string(), requests: count, cost_usd: usd })),
+  providers: z.array(z.object({ provider: z.string(), requests: count, cost_usd: usd, ...DOUBTS })),
   total_cost_usd: usd,
 });
 
@@ -92,6 +93,6 @@ function workload([id, { requests, tokensIn, tokensOut }]: readonly [string, Usa
   return { workload_id: id, requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut) };
 }
 
-function provider([id, { requests, costPico }]: readonly [string, UsageSum]) {
-  return { provider: id, requests: Number(requests), cost_usd: usdFromPico(costPico) };
+function provider([id, sum]: readonly [string, UsageSum]) {
+  return { provider: id, requests: Number(sum.requests), cost_usd: usdFromPico(sum.costPico), ...shownDoubts(sum) };
 }

@@ -204,6 +204,7 @@ async function jsonOf(outcome: OperationOutcome<unknown>): Promise<unknown> {
   if ('text' in outcome) return JSON.parse(outcome.text) as unknown;
   if ('bytes' in outcome) return JSON.parse(Buffer.from(outcome.bytes).toString()) as unknown;
   if (!('parts' in outcome)) return {};
+  if (outcome.contentType !== undefined) throw badArguments(['format'], 'a tool answers JSON; CSV is at the REST API and `gw`');
   let text = '';
   for await (const part of outcome.parts) text += part;
   return JSON.parse(text) as unknown;

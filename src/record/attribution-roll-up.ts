@@ -37,7 +37,7 @@ export function attributionRollUp(record: ExecutionRecord, names: CountedNames):
     if (key === '' || value === '') continue;
     const known = names.part(org, month, LABEL_KEYS, key, effects);
     const own = known === '' ? '' : names.part(org, month, ATTRIBUTED.label, `${key}\n${value}`, effects);
-    rows.addLabel(`${known}|${own === '' ? '' : keyPart(value)}`);
+    rows.add(ATTRIBUTED.label, `${known}|${own === '' ? '' : keyPart(value)}`);
   }
   return effects;
 }
@@ -53,8 +53,6 @@ class Rows {
   readonly #hour: string;
   readonly #amounts: Amounts;
   readonly #quarter: Readonly<Record<string, bigint>>;
-  #labelAmounts: Readonly<Record<string, bigint>> | undefined;
-  #labelQuarter: Readonly<Record<string, bigint>> | undefined;
 
   constructor(record: ExecutionRecord, effects: Effect[]) {
     const { completed_at: time, org_id: org } = record;
@@ -67,25 +65,11 @@ class Rows {
     this.#quarter = inQuarter(record, this.#amounts);
   }
 
-  add(kind: string, name: string): void {
-    this.#push(`${kind}|${name}`, this.#amounts, this.#quarter);
-  }
-
-  /** Nobody asks for the tokens of a label, and a call may have many of them. */
-  addLabel(name: string): void {
-    this.#labelAmounts ??= withoutTokens(this.#amounts);
-    this.#labelQuarter ??= withoutTokens(this.#quarter);
-    this.#push(`${ATTRIBUTED.label}|${name}`, this.#labelAmounts, this.#labelQuarter);
-  }
-
-  #push(name: string, amounts: Readonly<Record<string, bigint>>, quarter: Readonly<Record<string, bigint>>): void {
+  add(kind: string, of: string): void {
+    const name = `${kind}|${of}`;
     this.#effects.push(
-      { op: 'add', space: ATTRIBUTED_DAY, key: this.#day + name, amounts },
-      { op: 'add', space: ATTRIBUTED_QUARTER, key: this.#hour + name, amounts: quarter },
+      { op: 'add', space: ATTRIBUTED_DAY, key: this.#day + name, amounts: this.#amounts },
+      { op: 'add', space: ATTRIBUTED_QUARTER, key: this.#hour + name, amounts: this.#quarter },
     );
   }
-}
-
-function withoutTokens(amounts: Readonly<Record<string, bigint>>): Readonly<Record<string, bigint>> {
-  return Object.fromEntries(Object.entries(amounts).filter(([name]) => !name.startsWith('tokens_')));
 }

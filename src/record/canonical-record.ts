@@ -4,6 +4,7 @@
  */
 import { canonicalJson } from '../base/json/jcs.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
+import type { RecordedBudget } from '../base/model/budget-limit.ts';
 import type { ExecutionRecord, MeteredPass, Metering, PolicyTrace, ShadowTrace } from '../base/model/execution-record.ts';
 
 /** Every member is named, those without a value as undefined: all objects of one kind then have one shape, which is what makes them cheap. */
@@ -55,6 +56,7 @@ function inOrder(record: UnhashedRecord): UnhashedRecord {
     action_type: record.action_type,
     api_key_id: record.api_key_id,
     approval_id: record.approval_id,
+    budget: budgetInOrder(record.budget),
     caller_id: record.caller_id,
     caller_ip: record.caller_ip,
     completed_at: record.completed_at,
@@ -152,6 +154,10 @@ function meteringInOrder(metering: UnhashedRecord['metering']): UnhashedRecord['
       video_tokens_out: metering.video_tokens_out,
     }
   );
+}
+
+function budgetInOrder(budget: RecordedBudget | undefined): RecordedBudget | undefined {
+  return budget && (Object.fromEntries(Object.entries(budget).sort(byName)) as unknown as RecordedBudget);
 }
 
 function passInOrder(pass: MeteredPass): MeteredPass {

@@ -8,6 +8,8 @@ import {
   quarterKey,
   quarterNames,
   rollUpKey,
+  SELDOM_AMOUNTS,
+  type SeldomAmount,
   SPEND_DAY,
   SPEND_DELEGATION,
   SPEND_PROVIDER_DAY,
@@ -18,6 +20,7 @@ import {
   USAGE_QUARTER,
 } from '../storage/contract/counter-spaces.ts';
 import type { Effect } from '../storage/contract/store.ts';
+import { costDoubt } from './cost-doubt.ts';
 
 const NONE: readonly Effect[] = [];
 
@@ -50,18 +53,34 @@ export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): 
   ];
 }
 
-/** What a record adds to a total. */
-export type Amounts = { readonly requests: bigint } | Readonly<Record<'requests' | 'tokens_in' | 'tokens_out' | 'cost_pico', bigint>>;
+type Metered = Readonly<Record<'requests' | 'tokens_in' | 'tokens_out' | 'cost_pico', bigint>>;
 
-export function amountsOf({ record_tier: tier, summed_requests: summed, metering }: ExecutionRecord): Amounts {
+/** What few records add to a total: tokens read from a cache, and what of the cost is in doubt (decision 6.17). */
+type Seldom = Readonly<Partial<Record<SeldomAmount, bigint>>>;
+
+/** What a record adds to a total. */
+export type Amounts = { readonly requests: bigint } | (Metered & Seldom);
+
+export function amountsOf(record: ExecutionRecord): Amounts {
+  const { record_tier: tier, summed_requests: summed, metering } = record;
   // The call that it tells the cost of has been counted.
   const requests = tier === 'usage' ? 0n : summed === undefined ? 1n : BigInt(summed);
   if (!metering) return { requests };
-  return {
+  const pico = picoFromUsd(metering.cost_usd);
+  const amounts = {
     requests,
     tokens_in: BigInt(metering.tokens_in),
     tokens_out: BigInt(metering.tokens_out),
-    cost_pico: picoFromUsd(metering.cost_usd),
+    cost_pico: pico,
+  };
+  const { withoutUsage, byDefault } = costDoubt(record);
+  const cached = metering.cached_tokens_in;
+  if (!withoutUsage && !byDefault && !cached) return amounts;
+  return {
+    ...amounts,
+    ...(cached ? { cached_in: BigInt(cached) } : {}),
+    ...(withoutUsage ? { no_usage: 1n, ...(pico === 0n ? {} : { no_usage_pico: pico }) } : {}),
+    ...(byDefault ? { by_default: 1n, by_default_pico: pico } : {}),
   };
 }
 
@@ -71,12 +90,17 @@ const QUARTERS = [0, 1, 2, 3].map(quarterNames);
 export function inQuarter({ completed_at: time }: ExecutionRecord, amounts: Amounts): Readonly<Record<string, bigint>> {
   const names = QUARTERS[Math.floor(Number(time.slice(14, 16)) / 15)] ?? quarterNames(0);
   if (!('cost_pico' in amounts)) return { [names.requests]: amounts.requests };
-  return {
+  const counted: Record<string, bigint> = {
     [names.requests]: amounts.requests,
     [names.tokens_in]: amounts.tokens_in,
     [names.tokens_out]: amounts.tokens_out,
     [names.cost_pico]: amounts.cost_pico,
   };
+  for (const name of SELDOM_AMOUNTS) {
+    const amount = amounts[name];
+    if (amount !== undefined) counted[names[name]] = amount;
+  }
+  return counted;
 }
 
 /** What is spent under a delegation counts for each link that has a budget. */

@@ -20,6 +20,7 @@ export function shortRecord(draft: RecordDraft): CanonicalRecord {
   const { error, policy_trace: trace } = draft;
   draft.labels = undefined;
   draft.delegation_chain = undefined;
+  draft.budget = undefined;
   if (trace) draft.policy_trace = { ...trace, attributes: undefined, shadow: undefined };
   draft.target = shorten(draft.target, MAX_PATH);
   draft.target_path = shorten(draft.target_path, MAX_PATH);

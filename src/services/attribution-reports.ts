@@ -12,7 +12,7 @@ import { counterRows } from '../storage/contract/store-pages.ts';
 import { NamedSums } from './named-sums.ts';
 import { QUARTER_MS, quarterStart, stretchesOf, usageOf, usageOfQuarters } from './quarter-ranges.ts';
 import { usageInQuarters } from './usage-breakdown.ts';
-import { sumUsage, type UsageSum } from './usage-sums.ts';
+import { minus, sumUsage, type UsageSum } from './usage-sums.ts';
 
 /** What those names are called together that came when no more could have a row of their own. */
 export const OTHER = 'other';
@@ -65,7 +65,13 @@ export class AttributionReports {
     const requests = new NamedSums(OTHER);
     const values = new Map<string, Set<string>>();
     let pairs = 0;
-    for await (const { names, usage } of this.#rows(orgId, ATTRIBUTED.label, quarterStart(from), quarterStart(now) + QUARTER_MS)) {
+    for await (const { names, usage } of attributedRows(
+      this.#store,
+      orgId,
+      ATTRIBUTED.label,
+      quarterStart(from),
+      quarterStart(now) + QUARTER_MS,
+    )) {
       const [key = '', value = ''] = names;
       requests.add(key || OTHER, usage);
       const known = values.get(key || OTHER) ?? new Set();
@@ -84,35 +90,33 @@ export class AttributionReports {
 
   async #sums(orgId: string, kind: string, from: number, to: number): Promise<Sums> {
     const sums = new NamedSums(OTHER);
-    for await (const { names, usage } of this.#rows(orgId, kind, from, to)) sums.add(names.at(-1) || OTHER, usage);
+    for await (const { names, usage } of attributedRows(this.#store, orgId, kind, from, to)) sums.add(names.at(-1) || OTHER, usage);
     return sums.shown();
   }
+}
 
-  async *#rows(orgId: string, kind: string, from: number, to: number): AsyncGenerator<{ names: readonly string[]; usage: UsageSum }> {
-    const [first] = await this.#store.counters(ATTRIBUTED_DAY, { prefix: `${keyPart(orgId)}|`, limit: 1 });
-    if (first === undefined) return;
-    // Nobody waits for years without calls.
-    const begun = Date.parse(`${parseRollUpKey(first.key)[1] ?? ''}T00:00:00Z`);
-    for (const stretch of stretchesOf(Math.max(from, begun), to)) {
-      const [space, time] = 'day' in stretch ? [ATTRIBUTED_DAY, stretch.day] : [ATTRIBUTED_QUARTER, stretch.hour];
-      for await (const { key, amounts } of counterRows(this.#store, space, `${hoursPrefix(orgId, time)}|${kind}|`)) {
-        const usage = 'day' in stretch ? usageOf(amounts) : usageOfQuarters(amounts, stretch.quarters);
-        // A row of an hour has what came in its other quarters, too.
-        if (usage.requests > 0n || usage.costPico > 0n) yield { names: parseRollUpKey(key).slice(3), usage };
-      }
+/** The rows of a kind, or of one label of it, between two quarters of an hour. @param to exclusive */
+export async function* attributedRows(
+  store: Pick<Store, 'counters'>,
+  orgId: string,
+  kind: string,
+  from: number,
+  to: number,
+): AsyncGenerator<{ readonly names: readonly string[]; readonly usage: UsageSum }> {
+  const [first] = await store.counters(ATTRIBUTED_DAY, { prefix: `${keyPart(orgId)}|`, limit: 1 });
+  if (first === undefined) return;
+  // Nobody waits for years without calls.
+  const begun = Date.parse(`${parseRollUpKey(first.key)[1] ?? ''}T00:00:00Z`);
+  for (const stretch of stretchesOf(Math.max(from, begun), to)) {
+    const [space, time] = 'day' in stretch ? [ATTRIBUTED_DAY, stretch.day] : [ATTRIBUTED_QUARTER, stretch.hour];
+    for await (const { key, amounts } of counterRows(store, space, `${hoursPrefix(orgId, time)}|${kind}|`)) {
+      const usage = 'day' in stretch ? usageOf(amounts) : usageOfQuarters(amounts, stretch.quarters);
+      // A row of an hour has what came in its other quarters, too.
+      if (usage.requests > 0n || usage.costPico > 0n) yield { names: parseRollUpKey(key).slice(3), usage };
     }
   }
 }
 
 function ofEach<T>(rows: readonly (readonly [Kind, T])[]): Readonly<Record<Kind, T>> {
   return Object.fromEntries(rows) as Record<Kind, T>;
-}
-
-function minus(a: UsageSum, b: UsageSum): UsageSum {
-  return {
-    requests: a.requests - b.requests,
-    tokensIn: a.tokensIn - b.tokensIn,
-    tokensOut: a.tokensOut - b.tokensOut,
-    costPico: a.costPico - b.costPico,
-  };
 }

@@ -9,6 +9,7 @@ import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 import { DelegationBook } from './delegation-spend.ts';
 import { type GivenOverride, HeldLimits, limitRemoval } from './held-limits.ts';
 import type { Outbox, Posted } from './outbox.ts';
+import { REFUSED, RefusalAlerts, readRefused } from './refusal-alerts.ts';
 import { type CapExceeded, capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
 import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
@@ -72,6 +73,7 @@ export class BudgetService {
   readonly #limits: HeldLimits;
   readonly #events: Events;
   readonly #outbox: Pick<Outbox, 'wants' | 'post'> | undefined;
+  readonly #refusals: RefusalAlerts;
 
   private constructor(ground: BudgetGround, book: SpendBook, limits: HeldLimits) {
     const { store, clock, events, outbox } = ground;
@@ -82,6 +84,7 @@ export class BudgetService {
     this.#delegations = new DelegationBook(store);
     this.#events = events;
     this.#outbox = outbox;
+    this.#refusals = new RefusalAlerts({ store, events, outbox, budgetOf: (limitId) => limits.get(limitId) });
   }
 
   /** Reads limits and the spend of the open windows. */
@@ -97,6 +100,7 @@ export class BudgetService {
       const budget = limits.get(key);
       if (budget) budget.posted = later(budget.posted, value as Budget['posted']);
     }
+    await readRefused(store, (limitId) => limits.get(limitId));
     return new BudgetService(options, book, limits);
   }
 
@@ -182,7 +186,7 @@ export class BudgetService {
     const loading = this.#loadDelegations(spender);
     if (loading !== undefined) return loading.then(() => this.look(spender, pico, monthlyCapPico));
     const reservation = this.#reservation(spender, monthlyCapPico);
-    return reservation.capped ? (capPassed(reservation, pico, this.#today()) ?? 'capped') : undefined;
+    return reservation.capped ? (this.#passed(reservation, pico) ?? 'capped') : undefined;
   }
 
   #loadDelegations({ orgId, delegations }: Spender): Promise<unknown> | undefined {
@@ -191,11 +195,19 @@ export class BudgetService {
 
   #reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
     const reservation = this.#reservation(spender, monthlyCapPico);
-    const exceeded = reservation.capped ? capPassed(reservation, pico, this.#today()) : undefined;
+    const exceeded = reservation.capped ? this.#passed(reservation, pico) : undefined;
     if (exceeded) return exceeded;
     for (const part of reservation.parts) part.open += 1;
     this.#setAside(reservation, pico);
     return reservation;
+  }
+
+  /** The cap that refuses the call; whoever wants to know is told of the first time. */
+  #passed(reservation: Reservation, pico: bigint): CapExceeded | undefined {
+    const today = this.#today();
+    const exceeded = capPassed(reservation, pico, today);
+    if (exceeded !== undefined) this.#refusals.tell(exceeded, reservation.spender, pico, today);
+    return exceeded;
   }
 
   /** Sets aside what was so before the process began, whatever caps say by now. */
@@ -216,7 +228,7 @@ export class BudgetService {
    * @returns the cap that it has passed; then nothing is changed
    */
   grow(reservation: Reservation, pico: bigint): CapExceeded | undefined {
-    const exceeded = capPassed(reservation, pico, this.#today());
+    const exceeded = this.#passed(reservation, pico);
     if (exceeded === undefined && pico > reservation.pico) this.#setAside(reservation, pico);
     return exceeded;
   }
@@ -346,6 +358,7 @@ export class BudgetService {
     const scopes = this.#book.of(spender);
     const capped = monthlyCapPico !== undefined || delegated.length > 0 || scopes.some(({ limits }) => limits.caps.length > 0);
     return {
+      spender,
       scopes,
       delegated,
       parts: partsOf(scopes, delegated),
@@ -385,7 +398,7 @@ export class BudgetService {
 }
 
 function removal(limitId: string): readonly Effect[] {
-  return [...limitRemoval(limitId), { op: 'delete', space: ALERTED, key: limitId }, { op: 'delete', space: POSTED, key: limitId }];
+  return [...limitRemoval(limitId), ...[ALERTED, POSTED, REFUSED].map((space) => ({ op: 'delete', space, key: limitId }) as const)];
 }
 
 function effectsOf({ budget, post }: PostedAlert): readonly Effect[] {

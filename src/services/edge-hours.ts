@@ -1,10 +1,10 @@
 import { nextTurn } from '../base/lib/loop-turns.ts';
-import { picoFromUsd } from '../base/lib/money.ts';
 import type { RecordedDecision } from '../base/model/decision.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
 import { amountsOf } from '../record/roll-up.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { usageOf } from './quarter-ranges.ts';
 import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
 /** Records read in one go; between two pages other work goes on. */
@@ -37,7 +37,8 @@ export async function usageInPart(
     if (read > most) return undefined;
     const record = recordOf(text);
     if (record === undefined) continue;
-    const usage = usageOf(record);
+    // As the counters have it.
+    const usage = usageOf(amountsOf(record));
     whole = plus(whole, usage);
     if (completedAt >= from && completedAt < to) inside.set(record.decision, plus(inside.get(record.decision) ?? NO_USAGE, usage));
   }
@@ -70,17 +71,6 @@ async function* recordsOfHour(
 function recordOf(text: string): ExecutionRecord | undefined {
   const record = JSON.parse(text) as ExecutionRecord;
   return record.record_tier === 'connection' ? undefined : record;
-}
-
-/** As the counters have it. */
-function usageOf(record: ExecutionRecord): UsageSum {
-  const { metering } = record;
-  return {
-    requests: amountsOf(record).requests,
-    tokensIn: BigInt(metering?.tokens_in ?? 0),
-    tokensOut: BigInt(metering?.tokens_out ?? 0),
-    costPico: metering === undefined ? 0n : picoFromUsd(metering.cost_usd),
-  };
 }
 
 function isSame(a: UsageSum, b: UsageSum): boolean {

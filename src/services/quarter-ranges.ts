@@ -5,6 +5,7 @@ import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 export const QUARTER_MS: number = HOUR_MS / 4;
 const DAY_MS = 24 * HOUR_MS;
 const QUARTERS = [0, 1, 2, 3] as const;
+type QuarterNames = ReturnType<typeof quarterNames>;
 
 /** A part of a range of which totals are kept: a whole UTC day (`2026-11-22`), or some quarters of an hour (`2026-11-22T05`). */
 export type Stretch = { readonly day: string } | { readonly hour: string; readonly quarters: readonly number[] };
@@ -36,14 +37,20 @@ function isWithin(at: number, from: number, to: number): boolean {
 
 /** The totals of a row by day, by hour or by month. */
 export function usageOf(amounts: CounterRow['amounts']): UsageSum {
-  return {
-    requests: amounts['requests'] ?? 0n,
-    tokensIn: amounts['tokens_in'] ?? 0n,
-    tokensOut: amounts['tokens_out'] ?? 0n,
-    costPico: amounts['cost_pico'] ?? 0n,
-  };
+  return read(amounts, PLAIN);
 }
 
+const PLAIN: QuarterNames = {
+  requests: 'requests',
+  tokens_in: 'tokens_in',
+  tokens_out: 'tokens_out',
+  cost_pico: 'cost_pico',
+  cached_in: 'cached_in',
+  no_usage: 'no_usage',
+  no_usage_pico: 'no_usage_pico',
+  by_default: 'by_default',
+  by_default_pico: 'by_default_pico',
+};
 const NAMES = QUARTERS.map(quarterNames);
 
 /** Those of some quarters of a row by quarter of an hour. */
@@ -51,15 +58,23 @@ export function usageOfQuarters(amounts: CounterRow['amounts'], quarters: readon
   let sum = NO_USAGE;
   for (const quarter of quarters) {
     const names = NAMES[quarter];
-    if (names === undefined) continue;
-    sum = plus(sum, {
-      requests: amounts[names.requests] ?? 0n,
-      tokensIn: amounts[names.tokens_in] ?? 0n,
-      tokensOut: amounts[names.tokens_out] ?? 0n,
-      costPico: amounts[names.cost_pico] ?? 0n,
-    });
+    if (names !== undefined) sum = plus(sum, read(amounts, names));
   }
   return sum;
+}
+
+function read(amounts: CounterRow['amounts'], names: QuarterNames): UsageSum {
+  return {
+    requests: amounts[names.requests] ?? 0n,
+    tokensIn: amounts[names.tokens_in] ?? 0n,
+    tokensOut: amounts[names.tokens_out] ?? 0n,
+    costPico: amounts[names.cost_pico] ?? 0n,
+    cachedIn: amounts[names.cached_in] ?? 0n,
+    withoutUsage: amounts[names.no_usage] ?? 0n,
+    withoutUsagePico: amounts[names.no_usage_pico] ?? 0n,
+    byDefault: amounts[names.by_default] ?? 0n,
+    byDefaultPico: amounts[names.by_default_pico] ?? 0n,
+  };
 }
 
 function isoText(epochMs: number, length: number): string {

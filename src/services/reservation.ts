@@ -1,7 +1,7 @@
 import type { BudgetLimit } from '../base/model/budget-limit.ts';
 import { dayStart, nextWindowStart, type Period } from '../decide/limits/windows.ts';
 import type { DelegationCap, DelegationSpend } from './delegation-spend.ts';
-import type { ScopeSpend } from './spend-book.ts';
+import type { ScopeSpend, Spender } from './spend-book.ts';
 
 /** A cap that a call would pass: a budget limit, the budget of a delegation, or the monthly cap that a rule of policy sets for the project. Amounts are pico-dollars. */
 export type CapExceeded = CapSums &
@@ -22,6 +22,7 @@ interface CapSums {
 
 /** What is set aside for one call until it is settled. */
 export interface Reservation {
+  readonly spender: Spender;
   readonly scopes: readonly ScopeSpend[];
   readonly delegated: readonly DelegatedSpend[];
   /** All of which it is a part. */

@@ -2,7 +2,7 @@ import { shareOf } from '../base/lib/amounts.ts';
 import type { BudgetLevel, BudgetLimit, BudgetOverride } from '../base/model/budget-limit.ts';
 import { PERIODS, type Period } from '../decide/limits/windows.ts';
 
-interface Alerted {
+export interface Alerted {
   readonly periodStart: string;
   readonly level: BudgetLevel;
   /** Of which amount, where that was not the limit's own: under another one its thresholds are reached anew. */
@@ -20,6 +20,8 @@ export interface Budget {
   alerted: Alerted | undefined;
   /** The same of the last alert that was handed to the outbox. */
   posted?: Alerted | undefined;
+  /** Of the last alert that its cap refuses: `exceeded`, and not what thresholds have said. */
+  refused?: Alerted | undefined;
 }
 
 /** The limits of one period that alert, and from which amount on one of them has something to say. */
@@ -112,9 +114,15 @@ function reachedAt({ limit, capPico }: Budget, level: BudgetLevel): bigint {
   return shareOf(capPico, percent);
 }
 
-function isNews({ override }: Budget, said: Alerted | undefined, periodStart: string, level: BudgetLevel): boolean {
+function isNews({ override, refused }: Budget, said: Alerted | undefined, periodStart: string, level: BudgetLevel): boolean {
+  if (level === 'exceeded' && refused?.periodStart === periodStart && refused.overriddenUsd === override?.limit_usd) return false;
   if (said?.periodStart !== periodStart || said.overriddenUsd !== override?.limit_usd) return true;
   return LEVELS.indexOf(level) > LEVELS.indexOf(said.level);
+}
+
+/** Whether nobody was told yet, in the window that begins on `periodStart`, that the limit is reached. */
+export function isRefusalNews(budget: Budget, periodStart: string): boolean {
+  return isNews(budget, budget.alerted, periodStart, 'exceeded') && isNews(budget, budget.posted, periodStart, 'exceeded');
 }
 
 /** What is remembered of an alert. */

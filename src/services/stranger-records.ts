@@ -264,5 +264,6 @@ const NOTHING = {
   delegation_chain: undefined,
   delegation_id: undefined,
   approval_id: undefined,
+  budget: undefined,
   error: undefined,
 } as const;

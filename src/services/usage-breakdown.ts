@@ -54,7 +54,7 @@ async function firstCounted(store: Pick<Store, 'counters'>): Promise<number> {
   return first === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(`${first.key.slice(0, 10)}T00:00:00Z`);
 }
 
-interface NamedUsage {
+export interface NamedUsage {
   /** Workload, connector, model. */
   readonly names: readonly string[];
   readonly usage: UsageSum;
@@ -124,11 +124,15 @@ function isoHour(at: number): string {
   return new Date(at).toISOString().slice(0, 13);
 }
 
+/** All rows of an org from a quarter of an hour on up to another one, with workload, connector and model. @param to exclusive */
+export async function* usageRows(store: Pick<Store, 'counters'>, orgId: string, from: number, to: number): AsyncGenerator<NamedUsage> {
+  for (const stretch of stretchesOf(Math.max(from, await firstCounted(store)), to)) yield* rowsOf(store, orgId, stretch);
+}
+
 /** All totals of an org from a quarter of an hour on up to another one. @param to exclusive */
 export async function usageInQuarters(store: Pick<Store, 'counters'>, orgId: string, from: number, to: number): Promise<UsageSum> {
   if (from % QUARTER_MS !== 0 || to % QUARTER_MS !== 0) throw new RangeError('both ends are beginnings of quarters of an hour');
   let sum = NO_USAGE;
-  for (const stretch of stretchesOf(Math.max(from, await firstCounted(store)), to))
-    for await (const { usage } of rowsOf(store, orgId, stretch)) sum = plus(sum, usage);
+  for await (const { usage } of usageRows(store, orgId, from, to)) sum = plus(sum, usage);
   return sum;
 }

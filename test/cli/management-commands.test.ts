@@ -236,15 +236,18 @@ t.test('reports are shown by one thing, the dearest first, and reads answer to t
   ])
     await governed.execute({ org_id: 'acme', attribution: { project_id: project } }, { params: { ...CHAT, model } });
   t.match(await run('billing summary --by model'), { code: 0, out: /^MODEL +COST_USD .*\ngpt-4o .*\ngpt-4o-mini .*\n$/, err: '' });
-  t.match((await run('spend --by project')).out, /^PROJECT .*\nlarge .*\nsmall .*\n$/);
-  t.match((await run('spend --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +\$0\n)*\d{4}-\d\d-\d\d +\$0\.\d+\n/);
-  t.match(JSON.parse((await run('spend --by workload --json')).out), { by_workload: { default: { requests: 2 } } });
-  t.match(await run('spend --window 6h --by model'), { code: 2, err: /--window cannot be given beside --by model/ });
-  t.match(await run('spend --by colour'), {
+  t.match((await run('attribution summary --by project')).out, /^PROJECT .*\nlarge .*\nsmall .*\n$/);
+  t.match((await run('billing summary --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +\$0\n)*\d{4}-\d\d-\d\d +\$0\.\d+\n/);
+  t.match(JSON.parse((await run('billing summary --by workload --json')).out), { by_workload: { default: { requests: 2 } } });
+  t.match(await run('billing summary --from 2026-11-01 --to 2026-11-02 --by project'), {
+    code: 2,
+    err: /--to cannot be given beside --by project/,
+  });
+  t.match(await run('billing summary --by colour'), {
     code: 2,
     err: /--by takes one of model, workload, connector, day, project, customer, account, caller/,
   });
-  t.match((await run('spend')).out, /^org_id: +acme\n[\s\S]*buckets\nTIME +ALLOW_COUNT +DENY_COUNT\n/);
+  t.match((await run('spend read')).out, /^org_id: +acme\n[\s\S]*buckets\nTIME +ALLOW_COUNT +DENY_COUNT\n/);
   t.match(
     (await run('records list --limit 1')).out,
     /^TIME +DECISION .*COST\/REASON +ID\n\d{4}-\S+ \S+Z +allow .*\$0\.\S+ +[0-9a-f-]{36}\n/,

@@ -328,16 +328,16 @@ t.test('what channels and destinations are reached by has the new key after `gw 
   t.match(inbox.of(TEAMS).at(-1)?.headers['authorization'], 'Bearer token-of-siem');
 });
 
-t.test('a limit that raises no alerts is not subscribed to', async (t) => {
+t.test('a draft, which raises no alerts, is not subscribed to', async (t) => {
   const one = await scene(t);
   const channelId = await one.channel('slack');
   const subscribe = (limitId: string) => one.manage('POST', 'alerts/subscriptions', { channel_id: channelId, limit_id: limitId });
-  for (const actions of [[], ['cap']]) {
+  for (const actions of [[]]) {
     const refused = await subscribe(await limit(one.governed, { limit_usd: '1', actions }));
     const details = [{ path: 'limit_id', message: /raises no alerts/ }];
     t.match(refused, { status: 400, body: { error: { code: 'invalid_request', details } } }, `actions ${actions.join()}`);
   }
-  for (const actions of [undefined, ['alert'], ['cap', 'alert']]) {
+  for (const actions of [undefined, ['alert'], ['cap'], ['cap', 'alert']]) {
     const made = await subscribe(await limit(one.governed, { limit_usd: '1', ...(actions && { actions }) }));
     t.equal(made.status, 201);
     const { subscription_id: id } = made.body as Json;

@@ -25,7 +25,7 @@ t.test('the cap of one request refuses a response, and the socket goes on', asyn
   const seen: string[] = [];
   upstream.sockets[0]?.on('message', (data: Buffer) => seen.push(data.toString()));
   const error = await client.say(create(1001), 'error');
-  t.match(error, { status: 403, error: { message: /budget_usd_max_exceeded/ }, decision: 'deny' });
+  t.match(error, { status: 403, error: { message: /budget_usd_max_exceeded/ }, decision: 'deny', budget: { kind: 'request' } });
   t.same(seen, []);
   await client.say(create(500), 'response.completed');
   t.match((await records()).slice(1), [
@@ -42,7 +42,11 @@ t.test('a budget limit sets each response aside while it runs, and is charged wh
   t.match(await limit(), { spent_usd: exactly('0'), reserved_usd: exactly('0') }, 'an open socket costs nothing');
   await first.say(create(2000, 'hang'), 'response.created');
   t.match(await limit(), { spent_usd: exactly('0'), reserved_usd: /^0\.03/ });
-  t.match(await second.say(create(2000), 'error'), { status: 403, error: { message: /budget_limit_exceeded/ } });
+  t.match(await second.say(create(2000), 'error'), {
+    status: 403,
+    error: { message: /budget_limit_exceeded/ },
+    budget: { kind: 'limit', scope: 'org' },
+  });
   t.match(await limit(), { spent_usd: exactly('0'), reserved_usd: /^0\.03/ }, 'what was refused sets nothing aside');
   const usage = { input_tokens: 0, output_tokens: 1000 };
   const done = first.until('response.completed');

@@ -73,6 +73,7 @@ const STOPPED = {
   reason: 'budget_exceeded',
   reason_codes: ['stream_stopped_at_cap', 'budget_limit_exceeded'],
   stream_outcome: 'aborted',
+  budget: { kind: 'limit', scope: 'org', limit_usd: exactly('0.001') },
   error: { code: 'stream_stopped_at_cap', message: /0\.001 USD/ },
 };
 
@@ -85,6 +86,7 @@ t.test('a realtime response is cancelled, and charged what its server says that 
     status: 403,
     error: { code: 'budget_exceeded', message: /budget limit of its org, 0\.001 USD/, event_id: 'mine' },
     reason_codes: ['stream_stopped_at_cap', 'budget_limit_exceeded'],
+    budget: { kind: 'limit', period: 'monthly' },
   });
   t.match(done, { response: { status: 'cancelled' } });
   t.match(state.heard.at(-1), { type: 'response.cancel', response_id: 'resp_1' });

@@ -136,6 +136,7 @@ t.test('a stream is ended at its cap', async (t) => {
         reason_codes: codes,
         record_id: record['record_id'],
         record_hash: record['record_hash'],
+        budget: { kind: 'limit', limit_usd: exactly(cap) },
       });
       if (form.contentType.startsWith('application/json')) t.doesNotThrow(() => JSON.parse(said + last) as unknown, 'still one JSON array');
       t.match(record, {
@@ -144,6 +145,7 @@ t.test('a stream is ended at its cap', async (t) => {
         reason_codes: codes,
         stream_outcome: 'aborted',
         status_code: 200,
+        budget: { kind: 'limit', scope: 'org', limit_usd: exactly(cap), reserved_usd: exactly('0') },
         error: { code: 'stream_stopped_at_cap', message: new RegExp(`the monthly budget limit of its org, ${cap} USD`) },
         response_bytes: Buffer.byteLength(said),
         metering: { usage_reported: form.name === 'Gemini', rate_in: exactly('10'), rate_out: exactly('30') },

@@ -33,6 +33,10 @@ const KINDS: Partial<Record<keyof UnhashedRecord, fc.Arbitrary<unknown>>> = {
   upstream_status: fc.nat(),
   labels: DATA,
   error: fc.record({ code: PLAIN, message: TEXT }),
+  budget: fc.record(
+    { kind: PLAIN, limit_id: PLAIN, scope_id: TEXT, limit_usd: PLAIN, cost_usd: PLAIN, resets_at: PLAIN },
+    { requiredKeys: ['kind'] },
+  ),
   metering: fc.record(
     {
       cache_write_tokens_in: fc.nat(),
@@ -157,7 +161,7 @@ t.test('roll-ups count every action and no connection, and keep only models that
       usage_reported: true,
       rate_in: '1',
       rate_out: '1',
-      rate_source: 'default',
+      rate_source: 'catalogue',
     },
   } as unknown as ExecutionRecord;
   const amounts = { requests: 1n, tokens_in: 3n, tokens_out: 4n, cost_pico: 1_000_000n };
@@ -172,6 +176,26 @@ t.test('roll-ups count every action and no connection, and keep only models that
       amounts: { requests_0: 1n, tokens_in_0: 3n, tokens_out_0: 4n, cost_pico_0: 1_000_000n },
     },
   ]);
+  const metering = { ...base.metering, cached_tokens_in: 2, usage_reported: false, rate_source: 'default' };
+  const doubted = { cached_in: 2n, no_usage: 1n, no_usage_pico: 1_000_000n, by_default: 1n, by_default_pico: 1_000_000n };
+  t.match(rollUp({ ...base, metering } as unknown as ExecutionRecord), [
+    { space: USAGE_DAY, amounts: { ...amounts, ...doubted } },
+    { space: USAGE_MONTH, amounts: { ...amounts, ...doubted } },
+    { space: USAGE_HOUR, amounts: { ...amounts, ...doubted, requests_m00: 1n } },
+    {
+      space: USAGE_QUARTER,
+      amounts: Object.fromEntries(Object.entries({ ...amounts, ...doubted }).map(([name, amount]) => [`${name}_0`, amount])),
+    },
+  ]);
+  for (const [name, more] of Object.entries({
+    'what the upstream refused': { upstream_status: 429 },
+    'what has a record of its own': { usage_record_id: 'r' },
+    'what a plan pays for': { metering: { ...metering, billing: 'plan' } },
+    'what is free': { metering: { ...metering, cost_usd: '0', rate_in: '0', rate_out: '0' } },
+  })) {
+    const [day] = rollUp({ ...base, metering, ...more } as unknown as ExecutionRecord);
+    t.notOk(day?.op === 'add' && 'no_usage' in day.amounts, name);
+  }
   t.same(rollUp({ ...base, project_id: 'p|q' })[4], {
     op: 'add',
     space: SPEND_DAY,

@@ -253,3 +253,18 @@ t.test('thresholds follow an override: each is said once of each amount', async 
   spend(budgets, '0.1');
   t.same(said(), []);
 });
+
+t.test('the budget of a delegation, and the cap that a rule sets, say that they refuse once, as no limit of the org does', async (t) => {
+  const { budgets, clock, said } = await open(await openStore(t));
+  const delegated = { ...SPENDER, delegations: [{ delegationId: 'd', capPico: usd('2') }] };
+  for (let at = 0; at < 2; at += 1) t.match(await budgets.reserve(delegated, usd('3'), undefined), { kind: 'delegation' });
+  t.same(said(), ['exceeded 0']);
+  for (let at = 0; at < 2; at += 1) t.match(await budgets.look(SPENDER, usd('3'), usd('1')), { kind: 'month' });
+  t.same(said(), ['exceeded 0'], 'also where it is only looked at, since that refuses the call');
+  t.match(await budgets.reserve({ ...SPENDER, projectId: 'q' }, usd('3'), usd('1')), { kind: 'month' });
+  t.same(said(), ['exceeded 0'], 'of another project');
+  clock.advance(31 * 86_400_000);
+  t.match(await budgets.reserve(SPENDER, usd('3'), usd('1')), { kind: 'month' });
+  t.match(await budgets.reserve(delegated, usd('3'), undefined), { kind: 'delegation' });
+  t.same(said(), ['exceeded 0'], 'a delegation has one period, its life');
+});

@@ -6,7 +6,7 @@ import { EventBus } from '../../src/base/events/bus.ts';
 import type { Destination, DurableEvent } from '../../src/base/events/destination.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd } from '../../src/base/lib/money.ts';
-import type { BudgetAlert } from '../../src/base/model/budget-limit.ts';
+import type { BudgetAlert, BudgetLimit } from '../../src/base/model/budget-limit.ts';
 import { BudgetService, type Counted } from '../../src/services/budgets.ts';
 import { Outbox, type OutboxOptions } from '../../src/services/outbox.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
@@ -15,18 +15,19 @@ import { launch } from '../support/child.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
+const LIMIT: BudgetLimit = {
+  limit_id: 'l',
+  org_id: 'o',
+  scope: 'org',
+  limit_usd: '1',
+  period: 'monthly',
+  warning_threshold_pct: 50,
+  critical_threshold_pct: 80,
+  actions: ['alert'],
+  created_at: '2026-11-01T00:00:00.000Z',
+};
 const ALERT: BudgetAlert = {
-  limit: {
-    limit_id: 'l',
-    org_id: 'o',
-    scope: 'org',
-    limit_usd: '1',
-    period: 'monthly',
-    warning_threshold_pct: 50,
-    critical_threshold_pct: 80,
-    actions: ['alert'],
-    created_at: '2026-11-01T00:00:00.000Z',
-  },
+  limit: LIMIT,
   level: 'warning',
   periodStart: '2026-11-01',
   spentUsd: '0.5',
@@ -160,7 +161,7 @@ t.test('an alert is committed with the record that raises it, once per level, an
   const outbox = await openOutbox(store, clock, [place]);
   const open = () => BudgetService.open({ store, clock, events: new EventBus(silentLogger), outbox });
   const budgets = await open();
-  await budgets.create(ALERT.limit);
+  await budgets.create(LIMIT);
   const count = (service: BudgetService, usd: string) => service.count(SPENDER, picoFromUsd(usd), clock.now()) as Counted;
   t.same(count(budgets, '0.1').effects, []);
   const lost = count(budgets, '0.4');
@@ -240,7 +241,7 @@ t.test('without a destination nothing is made ready, read or written', async (t)
   const outbox = await openOutbox(store, clock, []);
   outbox.start();
   const budgets = await BudgetService.open({ store, clock, events: new EventBus(silentLogger), outbox });
-  await budgets.create(ALERT.limit);
+  await budgets.create(LIMIT);
   t.same((budgets.count(SPENDER, picoFromUsd('0.9'), clock.now()) as Counted).effects, []);
   t.same([...(await store.list('outbox')), ...(await store.list('outbox_cursor')), ...(await store.list('budget_alert_posted'))], []);
   await outbox.close();

@@ -15,7 +15,7 @@ import { OTHER_MODELS, RecordCounters, UNKNOWN_ORG, UNREGISTERED } from '../../s
 import { requestBuckets, WINDOWS, type Window } from '../../src/services/request-buckets.ts';
 import { type UsageBreakdown, usageOnDays } from '../../src/services/usage-breakdown.ts';
 import { UsageReports } from '../../src/services/usage-reports.ts';
-import { sumUsage, type UsageSum } from '../../src/services/usage-sums.ts';
+import { NO_USAGE, sumUsage, type UsageSum } from '../../src/services/usage-sums.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { ALL_REGISTERED } from '../support/all-registered.ts';
@@ -511,7 +511,7 @@ t.test('an answer has an end whatever an older version has counted: the dearest 
     t.ok((by.get(rest)?.requests ?? 0n) > 9_000n);
   }
   const many = new NamedSums('rest', 100);
-  for (let n = 0; n < 150; n += 1) many.add(`n${n}`, { requests: 1n, tokensIn: 0n, tokensOut: 0n, costPico: BigInt(n) });
+  for (let n = 0; n < 150; n += 1) many.add(`n${n}`, { ...NO_USAGE, requests: 1n, costPico: BigInt(n) });
   t.strictSame(
     [...many.shown(2)].map(([name, { requests }]) => [name, requests]),
     [

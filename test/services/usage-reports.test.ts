@@ -6,7 +6,7 @@ import { usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
 import { UsageReports } from '../../src/services/usage-reports.ts';
-import { sumUsage } from '../../src/services/usage-sums.ts';
+import { NO_USAGE, sumUsage } from '../../src/services/usage-sums.ts';
 import type { RecordQuery as RecordPage } from '../../src/storage/contract/record-query.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -90,11 +90,16 @@ async function filled(t: Test): Promise<{ store: Store; pages: RecordPage[]; rea
 
 function recount(org: string, from: number, to: number): unknown {
   const own = GIVEN.filter((given) => given.org === org && given.tier !== 'connection' && given.at >= from && given.at < to);
+  const costPico = own.reduce((sum, { pico }) => sum + pico, 0n);
   return {
+    ...NO_USAGE,
     requests: BigInt(own.filter(({ tier }) => tier === 'action').length),
     tokensIn: BigInt(own.reduce((sum, { tokens }) => sum + tokens, 0)),
     tokensOut: BigInt(own.length),
-    costPico: own.reduce((sum, { pico }) => sum + pico, 0n),
+    costPico,
+    // None of them tells a usage.
+    withoutUsage: BigInt(own.length),
+    withoutUsagePico: costPico,
   };
 }
 

@@ -23,8 +23,8 @@ export interface AlertChannel {
   readonly created_at: string;
 }
 
-/** What can be subscribed to beside the alerts of a budget limit (decision 11.1). */
-export const ALERT_EVENTS = ['approval', 'quarantine', 'risk_alert'] as const;
+/** What can be subscribed to beside the alerts of a budget limit (decision 11.1); `budget_alert`: those of all limits of the org, and of caps that rules and delegations set. */
+export const ALERT_EVENTS = ['approval', 'quarantine', 'risk_alert', 'budget_alert'] as const;
 export type AlertEventName = (typeof ALERT_EVENTS)[number];
 
 /** What a channel is told of (specification, "Alert subscription"): of a budget limit, or of an event; one of both is there. */
@@ -51,7 +51,7 @@ export interface AlertHistoryEntry {
   readonly channel_name: string;
   readonly channel_kind: ChannelKind;
   readonly limit_id?: string;
-  readonly event: AlertEventName | 'budget_alert' | 'test';
+  readonly event: AlertEventName | 'test';
   /** `warning`, `critical` or `exceeded`; of other events none. */
   readonly level?: BudgetLevel;
   readonly title: string;

@@ -32,13 +32,52 @@ export interface BudgetOverride {
 /** How near a limit its spend has come. */
 export type BudgetLevel = 'warning' | 'critical' | 'exceeded';
 
-/** A budget reached a threshold, once per period and level (decision 6.2). */
+/** What an alert says of the limit that it is about: of a cap that a rule sets for a project, and of the budget of a delegation, as of a budget limit. */
+export interface AlertedLimit {
+  readonly limit_id: string;
+  readonly org_id: string;
+  readonly scope: BudgetLimit['scope'] | 'delegation';
+  readonly scope_id?: string;
+  readonly limit_usd: string;
+  /** `life`: nothing of it begins anew. */
+  readonly period: BudgetLimit['period'] | 'life';
+}
+
+/** A budget reached a threshold, once per period and level (decision 6.2), or its cap refused a call for the first time in the period (decision 6.19). */
 export interface BudgetAlert {
   /** Its amount is the one that holds now, under an override too. */
-  readonly limit: BudgetLimit;
+  readonly limit: AlertedLimit;
   readonly level: BudgetLevel;
-  /** First day of the window, `2026-11-01`. */
+  /** First day of the window, `2026-11-01`; empty where there is none. */
   readonly periodStart: string;
   /** Decimal text. */
   readonly spentUsd: string;
+  /** Of the call that was refused; absent: a threshold was reached. */
+  readonly refusal?: {
+    readonly estimateUsd: string;
+    /** What calls under way had set aside. */
+    readonly reservedUsd: string;
+    /** When the cap begins anew; absent: never. */
+    readonly resetsAt?: string;
+  };
+}
+
+/** The cap that refused a call, as its record and its answer tell it (decision 6.19). Amounts are decimal text. */
+export interface RecordedBudget {
+  /** `request`: the cap of one request; `month`: that of a project's month, both set by policy. */
+  readonly kind: 'request' | 'limit' | 'month' | 'delegation';
+  readonly limit_id?: string;
+  readonly delegation_id?: string;
+  readonly scope?: BudgetLimit['scope'];
+  readonly scope_id?: string;
+  readonly period?: BudgetLimit['period'];
+  readonly limit_usd: string;
+  /** What the call may cost, or had cost when it was ended. */
+  readonly cost_usd: string;
+  /** Settled. */
+  readonly spent_usd?: string;
+  /** Set aside for calls under way. */
+  readonly reserved_usd?: string;
+  /** When it begins anew. */
+  readonly resets_at?: string;
 }

@@ -1,3 +1,4 @@
+import type { RecordedBudget } from './budget-limit.ts';
 import type { ConnectionType, TrafficClass } from './connection.ts';
 import type { Decision, RecordedDecision } from './decision.ts';
 import type { Unit } from './usage-units.ts';
@@ -224,5 +225,7 @@ export interface ExecutionRecord {
   /** Of a call whose delegation token was verified: root first. */
   readonly delegation_chain?: readonly RecordedDelegation[];
   readonly approval_id?: string;
+  /** The cap for which the call was refused, or its stream ended. */
+  readonly budget?: RecordedBudget;
   readonly error?: { readonly code: string; readonly message: string };
 }

@@ -107,6 +107,12 @@ export const CONTROL_BOUNDS = {
     shared: 'all callers; only tokens with good signatures take a place',
     full: 'the one used least lately is checked again',
   },
+  refusedCaps: {
+    what: 'Caps that rules set for a project, and budgets of delegations, of which it is known that somebody was told that they refuse calls',
+    all: 10_000,
+    shared: 'all callers',
+    full: 'all are forgotten, and said once more in their period',
+  },
   idleDelegations: {
     what: 'Spend of delegations that is in memory while nothing is under way',
     all: 10_000,

@@ -131,6 +131,19 @@ export const REPORT_BOUNDS = {
     shared: 'one answer',
     full: 'all others are one row (`other`, `other workloads`, `other models`, `other connectors`); totals stay exact',
   },
+  costRows: {
+    what: 'combinations of names for one period of a cost report: so many lines as CSV; as JSON 1,000 at most (`limit`)',
+    one: 100_000,
+    much: 'shown are the dearest',
+    shared: 'one answer',
+    full: 'all others are one row, `other`; totals stay exact',
+  },
+  costRecords: {
+    what: 'calls of the range of a cost report by several keys that totals do not have together, so that the records are read',
+    one: 2_000_000,
+    shared: 'one answer',
+    full: '400: a shorter range, or fewer keys',
+  },
   billNames: {
     what: 'workloads of the bill of all orgs, which the operator asks for; its CSV has all lines',
     one: 100_000,

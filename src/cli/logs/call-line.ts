@@ -4,6 +4,7 @@ import { shorten } from '../../base/lib/shorten.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
 import { tellingCodes } from '../telling-codes.ts';
+import { costMark, doubtsOfRecord } from '../money/cost-mark.ts';
 import { cellText } from '../terminal-text.ts';
 
 /** What is shown of a call; texts as they came. */
@@ -42,7 +43,7 @@ export function callOfRecord(record: Readonly<Record<string, unknown>>): SeenCal
   const { latency_ms: latency, policy_trace: _trace, metering, error } = record;
   const failed = isJsonObject(error) ? textOf(error['message'], '', MAX_REASON) : '';
   return callOf(
-    { ...record, ...(isJsonObject(metering) ? metered(metering) : {}), duration_ms: latency },
+    { ...record, ...(isJsonObject(metering) ? metered(metering) : {}), cost_doubt: doubtsOfRecord(record), duration_ms: latency },
     textOf(record['completed_at']),
     failed,
   );
@@ -80,7 +81,10 @@ function callOf(seen: Readonly<Record<string, unknown>>, at: string, failed: str
     model: textOf(seen['model']),
     status: textOf(seen['status_code']),
     tokens: sent === undefined && made === undefined ? NONE : `${textOf(sent, '0')}/${textOf(made, '0')}`,
-    cost: seen['cost_usd'] === undefined ? NONE : `$${textOf(seen['cost_usd'])}`,
+    cost:
+      seen['cost_usd'] === undefined
+        ? NONE
+        : `$${textOf(seen['cost_usd'])}${costMark(Array.isArray(seen['cost_doubt']) ? seen['cost_doubt'].map(String) : [])}`,
     duration: typeof seen['duration_ms'] === 'number' ? `${Math.round(seen['duration_ms'])}ms` : NONE,
     reason: reasonOf(all),
     telling: reasonOf(tellingCodes(all)) || reasonOf(all),

@@ -9,6 +9,7 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { columnNames } from '../management/table-cells.ts';
+import { COST_MARKS } from '../money/cost-mark.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
@@ -56,6 +57,8 @@ export const logs: Command = {
   --wide       every column, whole: also caller, door, provider, status, tokens in and out, and how long it took
   --columns    those alone, such as time,who,path,reason
   -            reads lines of the gateway's log: journalctl -u ai-request-gateway -o cat | gw logs -
+
+  ${COST_MARKS}
 `,
   run: (args, io) => printCalls(args, io, systemClock),
 };

@@ -1,4 +1,5 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
+import { budgetLimitsText } from '../money/budget-limits-text.ts';
 
 /** Words that mean the same at the end of a command; the operation has one of them. */
 export const SAME_VERBS: readonly (readonly string[])[] = [
@@ -119,6 +120,11 @@ export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
   subscription_id: 'mgmt.alerts.subscriptions.list',
 };
 
+/** Answers that people see in a form of their own; undefined: it is not the answer that was expected. */
+export const TEXTS: Readonly<Record<string, (answer: unknown, width: number | undefined) => string | undefined>> = {
+  'mgmt.budgets.list': budgetLimitsText,
+};
+
 /** A report by one thing: which operation has the figures, and in which member of its answer. */
 export interface ReportView {
   readonly operation: string;
@@ -140,7 +146,6 @@ const VIEWS: Readonly<Record<string, ReportView>> = {
 
 /** Which commands have `--by`, and by what. */
 export const REPORT_VIEWS: Readonly<Record<string, Readonly<Record<string, ReportView>>>> = {
-  'mgmt.spend.read': VIEWS,
   [BILLED]: VIEWS,
   [ATTRIBUTED]: VIEWS,
 };

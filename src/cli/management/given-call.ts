@@ -65,7 +65,8 @@ export async function givenCall(args: readonly string[], input: OperationInput, 
   const made = { ...body, ...(await membersIn(given, input.options, body, io)), ...wordsIn(given, input.words) };
   checkNeeded(made, input);
   const match = one('if-match')?.value;
-  const by = one('by')?.value;
+  // Where a command has no views it may be a member of its input.
+  const by = facts.views.length === 0 ? undefined : one('by')?.value;
   if (by !== undefined && !facts.views.includes(by)) throw new UsageError(`--by takes one of ${facts.views.join(', ')}`);
   return {
     args: made,

@@ -24,10 +24,16 @@ export class ManagementClient {
     this.#key = key;
   }
 
-  /** An answer as it comes. @throws Unusable when nobody answers or the key is not accepted; GatewayRefusal; GatewayError for arguments that make no request */
-  async text(operation: GatewayOperation, args: Arguments = {}, headers: Readonly<Record<string, string>> = {}): Promise<string> {
+  /** An answer as it comes. @param timeoutMs without a byte of it; default 10 s @throws Unusable when nobody answers or the key is not accepted; GatewayRefusal; GatewayError for arguments that make no request */
+  async text(
+    operation: GatewayOperation,
+    args: Arguments = {},
+    headers: Readonly<Record<string, string>> = {},
+    timeoutMs?: number,
+  ): Promise<string> {
     const { method, path, body, headers: more } = requestOf(planOf(operation, takenNames(operation), args, { headers }));
-    const sent = { method, headers: { ...more, Authorization: `Bearer ${this.#key}` }, body };
+    const patience = timeoutMs === undefined ? {} : { timeoutMs };
+    const sent = { method, headers: { ...more, Authorization: `Bearer ${this.#key}` }, body, ...patience };
     const { status, text } = await sendToGateway(this.#gateway, path, sent);
     if (status >= 200 && status < 300) return text;
     if (status === 401) throw new Unusable(`${this.#gateway.origin} does not accept the management key`);

@@ -10,7 +10,7 @@ import { printJson, printJsonText } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
 import { answerText, listText, mapText, type TextFacts } from './answer-text.ts';
 import { askManagement } from './ask-management.ts';
-import { LISTS, REPORT_VIEWS } from './command-tables.ts';
+import { LISTS, REPORT_VIEWS, TEXTS } from './command-tables.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts';
 import type { ManagementClient } from './management-client.ts';
 import { type OperationInput, operationInput } from './operation-options.ts';
@@ -72,12 +72,17 @@ async function answer(
     return;
   }
   const text = await textByShortId(operation, call.args, call.headers, { client, operations, io });
+  // As it is, to the byte.
+  if (call.args['format'] === 'csv') {
+    io.stdout(text);
+    return;
+  }
   if (call.json) {
     printJsonText(text, io);
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  io.stdout(answerText(value, facts));
+  io.stdout(TEXTS[operation.id]?.(value, io.columns) ?? answerText(value, facts));
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);
 }
@@ -91,7 +96,7 @@ async function answerAll(operation: GatewayOperation, call: GivenCall, client: M
     else items.push(...page);
     await io.written?.();
   }
-  if (!json) io.stdout(listText(items, answerFacts(operation, call, io)));
+  if (!json) io.stdout(TEXTS[operation.id]?.({ data: items }, io.columns) ?? listText(items, answerFacts(operation, call, io)));
 }
 
 /** The figures of a report by one thing, the dearest first; days as they come. */

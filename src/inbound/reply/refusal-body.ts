@@ -25,7 +25,13 @@ export function directRefusal(record: ExecutionRecord, refusal: RefusalText, fac
     return { decision, ...(approval_id === undefined ? {} : { approval_id }), reason: refusal.reason, record_id, record_hash };
   }
   const { reason, reasonCodes, detail } = refusal;
-  const body = { ...envelope(record, facts), reason, reason_codes: reasonCodes, ...(detail ? { details: [detail] } : {}) };
+  const body = {
+    ...envelope(record, facts),
+    reason,
+    reason_codes: reasonCodes,
+    ...(detail ? { details: [detail] } : {}),
+    ...budgetOf(record),
+  };
   const isError = record.decision === 'error' || refusal.errorCode !== undefined;
   return isError ? { ...body, error: { code: refusal.reasonCodes[0] ?? 'error', message: refusal.reason } } : body;
 }
@@ -53,5 +59,11 @@ export function proxiedRefusal(
     request_id: record.request_id,
     record_id: record.record_id,
     record_hash: record.record_hash,
+    ...budgetOf(record),
   };
+}
+
+/** The cap that has refused the call: whoever was refused for it may know its amounts (decision 6.19). */
+function budgetOf({ budget }: ExecutionRecord): Pick<ExecutionRecord, 'budget'> {
+  return budget === undefined ? {} : { budget };
 }

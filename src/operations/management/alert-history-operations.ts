@@ -24,7 +24,7 @@ const ENTRY = z.object({
   channel_name: z.string(),
   channel_kind: z.enum(CHANNEL_KINDS),
   limit_id: z.string().optional(),
-  event: z.enum([...ALERT_EVENTS, 'budget_alert', 'test']),
+  event: z.enum([...ALERT_EVENTS, 'test']),
   level: z.enum(LEVELS).optional().meta({ description: 'Of a budget alert' }),
   title: z.string(),
   outcome: z.enum(['delivered', 'failed']),

@@ -11,7 +11,7 @@ import { orgOf } from './org-of.ts';
 
 const event = choice(ALERT_EVENTS).meta({ description: 'What happens in the org, in the place of a limit' });
 const enabled = z.boolean('must be true or false');
-const NO_ALERTS = 'is the id of a budget limit that raises no alerts: `alert` is none of its actions';
+const NO_ALERTS = 'is the id of a draft, which raises no alerts: it has no actions';
 
 const BODY = members({
   channel_id: requiredId(),
@@ -147,10 +147,10 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
   }),
 ];
 
-/** A limit raises alerts when that is one of its actions; a subscription to another would never say anything. */
+/** `alert` raises alerts at thresholds, `cap` when it first refuses; a subscription to a draft would never say anything. */
 function limitMistakes(found: LimitStatus | undefined): readonly ErrorDetail[] {
   if (found === undefined) return [{ path: 'limit_id', message: 'is not the id of a budget limit of this org' }];
-  return found.limit.actions.includes('alert') ? [] : [{ path: 'limit_id', message: NO_ALERTS }];
+  return found.limit.actions.length > 0 ? [] : [{ path: 'limit_id', message: NO_ALERTS }];
 }
 
 /** Undefined while its channel is being removed. */

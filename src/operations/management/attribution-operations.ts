@@ -7,10 +7,11 @@ import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { moment, timeOf, timeZone, zoneOf } from '../report-query.ts';
 import type { OperationServices } from '../services.ts';
 import { count, time, usd } from '../shapes.ts';
+import { DOUBTS, shownDoubts } from '../shown-usage.ts';
 import { shown } from './billing-summary-operations.ts';
 import { orgOf } from './org-of.ts';
 
-const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd });
+const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, cost_usd: usd, ...DOUBTS });
 const BY_NAME = z.record(z.string(), USAGE);
 const FROM_RULE = 'must be a time that is over, such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
 
@@ -104,12 +105,17 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
     input: { ...input, params: z.object({ key: z.string().meta({ description: 'Key of the label' }) }) },
     output: {
       status: 200,
-      schema: z.object({ key: z.string(), data: z.array(z.object({ value: z.string(), requests: count, cost_usd: usd })) }),
+      schema: z.object({ key: z.string(), data: z.array(z.object({ value: z.string(), requests: count, cost_usd: usd, ...DOUBTS })) }),
     },
     handle: async ({ principal, query, params: { key } }, services) => {
       const { orgId, now, from, reports } = asked(orgOf(principal), query, services);
       const values = await reports.label(orgId, key, from, now);
-      const data = [...values].map(([value, usage]) => ({ value, requests: Number(usage.requests), cost_usd: shown(usage).cost_usd }));
+      const data = [...values].map(([value, usage]) => ({
+        value,
+        requests: Number(usage.requests),
+        cost_usd: shown(usage).cost_usd,
+        ...shownDoubts(usage),
+      }));
       return { json: { key, data } };
     },
   }),

@@ -8,6 +8,7 @@ import { ALSO_WHEN_WRONG } from '../members.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { timeZone, zoneOf } from '../report-query.ts';
 import { count, usd } from '../shapes.ts';
+import { DOUBTS, shownDoubts, shownTotalDoubts, TOTAL_DOUBTS } from '../shown-usage.ts';
 import { orgOf } from './org-of.ts';
 
 const DAY_RULE = 'must be a day such as 2026-11-22';
@@ -32,7 +33,7 @@ function billingQuery() {
   }, ALSO_WHEN_WRONG);
 }
 
-const USAGE = z.object({ cost_usd: usd, requests: count, tokens_in: count, tokens_out: count });
+const USAGE = z.object({ cost_usd: usd, requests: count, tokens_in: count, tokens_out: count, ...DOUBTS });
 const BY_NAME = z.record(z.string(), USAGE);
 
 const SUMMARY = z.object({
@@ -44,6 +45,7 @@ const SUMMARY = z.object({
   total_requests: count,
   total_tokens_in: count,
   total_tokens_out: count,
+  ...TOTAL_DOUBTS,
   by_workload: BY_NAME,
   by_connector: BY_NAME.meta({ description: 'The name is empty for calls that were refused before one was chosen' }),
   by_model: BY_NAME.meta({ description: 'The name is empty for calls that no provider accepted' }),
@@ -90,6 +92,7 @@ function shownUsage({ total, byWorkload, byConnector, byModel, byDay }: UsageBre
     total_requests: requests,
     total_tokens_in: tokensIn,
     total_tokens_out: tokensOut,
+    ...shownTotalDoubts(total),
     by_workload: names(byWorkload),
     by_connector: names(byConnector),
     by_model: names(byModel),
@@ -98,6 +101,8 @@ function shownUsage({ total, byWorkload, byConnector, byModel, byDay }: UsageBre
 }
 
 /** One sum as answers tell it. */
-export function shown({ requests, tokensIn, tokensOut, costPico }: UsageSum): z.output<typeof USAGE> {
-  return { cost_usd: usdFromPico(costPico), requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut) };
+export function shown(sum: UsageSum): z.output<typeof USAGE> {
+  const { requests, tokensIn, tokensOut, costPico } = sum;
+  const counts = { requests: Number(requests), tokens_in: Number(tokensIn), tokens_out: Number(tokensOut) };
+  return { cost_usd: usdFromPico(costPico), ...counts, ...shownDoubts(sum) };
 }

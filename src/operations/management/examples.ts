@@ -63,6 +63,7 @@ export const EXAMPLES: readonly OperationExample[] = [
   { id: 'mgmt.records.read', args: { hash: '{mgmt.records.list#data.0.record_hash}' } },
   { id: 'mgmt.spend.read', args: { window: '6h' } },
   { id: 'mgmt.billing.summary', args: { tz: 'Europe/Berlin' } },
+  { id: 'mgmt.billing.report', args: { by: 'project,label:team', period: 'this-month' } },
   { id: 'mgmt.dashboard.read', args: { tz: 'Europe/Berlin' } },
   { id: 'mgmt.dashboard.decisions' },
   { id: 'mgmt.attribution.summary' },

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { BUDGET_OPERATIONS, createLimit, LIMIT, limitBody, shownLimit } from '../budget-operations.ts';
+import { RivalLimits } from '../../services/rival-limits.ts';
+import { BUDGET_OPERATIONS, CREATED_LIMIT, createLimit, LIMIT, limitBody, shownLimit } from '../budget-operations.ts';
 import { ADDS, alike, entryOf, type GatewayOperation, operation, READS } from '../operation.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
@@ -28,7 +29,9 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     input: { query: { schema: () => CURSOR_QUERY } },
     output: { status: 200, schema: dataPage(LIMIT) },
     handle: ({ principal, query }, { budgets }) => {
-      const limits = budgets.service.list(orgOf(principal)).map(shownLimit);
+      const all = budgets.service.list(orgOf(principal));
+      const rivals = new RivalLimits(all);
+      const limits = all.map((limit) => shownLimit(limit, rivals));
       return { json: pageInMemory(limits, ({ limit_id: id }) => id, cursorPage('budget limits', query)) };
     },
   }),
@@ -37,11 +40,12 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: PATH,
     scope: 'write',
-    summary: 'Creates a budget limit for the org, a project, workload or provider.',
+    summary:
+      'Creates a budget limit for the org, a project, workload or provider. Where there is one already for the same scope and period, both hold, and the answer says so.',
     annotations: ADDS,
     tools: [{ name: 'create_budget_limit', title: 'Create budget limit' }],
     input: { body: { schema: limitBody, what: 'The budget limit' } },
-    output: { status: 201, schema: z.object({ limit_id: z.string(), status: z.literal('created') }) },
+    output: { status: 201, schema: CREATED_LIMIT },
     handle: ({ principal, body, commit }, services) => createLimit(orgOf(principal), body, services, commit),
   }),
   alike(entryOf(BUDGET_OPERATIONS, 'budgets.remove'), {

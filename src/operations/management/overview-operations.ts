@@ -1,11 +1,13 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
+import { usdFromPico } from '../../base/lib/money.ts';
 import { requestBuckets, WINDOWS, type Window } from '../../services/request-buckets.ts';
 import { sumUsage } from '../../services/usage-sums.ts';
 import { allowedOf, countsOf, DECISION_COUNT, usageAsked } from '../dashboard-operations.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { RANGE_QUERY } from '../report-query.ts';
-import { count, time } from '../shapes.ts';
+import { count, time, usd } from '../shapes.ts';
+import { shownTotalDoubts, TOTAL_DOUBTS } from '../shown-usage.ts';
 import { orgOf } from './org-of.ts';
 
 const WINDOW_NAMES = Object.keys(WINDOWS) as readonly Window[];
@@ -25,6 +27,8 @@ const DASHBOARD = z.object({
   deny_count: count,
   approval_count: count,
   quarantine_count: count,
+  total_cost_usd: usd,
+  ...TOTAL_DOUBTS,
 });
 
 /** What goes on in an org (specification, "Management API"; decisions 8.10, 8.13, 8.14). */
@@ -35,7 +39,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/spend',
     scope: 'read',
     summary:
-      'How many requests were allowed and denied in the last hour, 6 hours or 24 hours, bucket by bucket. Requests, not dollars: those are in the billing summary.',
+      'How many requests were allowed and denied in the last hour, 6 hours or 24 hours, bucket by bucket. Requests, not dollars: those are in the cost report.',
     annotations: READS,
     tools: [{ name: 'get_spend', title: 'Get request counts over time' }],
     input: { query: { schema: () => z.strictObject({ window }) } },
@@ -69,24 +73,27 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/dashboard',
     scope: 'read',
     summary:
-      'How many requests of the org were allowed, denied, held for an approval and put into quarantine; `from`, `to` (default: the last 24 hours), `tz`.',
+      'How many requests of the org were allowed, denied, held for an approval and put into quarantine, and what they cost; `from`, `to` (default: the last 24 hours), `tz`.',
     annotations: READS,
     tools: [{ name: 'get_dashboard', title: 'Get dashboard' }],
     input: { query: RANGE_QUERY },
     output: { status: 200, schema: DASHBOARD },
     handle: async ({ principal, query }, services) => {
       const { orgId, from, to, decisions } = await usageAsked(orgOf(principal), query, services);
+      const total = sumUsage(decisions.values());
       const of = (decision: 'deny' | 'require_approval' | 'quarantine') => Number(decisions.get(decision)?.requests ?? 0n);
       return {
         json: {
           org_id: orgId,
           from: timestamp(from),
           to: timestamp(to),
-          total_requests: Number(sumUsage(decisions.values()).requests),
+          total_requests: Number(total.requests),
           allow_count: allowedOf({ decisions }),
           deny_count: of('deny'),
           approval_count: of('require_approval'),
           quarantine_count: of('quarantine'),
+          total_cost_usd: usdFromPico(total.costPico),
+          ...shownTotalDoubts(total),
         },
       };
     },

@@ -99,15 +99,15 @@ function reasonOf(
   { judgement }: Known,
   refusal: Refusal | undefined,
   delivery: Delivered | undefined,
-): Pick<RecordDraft, 'reason' | 'reason_codes'> {
-  if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes };
+): Pick<RecordDraft, 'reason' | 'reason_codes' | 'budget'> {
+  if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes, budget: refusal.budget };
   const codes = judgement?.verdict.reason_codes ?? [];
   if (delivery?.failure?.code === QUARANTINED_WHILE_RUNNING)
-    return { reason: delivery.failure.message, reason_codes: [...codes, QUARANTINED_WHILE_RUNNING] };
+    return { reason: delivery.failure.message, reason_codes: [...codes, QUARANTINED_WHILE_RUNNING], budget: undefined };
   const stopped = delivery?.stopped;
   return stopped
-    ? { reason: BUDGET_EXCEEDED, reason_codes: [...codes, STOPPED, stopped.reasonCode] }
-    : { reason: judgement?.verdict.reason, reason_codes: codes };
+    ? { reason: BUDGET_EXCEEDED, reason_codes: [...codes, STOPPED, stopped.reasonCode], budget: stopped.budget }
+    : { reason: judgement?.verdict.reason, reason_codes: codes, budget: undefined };
 }
 
 /** A connection that was let through; the calls on an open socket have records of their own, and must not be counted twice (decisions 7.3, 7.7). */

@@ -27,8 +27,8 @@ export function stopText(reached: CapReached): ProviderErrorText {
 
 /** What its last event says beside the error itself, on every door. */
 export function stopMembers(record: ExecutionRecord): Readonly<Record<string, unknown>> {
-  const { reason, reason_codes, request_id, record_id, record_hash } = record;
-  return { reason, reason_codes, request_id, record_id, record_hash };
+  const { reason, reason_codes, request_id, record_id, record_hash, budget } = record;
+  return { reason, reason_codes, request_id, record_id, record_hash, ...(budget === undefined ? {} : { budget }) };
 }
 
 /** The last event of a stream that was ended: of the provider's format, on the structured API of the gateway's own. */

@@ -1,5 +1,6 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
+import type { RecordedBudget } from '../../base/model/budget-limit.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
 import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
 import type { CapExceeded } from '../../services/reservation.ts';
@@ -13,6 +14,8 @@ export interface CapReached {
   readonly costPico: bigint;
   /** For the trace of a decision and the log; decimal text. */
   readonly attributes: Readonly<Record<string, string>>;
+  /** For the record and the answer. */
+  readonly budget: RecordedBudget;
 }
 
 /** What the log and a decision trace say of a cap of budgets. Its amounts are those of the caller's own org. */
@@ -27,6 +30,31 @@ export function capAttributes(exceeded: CapExceeded): Readonly<Record<string, st
     budget_spent_usd: spent,
     ...(resetsAt === undefined ? {} : { budget_resets_at: timestamp(resetsAt) }),
   };
+}
+
+/** What the record and the answer say of a cap of budgets (decision 6.19). @param pico what the call may cost, or has cost */
+export function recordedBudget(exceeded: CapExceeded, pico: bigint): RecordedBudget {
+  const { capPico, settledPico, reservedPico, resetsAt } = exceeded;
+  return {
+    ...nameIn(exceeded),
+    limit_usd: usdFromPico(capPico),
+    cost_usd: usdFromPico(pico),
+    spent_usd: usdFromPico(settledPico),
+    reserved_usd: usdFromPico(reservedPico),
+    ...(resetsAt === undefined ? {} : { resets_at: timestamp(resetsAt) }),
+  };
+}
+
+function nameIn(exceeded: CapExceeded): Pick<RecordedBudget, 'kind' | 'limit_id' | 'delegation_id' | 'scope' | 'scope_id' | 'period'> {
+  if (exceeded.kind === 'delegation') return { kind: 'delegation', delegation_id: exceeded.delegationId };
+  if (exceeded.kind === 'month') return { kind: 'month', scope: 'project', period: 'monthly' };
+  const { limit_id, scope, scope_id, period } = exceeded.limit;
+  return { kind: 'limit', limit_id, scope, ...(scope_id === undefined ? {} : { scope_id }), period };
+}
+
+/** The same of the cap of one request. */
+export function recordedCap(costPico: bigint, capUsd: string): RecordedBudget {
+  return { kind: 'request', limit_usd: capUsd, cost_usd: usdFromPico(costPico) };
 }
 
 /** Why the cap of one request refuses a call, for people. */
@@ -86,11 +114,17 @@ export function capCode(exceeded: CapExceeded): ReasonCode {
 export function ofRequest(costPico: bigint, capPico: bigint): CapReached {
   const usd = usdFromPico(capPico);
   const attributes = { cost_usd: usdFromPico(costPico), budget_usd_max: usd };
-  return { reasonCode: 'budget_usd_max_exceeded', cap: `the cap of one request, ${usd} USD`, costPico, attributes };
+  return {
+    reasonCode: 'budget_usd_max_exceeded',
+    cap: `the cap of one request, ${usd} USD`,
+    costPico,
+    attributes,
+    budget: recordedCap(costPico, usd),
+  };
 }
 
 /** The cap of a limit, or of a project's month. */
 export function ofBudget(costPico: bigint, exceeded: CapExceeded): CapReached {
   const attributes = { cost_usd: usdFromPico(costPico), ...capAttributes(exceeded) };
-  return { reasonCode: capCode(exceeded), cap: nameOf(exceeded), costPico, attributes };
+  return { reasonCode: capCode(exceeded), cap: nameOf(exceeded), costPico, attributes, budget: recordedBudget(exceeded, costPico) };
 }

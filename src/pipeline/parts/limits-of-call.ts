@@ -3,7 +3,7 @@ import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import type { RateRefusal } from '../../services/rate-limits.ts';
 import type { CapExceeded } from '../../services/reservation.ts';
 import type { Spender } from '../../services/spend-book.ts';
-import { capAttributes, capCode, overBudget } from './cap-reached.ts';
+import { capAttributes, capCode, overBudget, recordedBudget } from './cap-reached.ts';
 import type { LineName } from './line-name.ts';
 import type { Parts } from './parts.ts';
 import { deny, Refusal, statusOf } from './refusal.ts';
@@ -31,7 +31,8 @@ export function monthlyCapOf({ verdict }: Parts['judgement']): bigint | undefine
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
 export function capRefusal(cap: CapExceeded, reservePico: bigint): Refusal {
   const traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
-  return deny(capCode(cap), BUDGET_EXCEEDED, { detail: overBudget(reservePico, cap), traceAttributes });
+  const budget = recordedBudget(cap, reservePico);
+  return deny(capCode(cap), BUDGET_EXCEEDED, { detail: overBudget(reservePico, cap), traceAttributes, budget });
 }
 
 /** A bucket is empty (decision 6.1). */

@@ -1,4 +1,5 @@
 import { GatewayError, type GatewayErrorOptions } from '../../base/lib/gateway-error.ts';
+import type { RecordedBudget } from '../../base/model/budget-limit.ts';
 import type { Decision, RecordedDecision } from '../../base/model/decision.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
@@ -26,6 +27,8 @@ interface Said {
   readonly body?: GatewayErrorOptions['body'];
   /** What the decision trace says beyond the record: amounts of a refusal for money. */
   readonly traceAttributes?: Readonly<Record<string, string>> | undefined;
+  /** The cap for which the call is refused; recorded and told. */
+  readonly budget?: RecordedBudget | undefined;
 }
 
 /** Why a request ends before it is forwarded, or could not be completed. It is recorded. */
@@ -41,6 +44,7 @@ export class Refusal extends LineEnd implements Said {
   readonly opensApproval: boolean;
   readonly body: GatewayErrorOptions['body'];
   readonly traceAttributes: Said['traceAttributes'];
+  readonly budget: Said['budget'];
 
   constructor(said: Said) {
     super();
@@ -55,6 +59,7 @@ export class Refusal extends LineEnd implements Said {
     this.opensApproval = said.opensApproval === true;
     this.body = said.body;
     this.traceAttributes = said.traceAttributes;
+    this.budget = said.budget;
   }
 }
 
@@ -72,7 +77,7 @@ export function webSocketRefusal(): GatewayError {
 export function deny(
   reasonCode: string,
   reason: string,
-  more: Pick<Partial<Said>, 'status' | 'errorCode' | 'detail' | 'body' | 'traceAttributes'> = {},
+  more: Pick<Partial<Said>, 'status' | 'errorCode' | 'detail' | 'body' | 'traceAttributes' | 'budget'> = {},
 ): Refusal {
   return new Refusal({ status: 403, ...more, decision: 'deny', reason, reasonCodes: [reasonCode] });
 }

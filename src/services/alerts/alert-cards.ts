@@ -55,13 +55,21 @@ function saidOf(durable: DurableEvent, place: GatewayPlace): Said | undefined {
 }
 
 /** Decision 11.2 has the members. */
-function budget({ limit, level, periodStart, spentUsd }: BudgetAlert): Said {
+function budget({ limit, level, periodStart, spentUsd, refusal }: BudgetAlert): Said {
   const pct = percentOf(spentUsd, limit.limit_usd);
   const whose = limit.scope === 'org' ? said`org ${limit.org_id}` : said`${own(limit.scope)} ${limit.scope_id ?? ''}`;
+  const kind = limit.period === 'life' ? 'whole' : limit.period;
+  const sums = said`$${own(spentUsd)} of $${own(limit.limit_usd)}`;
   return {
-    title: said`Budget ${own(level)}: ${whose} at ${own(pct)} %`,
+    title:
+      refusal === undefined ? said`Budget ${own(level)}: ${whose} at ${own(pct)} %` : said`Budget refuses calls: ${whose} at ${own(pct)} %`,
     tone: TONES[level],
-    text: said`The ${own(limit.period)} budget of ${whose} ${own(NEAR[level])}: $${own(spentUsd)} of $${own(limit.limit_usd)}.`,
+    text:
+      refusal === undefined
+        ? said`The ${own(kind)} budget of ${whose} ${own(NEAR[level])}: ${sums}.`
+        : said`The ${own(kind)} budget of ${whose} refuses calls: ${sums} are spent, $${own(refusal.reservedUsd)} set aside, and a call that may cost $${own(refusal.estimateUsd)} was the first to be refused. ${own(
+            refusal.resetsAt === undefined ? 'It does not begin anew.' : `It begins anew at ${refusal.resetsAt}.`,
+          )}`,
     facts: facts(
       ['type', own('budget_alert')],
       ['level', own(level)],
@@ -74,6 +82,9 @@ function budget({ limit, level, periodStart, spentUsd }: BudgetAlert): Said {
       ['period_start', own(periodStart)],
       ['org_id', limit.org_id],
       ['limit_id', limit.limit_id],
+      ['refused_cost_usd', ownIfAny(refusal?.estimateUsd)],
+      ['reserved_usd', ownIfAny(refusal?.reservedUsd)],
+      ['resets_at', ownIfAny(refusal?.resetsAt)],
     ),
   };
 }

@@ -22,6 +22,8 @@ export interface LastAlert {
   readonly level: string | null;
   /** First day of the window of a limit. */
   readonly periodStart?: string;
+  /** It said that the cap refuses calls. */
+  readonly refused?: true;
 }
 
 type StoredSubscription = Omit<AlertSubscription, 'last_alerted_at' | 'last_alerted_level'>;

@@ -19,6 +19,7 @@ const EVENT_NAMES: Readonly<Partial<Record<DurableName, AlertEventName>>> = {
   approval: 'approval',
   quarantine: 'quarantine',
   riskNotice: 'risk_alert',
+  budgetAlert: 'budget_alert',
 };
 
 export interface ChannelDestinationOptions {
@@ -57,7 +58,7 @@ export class ChannelDestination implements Destination {
   wants(name: DurableName, orgId: string | undefined): boolean {
     if (orgId !== undefined && orgId !== this.#orgId) return false;
     return this.#subscriptions().some(({ limit_id: limitId, event }) =>
-      name === 'budgetAlert' ? limitId !== undefined : event !== undefined && event === EVENT_NAMES[name],
+      name === 'budgetAlert' && limitId !== undefined ? true : event !== undefined && event === EVENT_NAMES[name],
     );
   }
 
@@ -81,7 +82,7 @@ export class ChannelDestination implements Destination {
     const id = alertIdOf(event, subscription.subscription_id);
     const card = cardOf(event, id, place);
     if (open === undefined || card === undefined) return;
-    const last = lastAlertOf(event, timestamp(clock.now()));
+    const last = lastAlertOf(event, subscription, timestamp(clock.now()));
     if (!isNews(last, subscriptions.lastOf(subscription.subscription_id)) || (await history.has(id))) return;
     const attempts = (this.#attempts.get(id) ?? 0) + 1;
     const made = { ...entryOf(event, subscription, open, card), attempts, at: last.at };
@@ -116,16 +117,22 @@ export function destinationIdOf(channelId: string): string {
 }
 
 function isFor({ limit_id: limitId, event: name }: AlertSubscription, { name: durable, event }: DurableEvent): boolean {
-  return durable === 'budgetAlert' ? limitId === event.limit.limit_id : name !== undefined && name === EVENT_NAMES[durable];
+  if (durable === 'budgetAlert' && limitId !== undefined) return limitId === event.limit.limit_id;
+  return name !== undefined && name === EVENT_NAMES[durable];
 }
 
-function lastAlertOf({ name, event }: DurableEvent, at: string): LastAlert {
-  return name === 'budgetAlert' ? { at, level: event.level, periodStart: event.periodStart } : { at, level: null };
+/** Of a subscription to all budgets nothing follows from what it was told of another one. */
+function lastAlertOf({ name, event }: DurableEvent, { limit_id: limitId }: AlertSubscription, at: string): LastAlert {
+  if (name !== 'budgetAlert') return { at, level: null };
+  if (limitId === undefined) return { at, level: event.level };
+  const refused = event.refusal === undefined ? {} : { refused: true as const };
+  return { at, level: event.level, periodStart: event.periodStart, ...refused };
 }
 
-/** Once per period and level, whatever comes again. */
-function isNews({ periodStart, level }: LastAlert, before: LastAlert | undefined): boolean {
+/** Once per period and level, whatever comes again. That a cap refuses says nothing about thresholds: they may still be reached. */
+function isNews({ periodStart, level, refused }: LastAlert, before: LastAlert | undefined): boolean {
   if (periodStart === undefined || before?.periodStart !== periodStart) return true;
+  if (refused === true || before.refused === true) return level !== before.level;
   return LEVELS.indexOf(level ?? '') > LEVELS.indexOf(before.level ?? '');
 }
 

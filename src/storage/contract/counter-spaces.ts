@@ -96,19 +96,18 @@ export function keyPart(text: string): string {
   return encodePart(text);
 }
 
+/**
+ * Amounts of a roll-up that a row has only where they are more than 0: input tokens read from a cache; records without a usage and what they cost all the same; records that were priced by
+ * default and what they cost.
+ */
+export const SELDOM_AMOUNTS = ['cached_in', 'no_usage', 'no_usage_pico', 'by_default', 'by_default_pico'] as const;
+export type SeldomAmount = (typeof SELDOM_AMOUNTS)[number];
+
+const AMOUNTS = ['requests', 'tokens_in', 'tokens_out', 'cost_pico', ...SELDOM_AMOUNTS] as const;
+
 /** The counts of one quarter of an hour, 0 to 3, as rows of {@link USAGE_QUARTER} name them. */
-export function quarterNames(quarter: number): {
-  readonly requests: string;
-  readonly tokens_in: string;
-  readonly tokens_out: string;
-  readonly cost_pico: string;
-} {
-  return {
-    requests: `requests_${quarter}`,
-    tokens_in: `tokens_in_${quarter}`,
-    tokens_out: `tokens_out_${quarter}`,
-    cost_pico: `cost_pico_${quarter}`,
-  };
+export function quarterNames(quarter: number): Readonly<Record<(typeof AMOUNTS)[number], string>> {
+  return Object.fromEntries(AMOUNTS.map((name) => [name, `${name}_${quarter}`])) as Record<(typeof AMOUNTS)[number], string>;
 }
 
 /** The requests of five minutes, as rows of {@link USAGE_HOUR} name them. @param minute of the hour at which they begin */

@@ -113,7 +113,7 @@ export const METRICS = {
     name: 'gw_budget_alerts_total',
     type: 'counter',
     labels: ['org_id', 'level'],
-    help: 'Budgets that reached a threshold (`warning`, `critical`, `exceeded`), once per period and level.',
+    help: 'Budgets that reached a threshold (`warning`, `critical`, `exceeded`), or whose cap refused a call (`exceeded`), once per period and level.',
   },
   streamsStopped: {
     name: 'gw_streams_stopped_at_cap_total',
