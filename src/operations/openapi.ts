@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
+import { scopesFor } from '../base/model/management-key.ts';
 import type { Scope } from '../base/model/principal.ts';
 import { jsonSchema } from './json-schema.ts';
 import { exampleOf } from './management/operation-example.ts';
@@ -33,6 +34,8 @@ const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
   metrics: [{ bearer: [] }, {}],
   read: [{ bearer: [] }],
   write: [{ bearer: [] }],
+  review: [{ bearer: [] }],
+  decide: [{ bearer: [] }],
   mcp: [{ bearer: [] }],
 };
 
@@ -153,8 +156,7 @@ function ruledErrors(scope: Scope, { body }: Inputs): readonly ErrorCode[] {
     'invalid_request',
     ...(body === undefined ? [] : (['body_too_large', 'body_too_deep'] as const)),
     ...(scope === 'none' ? [] : (['unauthorized'] as const)),
-    ...(scope === 'read' || scope === 'write' ? (['too_many_attempts'] as const) : []),
-    ...(scope === 'write' ? (['insufficient_scope'] as const) : []),
+    ...(scopesFor(scope).length > 0 ? (['too_many_attempts', 'insufficient_scope'] as const) : []),
     'internal',
   ];
 }

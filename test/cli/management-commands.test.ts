@@ -271,7 +271,7 @@ t.test('approvals are listed, shown and decided with nothing but a management ke
     headers: { authorization: `Bearer ${(await keyOf('acme')).key}` },
   });
   t.match(await pasted.json(), { status: 'approved', decided_by: 'key of acme' }, 'as a chat message has it for curl');
-  t.match(await run(`approvals approve ${id} --by olga --reason fine`), { code: 0, out: /status: +approved[\s\S]*by olga/ });
+  t.match(await run(`approvals approve ${id} --by olga --reason fine`), { code: 0, out: /status: +approved[\s\S]*by key of acme \(for olga\)/ });
   t.match(await run(`approvals deny ${id}`), { code: 1, err: /^gw approvals deny: / });
 });
 

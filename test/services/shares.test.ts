@@ -132,7 +132,6 @@ t.test('what waited before a start counts after it, for the same org and caller'
   const [first] = (await after.page({ orgId: 'a', status: 'pending' }, { after: undefined, limit: 1 })).items;
   await after.decide(first?.approval_id ?? '', {
     status: 'denied',
-    by: 'olga',
     reason: undefined,
     principal: { kind: 'admin', id: 'admin', scopes: ['admin'] },
   });

@@ -119,6 +119,12 @@ export const CONTROL_BOUNDS = {
     shared: 'all orgs; only keys that there are take a place',
     full: 'the one used least lately is read again from the store',
   },
+  adminSessions: {
+    what: 'Sessions of the admin token (`gw`, `gw-mcp`) of which it is known that the audit trail has them',
+    all: 1_000,
+    shared: 'all orgs; only who has the admin token takes a place',
+    full: 'the one used least lately is told once more',
+  },
   pinnedHosts: {
     what: 'Hosts of which it is said that clients do not take our certificate',
     all: 1_000,

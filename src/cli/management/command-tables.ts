@@ -22,6 +22,7 @@ export const COLUMNS: Readonly<Record<string, readonly string[]>> = {
     'target_host',
     'summed_requests',
   ],
+  'mgmt.audit.list': ['at', 'operation', 'object', 'object_name', 'principal.name', 'principal.id', 'from'],
   'mgmt.providers.list': ['addon_id', 'enabled', 'kind', 'category', 'display_name', 'description'],
   'mgmt.approvals.list': [
     'approval_id',

@@ -60,6 +60,7 @@ export function auditPart(event: ExportedEvent): OcsfPart {
   const of = text(payload, 'object');
   const principal = object(payload, 'principal');
   const who = text(principal, 'id') ?? 'unknown';
+  const name = text(principal, 'name') ?? text(principal, 'user') ?? who;
   const from = text(payload, 'from');
   return {
     class: 'entityManagement',
@@ -68,7 +69,7 @@ export function auditPart(event: ExportedEvent): OcsfPart {
     message: `${who}: ${operation}${of === undefined ? '' : ` ${of}`}`,
     attributes: given({
       ...DONE,
-      actor: { user: { uid: who, name: who, type_id: 99, type: text(principal, 'kind') ?? 'Other' } },
+      actor: { user: { uid: who, name, type_id: 99, type: text(principal, 'kind') ?? 'Other' } },
       src_endpoint: from === undefined ? undefined : { ip: from },
       entity: { uid: of ?? type, name: of ?? type, type },
     }),
