@@ -21,6 +21,7 @@ import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { barredOrg } from '../pipeline/passage/barred-org.ts';
 import { callerOrg, orgOfRequest } from '../pipeline/passage/caller-org.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
+import { senderOf } from '../pipeline/passage/sender.ts';
 import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
@@ -186,7 +187,8 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   const tunnel: Tunnel = { ...asked, ...who };
   const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
-  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from: tunnel.callerIp ?? request.remoteAddress });
+  const from = tunnel.callerIp ?? request.remoteAddress;
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from, ...senderOf(head, pipeline) });
   const org = dependsOnOrg(host, rules) ? callerOrg(head, pipeline) : undefined;
   const treatment = treatmentOf(host, rules, org);
   pipeline.controlPlane?.awaken();

@@ -25,7 +25,8 @@ const HIDDEN = '(not shown)';
 
 /** Prints what people have changed in a running gateway. */
 export const auditTrail: Command = {
-  name: 'audit',
+  name: 'audit list',
+  usual: true,
   usage:
     '[--operation ID] [--object ID] [--principal ID] [--org ID] [--from TIME] [--to TIME] [--limit N] [--json] [--url http://HOST:PORT] [--key mgk_…]',
   summary: 'Prints what people have changed in a running gateway, the newest first (50, or --limit); --json: one entry a line.',

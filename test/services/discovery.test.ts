@@ -29,7 +29,12 @@ function committing(store: Store, commit: Store['commit']): Store {
 }
 
 /** Somebody goes to a host. */
-const to = (host: string, trafficClass: TrafficClass = 'developer') => ({ host, trafficClass });
+const to = (host: string, trafficClass: TrafficClass = 'developer', orgId = 'default', workloadId = 'default') => ({
+  host,
+  trafficClass,
+  orgId,
+  workloadId,
+});
 const counts = (connections: number, requests: number, ambient = 0) => ({
   hits: connections + requests,
   connections,
@@ -43,6 +48,10 @@ function open(store: Store, clock: FakeClock, maxDomains?: number): Promise<Disc
     clock,
     log: silentLogger,
     catalogues: { current: () => catalogue },
+    workloads: {
+      get: (_org, id) => (['default', 'bot'].includes(id) ? { workload_id: id } : undefined),
+      defaultWorkloadId: () => 'default',
+    },
     ...(maxDomains === undefined ? {} : { maxDomains }),
   });
 }

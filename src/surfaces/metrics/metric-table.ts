@@ -386,6 +386,18 @@ export const METRICS = {
     help: 'How far behind a destination is: the age of the oldest event that it has not got, 0 when it has all.',
   },
   discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
+  domainKinds: {
+    name: 'gw_discovered_domain_kinds',
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'Domains on the discovery list: `governed` by a connector; `ai`, on the list of AI domains without one; `lookalike`, like an AI API without one; `other`, not AI.',
+  },
+  domainHits: {
+    name: 'gw_discovered_domain_hits',
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'Connections and requests to the domains on the discovery list, since each came to it; falls when domains are let go or forgotten.',
+  },
   lookalikeDomains: {
     name: 'gw_lookalike_domains',
     type: 'gauge',
