@@ -32,12 +32,17 @@ const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
   org: [{ adminToken: [] }, { bearer: [] }],
   // Without GW_METRICS_TOKEN nothing is needed.
   metrics: [{ bearer: [] }, {}],
-  read: [{ bearer: [] }],
-  write: [{ bearer: [] }],
-  review: [{ bearer: [] }],
-  decide: [{ bearer: [] }],
+  read: byKey('read'),
+  write: byKey('write'),
+  review: byKey('review'),
+  decide: byKey('decide'),
   mcp: [{ bearer: [] }],
 };
+
+/** A key with one of the scopes that open it (OpenAPI 3.1 names roles there, which are no part of the scheme). */
+function byKey(scope: Scope): readonly Json[] {
+  return scopesFor(scope).map((one) => ({ bearer: [one] }));
+}
 
 const ETAG: Json = { description: 'Names this state of it.', schema: { type: 'string' } };
 const IF_MATCH: Json = {

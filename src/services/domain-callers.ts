@@ -52,7 +52,7 @@ export class DomainCallers {
       if (orgId !== undefined && org !== orgId) continue;
       for (const [workload, hits] of workloads) found.push({ orgId: org, workloadId: workload === OTHERS ? undefined : workload, ...hits });
     }
-    return found.sort((a, b) => b.hits - a.hits);
+    return found.sort((a, b) => b.hits - a.hits || (nameOf(a) < nameOf(b) ? -1 : 1));
   }
 
   stored(): readonly StoredCaller[] {
@@ -89,6 +89,10 @@ export class DomainCallers {
     this.#set(orgId, OTHERS, { hits, firstSeen, lastSeen });
     this.#makeRoom();
   }
+}
+
+function nameOf({ orgId, workloadId = OTHERS }: DomainCaller): string {
+  return `${orgId}\n${workloadId}`;
 }
 
 function lastOf(workloads: ReadonlyMap<string, CallerHits>): number {

@@ -145,7 +145,7 @@ t.test('a key with the scope approve lists and decides what waits, and opens not
     t.match(await approver(method, path), { status: 403, body: { error: { code: 'insufficient_scope', message: /needs the scope `read`/ } } }, path);
   t.match(await approver('POST', 'keys', { name: 'x', kind: 'mcp', scopes: ['read'] }), { status: 403, body: { error: { message: /`write`/ } } });
   const reader = withKey((await keyOf('acme', ['read'])).key);
-  t.match(await reader('POST', `approvals/${two}/approve`), { status: 403, body: { error: { message: /needs the scope `approve` or `write`/ } } });
+  t.match(await reader('POST', `approvals/${two}/approve`), { status: 403, body: { error: { message: /needs the scope `write` or `approve`/ } } });
   t.equal((await reader('GET', 'approvals')).status, 200);
   const both = withKey((await keyOf('acme', ['read', 'approve'])).key);
   t.equal((await both('GET', 'workloads')).status, 200);

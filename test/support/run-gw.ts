@@ -10,7 +10,7 @@ export interface Outcome {
 /** Runs one command of `gw` in this process. */
 export async function gw(
   argv: readonly string[],
-  options: { stdin?: string; env?: Record<string, string>; colours?: boolean } = {},
+  options: { stdin?: string; env?: Record<string, string>; colours?: boolean; columns?: number } = {},
 ): Promise<Outcome> {
   let out = '';
   let err = '';
@@ -24,6 +24,7 @@ export async function gw(
     stdin: () => Promise.resolve(Buffer.from(options.stdin ?? '')),
     env: options.env ?? {},
     colours: options.colours ?? false,
+    columns: options.columns,
   };
   return { code: await runCli(argv, io), out, err };
 }
