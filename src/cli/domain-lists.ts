@@ -58,7 +58,7 @@ export async function domainsByKey(asked: DomainsAsked, key: string, url: string
     import('./management/management-client.ts'),
   ]);
   const given = {
-    all: all ? 'true' : undefined,
+    show: all ? 'all' : undefined,
     managed: managed === undefined ? undefined : String(managed),
     vendor,
     workload_id: workload,

@@ -90,7 +90,7 @@ const QUERY = z.object({
 });
 
 const CURSORED = z.strictObject({
-  all: flagWord.optional().meta({ type: 'boolean', description: 'Others too, not only AI' }),
+  show: choice(['ai', 'all']).optional().meta({ description: 'AI alone, as where it is left out, or others too' }),
   managed: flagWord.optional().meta({ type: 'boolean', description: 'Only those that a connector covers, or only those that none does' }),
   vendor: text.min(1, 'must not be empty').optional(),
   workload_id: id.optional().meta({ description: 'Only where this workload went' }),
@@ -142,7 +142,7 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/discovery/domains',
     scope: 'read',
     summary:
-      'Domains to which workloads of the org went, by name: AI alone, with or without a connector, or with `all=true` every one. `managed=false`: those that nobody governs.',
+      'Domains to which workloads of the org went, by name: AI alone, with or without a connector, or with `show=all` every one. `managed=false`: those that nobody governs.',
     annotations: READS,
     errors: ['not_found'],
     tools: [{ name: 'list_discovered_domains', title: 'List discovered domains' }],
@@ -151,10 +151,10 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
     available: enabled,
     handle: ({ principal, query }, services) => {
       const page = cursorPage('domains', query);
-      const { all, managed, vendor, workload_id: workloadId } = query;
+      const { show, managed, vendor, workload_id: workloadId } = query;
       const found = enabled(services).listOf(orgOf(principal), {
         managed: flag(managed),
-        ai: all === 'true' ? undefined : true,
+        ai: show === 'all' ? undefined : true,
         vendor,
         workloadId,
       });

@@ -169,7 +169,7 @@ t.test('a group alone lists its commands, and each says what its options take', 
   t.match(help.out, /--default-attribution.labels\n {6}NAME=VALUE, such as team=red; it may be repeated\n/);
   const commands = await allCommands();
   t.same(completions(['workl'], commands), ['workloads']);
-  t.same(completions(['workloads', ''], commands), ['list', 'put', 'remove']);
+  t.same(completions(['workloads', ''], commands), ['list', 'put', 'remove', 'token']);
   t.same(completions(['keys', 'create', '--kind', ''], commands), ['management', 'mcp']);
   t.ok(completions(['keys', 'create', '--n'], commands).includes('--name'));
   t.match(await gw(['completion', 'bash']), { code: 0, out: /complete -o default -F _gw gw\n$/ });

@@ -56,7 +56,7 @@ function work(p: string): readonly Step[] {
     ['issue_workload_token', { workload_id: `${p}-ci` }],
     ['remove_workload_token', { workload_id: `${p}-ci` }],
     ['list_audit', { operation: 'workloads', limit: 5 }],
-    ['list_discovered_domains', { all: true }],
+    ['list_discovered_domains', { show: 'all' }],
     ['create_project', { project_id: `${p}-apollo`, display_name: 'Apollo' }],
     ['update_project', { project_id: `${p}-apollo`, description: 'To the moon' }],
     ['list_projects', { status: 'active' }],
