@@ -23,13 +23,31 @@ export function controlLog(log: Logger): Listeners {
       ),
     approval: ({ approval_id, org_id, workload_id, caller_id, status, reason, record_id, decided_by, decided_by_note }) =>
       log.info(
-        { approval_id, org_id, workload_id, caller_id, status, reason, record_id, ...(decided_by === null ? {} : { decided_by, decided_by_note }) },
+        {
+          approval_id,
+          org_id,
+          workload_id,
+          caller_id,
+          status,
+          reason,
+          record_id,
+          ...(decided_by === null ? {} : { decided_by, decided_by_note }),
+        },
         status === 'pending' ? 'a request waits for an approval' : `an approval ${status === 'expired' ? 'has' : 'was'} ${status}`,
       ),
     riskNotice: (alert) => log.warn({ ...alert }, 'the risk score of a caller has reached the threshold'),
     quarantine: ({ quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, released_by, released_by_note }) =>
       log.warn(
-        { quarantine_id, org_id, workload_id, caller_id, caller_ip, reason, record_id, ...(released_by === null ? {} : { released_by, released_by_note }) },
+        {
+          quarantine_id,
+          org_id,
+          workload_id,
+          caller_id,
+          caller_ip,
+          reason,
+          record_id,
+          ...(released_by === null ? {} : { released_by, released_by_note }),
+        },
         released_by === null ? 'a caller was put into quarantine' : 'a caller was released from quarantine',
       ),
     audit: ({ audit_id, operation, object, principal, from, changes }) =>

@@ -20,6 +20,8 @@ const OPTIONS = {
   ...URL_OPTION,
 } as const;
 
+/** Members that say nothing to a person who reads an entry. */
+const PASSED_OVER: readonly string[] = ['org_id', 'created_at', 'updated_at'];
 /** A member whose value is a secret, or may be one. */
 const HIDDEN = '(not shown)';
 
@@ -46,16 +48,29 @@ export const auditTrail: Command = {
 };
 
 /** A head, who it was, and a line for each member: `+` is new, `-` is gone. */
-function entryText({ at, operation, object, object_name: name, principal, from, changes, more_changes: more }: AuditEntry, io: CliIo): string {
+function entryText(
+  { at, operation, object, object_name: name, principal, from, changes, more_changes: more }: AuditEntry,
+  io: CliIo,
+): string {
   const what = [at, operation, ...(object === undefined ? [] : [object])].map(cellText).join('  ');
   const lines = [
     what,
     ...(name === undefined ? [] : [`  ${terminalText(name)}`]),
     `  by ${terminalText(whoOf(principal))} from ${terminalText(from)}`,
-    ...changes.map((change) => `  ${terminalText(changeText(change))}`),
+    ...changes.filter((change) => saysMore(change, object, name)).map((change) => `  ${terminalText(changeText(change))}`),
     ...(more === undefined ? [] : [`  and ${more} more`]),
   ];
   return `${lines.map((line) => (io.columns === undefined ? line : cutShown(line, io.columns))).join('\n')}\n`;
+}
+
+/** What stands above already, and when it was, is left out; `--json` has it all. */
+function saysMore(
+  { member, before_value: was, after_value: is }: AuditChange,
+  object: string | undefined,
+  name: string | undefined,
+): boolean {
+  if (PASSED_OVER.includes(member)) return false;
+  return was !== undefined || is === undefined || (is !== object && is !== name);
 }
 
 function whoOf({ kind, id, name, program, user }: AuditEntry['principal']): string {

@@ -9,8 +9,12 @@ import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
 import { moment, PRINCIPAL, time } from './shapes.ts';
 
 const FILTERS = {
-  principal: text.optional().meta({ description: 'Who: the id or the name of a key, `admin`, or whom a program names that works with the admin token' }),
-  operation: id.optional().meta({ description: 'What: the id of an operation, or its beginning: `workloads` for all that is done to workloads' }),
+  principal: text
+    .optional()
+    .meta({ description: 'Who: the id or the name of a key, `admin`, or whom a program names that works with the admin token' }),
+  operation: id
+    .optional()
+    .meta({ description: 'What: the id of an operation, or its beginning: `workloads` for all that is done to workloads' }),
   object: text.optional().meta({ description: 'Which thing: its id, or its name' }),
   from: moment.optional(),
   to: moment.optional().meta({ description: 'This time is excluded' }),
@@ -39,7 +43,9 @@ export const AUDIT_ENTRY = z.object({
       member: z.string(),
       before: hash.meta({ description: 'SHA-256 over the RFC 8785 form of the value; null: there was none' }),
       after: hash.meta({ description: 'The same; null: there is none any more' }),
-      before_value: value.meta({ description: 'The value itself, where it is no secret: a text as it is, anything else as JSON; of what is long the beginning' }),
+      before_value: value.meta({
+        description: 'The value itself, where it is no secret: a text as it is, anything else as JSON; of what is long the beginning',
+      }),
       after_value: value.meta({ description: 'The same' }),
     }),
   ),
@@ -53,7 +59,8 @@ export const AUDIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/v1/admin/audit',
     scope: 'admin',
-    summary: 'What people have changed, the newest first: who, what, when, from where, and which members, with the values that are no secret.',
+    summary:
+      'What people have changed, the newest first: who, what, when, from where, and which members, with the values that are no secret.',
     annotations: READS,
     input: { query: { schema: () => QUERY } },
     output: { status: 200, schema: page(AUDIT_ENTRY) },
@@ -66,7 +73,8 @@ export const AUDIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/audit',
     scope: 'read',
-    summary: 'What people have changed in the org, the newest first: who, what, when, from where, and before and after of what is no secret.',
+    summary:
+      'What people have changed in the org, the newest first: who, what, when, from where, and before and after of what is no secret.',
     annotations: READS,
     tools: [{ name: 'list_audit', title: 'List changes' }],
     input: { query: { schema: () => CURSORED } },

@@ -74,7 +74,10 @@ const QUERY = z.object({
     .meta({ description: 'Only domains without a connector that look like an AI API, or only all others' }),
   ai: choice(['true', 'false'])
     .optional()
-    .meta({ description: 'Only AI (a connector covers it, it is on the list of AI domains, or it looks like an AI API), or only what is none of these' }),
+    .meta({
+      description:
+        'Only AI (a connector covers it, it is on the list of AI domains, or it looks like an AI API), or only what is none of these',
+    }),
   workload_id: id.optional().meta({ description: 'Only where this workload went' }),
   category: z.string().min(1, 'must not be empty').optional(),
   vendor: z.string().min(1, 'must not be empty').optional(),
@@ -133,7 +136,14 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
     },
     available: enabled,
     handle: ({ query: { managed, lookalike, ai, traffic_class: trafficClass, workload_id: workloadId, ...query } }, services) => ({
-      json: enabled(services).list({ ...query, trafficClass, workloadId, managed: flag(managed), lookalike: flag(lookalike), ai: flag(ai) }),
+      json: enabled(services).list({
+        ...query,
+        trafficClass,
+        workloadId,
+        managed: flag(managed),
+        lookalike: flag(lookalike),
+        ai: flag(ai),
+      }),
     }),
   }),
   operation({

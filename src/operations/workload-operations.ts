@@ -243,7 +243,8 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/mgmt/v1/workloads/{id}/token',
     scope: 'write',
-    summary: 'Issues a token for a workload of the org, which its calls must show from then on; an older one counts no longer. The answer shows it this once.',
+    summary:
+      'Issues a token for a workload of the org, which its calls must show from then on; an older one counts no longer. The answer shows it this once.',
     annotations: { ...ADDS, destructive: true },
     errors: ['not_found', 'conflict'],
     tools: [{ name: 'issue_workload_token', title: 'Issue a workload token', ids: { id: 'workload_id' } }],

@@ -61,15 +61,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   ],
   // Rules may hold what they send.
   policy_overlay: ['org_id', 'level', 'node_id'],
-  approval: [
-    'status',
-    'decided_by',
-    'decided_by_principal',
-    'decided_by_note',
-    'decided_at',
-    'decision_reason',
-    'expires_at',
-  ],
+  approval: ['status', 'decided_by', 'decided_by_principal', 'decided_by_note', 'decided_at', 'decision_reason', 'expires_at'],
   quarantine: ['released_at', 'released_by', 'released_by_principal', 'released_by_note'],
 };
 
@@ -87,8 +79,10 @@ const NAMES: Readonly<Record<string, (value: Members) => unknown>> = {
   project: ({ display_name: name }) => name,
   budget_limit: ({ scope, scope_id: id }) => (typeof id === 'string' ? `${String(scope)} ${id}` : scope),
   credential: ({ credential, ...own }) => (membersOf(credential) ?? own)['name'],
-  approval: ({ workload_id: workload, action }) => `${String(workload)}: ${String(membersOf(action)?.['model'] ?? membersOf(action)?.['target_host'])}`,
-  quarantine: ({ workload_id: workload, caller_id: caller, caller_ip: ip }) => `${String(workload)}: ${String(caller ?? ip ?? 'everybody')}`,
+  approval: ({ workload_id: workload, action }) =>
+    `${String(workload)}: ${String(membersOf(action)?.['model'] ?? membersOf(action)?.['target_host'])}`,
+  quarantine: ({ workload_id: workload, caller_id: caller, caller_ip: ip }) =>
+    `${String(workload)}: ${String(caller ?? ip ?? 'everybody')}`,
 };
 
 /** The name of a thing, for people who read its id; undefined: it has none but that. */

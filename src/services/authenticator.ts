@@ -3,7 +3,14 @@ import type { AuthFailureEvent } from '../base/events/events.ts';
 import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../base/lib/maybe.ts';
-import { API_KEY_PREFIX, MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX, placeOfToken, tokensInHeaders, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
+import {
+  API_KEY_PREFIX,
+  MANAGEMENT_KEY_PREFIX,
+  MCP_KEY_PREFIX,
+  placeOfToken,
+  tokensInHeaders,
+  WORKLOAD_TOKEN_PREFIX,
+} from '../base/lib/own-tokens.ts';
 import { requestIdOf } from '../base/lib/request-id.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
@@ -216,7 +223,10 @@ export class Authenticator {
     const place = placeOfToken(failure.presented);
     const isToken = failure.presented?.startsWith(WORKLOAD_TOKEN_PREFIX) === true;
     const wrong = place === undefined || isToken ? 'not valid' : place;
-    const sent = failure.presented === undefined ? '' : `; what was sent is ${isToken && this.needsApiKey ? 'a workload token, which is taken beside it' : wrong}`;
+    const sent =
+      failure.presented === undefined
+        ? ''
+        : `; what was sent is ${isToken && this.needsApiKey ? 'a workload token, which is taken beside it' : wrong}`;
     return new GatewayError('unauthorized', `A structured call needs ${needed} (Authorization: Bearer)${sent}.`);
   }
 
@@ -265,7 +275,8 @@ function managementRefusal(kind: ManagementKeyKind, presented: string | undefine
   const needed = kind === 'mcp' ? 'an MCP key (Authorization: Bearer mcpk_…)' : 'a management key (Authorization: Bearer mgk_…)';
   if (presented === undefined) return `This needs ${needed}.`;
   const isOfKind = presented.startsWith(kind === 'mcp' ? MCP_KEY_PREFIX : MANAGEMENT_KEY_PREFIX);
-  if (result === 'invalid_key') return `This needs ${needed}${(isOfKind ? '' : sentInstead(presented)) || '; what was sent is none that is known here'}.`;
+  if (result === 'invalid_key')
+    return `This needs ${needed}${(isOfKind ? '' : sentInstead(presented)) || '; what was sent is none that is known here'}.`;
   return result === 'revoked' ? 'This key was revoked.' : 'This key has expired.';
 }
 

@@ -155,7 +155,12 @@ export class Discovery {
   /** How many domains of each kind there are, and their hits. */
   kinds(): Readonly<Record<DomainKind, { readonly domains: number; readonly hits: number }>> {
     const catalogue = this.#ownCatalogue();
-    const sums = { governed: { domains: 0, hits: 0 }, ai: { domains: 0, hits: 0 }, lookalike: { domains: 0, hits: 0 }, other: { domains: 0, hits: 0 } };
+    const sums = {
+      governed: { domains: 0, hits: 0 },
+      ai: { domains: 0, hits: 0 },
+      lookalike: { domains: 0, hits: 0 },
+      other: { domains: 0, hits: 0 },
+    };
     for (const entry of this.#table.values()) {
       const sum = sums[kindOf(namedDomain(entry, catalogue))];
       sum.domains += 1;
@@ -216,7 +221,15 @@ export class Discovery {
     let entry = this.#table.get(host);
     if (entry === undefined) {
       const namedLike = this.#namedLike(host);
-      const marks = { pinned: false, wantsClientCertificate: false, namedLike, dirty: true, stored: this.#gone.delete(host), callers: new DomainCallers(), from };
+      const marks = {
+        pinned: false,
+        wantsClientCertificate: false,
+        namedLike,
+        dirty: true,
+        stored: this.#gone.delete(host),
+        callers: new DomainCallers(),
+        from,
+      };
       entry = { domain: host, connections: 0, requests: 0, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks };
       this.#table.add(entry);
       this.#saveNews();

@@ -67,7 +67,9 @@ export class DomainCallers {
 
   #makeRoom(): void {
     const [orgId, workloads] = [...this.#orgs].reduce((most, one) => (one[1].size > most[1].size ? one : most));
-    const [least, ...next] = [...workloads].filter(([name]) => name !== OTHERS).sort(([, a], [, b]) => a.hits - b.hits || a.lastSeen - b.lastSeen);
+    const [least, ...next] = [...workloads]
+      .filter(([name]) => name !== OTHERS)
+      .sort(([, a], [, b]) => a.hits - b.hits || a.lastSeen - b.lastSeen);
     if (least === undefined || next.length === 0) {
       // So many orgs: that which was met longest ago gives up all of it.
       const [oldest] = [...this.#orgs].sort(([, a], [, b]) => lastOf(a) - lastOf(b))[0] ?? [orgId];

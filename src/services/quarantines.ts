@@ -175,10 +175,12 @@ export class QuarantineService {
     const { store, clock, outbox, events } = this.#options;
     const found = await store.entity(SPACE, newestFirst(id));
     const entry = found?.value as QuarantineEntry | undefined;
-    if (found === undefined || entry === undefined || (principal.orgId !== undefined && entry.org_id !== principal.orgId))
-      return undefined;
+    if (found === undefined || entry === undefined || (principal.orgId !== undefined && entry.org_id !== principal.orgId)) return undefined;
     if (entry.released_at !== null)
-      throw new GatewayError('conflict', `This entry was released by ${deciderText(entry.released_by, entry.released_by_note)} at ${entry.released_at}.`);
+      throw new GatewayError(
+        'conflict',
+        `This entry was released by ${deciderText(entry.released_by, entry.released_by_note)} at ${entry.released_at}.`,
+      );
     const by = namedPrincipal(principal);
     const released: QuarantineEntry = {
       ...entry,

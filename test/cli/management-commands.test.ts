@@ -132,7 +132,10 @@ t.test('each mistake is told in one wording, whatever the command', async (t) =>
     ['env --shell csh', /: --shell takes sh, fish, powershell, .*json, not "csh"\n/],
     ['quarantine list --active=perhaps', /: --active takes true or false, not "perhaps"\n/],
     ['keys create --name x --kind both --scopes read', /: --kind takes one of management, mcp, not "both"\n/],
-    ['keys create --name x --kind mcp --scopes read,admin', /: --scopes takes one of read, write, approve; it may be repeated, not "admin"\n/],
+    [
+      'keys create --name x --kind mcp --scopes read,admin',
+      /: --scopes takes one of read, write, approve; it may be repeated, not "admin"\n/,
+    ],
     ['keys create --name x --kind mcp --scopes read --expires-at tomorrow', /: --expires-at takes a time as RFC 3339 writes it/],
     ['keys create --kind mcp', /: --name and --scopes are missing: --name takes text; --scopes takes one of read, write, approve/],
     ['workloads put --workload-id x --default-attribution.labels red', /: --default-attribution.labels takes NAME=VALUE.*, not "red"\n/],
@@ -272,7 +275,10 @@ t.test('approvals are listed, shown and decided with nothing but a management ke
     headers: { authorization: `Bearer ${(await keyOf('acme')).key}` },
   });
   t.match(await pasted.json(), { status: 'approved', decided_by: 'key of acme' }, 'as a chat message has it for curl');
-  t.match(await run(`approvals approve ${id} --by olga --reason fine`), { code: 0, out: /status: +approved[\s\S]*by key of acme \(for olga\)/ });
+  t.match(await run(`approvals approve ${id} --by olga --reason fine`), {
+    code: 0,
+    out: /status: +approved[\s\S]*by key of acme \(for olga\)/,
+  });
   t.match(await run(`approvals deny ${id}`), { code: 1, err: /^gw approvals deny: / });
 });
 

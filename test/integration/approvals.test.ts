@@ -87,8 +87,14 @@ t.test('on the structured API a request waits (202), is approved, runs once when
     decided_by: null,
     decided_at: null,
   });
-  t.match(await decide(gw, id, 'approve', { decided_by: 'olga' }), { status: 200, body: { status: 'approved', decided_by: 'admin', decided_by_principal: { kind: 'admin', id: 'admin' }, decided_by_note: 'olga' } });
-  t.match(await decide(gw, id, 'deny'), { status: 409, body: { error: { code: 'conflict', message: /was approved by admin \(for olga\) at \d{4}-/ } } });
+  t.match(await decide(gw, id, 'approve', { decided_by: 'olga' }), {
+    status: 200,
+    body: { status: 'approved', decided_by: 'admin', decided_by_principal: { kind: 'admin', id: 'admin' }, decided_by_note: 'olga' },
+  });
+  t.match(await decide(gw, id, 'deny'), {
+    status: 409,
+    body: { error: { code: 'conflict', message: /was approved by admin \(for olga\) at \d{4}-/ } },
+  });
   const other = await execute({}, { params: { ...ASK, messages: [{ role: 'user', content: 'another' }] } });
   t.match([other.status, other.body['approval_id'] !== id], [202, true], 'what was approved is what runs');
   const ran = await ask();

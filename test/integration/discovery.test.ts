@@ -72,7 +72,10 @@ t.test('a domain has its hits by port; the list is filtered, ordered and cut; a 
   const { key } = (
     await gw.admin('POST', '/v1/admin/mgmt-keys', { org_id: 'default', name: 'reader', kind: 'management', scopes: ['read'] })
   ).body as { key: string };
-  t.match(await command(['domains', '--key', key, '--url', gw.url], { env: {} }), { code: 0, out: /\nchat\.deepseek\.com +DeepSeek +no +1 / });
+  t.match(await command(['domains', '--key', key, '--url', gw.url], { env: {} }), {
+    code: 0,
+    out: /\nchat\.deepseek\.com +DeepSeek +no +1 /,
+  });
   t.match(await command(['domains', '--all', '--limit', '1', '--url', gw.url], { env }), { out: /\nand 1 more: --limit\n$/ });
   t.match(await command(['domains', '--managed', '--url', gw.url], { env }), { code: 0, out: 'no AI domain (--all shows others too)\n' });
   t.match(await command(['domains', '--managed', '--unmanaged', '--url', gw.url], { env }), { code: 2, err: /exclude each other/ });

@@ -18,43 +18,55 @@ interface Made {
   readonly expires_at: string;
 }
 
-const entriesOf = async (gw: { admin: (method: string, path: string) => Promise<{ body: unknown }> }, query = ''): Promise<readonly AuditEntry[]> =>
-  ((await gw.admin('GET', `/v1/admin/audit?limit=500${query}`)).body as { items: AuditEntry[] }).items;
+const entriesOf = async (
+  gw: { admin: (method: string, path: string) => Promise<{ body: unknown }> },
+  query = '',
+): Promise<readonly AuditEntry[]> => ((await gw.admin('GET', `/v1/admin/audit?limit=500${query}`)).body as { items: AuditEntry[] }).items;
 
 const SESSION = { org_id: 'acme', name: 'gw on host', kind: 'management', scopes: ['read', 'write'] };
 
-t.test('keys of sessions of the admin token make no entries; that it is used makes one in an hour, and what is done is done by it', async (t) => {
-  let ahead = 0;
-  const clock = { ...runningClock, now: () => runningClock.now() + ahead };
-  const { gw, with: withKey } = await startManaged(t, { clock });
-  const before = (await entriesOf(gw)).length;
-  const make = async (user: string): Promise<Made> =>
-    (await gw.admin('POST', '/v1/admin/mgmt-keys', { ...SESSION, session: { program: 'gw', user } })).body as Made;
-  for (let times = 0; times < 3; times += 1) {
-    const { id, key } = await make('olga@host');
-    t.equal((await withKey(key)('GET', 'workloads')).status, 200);
-    const listed = (await withKey(key)('GET', 'keys')).body as { data: { id: string }[] };
-    t.notOk(listed.data.some((one) => one.id === id), 'a program is not shown the key by which it asks');
-    t.equal((await gw.admin('DELETE', `/v1/admin/mgmt-keys/${id}`)).status, 200);
-    t.equal((await withKey(key)('GET', 'workloads')).status, 401, 'it ends at once');
-  }
-  const used = await entriesOf(gw);
-  t.equal(used.length, before + 1);
-  t.match(used[0], { operation: 'admin_token.use', org_id: 'acme', from: '127.0.0.1', changes: [] });
-  t.strictSame(used[0]?.principal, { kind: 'admin', id: 'admin', program: 'gw', user: 'olga@host' });
-  const { key } = await make('olga@host');
-  await withKey(key)('PUT', 'workloads', { workload_id: 'bot', name: 'Bot' });
-  const changed = await entriesOf(gw, '&operation=workloads');
-  t.match(changed, [{ operation: 'mgmt.workloads.put', object: 'bot', principal: { kind: 'admin', id: 'admin', user: 'olga@host' } }]);
-  t.notMatch(JSON.stringify(changed), /gw on host/, 'no key of five minutes is named');
-  await make('otto@host');
-  t.equal((await entriesOf(gw, '&operation=admin_token.use')).length, 2, 'another person is another session');
-  ahead = 3_600_001;
-  await make('olga@host');
-  t.equal((await entriesOf(gw, '&operation=admin_token.use')).length, 3, 'and so is the next hour');
-  const left = (await gw.admin('GET', '/v1/admin/mgmt-keys?org_id=acme')).body as { keys: { session?: object }[] };
-  t.equal(left.keys.filter(({ session }) => session !== undefined).length, 1, 'keys that nobody has revoked are gone when they have expired');
-});
+t.test(
+  'keys of sessions of the admin token make no entries; that it is used makes one in an hour, and what is done is done by it',
+  async (t) => {
+    let ahead = 0;
+    const clock = { ...runningClock, now: () => runningClock.now() + ahead };
+    const { gw, with: withKey } = await startManaged(t, { clock });
+    const before = (await entriesOf(gw)).length;
+    const make = async (user: string): Promise<Made> =>
+      (await gw.admin('POST', '/v1/admin/mgmt-keys', { ...SESSION, session: { program: 'gw', user } })).body as Made;
+    for (let times = 0; times < 3; times += 1) {
+      const { id, key } = await make('olga@host');
+      t.equal((await withKey(key)('GET', 'workloads')).status, 200);
+      const listed = (await withKey(key)('GET', 'keys')).body as { data: { id: string }[] };
+      t.notOk(
+        listed.data.some((one) => one.id === id),
+        'a program is not shown the key by which it asks',
+      );
+      t.equal((await gw.admin('DELETE', `/v1/admin/mgmt-keys/${id}`)).status, 200);
+      t.equal((await withKey(key)('GET', 'workloads')).status, 401, 'it ends at once');
+    }
+    const used = await entriesOf(gw);
+    t.equal(used.length, before + 1);
+    t.match(used[0], { operation: 'admin_token.use', org_id: 'acme', from: '127.0.0.1', changes: [] });
+    t.strictSame(used[0]?.principal, { kind: 'admin', id: 'admin', program: 'gw', user: 'olga@host' });
+    const { key } = await make('olga@host');
+    await withKey(key)('PUT', 'workloads', { workload_id: 'bot', name: 'Bot' });
+    const changed = await entriesOf(gw, '&operation=workloads');
+    t.match(changed, [{ operation: 'mgmt.workloads.put', object: 'bot', principal: { kind: 'admin', id: 'admin', user: 'olga@host' } }]);
+    t.notMatch(JSON.stringify(changed), /gw on host/, 'no key of five minutes is named');
+    await make('otto@host');
+    t.equal((await entriesOf(gw, '&operation=admin_token.use')).length, 2, 'another person is another session');
+    ahead = 3_600_001;
+    await make('olga@host');
+    t.equal((await entriesOf(gw, '&operation=admin_token.use')).length, 3, 'and so is the next hour');
+    const left = (await gw.admin('GET', '/v1/admin/mgmt-keys?org_id=acme')).body as { keys: { session?: object }[] };
+    t.equal(
+      left.keys.filter(({ session }) => session !== undefined).length,
+      1,
+      'keys that nobody has revoked are gone when they have expired',
+    );
+  },
+);
 
 t.test('a key of a session ends within an hour, whatever it asks for, and any other key is told of as ever', async (t) => {
   const { gw } = await startManaged(t);
@@ -64,15 +76,24 @@ t.test('a key of a session ends within an hour, whatever it asks for, and any ot
   const before = (await entriesOf(gw)).length;
   const { id } = (await gw.admin('POST', '/v1/admin/mgmt-keys', SESSION)).body as Made;
   await gw.admin('DELETE', `/v1/admin/mgmt-keys/${id}`);
-  t.match((await entriesOf(gw)).slice(0, -before), [{ operation: 'mgmt_keys.revoke', object: id }, { operation: 'mgmt_keys.create', object_name: 'gw on host' }]);
+  t.match((await entriesOf(gw)).slice(0, -before), [
+    { operation: 'mgmt_keys.revoke', object: id },
+    { operation: 'mgmt_keys.create', object_name: 'gw on host' },
+  ]);
 });
 
 t.test('the trail shows what is no secret before and after, with names, and hides what may be one', async (t) => {
   const { gw, manage } = await startManaged(t);
   await manage('PUT', 'workloads', { workload_id: 'bot', name: 'Bot' });
   await manage('PUT', 'workloads', { workload_id: 'bot', name: 'Support bot' });
-  const made = (await manage('POST', 'budgets/limits', { scope: 'project', scope_id: 'support', limit_usd: '250' })).body as { limit_id: string };
-  await manage('POST', 'alerts/channels', { name: 'ops', kind: 'slack', config: { webhook_url: 'https://hooks.slack.com/services/planted' } });
+  const made = (await manage('POST', 'budgets/limits', { scope: 'project', scope_id: 'support', limit_usd: '250' })).body as {
+    limit_id: string;
+  };
+  await manage('POST', 'alerts/channels', {
+    name: 'ops',
+    kind: 'slack',
+    config: { webhook_url: 'https://hooks.slack.com/services/planted' },
+  });
   await manage('PUT', 'credentials', { id: 'main', provider: 'openai', mode: 'alias', secret: 'sk-planted' });
   await manage('POST', 'workloads/bot/token');
   const all = await entriesOf(gw);
@@ -84,7 +105,11 @@ t.test('the trail shows what is no secret before and after, with names, and hide
     changes: [{ member: 'name', before: /^[0-9a-f]{64}$/, before_value: 'Bot', after_value: 'Support bot' }],
   });
   t.match(one('mgmt.budgets.create'), { object: made.limit_id, object_name: 'project support' });
-  t.match(one('mgmt.workloads.token'), { object: 'bot', object_name: 'Support bot', changes: [{ entity: 'workload_token', after: String }] });
+  t.match(one('mgmt.workloads.token'), {
+    object: 'bot',
+    object_name: 'Support bot',
+    changes: [{ entity: 'workload_token', after: String }],
+  });
   t.notOk('after_value' in (one('mgmt.workloads.token')?.changes[0] ?? {}));
   t.notMatch(JSON.stringify(all), /planted/);
   t.match(JSON.stringify(one('mgmt.alerts.channels.create')), /"member":"name".*"after_value":"ops"/);
@@ -133,7 +158,12 @@ t.test('a key with the scope approve lists and decides what waits, and opens not
   const approved = await approver('POST', `approvals/${one}/approve`, { decided_by: 'somebody else' });
   t.match(approved, {
     status: 200,
-    body: { status: 'approved', decided_by: 'key of acme', decided_by_principal: { kind: 'management_key', name: 'key of acme' }, decided_by_note: 'somebody else' },
+    body: {
+      status: 'approved',
+      decided_by: 'key of acme',
+      decided_by_principal: { kind: 'management_key', name: 'key of acme' },
+      decided_by_note: 'somebody else',
+    },
   });
   t.equal((await approver('POST', `approvals/${two}/deny`)).status, 200);
   for (const [method, path] of [
@@ -142,10 +172,20 @@ t.test('a key with the scope approve lists and decides what waits, and opens not
     ['GET', 'keys'],
     ['GET', 'dashboard'],
   ] as const)
-    t.match(await approver(method, path), { status: 403, body: { error: { code: 'insufficient_scope', message: /needs the scope `read`/ } } }, path);
-  t.match(await approver('POST', 'keys', { name: 'x', kind: 'mcp', scopes: ['read'] }), { status: 403, body: { error: { message: /`write`/ } } });
+    t.match(
+      await approver(method, path),
+      { status: 403, body: { error: { code: 'insufficient_scope', message: /needs the scope `read`/ } } },
+      path,
+    );
+  t.match(await approver('POST', 'keys', { name: 'x', kind: 'mcp', scopes: ['read'] }), {
+    status: 403,
+    body: { error: { message: /`write`/ } },
+  });
   const reader = withKey((await keyOf('acme', ['read'])).key);
-  t.match(await reader('POST', `approvals/${two}/approve`), { status: 403, body: { error: { message: /needs the scope `write` or `approve`/ } } });
+  t.match(await reader('POST', `approvals/${two}/approve`), {
+    status: 403,
+    body: { error: { message: /needs the scope `write` or `approve`/ } },
+  });
   t.equal((await reader('GET', 'approvals')).status, 200);
   const both = withKey((await keyOf('acme', ['read', 'approve'])).key);
   t.equal((await both('GET', 'workloads')).status, 200);
@@ -193,7 +233,11 @@ t.test('a workload token is taken wherever an API key is, and rotated and remove
   const made = await gw.admin('POST', '/v1/admin/mgmt-keys', { ...SESSION });
   const manage = async (method: string, path: string, body?: unknown) => {
     const headers = { authorization: `Bearer ${(made.body as Made).key}`, 'content-type': 'application/json' };
-    const answer = await fetch(`${gw.url}/mgmt/v1/${path}`, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+    const answer = await fetch(`${gw.url}/mgmt/v1/${path}`, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
     return { status: answer.status, body: (await answer.json()) as { token: string; error: { message: string } } };
   };
   await manage('PUT', 'workloads', { workload_id: 'bot' });
@@ -202,7 +246,10 @@ t.test('a workload token is taken wherever an API key is, and rotated and remove
   const doors: readonly (readonly [string, (shown: string) => Promise<RawResponse>])[] = [
     ['redirect, X-GW-Workload-Token', (shown) => send(chat(['X-GW-Workload-Token', shown]))],
     ['redirect, X-GW-API-Key', (shown) => send(chat(['X-GW-API-Key', shown]))],
-    ['redirect, Authorization', (shown) => send({ ...chat([]), headers: ['Content-Type', 'application/json', 'Authorization', `Bearer ${shown}`] })],
+    [
+      'redirect, Authorization',
+      (shown) => send({ ...chat([]), headers: ['Content-Type', 'application/json', 'Authorization', `Bearer ${shown}`] }),
+    ],
     ['tunnel, X-GW-API-Key inside', (shown) => through(OPENAI, chat(['X-GW-API-Key', shown], INNER))],
     ['CONNECT, password', (shown) => through(OPENAI, chat([], INNER), { 'Proxy-Authorization': basic('bot', shown) })],
     ['CONNECT, user alone', (shown) => through(OPENAI, chat([], INNER), { 'Proxy-Authorization': basic(shown, '') })],
@@ -231,7 +278,10 @@ t.test('a workload token is taken wherever an API key is, and rotated and remove
   t.match(await manage('DELETE', 'workloads/bot/token'), { status: 200, body: { workload_id: 'bot', status: 'deleted' } });
   t.equal((await structured({})).status, 200, 'without one nothing is needed');
   t.equal((await manage('DELETE', 'workloads/bot/token')).status, 404);
-  t.match(await manage('POST', 'workloads/default/token'), { status: 409, body: { error: { message: /admin token, by \/v1\/admin\/workloads\/default\/token/ } } });
+  t.match(await manage('POST', 'workloads/default/token'), {
+    status: 409,
+    body: { error: { message: /admin token, by \/v1\/admin\/workloads\/default\/token/ } },
+  });
 });
 
 t.test('a key in the wrong place is told where it belongs', async (t) => {
@@ -246,7 +296,13 @@ t.test('a key in the wrong place is told where it belongs', async (t) => {
   t.match(await asked('/mgmt/v1/workloads', apiKey), /needs a management key .*what was sent is an API key/);
   t.match(await asked('/mgmt/v1/workloads', 'mcpk_x'), /what was sent is an MCP key, which is for \/mcp/);
   t.match(await asked('/v1/records/x', token), /what was sent is a workload token/);
-  t.match(await asked('/v1/actions:execute', token, 'POST'), /needs an API key .*what was sent is a workload token, which is taken beside it/);
+  t.match(
+    await asked('/v1/actions:execute', token, 'POST'),
+    /needs an API key .*what was sent is a workload token, which is taken beside it/,
+  );
   t.match(await asked('/v1/actions:execute', 'mgk_x', 'POST'), /what was sent is a management key, which is for \/mgmt\/v1/);
-  t.match(await asked('/proxy/openai/v1/chat/completions', token, 'POST'), /needs an API key .*the workload token that was sent is taken beside it/);
+  t.match(
+    await asked('/proxy/openai/v1/chat/completions', token, 'POST'),
+    /needs an API key .*the workload token that was sent is taken beside it/,
+  );
 });

@@ -2,8 +2,8 @@ import t from 'tap';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { TrafficClass } from '../../src/base/model/connection.ts';
-import { DomainCallers } from '../../src/services/domain-callers.ts';
 import { Discovery, type DomainQuery } from '../../src/services/discovery.ts';
+import { DomainCallers } from '../../src/services/domain-callers.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
@@ -80,7 +80,15 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
       connector_id: 'openai',
       pinned: true,
       wants_client_certificate: false,
-      workloads: [{ org_id: 'default', workload_id: 'default', hits: 1, first_seen: '2026-01-02T00:00:00.000Z', last_seen: '2026-01-02T00:00:00.000Z' }],
+      workloads: [
+        {
+          org_id: 'default',
+          workload_id: 'default',
+          hits: 1,
+          first_seen: '2026-01-02T00:00:00.000Z',
+          last_seen: '2026-01-02T00:00:00.000Z',
+        },
+      ],
     },
     {
       domain: 'bank.example',
@@ -104,7 +112,15 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
       wants_client_certificate: false,
       looks_like: 'deepseek',
       looks_like_by: 'name',
-      workloads: [{ org_id: 'default', workload_id: 'default', hits: 3, first_seen: '2026-01-02T00:00:00.000Z', last_seen: '2026-01-02T00:00:01.000Z' }],
+      workloads: [
+        {
+          org_id: 'default',
+          workload_id: 'default',
+          hits: 3,
+          first_seen: '2026-01-02T00:00:00.000Z',
+          last_seen: '2026-01-02T00:00:01.000Z',
+        },
+      ],
     },
   ]);
   t.same(
@@ -409,25 +425,28 @@ t.test('who went to a domain is counted by org and workload, kept over a restart
   }
 });
 
-t.test('of one domain so many workloads are counted by name; those of the org with most share one place, and no count is lost', async (t) => {
-  const callers = new DomainCallers();
-  callers.count('globex', 'theirs', 1);
-  for (let at = 0; at < 100; at += 1) callers.count('acme', `w${at}`, 10 + at);
-  for (let times = 0; times < 5; times += 1) callers.count('acme', 'w99', 200);
-  const all = callers.list();
-  t.equal(all.length, 32);
-  t.match(callers.list('globex'), [{ workloadId: 'theirs', hits: 1 }], 'another org keeps its own');
-  t.equal(
-    callers.list('acme').reduce((sum, { hits }) => sum + hits, 0),
-    105,
-  );
-  t.match(
-    callers.list('acme').find(({ workloadId }) => workloadId === undefined),
-    { firstSeen: 10 },
-  );
-  t.strictSame(new DomainCallers(callers.stored()).list(), all);
-  const orgs = new DomainCallers();
-  for (let at = 0; at < 40; at += 1) orgs.count(`org${at}`, 'default', at);
-  t.equal(orgs.list().length, 32);
-  t.same([orgs.list('org0'), orgs.list('org39').length], [[], 1], 'of more orgs than that the one met longest ago gives up its place');
-});
+t.test(
+  'of one domain so many workloads are counted by name; those of the org with most share one place, and no count is lost',
+  async (t) => {
+    const callers = new DomainCallers();
+    callers.count('globex', 'theirs', 1);
+    for (let at = 0; at < 100; at += 1) callers.count('acme', `w${at}`, 10 + at);
+    for (let times = 0; times < 5; times += 1) callers.count('acme', 'w99', 200);
+    const all = callers.list();
+    t.equal(all.length, 32);
+    t.match(callers.list('globex'), [{ workloadId: 'theirs', hits: 1 }], 'another org keeps its own');
+    t.equal(
+      callers.list('acme').reduce((sum, { hits }) => sum + hits, 0),
+      105,
+    );
+    t.match(
+      callers.list('acme').find(({ workloadId }) => workloadId === undefined),
+      { firstSeen: 10 },
+    );
+    t.strictSame(new DomainCallers(callers.stored()).list(), all);
+    const orgs = new DomainCallers();
+    for (let at = 0; at < 40; at += 1) orgs.count(`org${at}`, 'default', at);
+    t.equal(orgs.list().length, 32);
+    t.same([orgs.list('org0'), orgs.list('org39').length], [[], 1], 'of more orgs than that the one met longest ago gives up its place');
+  },
+);

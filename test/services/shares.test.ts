@@ -313,7 +313,15 @@ const EVICTING: readonly Evicting[] = [
       let now = 0;
       const add = ({ org, address }: Caller, n: number): Promise<void> => {
         const domain = org === 'b' ? 'of-b.example' : `d${n}.example`;
-        const marks = { pinned: false, wantsClientCertificate: false, namedLike: undefined, dirty: true, stored: false, from: address, callers: new DomainCallers() };
+        const marks = {
+          pinned: false,
+          wantsClientCertificate: false,
+          namedLike: undefined,
+          dirty: true,
+          stored: false,
+          from: address,
+          callers: new DomainCallers(),
+        };
         // Each name of the flood is met more often than that of the other org.
         const requests = org === 'b' ? 1 : 5;
         now += 1;

@@ -52,7 +52,8 @@ export function tokensInHeaders(headers: Readonly<Record<string, string | readon
   const token = textOf(headers['x-gw-workload-token']);
   return {
     apiKey: key?.startsWith(WORKLOAD_TOKEN_PREFIX) === true ? beginning(token, API_KEY_PREFIX) : (key ?? beginning(token, API_KEY_PREFIX)),
-    workloadToken: token?.startsWith(API_KEY_PREFIX) === true ? beginning(key, WORKLOAD_TOKEN_PREFIX) : (token ?? beginning(key, WORKLOAD_TOKEN_PREFIX)),
+    workloadToken:
+      token?.startsWith(API_KEY_PREFIX) === true ? beginning(key, WORKLOAD_TOKEN_PREFIX) : (token ?? beginning(key, WORKLOAD_TOKEN_PREFIX)),
   };
 }
 

@@ -24,7 +24,9 @@ export function openedBy(scopes: readonly KeyScope[]): readonly Scope[] {
 
 /** The scopes of keys that each open this one, the narrowest first; empty: keys do not. */
 export function scopesFor(scope: Scope): readonly KeyScope[] {
-  return scope === 'read' || scope === 'write' ? [scope] : KEY_SCOPES.filter((one) => OPENS[one].includes(scope) && (one !== 'write' || scope === 'decide'));
+  return scope === 'read' || scope === 'write'
+    ? [scope]
+    : KEY_SCOPES.filter((one) => OPENS[one].includes(scope) && (one !== 'write' || scope === 'decide'));
 }
 
 /** Why a key that opens `held` does not open something, in words for the person who has it. @param what names that: `this`, a tool */

@@ -188,6 +188,7 @@ async function revoked(
   commit: Commit,
   forgetting?: Forgetting<ManagementKey>,
 ) {
-  if (!(await managementKeys.service.revoke(id, orgId, commit, forgetting))) throw new GatewayError('key_not_found', `There is no key ${id}.`);
+  if (!(await managementKeys.service.revoke(id, orgId, commit, forgetting)))
+    throw new GatewayError('key_not_found', `There is no key ${id}.`);
   return { id, status: 'revoked' as const };
 }

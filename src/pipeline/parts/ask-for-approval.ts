@@ -99,7 +99,14 @@ function whatToDo({ status, expires_at: until, record_id: recordId }: Approval, 
   return `It waits for an approval until ${until}${find}: an operator decides it with gw approvals, or at /v1/admin/approvals; then send the same request again`;
 }
 
-function rejectedBy({ approval_id: approvalId, status, decided_by: by, decided_by_note: note, decision_reason: why, ...rest }: Approval): Refusal {
+function rejectedBy({
+  approval_id: approvalId,
+  status,
+  decided_by: by,
+  decided_by_note: note,
+  decision_reason: why,
+  ...rest
+}: Approval): Refusal {
   const [code, reason] =
     status === 'denied'
       ? ['approval_denied', `Denied by ${deciderText(by, note)}${why === undefined ? '' : `: ${why}`}`]

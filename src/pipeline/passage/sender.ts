@@ -12,7 +12,11 @@ export interface Sender {
  * As it would be of a call (decisions 4.1, 4.4), but with the names of registered workloads alone: what names another, or none, is of the workload of the org defaults.
  * @param shownOrg of what was shown to the proxy
  */
-export function senderOf(head: ArrivalHead, pipeline: Pick<LineGround, 'workloads' | 'settings' | 'authenticator'>, shownOrg?: string): Sender {
+export function senderOf(
+  head: ArrivalHead,
+  pipeline: Pick<LineGround, 'workloads' | 'settings' | 'authenticator'>,
+  shownOrg?: string,
+): Sender {
   const { workloads, authenticator } = pipeline;
   const orgId = shownOrg ?? callerOrg(head, pipeline);
   const { workloadId: said, workloadToken: token } = saidBy(head);

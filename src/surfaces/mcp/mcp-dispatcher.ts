@@ -54,7 +54,8 @@ export class McpDispatcher {
   readonly #methods: Readonly<Record<string, Method>> = {
     'tools/list': (params, { revision, asker }) => uncut(params, `"tools":${this.#listsOf(revision, asker).tools}`, { revision, asker }),
     'tools/call': (params, context) => this.#call(params, context),
-    'resources/list': (params, { revision, asker }) => uncut(params, `"resources":${this.#listsOf(revision, asker).resources}`, { revision, asker }),
+    'resources/list': (params, { revision, asker }) =>
+      uncut(params, `"resources":${this.#listsOf(revision, asker).resources}`, { revision, asker }),
     'resources/templates/list': (params, context) => uncut(params, '"resourceTemplates":[]', context),
     'resources/read': (params, context) => this.#read(params, context),
   };

@@ -138,7 +138,9 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.bufferedLimit, () => options.maxBufferedBytes);
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
   gauge(registry, METRICS.lookalikeDomains, () => options.lookalikeDomains());
-  gauges(registry, METRICS.domainKinds, () => Object.entries(options.domainKinds() ?? {}).map(([kind, { domains }]) => [kind, domains] as const));
+  gauges(registry, METRICS.domainKinds, () =>
+    Object.entries(options.domainKinds() ?? {}).map(([kind, { domains }]) => [kind, domains] as const),
+  );
   gauges(registry, METRICS.domainHits, () => Object.entries(options.domainKinds() ?? {}).map(([kind, { hits }]) => [kind, hits] as const));
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
