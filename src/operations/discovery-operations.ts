@@ -72,12 +72,10 @@ const QUERY = z.object({
   lookalike: choice(['true', 'false'])
     .optional()
     .meta({ description: 'Only domains without a connector that look like an AI API, or only all others' }),
-  ai: choice(['true', 'false'])
-    .optional()
-    .meta({
-      description:
-        'Only AI (a connector covers it, it is on the list of AI domains, or it looks like an AI API), or only what is none of these',
-    }),
+  ai: choice(['true', 'false']).optional().meta({
+    description:
+      'Only AI (a connector covers it, it is on the list of AI domains, or it looks like an AI API), or only what is none of these',
+  }),
   workload_id: id.optional().meta({ description: 'Only where this workload went' }),
   category: z.string().min(1, 'must not be empty').optional(),
   vendor: z.string().min(1, 'must not be empty').optional(),
