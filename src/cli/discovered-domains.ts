@@ -87,7 +87,7 @@ export const discoveredDomains: Command = {
   name: 'domains list',
   usual: true,
   usage:
-    '[--all] [--managed | --unmanaged] [--lookalike] [--by workload] [--workload ID] [--vendor NAME] [--category NAME] [--traffic developer|ambient] [--sort last_seen|first_seen|hits|requests] [--limit N] [--csv | --json] [--url http://HOST:PORT] [--key mgk_…]',
+    '[--all] [--managed | --unmanaged] [--lookalike] [--by workload] [--workload ID] [--vendor NAME] [--category NAME] [--traffic developer|ambient] [--sort last_seen|first_seen|hits|requests] [--limit N] [--csv] [--json] [--url http://HOST:PORT] [--key mgk_…]',
   summary:
     'Prints to which AI domains traffic went (--all: to others too), those met last first (50, or --limit); --by workload: who went there; --json: the answer of the gateway.',
   async run(args, io) {

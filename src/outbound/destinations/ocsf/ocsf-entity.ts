@@ -5,6 +5,9 @@ import { caller, given, type Named, type OcsfObject, type OcsfPart, OTHER_ACTIVI
 const VERBS: Readonly<Record<string, Named>> = {
   create: [1, 'Create'],
   issue_token: [1, 'Create'],
+  token: [1, 'Create'],
+  // The admin token by a program: nothing is changed.
+  use: [2, 'Read'],
   put: [3, 'Update'],
   update: [3, 'Update'],
   patch: [3, 'Update'],
