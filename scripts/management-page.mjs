@@ -31,15 +31,17 @@ ${links}
 ${parts.join('\n\n')}`;
 }
 
-function routePart({ id, method, path, summary, scope, tools = [] }, operation, words) {
+function routePart({ id, method, path, summary, tools = [] }, operation, words) {
   const { code } = words;
+  const scopes = (operation.security ?? []).flatMap(({ bearer = [] }) => bearer);
+  const scope = scopes.length === 0 ? 'none' : scopes.map(code).join(' or ');
   const [status, answer] = Object.entries(operation.responses).find(([name]) => Number(name) < 300);
   const media = answer.content?.[JSON_TYPE];
   const tool = tools.map(({ name }) => code(name)).join(', ');
   return [
     `### ${code(`${method} ${path}`)}`,
     summary,
-    `Scope ${code(scope)}. ${code(`gw ${id.slice('mgmt.'.length).replaceAll('.', ' ').replaceAll('_', '-')}`)}${tool === '' ? '' : `; ${tool}`}.`,
+    `Scope ${scope}. ${code(`gw ${id.slice('mgmt.'.length).replaceAll('.', ' ').replaceAll('_', '-')}`)}${tool === '' ? '' : `; ${tool}`}.`,
     ...inputPart(operation, words),
     `\`\`\`sh\n${curl(method, path, operation)}\n\`\`\``,
     ...answerPart(status, media, words),

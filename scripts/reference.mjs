@@ -28,7 +28,7 @@ const PAGES = [
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
   { file: 'log.md', from: ['app/log-fields'], body: logPage },
-  { file: 'operations.md', from: ['app/routes', 'operations/openapi'], body: operationsPage },
+  { file: 'operations.md', from: ['app/routes', 'operations/openapi', 'base/model/management-key'], body: operationsPage },
   {
     file: 'management.md',
     from: ['app/routes', 'operations/openapi'],
@@ -47,7 +47,7 @@ const PAGES = [
     ],
     body: policyLanguagePage,
   },
-  { file: 'tools.md', from: ['operations/tool-table'], body: toolsPage },
+  { file: 'tools.md', from: ['operations/tool-table', 'base/model/management-key'], body: toolsPage },
   {
     file: 'control-plane-settings.md',
     from: ['base/config/control-plane-settings'],
@@ -324,13 +324,13 @@ ${fields(FAILURE_FIELDS)}`;
 }
 
 /** The rows are the table; rules that need what is registered are not asked here, so no services do. */
-function operationsPage({ DESCRIBED }, { openApi }) {
+function operationsPage({ DESCRIBED }, { openApi }, { scopesFor }) {
   const tokens = { none: 'none', admin: 'admin token', metrics: '`GW_METRICS_TOKEN`, when it is set' };
   const { paths } = openApi(DESCRIBED, {}, '');
   const sorted = [...DESCRIBED].sort((a, b) => order(a.path, b.path) || order(a.method, b.method));
   const rows = sorted.map(({ method, path, scope, ambient, summary }) => [
     code(`${method} ${path}`),
-    tokens[scope] ?? scope,
+    tokens[scope] ?? (scopesFor(scope).join(' or ') || scope),
     ambient ? 'both' : code('GW_PORT'),
     summary,
   ]);
@@ -445,7 +445,7 @@ ${table(['Effect', 'Meaning'], effects)}
 A mutation writes one of ${list(MUTABLE)}.`;
 }
 
-function toolsPage({ TOOLS }) {
+function toolsPage({ TOOLS }, { scopesFor }) {
   const effect = ({ readOnlyHint, destructiveHint, openWorldHint }) =>
     [readOnlyHint ? 'reads' : 'changes', ...(destructiveHint ? ['can take away'] : []), ...(openWorldHint ? ['reaches others'] : [])].join(
       ', ',
@@ -453,7 +453,7 @@ function toolsPage({ TOOLS }) {
   const tools = TOOLS.tools.map(({ name, title, description, scope, annotations }) => [
     code(name),
     title,
-    scope,
+    scopesFor(scope).join(' or '),
     effect(annotations),
     description,
   ]);

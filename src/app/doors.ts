@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError, type GatewayErrorOptions } from '../base/lib/gateway-error.ts';
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
-import { holdsOwnToken, tokenInUrl } from '../base/lib/own-tokens.ts';
+import { holdsOwnToken, tokenInUrl, tokensInHeaders } from '../base/lib/own-tokens.ts';
 import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
@@ -21,6 +21,7 @@ import { refuseLoop } from '../pipeline/parts/refusal.ts';
 import { barredOrg } from '../pipeline/passage/barred-org.ts';
 import { callerOrg, orgOfRequest } from '../pipeline/passage/caller-org.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
+import { senderOf } from '../pipeline/passage/sender.ts';
 import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
@@ -164,7 +165,8 @@ function isRest(head: ArrivalHead, host: string, { rules }: DoorOptions): boolea
 async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions, org?: string): Promise<void> {
   const { head } = arrival;
   const credentials = parseBasic(head.headers['proxy-authorization']);
-  const shown = { user: credentials?.user, password: credentials?.password, apiKey: head.headers['x-gw-api-key'] || undefined };
+  const { apiKey, workloadToken } = tokensInHeaders(head.headers);
+  const shown = { user: credentials?.user, password: credentials?.password || workloadToken, apiKey };
   const who = await letIn(shown, () => head, pipeline);
   if (who instanceof GatewayError) router.refuse(arrival, who);
   else passOn(arrival, pipeline, { shownOrg: who.fixedOrg ?? who.workloadOrg, org });
@@ -178,14 +180,15 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
   if (holdsOwnToken(request.authority.host)) return refuse(tokenInUrl());
   if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
-  const shown = { user: request.proxyUser, password: request.proxyPassword, apiKey: apiKeyOf(request) };
   const asked = tunnelOf(request, pipeline);
+  const shown = { user: asked.proxyUser, password: asked.proxyPassword, apiKey: asked.apiKey };
   const who = await letIn(shown, () => connectHead(request, asked, pipeline), pipeline);
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = { ...asked, ...who };
   const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
-  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from: tunnel.callerIp ?? request.remoteAddress });
+  const from = tunnel.callerIp ?? request.remoteAddress;
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from, ...senderOf(head, pipeline) });
   const org = dependsOnOrg(host, rules) ? callerOrg(head, pipeline) : undefined;
   const treatment = treatmentOf(host, rules, org);
   pipeline.controlPlane?.awaken();
@@ -280,8 +283,9 @@ function judgeServerName(serverName: string, head: ArrivalHead, pipeline: LineGr
 
 /** What its CONNECT alone says of a tunnel. */
 function tunnelOf(request: ConnectRequest, { settings }: LineGround): Tunnel {
-  const { authority, proxyUser, proxyPassword, remoteAddress } = request;
-  const apiKey = apiKeyOf(request);
+  const { authority, proxyUser, remoteAddress } = request;
+  const { apiKey, workloadToken } = tokensInHeaders(request.headers);
+  const proxyPassword = request.proxyPassword || workloadToken;
   return {
     authority,
     callerIp: sentFrom(joined(request), remoteAddress, settings.trustedProxies),
@@ -289,11 +293,6 @@ function tunnelOf(request: ConnectRequest, { settings }: LineGround): Tunnel {
     ...(proxyPassword ? { proxyPassword } : {}),
     ...(apiKey === undefined ? {} : { apiKey }),
   };
-}
-
-function apiKeyOf({ headers }: ConnectRequest): string | undefined {
-  const value = headers['x-gw-api-key'];
-  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** A CONNECT as the head of an exchange of its own. */

@@ -93,7 +93,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const charged = { store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire };
   const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
   closers.push(() => deferred.close());
-  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, ownOrg }) : undefined;
+  const { workloads } = registers;
+  const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, workloads, ownOrg }) : undefined;
   if (discovery) closers.push(() => discovery.close());
   const telemetry = openTelemetry(config, ground);
   closers.push(() => telemetry.close());

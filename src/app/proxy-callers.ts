@@ -9,7 +9,7 @@ import { keyRefusal, orgOfKey } from '../services/authenticator.ts';
 
 /** What a proxy is shown before anything is connected. */
 export interface ShownToProxy extends ProxyCredentials {
-  /** `X-GW-API-Key`. */
+  /** In a header of this gateway; a workload's token in one stands for the password. */
   readonly apiKey: string | undefined;
 }
 

@@ -32,6 +32,8 @@ export interface Command {
   readonly summary: string;
   /** Its options one by one, for `--help`. */
   readonly help?: string;
+  /** What its group does when nothing else is said behind it: `gw audit` for `gw audit list`. */
+  readonly usual?: true;
   /** Its arguments end with another program and that program's own, which are none of ours. */
   readonly wraps?: true;
   /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use, unusable input, or an output that cannot be written. */

@@ -66,5 +66,5 @@ function groupLength(words: readonly string[], commands: readonly Command[]): nu
 
 function usualOf(group: string, commands: readonly Command[]): Command | undefined {
   const all = inGroup(group, commands);
-  return all.find(({ name }) => USUAL_VERBS.includes(name.slice(group.length + 1)));
+  return all.find(({ name, usual }) => usual === true || USUAL_VERBS.includes(name.slice(group.length + 1)));
 }

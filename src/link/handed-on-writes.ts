@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
+import { namedPrincipal } from '../base/model/principal.ts';
 import type { WrittenEntry } from '../control-plane/proto/messages.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import type { Asking } from '../services/audit-trail.ts';
@@ -65,11 +66,12 @@ export class HandedOnWrites {
     const { channel, contact, bringIn, clock } = this.#options;
     // One of before there were writes says nothing of them.
     if (contact.org?.gateway_writes === '') throw notTaken();
+    const by = namedPrincipal(principal);
     const request = {
       kind,
       entries: entries.map(written),
-      principal_kind: principal.kind,
-      principal_id: principal.id,
+      principal_kind: by.kind,
+      principal_id: by.id,
       operation,
       from,
       only: only ?? '',

@@ -11,7 +11,7 @@ import { choice, id, members, text } from './members.ts';
 import { alike, entryOf, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
 import type { OperationServices } from './services.ts';
-import { attribution, pathId, time, usd } from './shapes.ts';
+import { attribution, PRINCIPAL, pathId, time, usd } from './shapes.ts';
 
 const USUAL = 20;
 
@@ -20,7 +20,10 @@ const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParamet
 const CURSORED = z.strictObject({ approval_id: id.optional(), ...FILTERS, ...CURSOR_PARAMETERS });
 
 const BODY = members({
-  decided_by: text.min(1, 'must not be empty').optional().meta({ description: 'Default: the name of who asks' }),
+  decided_by: text
+    .min(1, 'must not be empty')
+    .optional()
+    .meta({ description: 'For whom who asks decides: kept as `decided_by_note`. Who decides is the key, or the admin token' }),
   reason: text.optional().meta({ description: 'For whoever asks again' }),
 });
 type Body = z.output<typeof BODY>;
@@ -67,7 +70,9 @@ const APPROVAL = z.object({
   record_id: z.string().meta({ description: 'The request that opened it' }),
   created_at: time,
   expires_at: time.meta({ description: 'Until then it can be decided, and once approved be used' }),
-  decided_by: z.string().nullable(),
+  decided_by: z.string().nullable().meta({ description: 'The name of the key, else its id; `admin` for the admin token' }),
+  decided_by_principal: PRINCIPAL.optional(),
+  decided_by_note: z.string().optional().meta({ description: 'For whom that was, as it said itself' }),
   decided_at: time.nullable(),
   decision_reason: z.string().optional(),
   executed_at: time.optional().meta({ description: 'It is spent' }),
@@ -156,7 +161,7 @@ export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
     id: 'mgmt.approvals.list',
     method: 'GET',
     path: '/mgmt/v1/approvals',
-    scope: 'read',
+    scope: 'review',
     summary: 'Requests that wait for a person or did so, the newest first; `approval_id`, `status` and `workload_id` narrow them.',
     annotations: READS,
     tools: [{ name: 'list_approvals', title: 'List approvals' }],
@@ -175,13 +180,13 @@ export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
   alike(entryOf(ADMIN, 'approvals.approve'), {
     id: 'mgmt.approvals.approve',
     path: '/mgmt/v1/approvals/{id}/approve',
-    scope: 'write',
+    scope: 'decide',
     tools: [{ name: 'approve_request', title: 'Approve a request', ids: { id: 'approval_id' } }],
   }),
   alike(entryOf(ADMIN, 'approvals.deny'), {
     id: 'mgmt.approvals.deny',
     path: '/mgmt/v1/approvals/{id}/deny',
-    scope: 'write',
+    scope: 'decide',
     tools: [{ name: 'deny_request', title: 'Deny a request', ids: { id: 'approval_id' } }],
   }),
 ];
@@ -203,8 +208,7 @@ async function decide(
   { principal, body, commit }: Deciding,
   { approvals }: OperationServices,
 ) {
-  const by = body.decided_by ?? principal.name ?? principal.id;
-  const decided = await approvals.decide(name, { status, by, reason: body.reason, principal }, commit);
+  const decided = await approvals.decide(name, { status, note: body.decided_by, reason: body.reason, principal }, commit);
   if (decided === undefined) throw unknown(name);
   return decided;
 }

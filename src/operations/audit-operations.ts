@@ -1,30 +1,40 @@
 import { z } from 'zod';
 import { parseTime } from '../base/lib/rfc3339.ts';
 import type { AuditFilter } from '../services/audit-trail.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageOfEntities } from './management/cursor-pages.ts';
+import { orgOf } from './management/org-of.ts';
 import { id, text } from './members.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
-import { moment, time } from './shapes.ts';
+import { moment, PRINCIPAL, time } from './shapes.ts';
 
-const QUERY = z.strictObject({
-  org_id: id.optional(),
-  principal: id.optional(),
-  operation: id.optional(),
-  object: text.optional(),
+const FILTERS = {
+  principal: text
+    .optional()
+    .meta({ description: 'Who: the id or the name of a key, `admin`, or whom a program names that works with the admin token' }),
+  operation: id
+    .optional()
+    .meta({ description: 'What: the id of an operation, or its beginning: `workloads` for all that is done to workloads' }),
+  object: text.optional().meta({ description: 'Which thing: its id, or its name' }),
   from: moment.optional(),
-  to: moment.optional(),
-  ...pageParameters(50),
-});
+  to: moment.optional().meta({ description: 'This time is excluded' }),
+};
+const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParameters(50) });
+const CURSORED = z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS });
+
+type Filters = Pick<z.output<typeof QUERY>, keyof typeof FILTERS>;
 
 const hash = z.string().nullable();
+const value = z.string().optional();
 /** How an entry of an audit trail is shown. */
 export const AUDIT_ENTRY = z.object({
   audit_id: z.string(),
   at: time,
   org_id: z.string().optional().meta({ description: "Of what was changed, else of who has changed it; absent: it is the gateway's" }),
-  principal: z.object({ kind: z.string(), id: z.string() }).meta({ description: 'Who has changed it' }),
+  principal: PRINCIPAL,
   operation: z.string().meta({ description: 'The id of the operation', examples: ['workloads.put'] }),
   object: z.string().optional().meta({ description: 'Which one; absent where there is only one' }),
+  object_name: z.string().optional().meta({ description: 'What people call it' }),
   from: z.string().meta({ description: 'Address of who asked' }),
   node_id: z.string().optional().meta({ description: 'The gateway that has handed it on to its control plane; absent: it was asked here' }),
   changes: z.array(
@@ -33,26 +43,49 @@ export const AUDIT_ENTRY = z.object({
       member: z.string(),
       before: hash.meta({ description: 'SHA-256 over the RFC 8785 form of the value; null: there was none' }),
       after: hash.meta({ description: 'The same; null: there is none any more' }),
+      before_value: value.meta({
+        description: 'The value itself, where it is no secret: a text as it is, anything else as JSON; of what is long the beginning',
+      }),
+      after_value: value.meta({ description: 'The same' }),
     }),
   ),
   more_changes: z.int().optional().meta({ description: 'Changes beyond those that are listed' }),
 });
 
-/** What people have changed. */
+/** What people have changed (decision 9.6). */
 export const AUDIT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'audit.list',
     method: 'GET',
     path: '/v1/admin/audit',
     scope: 'admin',
-    summary: 'What people have changed, the newest first: who, what, when, from where, and which members; values as hashes alone.',
+    summary:
+      'What people have changed, the newest first: who, what, when, from where, and which members, with the values that are no secret.',
     annotations: READS,
     input: { query: { schema: () => QUERY } },
     output: { status: 200, schema: page(AUDIT_ENTRY) },
-    handle: async ({ query }, { audit }) => ({ json: shownPage(await audit.page(filterOf(query), pageQuery(query))) }),
+    handle: async ({ query }, { audit }) => ({
+      json: shownPage(await audit.page({ ...filterOf(query), orgId: query.org_id }, pageQuery(query))),
+    }),
+  }),
+  operation({
+    id: 'mgmt.audit.list',
+    method: 'GET',
+    path: '/mgmt/v1/audit',
+    scope: 'read',
+    summary:
+      'What people have changed in the org, the newest first: who, what, when, from where, and before and after of what is no secret.',
+    annotations: READS,
+    tools: [{ name: 'list_audit', title: 'List changes' }],
+    input: { query: { schema: () => CURSORED } },
+    output: { status: 200, schema: dataPage(AUDIT_ENTRY) },
+    handle: async ({ principal, query }, { audit }) => {
+      const page = cursorPage('audit', query);
+      return { json: pageOfEntities(await audit.page({ ...filterOf(query), orgId: orgOf(principal) }, page), page) };
+    },
   }),
 ];
 
-function filterOf({ org_id: orgId, principal, operation: name, object, from, to }: z.output<typeof QUERY>): AuditFilter {
-  return { orgId, principal, operation: name, object, since: parseTime(from ?? ''), until: parseTime(to ?? '') };
+function filterOf({ principal, operation: name, object, from, to }: Filters): AuditFilter {
+  return { principal, operation: name, object, since: parseTime(from ?? ''), until: parseTime(to ?? '') };
 }

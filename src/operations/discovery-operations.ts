@@ -1,8 +1,11 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { TRAFFIC_CLASSES } from '../base/model/connection.ts';
-import { type Discovery, DOMAIN_ORDERS, LOOKED_BY } from '../services/discovery.ts';
-import { choice } from './members.ts';
+import { LOOKED_BY } from '../services/discovered-domain.ts';
+import { type Discovery, DOMAIN_ORDERS } from '../services/discovery.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
+import { orgOf } from './management/org-of.ts';
+import { choice, id, text } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { count, time } from './shapes.ts';
@@ -18,37 +21,62 @@ const COUNTS = {
   traffic: z.object({ developer: count, ambient: count }).meta({ description: 'Hits by the port that they came in by' }),
 };
 
-const DOMAIN = z.object({
+const SEEN = { first_seen: time, last_seen: time };
+const CALLER = z.object({
+  workload_id: z.string().optional().meta({ description: 'Absent: several that had no place of their own' }),
+  hits: count,
+  ...SEEN,
+});
+const NAMED = {
   domain: z.string(),
-  ...COUNTS,
-  first_seen: time,
-  last_seen: time,
-  vendor: z.string().optional(),
+  vendor: z.string().optional().meta({ description: 'Of the list of AI domains' }),
   category: z.string().optional(),
-  managed: z.boolean(),
-  org_connector: z
-    .literal(true)
-    .optional()
-    .meta({ description: 'An org has a connector of its own for it: it is governed for callers of that org alone' }),
+  managed: z.boolean().meta({ description: 'A connector covers it: its calls are governed' }),
   connector_id: z.string().optional(),
-  pinned: z.boolean(),
-  wants_client_certificate: z.boolean(),
   looks_like: z
     .string()
     .optional()
     .meta({ description: 'What AI API a domain without a connector looks like: a wire format, or a provider when only the name says so' }),
   looks_like_by: z.enum(LOOKED_BY).optional(),
+};
+
+/** What one org sees: its own traffic. */
+const ORG_DOMAIN = z.object({
+  ...NAMED,
+  hits: count.meta({ description: 'Connections and requests of workloads of the org together' }),
+  ...SEEN,
+  workloads: z.array(CALLER).meta({ description: 'Who went there, the most frequent first' }),
+});
+
+const DOMAIN = z.object({
+  ...NAMED,
+  ...COUNTS,
+  ...SEEN,
+  org_connector: z
+    .literal(true)
+    .optional()
+    .meta({ description: 'An org has a connector of its own for it: it is governed for callers of that org alone' }),
+  pinned: z.boolean(),
+  wants_client_certificate: z.boolean(),
+  workloads: z.array(CALLER.extend({ org_id: z.string().optional() })).meta({ description: 'Who went there, the most frequent first' }),
 });
 
 const OTHER = z.object({ domains: count, ...COUNTS }).meta({
   description: 'What was counted of domains that the list had no room for, whatever the query asks; one that was let go twice counts twice',
 });
 
+const flagWord = z.enum(['true', 'false'], 'must be true or false');
+
 const QUERY = z.object({
   managed: choice(['true', 'false']).optional(),
   lookalike: choice(['true', 'false'])
     .optional()
     .meta({ description: 'Only domains without a connector that look like an AI API, or only all others' }),
+  ai: choice(['true', 'false']).optional().meta({
+    description:
+      'Only AI (a connector covers it, it is on the list of AI domains, or it looks like an AI API), or only what is none of these',
+  }),
+  workload_id: id.optional().meta({ description: 'Only where this workload went' }),
   category: z.string().min(1, 'must not be empty').optional(),
   vendor: z.string().min(1, 'must not be empty').optional(),
   traffic_class: choice(TRAFFIC_CLASSES).optional(),
@@ -60,6 +88,14 @@ const QUERY = z.object({
     .refine((limit) => limit >= 1 && limit <= 5000, LIMIT_RULE)
     .meta({ type: 'integer', minimum: 1, maximum: 5000 })
     .optional(),
+});
+
+const CURSORED = z.strictObject({
+  show: choice(['ai', 'all']).optional().meta({ description: 'AI alone, as where it is left out, or others too' }),
+  managed: flagWord.optional().meta({ type: 'boolean', description: 'Only those that a connector covers, or only those that none does' }),
+  vendor: text.min(1, 'must not be empty').optional(),
+  workload_id: id.optional().meta({ description: 'Only where this workload went' }),
+  ...CURSOR_PARAMETERS,
 });
 
 function flag(text: string | undefined): boolean | undefined {
@@ -97,9 +133,41 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
       }),
     },
     available: enabled,
-    handle: ({ query: { managed, lookalike, traffic_class: trafficClass, ...query } }, services) => ({
-      json: enabled(services).list({ ...query, trafficClass, managed: flag(managed), lookalike: flag(lookalike) }),
+    handle: ({ query: { managed, lookalike, ai, traffic_class: trafficClass, workload_id: workloadId, ...query } }, services) => ({
+      json: enabled(services).list({
+        ...query,
+        trafficClass,
+        workloadId,
+        managed: flag(managed),
+        lookalike: flag(lookalike),
+        ai: flag(ai),
+      }),
     }),
+  }),
+  operation({
+    id: 'mgmt.domains.list',
+    method: 'GET',
+    path: '/mgmt/v1/discovery/domains',
+    scope: 'read',
+    summary:
+      'Domains to which workloads of the org went, by name: AI alone, with or without a connector, or with `show=all` every one. `managed=false`: those that nobody governs.',
+    annotations: READS,
+    errors: ['not_found'],
+    tools: [{ name: 'list_discovered_domains', title: 'List discovered domains' }],
+    input: { query: { schema: () => CURSORED } },
+    output: { status: 200, schema: dataPage(ORG_DOMAIN) },
+    available: enabled,
+    handle: ({ principal, query }, services) => {
+      const page = cursorPage('domains', query);
+      const { show, managed, vendor, workload_id: workloadId } = query;
+      const found = enabled(services).listOf(orgOf(principal), {
+        managed: flag(managed),
+        ai: show === 'all' ? undefined : true,
+        vendor,
+        workloadId,
+      });
+      return { json: pageInMemory(found, (one) => one.domain, page) };
+    },
   }),
   operation({
     id: 'discovery.reset',

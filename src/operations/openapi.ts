@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
+import { scopesFor } from '../base/model/management-key.ts';
 import type { Scope } from '../base/model/principal.ts';
 import { jsonSchema } from './json-schema.ts';
 import { exampleOf } from './management/operation-example.ts';
@@ -31,10 +32,17 @@ const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
   org: [{ adminToken: [] }, { bearer: [] }],
   // Without GW_METRICS_TOKEN nothing is needed.
   metrics: [{ bearer: [] }, {}],
-  read: [{ bearer: [] }],
-  write: [{ bearer: [] }],
+  read: byKey('read'),
+  write: byKey('write'),
+  review: byKey('review'),
+  decide: byKey('decide'),
   mcp: [{ bearer: [] }],
 };
+
+/** A key with one of the scopes that open it (OpenAPI 3.1 names roles there, which are no part of the scheme). */
+function byKey(scope: Scope): readonly Json[] {
+  return scopesFor(scope).map((one) => ({ bearer: [one] }));
+}
 
 const ETAG: Json = { description: 'Names this state of it.', schema: { type: 'string' } };
 const IF_MATCH: Json = {
@@ -158,8 +166,7 @@ function ruledErrors(scope: Scope, { body }: Inputs): readonly ErrorCode[] {
     'invalid_request',
     ...(body === undefined ? [] : (['body_too_large', 'body_too_deep'] as const)),
     ...(scope === 'none' ? [] : (['unauthorized'] as const)),
-    ...(scope === 'read' || scope === 'write' ? (['too_many_attempts'] as const) : []),
-    ...(scope === 'write' ? (['insufficient_scope'] as const) : []),
+    ...(scopesFor(scope).length > 0 ? (['too_many_attempts', 'insufficient_scope'] as const) : []),
     'internal',
   ];
 }

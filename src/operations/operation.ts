@@ -127,6 +127,8 @@ export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** Stores what is changed, with its entry in the audit trail; of operations that are not read-only. */
   readonly commit: Commit;
+  /** Who asks by what, for services that tell of it themselves. */
+  readonly asking: Asking;
   /**
    * Asked, before a thing is changed, with what is shown of it as it is; with undefined when there is none.
    * @throws GatewayError `precondition_failed` when that is not what the caller has said that it is (`If-Match`, `If-None-Match: *`)
@@ -288,6 +290,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
           headers,
           expectShown: preconditionOf(headers),
           commit: commitOf(facts, asking, services),
+          asking,
         };
         const ground = endingWith(facts.annotations.readOnly ? signal : undefined, services);
         const outcome = await (isElsewhere && handOn ? handOn(call, services, handOnFor(asking, services)) : handle(call, ground));

@@ -5,7 +5,7 @@ import { orgOf } from './management/org-of.ts';
 import { id, members, text } from './members.ts';
 import { alike, entryOf, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
-import { pathId, time } from './shapes.ts';
+import { PRINCIPAL, pathId, time } from './shapes.ts';
 
 const USUAL = 20;
 const ACTIVE_RULE = 'must be true or false';
@@ -21,7 +21,12 @@ const FILTERS = {
 const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParameters(USUAL) });
 const CURSORED = z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS });
 
-const BODY = members({ released_by: text.min(1, 'must not be empty').optional().meta({ description: 'Default: the name of who asks' }) });
+const BODY = members({
+  released_by: text
+    .min(1, 'must not be empty')
+    .optional()
+    .meta({ description: 'For whom who asks releases: kept as `released_by_note`. Who releases is the key, or the admin token' }),
+});
 
 const ENTRY = z.object({
   quarantine_id: z.string(),
@@ -39,7 +44,9 @@ const ENTRY = z.object({
   record_id: z.string().meta({ description: 'The call that made it' }),
   created_at: time,
   released_at: time.nullable().meta({ description: 'null while it is active' }),
-  released_by: z.string().nullable(),
+  released_by: z.string().nullable().meta({ description: 'The name of the key, else its id; `admin` for the admin token' }),
+  released_by_principal: PRINCIPAL.optional(),
+  released_by_note: z.string().optional().meta({ description: 'For whom that was, as it said itself' }),
 });
 
 /** Callers that policy has put aside (specification, "Quarantine entry"; decision 9.2). */
@@ -69,7 +76,7 @@ const ADMIN: readonly GatewayOperation[] = [
     input: { params: pathId('Quarantine id'), body: { schema: () => BODY, what: 'The release', optional: true } },
     output: { status: 200, schema: ENTRY },
     handle: async ({ principal, params: { id: name }, body, commit }, { quarantines }) => {
-      const released = await quarantines.release(name, body.released_by ?? principal.name ?? principal.id, principal.orgId, commit);
+      const released = await quarantines.release(name, { principal, note: body.released_by }, commit);
       if (released === undefined) throw new GatewayError('not_found', `There is no quarantine entry ${name}.`);
       return { json: released };
     },
@@ -82,7 +89,7 @@ export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
     id: 'mgmt.quarantine.list',
     method: 'GET',
     path: '/mgmt/v1/quarantine',
-    scope: 'read',
+    scope: 'review',
     summary: 'Entries of the quarantine, the newest first, released ones included; `workload_id` and `active` narrow them.',
     annotations: READS,
     tools: [{ name: 'list_quarantine', title: 'List quarantine entries' }],
@@ -97,7 +104,7 @@ export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
   alike(entryOf(ADMIN, 'quarantine.release'), {
     id: 'mgmt.quarantine.release',
     path: '/mgmt/v1/quarantine/{id}/release',
-    scope: 'write',
+    scope: 'decide',
     tools: [{ name: 'release_quarantine', title: 'Release from quarantine', ids: { id: 'quarantine_id' } }],
   }),
 ];

@@ -41,6 +41,17 @@ export const attribution = z.object({
   labels: z.record(z.string(), z.string()).optional(),
 });
 
+/** Who has done something. */
+export const PRINCIPAL = z
+  .object({
+    kind: z.string(),
+    id: z.string(),
+    name: z.string().optional().meta({ description: 'Of the key' }),
+    program: z.string().optional().meta({ description: 'That holds the admin token' }),
+    user: z.string().optional().meta({ description: 'Whom that program says that it works for; nobody has proven it' }),
+  })
+  .meta({ description: 'Who it was: a key, or the admin token' });
+
 /** A mistake in what somebody wrote, with its place where it has one. */
 export const PROBLEM: z.ZodObject<{
   path: z.ZodString;

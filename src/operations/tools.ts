@@ -6,7 +6,8 @@
 import type { z } from 'zod';
 import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import type { Principal } from '../base/model/principal.ts';
+import { scopeLacked } from '../base/model/management-key.ts';
+import type { Principal, Scope } from '../base/model/principal.ts';
 import { jsonSchema, withoutNull } from './json-schema.ts';
 import type { GatewayOperation, OperationOutcome, ToolFacts } from './operation.ts';
 import {
@@ -26,7 +27,7 @@ export interface Tool {
   readonly name: string;
   readonly title: string;
   readonly description: string;
-  readonly scope: 'read' | 'write';
+  readonly scope: Scope;
   readonly annotations: {
     readonly readOnlyHint: boolean;
     readonly destructiveHint: boolean;
@@ -116,7 +117,7 @@ export class ToolTable {
     const call = async (name: string, args: unknown, { principal, from, signal }: Asker): Promise<unknown> => {
       const { tool, plan } = this.#row(name);
       if (!principal.scopes.includes(tool.scope))
-        throw new GatewayError('insufficient_scope', `This key may read; ${name} needs the scope \`${tool.scope}\`.`);
+        throw new GatewayError('insufficient_scope', scopeLacked(principal.scopes, tool.scope, name));
       const planned = plan(argumentsIn(args));
       if ('answer' in planned) return planned.answer;
       const { operation, params, query, headers, body } = planned;
@@ -158,7 +159,7 @@ function rowOf(operation: GatewayOperation, facts: ToolFacts): ToolRow {
       name: facts.name,
       title: facts.title,
       description: facts.description ?? summary,
-      scope: scope === 'read' ? 'read' : 'write',
+      scope,
       annotations: {
         readOnlyHint: annotations.readOnly,
         destructiveHint: annotations.destructive && facts.only !== 'create',

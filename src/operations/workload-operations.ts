@@ -60,6 +60,7 @@ export function parseWorkload(body: unknown): Workload {
 }
 
 const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted') });
+const ISSUED = z.object({ workload_id: z.string(), token: z.string().meta({ description: 'Begins with `gwt_`; shown this once' }) });
 const params = pathId('Workload id');
 const OF_ORG = z.strictObject({ org_id: id.optional().meta({ description: 'Its org, where several have a workload of this id' }) });
 
@@ -237,7 +238,53 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
       return removeElsewhere(name, orgId, services, handOn);
     },
   }),
+  operation({
+    id: 'mgmt.workloads.token',
+    method: 'POST',
+    path: '/mgmt/v1/workloads/{id}/token',
+    scope: 'write',
+    summary:
+      'Issues a token for a workload of the org, which its calls must show from then on; an older one counts no longer. The answer shows it this once.',
+    annotations: { ...ADDS, destructive: true },
+    errors: ['not_found', 'conflict'],
+    tools: [{ name: 'issue_workload_token', title: 'Issue a workload token', ids: { id: 'workload_id' } }],
+    input: { params },
+    output: { status: 200, schema: ISSUED },
+    handle: async ({ principal, params: { id: name }, commit }, { workloads }) => {
+      const token = await workloads.issueToken(own(name, orgOf(principal), workloads), commit);
+      if (token === undefined) throw unknown(name);
+      return { json: { workload_id: name, token } };
+    },
+  }),
+  operation({
+    id: 'mgmt.workloads.token.remove',
+    method: 'DELETE',
+    path: '/mgmt/v1/workloads/{id}/token',
+    scope: 'write',
+    summary: 'Removes the token of a workload of the org: it lets nobody in from the next request on, and calls of the workload need none.',
+    annotations: REMOVES,
+    errors: ['not_found', 'conflict'],
+    tools: [{ name: 'remove_workload_token', title: 'Remove a workload token', ids: { id: 'workload_id' } }],
+    input: { params },
+    output: { status: 200, schema: REMOVED },
+    handle: async ({ principal, params: { id: name }, commit }, { workloads }) => {
+      if (!(await workloads.removeToken(own(name, orgOf(principal), workloads), commit)))
+        throw new GatewayError('not_found', `Workload ${name} has no token.`);
+      return { json: { workload_id: name, status: 'deleted' as const } };
+    },
+  }),
 ];
+
+/** One that the org has itself. @throws GatewayError `not_found`, `conflict` for one that counts for every org */
+function own(name: string, orgId: string, workloads: OperationServices['workloads']): Workload {
+  const found = workloads.get(orgId, name);
+  if (found === undefined) throw unknown(name);
+  if (found.org_id !== undefined) return found;
+  throw new GatewayError(
+    'conflict',
+    `The workload ${name} counts for every org: its token is issued and removed with the admin token, by /v1/admin/workloads/${name}/token.`,
+  );
+}
 
 async function putElsewhere(
   workload: Workload & { readonly org_id: string },

@@ -6,9 +6,9 @@ import { newestFirst } from '../base/lib/newest-first.ts';
 import type { Sealed, SecretBox } from '../base/lib/secret-box.ts';
 import type { FullFor } from '../base/lib/shares.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
-import type { Approval } from '../base/model/approval.ts';
+import { type Approval, deciderText } from '../base/model/approval.ts';
 import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
-import type { Principal } from '../base/model/principal.ts';
+import { namedPrincipal, type Principal, principalWord } from '../base/model/principal.ts';
 import type { AskedByRule } from '../decide/policy/asking-rules.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
 import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
@@ -63,7 +63,8 @@ export type ApprovalAnswer =
 
 export interface Deciding {
   readonly status: 'approved' | 'denied';
-  readonly by: string;
+  /** For whom the principal says to decide. */
+  readonly note?: string | undefined;
   readonly reason: string | undefined;
   readonly principal: Principal;
 }
@@ -225,7 +226,7 @@ export class ApprovalService {
    * @returns undefined when there is none of this id
    * @throws GatewayError `conflict` for one that does not wait any more, `own_request` for who asks for it himself
    */
-  async decide(id: string, { status, by, reason, principal }: Deciding, commit?: Commit): Promise<ShownApproval | undefined> {
+  async decide(id: string, { status, note, reason, principal }: Deciding, commit?: Commit): Promise<ShownApproval | undefined> {
     const { store, clock, ttlMs } = this.#options;
     const found = await store.entity(SPACE, newestFirst(id));
     const approval = found && this.#shown(found.value as Approval);
@@ -235,10 +236,13 @@ export class ApprovalService {
     if (principal.kind === 'api_key' && principal.id === approval.api_key_id)
       throw new GatewayError('own_request', 'Nobody decides what his own key has asked for.');
     const now = clock.now();
+    const by = namedPrincipal(principal);
     const decided: Approval = {
       ...approval,
       status,
-      decided_by: by,
+      decided_by: principalWord(by),
+      decided_by_principal: by,
+      ...(note === undefined ? {} : { decided_by_note: note }),
       decided_at: timestamp(now),
       ...(reason === undefined ? {} : { decision_reason: reason }),
       ...(status === 'approved' ? { expires_at: timestamp(now + ttlMs) } : {}),
@@ -395,7 +399,7 @@ function contextOf(id: string): string {
   return `approval ${id}`;
 }
 
-function alreadyDecided({ status, decided_by: by, decided_at: at, expires_at: expiresAt }: Approval): GatewayError {
-  const how = status === 'expired' ? `expired at ${expiresAt}` : `was ${status} by ${String(by)} at ${String(at)}`;
+function alreadyDecided({ status, decided_by: by, decided_by_note: note, decided_at: at, expires_at: expiresAt }: Approval): GatewayError {
+  const how = status === 'expired' ? `expired at ${expiresAt}` : `was ${status} by ${deciderText(by, note)} at ${String(at)}`;
   return new GatewayError('conflict', `This approval ${how}.`);
 }

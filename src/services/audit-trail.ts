@@ -1,13 +1,16 @@
 import type { Events } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { Lru } from '../base/lib/lru.ts';
 import { newestFirst } from '../base/lib/newest-first.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { AuditChange, AuditEntry } from '../base/model/audit-entry.ts';
-import type { Principal } from '../base/model/principal.ts';
+import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
+import { type AdminSession, namedPrincipal, type Principal } from '../base/model/principal.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { changesOf } from './audit-changes.ts';
+import { nameOfThing } from './audit-values.ts';
 import type { Commit } from './commit.ts';
-import { orgOfEntity, orgOfWhole } from './entity-org.ts';
+import { orgOfEntity, orgOfWhole, PART_OF } from './entity-org.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
 import type { OrgHoldings } from './org-holdings.ts';
 import type { Outbox } from './outbox.ts';
@@ -17,9 +20,14 @@ const SPACE = 'audit';
 /** Changes that one entry lists. */
 const MAX_CHANGES = 200;
 
+/** A session of the admin token is told of so often. */
+const SESSION_MS = 3_600_000;
+/** As which it stands in the trail: no operation of the table, since it changes nothing. */
+export const SESSION_OPERATION = 'admin_token.use';
+
 /** Who asks for a change, by what, and from where. */
 export interface Asking {
-  readonly principal: Pick<Principal, 'kind' | 'id' | 'orgId'>;
+  readonly principal: Pick<Principal, 'kind' | 'id' | 'name' | 'orgId' | 'session'>;
   /** The id of the operation. */
   readonly operation: string;
   /** Address, without port. */
@@ -59,10 +67,12 @@ export interface AuditOptions {
 
 /**
  * What people change, kept with the change: in one commit with it, so that no change is there without its entry and no entry without its change. It tells which members
- * are others now, and hashes of their values, so that a value can be proven and not read.
+ * are others now, with hashes of their values and those values that are no secret, so that each can be proven and no secret be read.
  */
 export class AuditTrail {
   readonly #options: AuditOptions;
+  /** When the last entry of each session of the admin token was made, epoch milliseconds. */
+  readonly #sessions = new Lru<string, number>({ max: CONTROL_BOUNDS.adminSessions.all });
 
   constructor(options: AuditOptions) {
     this.#options = options;
@@ -95,10 +105,40 @@ export class AuditTrail {
     };
   }
 
+  /**
+   * Commits keys that a program makes and lets go of because it works with the admin token. They have no entries: that the token is used so has one, once in
+   * {@link SESSION_MS} for each program, user, org and address (decision 9.6).
+   * @throws GatewayError as {@link commitFor}
+   */
+  async sessionFor(asking: Asking, session: AdminSession, orgId: string): Promise<Commit> {
+    const { clock, holdings, store } = this.#options;
+    const { program, user = '' } = session;
+    const name = JSON.stringify([orgId, asking.from, program, user]);
+    const now = clock.now();
+    if ((this.#sessions.get(name) ?? Number.NEGATIVE_INFINITY) + SESSION_MS <= now) {
+      this.#sessions.set(name, now);
+      const used = { ...asking, principal: { ...asking.principal, orgId, session }, operation: SESSION_OPERATION };
+      await this.commitFor(used)(undefined, []).catch((error: unknown) => {
+        this.#sessions.delete(name);
+        throw error;
+      });
+    }
+    return async (_object, effects, expect) => {
+      const taken = holdings?.take(effects);
+      try {
+        await store.commit(undefined, effects, expect);
+        taken?.stored();
+      } finally {
+        taken?.release();
+      }
+    };
+  }
+
   /** Notes what was changed where this trail is not, by somebody who has asked here: at the control plane, which has an entry of its own. */
   async noteHandedOn(asking: Asking, { orgId, object, entity, before, after }: HandedOnChange): Promise<void> {
     const { store, events, outbox } = this.#options;
-    const entry = this.#entryOf(asking, object, orgId, changesOf(entity, before, after));
+    const name = nameOfThing(entity, after ?? before);
+    const entry = this.#entryOf(asking, { object, name, orgId }, changesOf(entity, before, after));
     const posted = outbox.post('audit', entry);
     try {
       await store.commit(undefined, [{ op: 'put', space: SPACE, key: newestFirst(entry.audit_id), value: entry }, ...posted.effects]);
@@ -127,21 +167,27 @@ export class AuditTrail {
     const { store } = this.#options;
     const changes: AuditChange[] = [];
     let orgId: string | undefined;
+    let name: string | undefined;
     for (const effect of effects) {
       if (effect.op === 'add') continue;
       const before = await store.get(effect.space, effect.key);
       const after = effect.op === 'put' ? effect.value : undefined;
       changes.push(...changesOf(effect.space, before, after));
       const { space, key } = effect;
+      name ??= nameOfThing(space, after ?? before) ?? (await this.#nameOfWhole(space, key));
       orgId ??= orgOfEntity(space, key, after ?? before) ?? orgOfEntity(space, key, before) ?? (await orgOfWhole(store, space, key));
     }
-    return this.#entryOf(asking, object, orgId, changes);
+    return this.#entryOf(asking, { object, name, orgId }, changes);
+  }
+
+  async #nameOfWhole(space: string, key: string): Promise<string | undefined> {
+    const whole = PART_OF[space];
+    return whole === undefined ? undefined : nameOfThing(whole, await this.#options.store.get(whole, key));
   }
 
   #entryOf(
     { principal, operation, from, nodeId }: Asking,
-    object: string | undefined,
-    orgOfObject: string | undefined,
+    { object, name, orgId: orgOfObject }: ChangedThing,
     changes: readonly AuditChange[],
   ): AuditEntry {
     // What is of no org is the gateway's, unless somebody of an org has changed it.
@@ -152,9 +198,10 @@ export class AuditTrail {
       audit_id: uuidv7(now),
       at: timestamp(now),
       ...(orgId === undefined ? {} : { org_id: orgId }),
-      principal: { kind: principal.kind, id: principal.id },
+      principal: namedPrincipal(principal),
       operation,
       ...(object === undefined ? {} : { object }),
+      ...(name === undefined || name === object ? {} : { object_name: name }),
       from,
       ...(nodeId === undefined ? {} : { node_id: nodeId }),
       changes: more > 0 ? changes.slice(0, MAX_CHANGES) : changes,
@@ -163,11 +210,28 @@ export class AuditTrail {
   }
 }
 
+/** What of the gateway is changed. */
+interface ChangedThing {
+  readonly object: string | undefined;
+  readonly name: string | undefined;
+  readonly orgId: string | undefined;
+}
+
+/** `workloads` stands for all that is done to workloads, on each surface. */
+function isOperation(id: string, sought: string): boolean {
+  return `${id}.`.startsWith(`${sought}.`) || `${id}.`.startsWith(`mgmt.${sought}.`);
+}
+
+/** A name finds what its id does: people know names. */
+function isCalled({ id, name, user }: AuditEntry['principal'], sought: string): boolean {
+  return id === sought || name === sought || user === sought;
+}
+
 function fits(entry: AuditEntry, { orgId, principal, operation, object, since, until }: AuditFilter): boolean {
   if (orgId !== undefined && entry.org_id !== orgId) return false;
-  if (principal !== undefined && entry.principal.id !== principal) return false;
-  if (operation !== undefined && entry.operation !== operation) return false;
-  if (object !== undefined && entry.object !== object) return false;
+  if (principal !== undefined && !isCalled(entry.principal, principal)) return false;
+  if (operation !== undefined && !isOperation(entry.operation, operation)) return false;
+  if (object !== undefined && entry.object !== object && entry.object_name !== object) return false;
   const at = since === undefined && until === undefined ? 0 : Date.parse(entry.at);
   return (since === undefined || at >= since) && (until === undefined || at < until);
 }

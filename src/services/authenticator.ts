@@ -3,12 +3,19 @@ import type { AuthFailureEvent } from '../base/events/events.ts';
 import { requestLine, shown } from '../base/events/unrecorded.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../base/lib/maybe.ts';
-import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
+import {
+  API_KEY_PREFIX,
+  MANAGEMENT_KEY_PREFIX,
+  MCP_KEY_PREFIX,
+  placeOfToken,
+  tokensInHeaders,
+  WORKLOAD_TOKEN_PREFIX,
+} from '../base/lib/own-tokens.ts';
 import { requestIdOf } from '../base/lib/request-id.ts';
 import { sameSecret } from '../base/lib/secret.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
-import type { ManagementKeyKind } from '../base/model/management-key.ts';
+import { type ManagementKeyKind, openedBy, scopeLacked } from '../base/model/management-key.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
@@ -98,6 +105,8 @@ export class Authenticator {
         return this.#byManagementKey('mcp', scope, head);
       case 'read':
       case 'write':
+      case 'review':
+      case 'decide':
         return this.#byManagementKey('management', scope, head);
       default:
         return this.#bySecret(scope, head);
@@ -118,7 +127,7 @@ export class Authenticator {
     this.failed({ surface: scope === 'org' ? 'admin' : scope, head, presented });
     throw new GatewayError(
       'unauthorized',
-      `This needs the ${scope === 'org' ? 'admin token or an API key of the org' : `${scope} token`}.`,
+      `This needs the ${scope === 'org' ? 'admin token or an API key of the org' : `${scope} token`}${sentInstead(presented)}.`,
     );
   }
 
@@ -135,15 +144,11 @@ export class Authenticator {
       presented === undefined ? { result: 'invalid_key' } : this.#options.managementKeys.judge(kind, presented);
     return when(judged, (verdict) => {
       if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
-      const { id, name, org_id: orgId, scopes: held } = verdict.key;
-      const scopes: readonly Scope[] = [
-        'none',
-        ...(kind === 'mcp' ? (['mcp'] as const) : []),
-        'read',
-        ...held.filter((one) => one === 'write'),
-      ];
-      if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', 'This key may read; this needs the scope `write`.');
-      return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...(name === '' ? {} : { name }), orgId, scopes };
+      const { id, name, org_id: orgId, scopes: held, session } = verdict.key;
+      const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : []), ...openedBy(held)];
+      if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', scopeLacked(scopes, scope, 'this'));
+      const own = { ...(name === '' ? {} : { name }), ...(session === undefined ? {} : { session }) };
+      return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...own, orgId, scopes };
     });
   }
 
@@ -194,13 +199,14 @@ export class Authenticator {
    */
   stranger(head: ArrivalHead): Stranger | Promise<Stranger> {
     const bearer = bearerOf(head);
-    const key = apiKeyOf(head);
-    const token = head.headers['x-gw-workload-token'] || (bearer?.startsWith(WORKLOAD_TOKEN_PREFIX) ? bearer : undefined);
+    const named = tokensInHeaders(head.headers);
+    const key = named.apiKey ?? (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
+    const token = named.workloadToken ?? (bearer?.startsWith(WORKLOAD_TOKEN_PREFIX) ? bearer : undefined);
     const holder = token === undefined ? undefined : this.holderOf(token);
     const workload = holder && workloadKey(holder);
     if (key === undefined) {
       if (!this.needsApiKey && (workload !== undefined || !this.#options.required)) return { workload, apiKey: undefined };
-      throw this.#notLetIn({ surface: 'api', head, presented: bearer });
+      throw this.#notLetIn({ surface: 'api', head, presented: bearer ?? token });
     }
     return when(this.apiKey(key, this.#options.callerIp(head)), (verdict) => this.#known(verdict, workload, head));
   }
@@ -214,8 +220,14 @@ export class Authenticator {
     this.failed(failure);
     if (verdict) return new GatewayError('unauthorized', keyRefusal(verdict));
     const needed = this.needsApiKey ? 'an API key' : "a workload's token or an API key";
-    const wrong = failure.presented === undefined ? '' : '; what was sent is not valid';
-    return new GatewayError('unauthorized', `A structured call needs ${needed} (Authorization: Bearer)${wrong}.`);
+    const place = placeOfToken(failure.presented);
+    const isToken = failure.presented?.startsWith(WORKLOAD_TOKEN_PREFIX) === true;
+    const wrong = place === undefined || isToken ? 'not valid' : place;
+    const sent =
+      failure.presented === undefined
+        ? ''
+        : `; what was sent is ${isToken && this.needsApiKey ? 'a workload token, which is taken beside it' : wrong}`;
+    return new GatewayError('unauthorized', `A structured call needs ${needed} (Authorization: Bearer)${sent}.`);
   }
 
   /** Tells of somebody who was not let in, and counts him. */
@@ -234,10 +246,16 @@ export class Authenticator {
   }
 }
 
-/** `X-GW-API-Key`, or a bearer token that begins as one. */
+/** That of a header of this gateway, or a bearer token that begins as one. */
 function apiKeyOf(head: ArrivalHead): string | undefined {
   const bearer = bearerOf(head);
-  return head.headers['x-gw-api-key'] || (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
+  return tokensInHeaders(head.headers).apiKey ?? (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
+}
+
+/** Somebody who shows one of our keys or tokens in the wrong place is told where it belongs. */
+function sentInstead(presented: string | undefined): string {
+  const place = placeOfToken(presented);
+  return place === undefined ? '' : `; what was sent is ${place}`;
 }
 
 /** Why a key lets nobody in, in words for the person who has it. */
@@ -256,7 +274,9 @@ export function keyRefusal({ result }: ApiKeyVerdict): string {
 function managementRefusal(kind: ManagementKeyKind, presented: string | undefined, { result }: ManagementKeyVerdict): string {
   const needed = kind === 'mcp' ? 'an MCP key (Authorization: Bearer mcpk_…)' : 'a management key (Authorization: Bearer mgk_…)';
   if (presented === undefined) return `This needs ${needed}.`;
-  if (result === 'invalid_key') return `This needs ${needed}; what was sent is none that is known here.`;
+  const isOfKind = presented.startsWith(kind === 'mcp' ? MCP_KEY_PREFIX : MANAGEMENT_KEY_PREFIX);
+  if (result === 'invalid_key')
+    return `This needs ${needed}${(isOfKind ? '' : sentInstead(presented)) || '; what was sent is none that is known here'}.`;
   return result === 'revoked' ? 'This key was revoked.' : 'This key has expired.';
 }
 

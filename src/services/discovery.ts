@@ -1,12 +1,26 @@
 import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Listeners } from '../base/events/bus.ts';
+import type { HostMet } from '../base/events/events.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
 import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { countHit, type DomainCounts, type DomainEntry, DomainTable, type ForgottenDomains, hitsOf } from './domain-table.ts';
+import {
+  type DiscoveredDomain,
+  type DomainKind,
+  kindOf,
+  namedDomain,
+  type OrgDomain,
+  orgDomain,
+  type ShownCounts,
+  shownCaller,
+  shownCounts,
+} from './discovered-domain.ts';
+import { DomainCallers, type StoredCaller } from './domain-callers.ts';
+import { countHit, type DomainEntry, DomainTable, type ForgottenDomains, hitsOf } from './domain-table.ts';
+import type { WorkloadService } from './workloads.ts';
 
 const SPACE = 'discovered_domain';
 const OTHER_SPACE = 'discovered_other';
@@ -17,44 +31,6 @@ const SAVE_EVERY_MS = 60_000;
 /** A new name, or a new mark, is saved so soon, once between two saves: a kill then costs a name hardly ever. */
 const SAVE_NEWS_MS = 5_000;
 const EFFECTS_PER_COMMIT = 500;
-
-/** Counts as they are shown. */
-export interface ShownCounts {
-  /** `connections` and `requests` together. */
-  readonly hits: number;
-  /** CONNECTs whose caller was let in, whatever became of them. */
-  readonly connections: number;
-  /** Requests that the gateway saw as such: governed, inspected or plain ones. Inside of a passed tunnel there are none to be seen. */
-  readonly requests: number;
-  /** Hits by the port that they came in by. */
-  readonly traffic: { readonly developer: number; readonly ambient: number };
-}
-
-/** One domain that traffic went to, as the admin API shows it. */
-export interface DiscoveredDomain extends ShownCounts {
-  readonly domain: string;
-  readonly first_seen: string;
-  readonly last_seen: string;
-  /** Of the AI domain list; absent for a domain that is not on it. */
-  readonly vendor?: string;
-  readonly category?: string;
-  /** True when a connector of the registry, or of the gateway's own org, covers the host, which is then governed. */
-  readonly managed: boolean;
-  readonly connector_id?: string;
-  /** Of a domain that is not managed: an org has a connector of its own for it, by which it is governed for callers of that org alone (decision 3.8). */
-  readonly org_connector?: true;
-  /** A client did not take our certificate for this host (decision 3.10). */
-  readonly pinned: boolean;
-  /** The host refused the gateway for want of a client certificate (decision 3.11). */
-  readonly wants_client_certificate: boolean;
-  /** Of a domain without a connector: what AI API it looks like. A wire format when a request showed it, else a provider, by its name. */
-  readonly looks_like?: string;
-  readonly looks_like_by?: LookedBy;
-}
-
-/** What shows what a domain looks like. */
-export const LOOKED_BY = ['request', 'name'] as const;
-export type LookedBy = (typeof LOOKED_BY)[number];
 
 /** What came of domains that the list had no room for. */
 export interface OtherDomains extends ShownCounts {
@@ -73,6 +49,10 @@ export interface DomainQuery {
   readonly vendor?: string | undefined;
   /** Only those that look like an AI API, or only those that do not. */
   readonly lookalike?: boolean | undefined;
+  /** Only AI: what a connector covers, what is on the list of AI domains, and what looks like an AI API; or only what is none of these. */
+  readonly ai?: boolean | undefined;
+  /** Only those to which this workload went. */
+  readonly workloadId?: string | undefined;
   /** Only those that were met by that port. */
   readonly trafficClass?: TrafficClass | undefined;
   /** Default: those that were met last stand first. */
@@ -90,14 +70,15 @@ export interface DomainList {
 }
 
 /** Earlier versions did not tell the ports apart. */
-type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'namedLike' | 'from' | 'developer' | 'ambient'> &
-  Partial<Pick<DomainEntry, 'developer' | 'ambient'>>;
+type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'namedLike' | 'from' | 'developer' | 'ambient' | 'callers'> &
+  Partial<Pick<DomainEntry, 'developer' | 'ambient'>> & { readonly callers?: readonly StoredCaller[] };
 
 export interface DiscoveryOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
   readonly catalogues: CurrentCatalogue;
+  readonly workloads: Pick<WorkloadService, 'get' | 'defaultWorkloadId'>;
   /** The gateway's own; default `default`. */
   readonly ownOrg?: string;
   /** Default 5,000. */
@@ -137,11 +118,15 @@ export class Discovery {
 
   /** What this wants to hear. */
   readonly events: Listeners = {
-    connected: ({ host, trafficClass, from }) => countHit(this.#meet(host, from), 'connections', trafficClass),
-    passed: ({ host, trafficClass, from }) => countHit(this.#meet(host, from), 'requests', trafficClass),
+    connected: (met) => this.#count(met, 'connections'),
+    passed: (met) => this.#count(met, 'requests'),
     execution: ({ record }) => {
-      if (record.record_tier === 'action' && record.target_host !== '')
-        countHit(this.#meet(record.target_host, record.caller_ip), 'requests', record.traffic_class);
+      if (record.record_tier !== 'action' || record.target_host === '') return;
+      const { target_host: host, caller_ip: from, traffic_class: trafficClass, org_id: orgId, workload_id: named } = record;
+      const { workloads } = this.#options;
+      // A name that nobody has registered is a stranger's: it takes no place.
+      const workloadId = workloads.get(orgId, named) === undefined ? workloads.defaultWorkloadId(orgId) : named;
+      this.#count({ host, from, trafficClass, orgId, workloadId }, 'requests');
     },
     handshakeRejected: ({ host }) => this.#mark(host, 'pinned'),
     clientCertificateWanted: (host) => this.#mark(host, 'wantsClientCertificate'),
@@ -154,6 +139,34 @@ export class Discovery {
     found.sort((a, b) => descending(a[sort], b[sort]) || (a.domain < b.domain ? -1 : 1));
     const { domains, ...counts } = this.#table.forgotten;
     return { domains: found.slice(0, limit), total: found.length, other: { domains, ...shownCounts(counts) } };
+  }
+
+  /** The same for one org: where its own workloads went, as its own connectors cover it, in the order of their names. */
+  listOf(orgId: string, query: Pick<DomainQuery, 'managed' | 'ai' | 'vendor' | 'workloadId'>): readonly OrgDomain[] {
+    const catalogue = this.#options.catalogues.current().forOrg(orgId);
+    const found: OrgDomain[] = [];
+    for (const entry of this.#table.values()) {
+      const domain = orgDomain(entry, orgId, catalogue);
+      if (domain !== undefined && fits(domain, query)) found.push(domain);
+    }
+    return found;
+  }
+
+  /** How many domains of each kind there are, and their hits. */
+  kinds(): Readonly<Record<DomainKind, { readonly domains: number; readonly hits: number }>> {
+    const catalogue = this.#ownCatalogue();
+    const sums = {
+      governed: { domains: 0, hits: 0 },
+      ai: { domains: 0, hits: 0 },
+      lookalike: { domains: 0, hits: 0 },
+      other: { domains: 0, hits: 0 },
+    };
+    for (const entry of this.#table.values()) {
+      const sum = sums[kindOf(namedDomain(entry, catalogue))];
+      sum.domains += 1;
+      sum.hits += hitsOf(entry);
+    }
+    return sums;
   }
 
   /** Domains on the list. */
@@ -197,12 +210,26 @@ export class Discovery {
     await this.#trySave();
   }
 
+  #count({ host, from, trafficClass, orgId, workloadId }: HostMet, what: 'connections' | 'requests'): void {
+    const entry = this.#meet(host, from);
+    countHit(entry, what, trafficClass);
+    entry.callers.count(orgId, workloadId, entry.lastSeen);
+  }
+
   #meet(host: string, from?: string): DomainEntry {
     const now = this.#options.clock.now();
     let entry = this.#table.get(host);
     if (entry === undefined) {
       const namedLike = this.#namedLike(host);
-      const marks = { pinned: false, wantsClientCertificate: false, namedLike, dirty: true, stored: this.#gone.delete(host), from };
+      const marks = {
+        pinned: false,
+        wantsClientCertificate: false,
+        namedLike,
+        dirty: true,
+        stored: this.#gone.delete(host),
+        callers: new DomainCallers(),
+        from,
+      };
       entry = { domain: host, connections: 0, requests: 0, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks };
       this.#table.add(entry);
       this.#saveNews();
@@ -235,21 +262,17 @@ export class Discovery {
 
   #shown(entry: DomainEntry): DiscoveredDomain {
     const catalogue = this.#ownCatalogue();
-    const provider = catalogue.providerForHost(entry.domain);
-    const ofAnOrg = provider === undefined && this.#options.catalogues.current().providerForHost(entry.domain) !== undefined;
-    const label = catalogue.domain(entry.domain);
+    const named = namedDomain(entry, catalogue);
+    const ofAnOrg = !named.managed && this.#options.catalogues.current().providerForHost(entry.domain) !== undefined;
     return {
-      domain: entry.domain,
+      ...named,
       ...shownCounts(entry),
       first_seen: timestamp(entry.firstSeen),
       last_seen: timestamp(entry.lastSeen),
-      ...(label ? { vendor: label.vendor, category: label.category } : {}),
-      managed: provider !== undefined,
-      ...(provider ? { connector_id: provider.id } : {}),
       ...(ofAnOrg ? { org_connector: true } : {}),
       pinned: entry.pinned,
       wants_client_certificate: entry.wantsClientCertificate,
-      ...(provider === undefined ? shownLook(entry) : {}),
+      workloads: entry.callers.list().map((caller) => shownCaller(caller, true)),
     };
   }
 
@@ -262,6 +285,7 @@ export class Discovery {
         developer: 0,
         ambient: 0,
         ...(value as StoredEntry),
+        callers: new DomainCallers((value as StoredEntry).callers),
         domain: key,
         namedLike: this.#namedLike(key),
         dirty: false,
@@ -331,19 +355,18 @@ export class Discovery {
   }
 }
 
-/** A request says more than a name. */
-function shownLook({ looksLike, namedLike }: DomainEntry): Pick<DiscoveredDomain, 'looks_like' | 'looks_like_by'> {
-  if (looksLike !== undefined) return { looks_like: looksLike, looks_like_by: 'request' };
-  return namedLike === undefined ? {} : { looks_like: namedLike, looks_like_by: 'name' };
-}
-
-function fits(domain: DiscoveredDomain, { managed, lookalike, category, vendor, trafficClass }: DomainQuery): boolean {
+function fits(
+  domain: OrgDomain & { readonly traffic?: ShownCounts['traffic'] },
+  { managed, lookalike, ai, category, vendor, workloadId, trafficClass }: DomainQuery,
+): boolean {
   return (
     (managed === undefined || domain.managed === managed) &&
     (lookalike === undefined || (domain.looks_like !== undefined) === lookalike) &&
+    (ai === undefined || (kindOf(domain) !== 'other') === ai) &&
     (category === undefined || domain.category?.toLowerCase() === category.toLowerCase()) &&
     (vendor === undefined || domain.vendor?.toLowerCase() === vendor.toLowerCase()) &&
-    (trafficClass === undefined || domain.traffic[trafficClass] > 0)
+    (workloadId === undefined || domain.workloads.some((one) => one.workload_id === workloadId)) &&
+    (trafficClass === undefined || (domain.traffic?.[trafficClass] ?? 0) > 0)
   );
 }
 
@@ -352,15 +375,10 @@ function descending(a: string | number, b: string | number): number {
   return a > b ? -1 : 1;
 }
 
-function shownCounts(counts: DomainCounts): ShownCounts {
-  const { connections, requests, developer, ambient } = counts;
-  return { hits: hitsOf(counts), connections, requests, traffic: { developer, ambient } };
-}
-
 function forget(key: string): Effect {
   return { op: 'delete', space: SPACE, key };
 }
 
-function keep({ domain, dirty: _dirty, stored: _stored, namedLike: _namedLike, from: _from, ...value }: DomainEntry): Effect {
-  return { op: 'put', space: SPACE, key: domain, value: value satisfies StoredEntry };
+function keep({ domain, dirty: _dirty, stored: _stored, namedLike: _namedLike, from: _from, callers, ...value }: DomainEntry): Effect {
+  return { op: 'put', space: SPACE, key: domain, value: { ...value, callers: callers.stored() } satisfies StoredEntry };
 }

@@ -1,4 +1,5 @@
 import type { TrafficClass } from '../base/model/connection.ts';
+import type { DomainCallers } from './domain-callers.ts';
 
 /** How often clients went somewhere. */
 export interface DomainCounts {
@@ -27,6 +28,8 @@ export interface DomainEntry extends DomainCounts {
   dirty: boolean;
   /** The store may have a state of it. */
   stored: boolean;
+  /** Which workloads went there. */
+  readonly callers: DomainCallers;
   /** The address that named it first, since the start of the gateway; undefined: not known. */
   readonly from?: string | undefined;
 }

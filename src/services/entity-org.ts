@@ -5,7 +5,7 @@ import { API_KEYS } from './api-keys.ts';
 import { CREDENTIALS } from './credentials.ts';
 import { CUSTOM_CONNECTORS } from './custom-connectors.ts';
 import { EXPORTS } from './exports/export-destinations.ts';
-import { LIMITS } from './held-limits.ts';
+import { LIMITS, OVERRIDES } from './held-limits.ts';
 import { LOOKED_UP_KEYS } from './looked-up-keys.ts';
 import { MANAGEMENT_KEYS } from './management-keys.ts';
 import { ANY_ORG, ORG_DEFAULTS } from './org-defaults.ts';
@@ -37,7 +37,7 @@ export const SPACES_OF_ORGS: readonly string[] = [
 ];
 
 /** Where something belongs to an entity of another space, by the same key. */
-const PART_OF: Readonly<Record<string, string>> = { [WORKLOAD_TOKENS]: WORKLOADS };
+export const PART_OF: Readonly<Record<string, string>> = { [WORKLOAD_TOKENS]: WORKLOADS, [OVERRIDES]: LIMITS };
 
 /** The org that an entity is of; undefined for one that is of none, or whose value does not say it. */
 export function orgOfEntity(space: string, key: string, value: unknown): string | undefined {

@@ -40,6 +40,9 @@ export interface NewIssuedKey {
   readonly expiresAtMs: number | undefined;
 }
 
+/** How a key is stored that is not kept once it is revoked; undefined: it is kept, for the list of those that were. */
+export type Forgetting<K> = (key: K) => Commit | undefined | Promise<Commit | undefined>;
+
 export interface HashedKeysOptions {
   readonly store: Store;
   readonly clock: Clock;
@@ -141,12 +144,14 @@ export class HashedKeys<K extends IssuedKey> {
   /**
    * From the next request on the key lets nobody in; the second time nothing changes. Of revoked ones an org keeps some to be listed, the newest.
    * @param orgId whose key it must be; undefined: anyone's
+   * @param forgetting for keys that are not kept
    * @returns the key, and whether this is the first time; undefined when there is none of this id
    */
   async revoke(
     id: string,
     orgId?: string,
     commit: Commit = commitAlone(this.#options.store),
+    forgetting?: Forgetting<K>,
   ): Promise<{ readonly key: K; readonly isNews: boolean } | undefined> {
     const { clock, space } = this.#options;
     const all: { readonly key: string; readonly value: K }[] = [];
@@ -155,6 +160,13 @@ export class HashedKeys<K extends IssuedKey> {
     if (found === undefined) return undefined;
     const { key: hash, value } = found;
     if (value.revoked_at !== undefined) return { key: value, isNews: false };
+    const forget = await forgetting?.(value);
+    if (forget !== undefined) {
+      await forget(id, [{ op: 'delete', space, key: hash }]);
+      this.#forget(hash);
+      this.#learn(hash, undefined);
+      return { key: value, isNews: true };
+    }
     const revoked = { ...value, revoked_at: timestamp(clock.now()) };
     const before = all.filter((one) => one.value.org_id === value.org_id && one.value.revoked_at !== undefined);
     before.sort((a, b) => (a.value.id < b.value.id ? -1 : 1));
@@ -163,6 +175,18 @@ export class HashedKeys<K extends IssuedKey> {
     for (const key of [hash, ...forgotten]) this.#forget(key);
     for (const key of forgotten) this.#learn(key, undefined);
     return { key: revoked, isNews: true };
+  }
+
+  /** Removes keys of an org whose time is over. @param isMeant which of them */
+  async forgetExpired(orgId: string, isMeant: (key: K) => boolean): Promise<void> {
+    const { store, space, clock } = this.#options;
+    const over = timestamp(clock.now());
+    for await (const { key: hash, value } of this.#all(orgId)) {
+      if (!isMeant(value) || value.expires_at === undefined || value.expires_at > over) continue;
+      await store.commit(undefined, [{ op: 'delete', space, key: hash }]);
+      this.#forget(hash);
+      this.#learn(hash, undefined);
+    }
   }
 
   #learn(hash: string, key: K | undefined): void {

@@ -9,7 +9,7 @@ import { WatchedSpace } from './watched-space.ts';
 
 export const LIMITS = 'budget_limit';
 /** By the id of their limit. */
-const OVERRIDES = 'budget_override';
+export const OVERRIDES = 'budget_override';
 
 /** What a person says of an override. */
 export interface GivenOverride {

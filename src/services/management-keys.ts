@@ -1,8 +1,9 @@
 import type { Maybe } from '../base/lib/maybe.ts';
 import { MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX } from '../base/lib/own-tokens.ts';
 import type { KeyScope, ManagementKey, ManagementKeyKind } from '../base/model/management-key.ts';
+import type { AdminSession } from '../base/model/principal.ts';
 import type { Commit } from './commit.ts';
-import { HashedKeys, type HashedKeysOptions, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
+import { type Forgetting, HashedKeys, type HashedKeysOptions, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
 
 export const MANAGEMENT_KEYS = 'management_key';
 const SHOWN_CHARS = 16;
@@ -13,6 +14,8 @@ export type ManagementKeyVerdict = HashedKeyVerdict<ManagementKey>;
 export interface NewManagementKey extends NewIssuedKey {
   readonly kind: ManagementKeyKind;
   readonly scopes: readonly KeyScope[];
+  /** For a program that works with the admin token. */
+  readonly session?: AdminSession;
 }
 
 /** Keys of people and assistants that manage an org (specification, "Authentication" 4). */
@@ -33,8 +36,12 @@ export class ManagementKeyService {
   }
 
   /** Makes a key; its plain text is returned this once. */
-  create({ kind, scopes, ...asked }: NewManagementKey, commit?: Commit): Promise<{ plain: string; key: ManagementKey }> {
-    return this.#keys.create(PREFIXES[kind], asked, (key) => ({ ...key, kind, scopes }), commit);
+  async create({ kind, scopes, session, ...asked }: NewManagementKey, commit?: Commit): Promise<{ plain: string; key: ManagementKey }> {
+    const own = session === undefined ? { kind, scopes } : { kind, scopes, session };
+    const made = await this.#keys.create(PREFIXES[kind], asked, (key) => ({ ...key, ...own }), commit);
+    // Those of programs that were killed before they could revoke them.
+    if (session !== undefined) await this.#keys.forgetExpired(asked.orgId, (key) => key.session !== undefined);
+    return made;
   }
 
   /** Keys of an org, of every org without one, that were not revoked; the oldest first. */
@@ -43,7 +50,7 @@ export class ManagementKeyService {
   }
 
   /** From the next request on the key lets nobody in. False when the org has no such key, or it was revoked before. */
-  async revoke(id: string, orgId: string | undefined, commit?: Commit): Promise<boolean> {
-    return (await this.#keys.revoke(id, orgId, commit))?.isNews === true;
+  async revoke(id: string, orgId: string | undefined, commit?: Commit, forgetting?: Forgetting<ManagementKey>): Promise<boolean> {
+    return (await this.#keys.revoke(id, orgId, commit, forgetting))?.isNews === true;
   }
 }

@@ -5,8 +5,10 @@ import type { Logger } from '../base/lib/log.ts';
 import { newestFirst } from '../base/lib/newest-first.ts';
 import { Shares } from '../base/lib/shares.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
+import { deciderText } from '../base/model/approval.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import { CONTROL_BOUNDS } from '../base/model/org-bounds.ts';
+import { namedPrincipal, type Principal, principalWord } from '../base/model/principal.ts';
 import type { QuarantineEntry } from '../base/model/quarantine-entry.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
@@ -47,6 +49,12 @@ export interface QuarantineOptions {
   readonly known: LaidDown;
   /** Entries that hold somebody, of all orgs. */
   readonly maxHeld?: number;
+}
+
+export interface Releasing {
+  readonly principal: Principal;
+  /** For whom the principal says to release. */
+  readonly note?: string | undefined;
 }
 
 /** What is told to whom it holds. */
@@ -163,14 +171,24 @@ export class QuarantineService {
    * @returns undefined when there is no such entry
    * @throws GatewayError `conflict` when it was released before
    */
-  async release(id: string, by: string, orgId: string | undefined, commit?: Commit): Promise<QuarantineEntry | undefined> {
+  async release(id: string, { principal, note }: Releasing, commit?: Commit): Promise<QuarantineEntry | undefined> {
     const { store, clock, outbox, events } = this.#options;
     const found = await store.entity(SPACE, newestFirst(id));
     const entry = found?.value as QuarantineEntry | undefined;
-    if (found === undefined || entry === undefined || (orgId !== undefined && entry.org_id !== orgId)) return undefined;
+    if (found === undefined || entry === undefined || (principal.orgId !== undefined && entry.org_id !== principal.orgId)) return undefined;
     if (entry.released_at !== null)
-      throw new GatewayError('conflict', `This entry was released by ${String(entry.released_by)} at ${entry.released_at}.`);
-    const released: QuarantineEntry = { ...entry, released_at: timestamp(clock.now()), released_by: by };
+      throw new GatewayError(
+        'conflict',
+        `This entry was released by ${deciderText(entry.released_by, entry.released_by_note)} at ${entry.released_at}.`,
+      );
+    const by = namedPrincipal(principal);
+    const released: QuarantineEntry = {
+      ...entry,
+      released_at: timestamp(clock.now()),
+      released_by: principalWord(by),
+      released_by_principal: by,
+      ...(note === undefined ? {} : { released_by_note: note }),
+    };
     const posted = outbox.post('quarantine', released);
     const effects: Effect[] = [
       { op: 'put', space: SPACE, key: newestFirst(id), value: released },

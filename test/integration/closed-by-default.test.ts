@@ -31,6 +31,8 @@ const OPENS: Readonly<Record<Exclude<Scope, 'none'>, readonly string[]>> = {
   metrics: ['metrics'],
   read: ['management'],
   write: ['management'],
+  review: ['management'],
+  decide: ['management'],
   mcp: ['mcp'],
 };
 

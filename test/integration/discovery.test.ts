@@ -49,16 +49,35 @@ t.test('a domain has its hits by port; the list is filtered, ordered and cut; a 
     });
 
   const env = { GW_ADMIN_TOKEN: ADMIN_TOKEN };
-  const asked = await command(['domains', '--sort', 'hits', '--url', gw.url], { env });
+  const asked = await command(['domains', '--all', '--sort', 'hits', '--url', gw.url], { env });
   t.match(asked, { code: 0, err: '' });
   t.match(
     asked.out,
-    /^DOMAIN +VENDOR +CATEGORY +CONNECTOR +HITS +REQUESTS +AMBIENT +LAST SEEN +MARKS\nwww\.example\.com +- +- +- +2 +0 +1 .*\nchat/,
+    /^DOMAIN +VENDOR +GOVERNED +HITS +SINCE +LAST SEEN +WORKLOADS +MARKS\nwww\.example\.com +- +no +2 +\d{4}-\d\d-\d\d +\d{4}-\d\d-\d\d \d\d:\d\d +default +-\nchat/,
   );
-  const json = await command(['domains', '--unmanaged', '--limit', '1', '--json', '--url', gw.url], { env });
+  const json = await command(['domains', '--all', '--unmanaged', '--limit', '1', '--json', '--url', gw.url], { env });
   t.match(JSON.parse(json.out), { domains: [{ domain: 'chat.deepseek.com' }], total: 2 });
-  t.match(await command(['domains', '--limit', '1', '--url', gw.url], { env }), { out: /\nand 1 more: --limit\n$/ });
-  t.match(await command(['domains', '--managed', '--url', gw.url], { env }), { code: 0, out: 'no domain\n' });
+  const ai = await command(['domains', '--url', gw.url], { env, columns: 80 });
+  t.match(ai, { code: 0, out: /^DOMAIN .*\nchat\.deepseek\.com +DeepSeek +no +1 / });
+  t.notMatch(ai.out, /www\.example|.{81}/, 'AI alone, and within the terminal');
+  t.match(await command(['domains', '--by', 'workload', '--url', gw.url], { env }), {
+    out: /^WORKLOAD +DOMAIN .*\ndefault +chat\.deepseek\.com +DeepSeek +no +1 +\S+ +\S+ \S+ +default\n$/,
+  });
+  t.match(await command(['domains', '--csv', '--url', gw.url], { env }), {
+    out: /^domain,kind,vendor,category,connector_id,looks_like,hits,first_seen,last_seen,workloads\r\nchat\.deepseek\.com,ai,DeepSeek,chat_app,,deepseek,1,\d{4}\S*Z,\d{4}\S*Z,default\r\n$/,
+  });
+  t.match(await command(['domains', '--by', 'workload', '--csv', '--url', gw.url], { env }), {
+    out: /^workload_id,org_id,domain,.*\r\ndefault,default,chat\.deepseek\.com,/,
+  });
+  const { key } = (
+    await gw.admin('POST', '/v1/admin/mgmt-keys', { org_id: 'default', name: 'reader', kind: 'management', scopes: ['read'] })
+  ).body as { key: string };
+  t.match(await command(['domains', '--key', key, '--url', gw.url], { env: {} }), {
+    code: 0,
+    out: /\nchat\.deepseek\.com +DeepSeek +no +1 /,
+  });
+  t.match(await command(['domains', '--all', '--limit', '1', '--url', gw.url], { env }), { out: /\nand 1 more: --limit\n$/ });
+  t.match(await command(['domains', '--managed', '--url', gw.url], { env }), { code: 0, out: 'no AI domain (--all shows others too)\n' });
   t.match(await command(['domains', '--managed', '--unmanaged', '--url', gw.url], { env }), { code: 2, err: /exclude each other/ });
   t.match(await command(['domains', '--sort', 'size', '--url', gw.url], { env }), { code: 1, err: /sort must be/ });
 });
@@ -107,7 +126,7 @@ t.test(
     t.match(await listOf(h1.gw, '?lookalike=true&sort=hits&limit=1'), { domains: [{ domain: 'www.example.com' }], total: 3 });
     t.match(await listOf(h1.gw, '?lookalike=false'), { total: 0 });
     const shown = await command(['domains', '--lookalike', '--url', h1.gw.url], { env: { GW_ADMIN_TOKEN: ADMIN_TOKEN } });
-    t.match(shown, { code: 0, out: /www\.example\.com.* looks like anthropic_messages, by request/ });
+    t.match(shown, { code: 0, out: /www\.example\.com +like anthropic_messages .* looks so by request/ });
 
     const h2 = await scene(t, { GW_PROXY_NON_AI: 'inspect' }, { h2: true });
     t.equal((await h2Request(await h2Through(t, h2.gw), { ...post('/v1/chat/completions', chatBody), headers: [] })).status, 200);

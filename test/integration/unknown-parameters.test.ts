@@ -60,7 +60,9 @@ t.test('parameters that a route does not know', async (t) => {
   await t.test('are told with those that there are', async (t) => {
     const { body } = await ask('GET', '/v1/admin/discovery/domains?manged=true');
     t.match(body, {
-      error: { details: [{ path: 'manged', message: /takes managed, lookalike, category, vendor, traffic_class, sort, limit$/ }] },
+      error: {
+        details: [{ path: 'manged', message: /takes managed, lookalike, ai, workload_id, category, vendor, traffic_class, sort, limit$/ }],
+      },
     });
     t.match(await ask('GET', '/v1/admin/workloads?limit=3'), { status: 400, body: { error: { details: [{ message: /takes none$/ }] } } });
     t.match(await ask('GET', '/metrics?name[]=gw_requests_total'), { status: 400 });

@@ -23,7 +23,7 @@ t.test('each tool has a name, a title, a description and schemas that every clie
     t.notOk(titles.has(title), `${name}: "${title}" is the title of another tool too`);
     titles.add(title);
     t.match(description, /^[A-Z].{10,400}\.$/, name);
-    t.equal(annotations.readOnlyHint, scope === 'read', `${name} needs the scope of what it does`);
+    t.equal(annotations.readOnlyHint, ['read', 'review'].includes(scope), `${name} needs the scope of what it does`);
     t.notOk(annotations.readOnlyHint && annotations.destructiveHint, name);
     for (const schema of [inputSchema, outputSchema ?? { type: 'object' }]) {
       // Clients of before 2026-07-28 take objects alone.

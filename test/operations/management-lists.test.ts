@@ -61,7 +61,15 @@ const ROUTES: readonly (readonly [methods: string, path: string, scopes: string]
 ];
 
 /** What the specification's table does not have. */
-const MORE_ROUTES: readonly string[] = ['GET /openapi.json', 'POST /budgets/limits/{id}/override', 'DELETE /budgets/limits/{id}/override'];
+const MORE_ROUTES: readonly string[] = [
+  'GET /openapi.json',
+  'POST /budgets/limits/{id}/override',
+  'DELETE /budgets/limits/{id}/override',
+  'GET /audit',
+  'GET /discovery/domains',
+  'POST /workloads/{id}/token',
+  'DELETE /workloads/{id}/token',
+];
 
 const TOOL_NAMES: readonly string[] = `
   list_records get_record
@@ -85,7 +93,7 @@ const TOOL_NAMES: readonly string[] = `
 `
   .trim()
   .split(/\s+/);
-const MORE_TOOLS: readonly string[] = [];
+const MORE_TOOLS: readonly string[] = ['list_audit', 'list_discovered_domains', 'issue_workload_token', 'remove_workload_token'];
 
 const PREFIX = '/mgmt/v1';
 /** One entry takes all six switches of a provider. */
@@ -95,9 +103,15 @@ const management = OPERATIONS.filter(({ path }) => path.startsWith(`${PREFIX}/`)
 );
 const named = management.map(({ method, path }) => `${method} ${path.slice(PREFIX.length)}`);
 
+/** What waits for a person is for approvers too, beside who reads or writes (decision 10.1). */
+function scopeOf(path: string, reads: boolean): string {
+  if (/^\/(?:approvals|quarantine)/.test(path)) return reads ? 'review' : 'decide';
+  return reads ? 'read' : 'write';
+}
+
 t.test('the management API has every route of the specification, with its scope, and no others than are named here', (t) => {
   const rows = ROUTES.flatMap(([methods, path, scopes]) =>
-    methods.split(' ').map((method, at) => ({ route: `${method} ${path}`, scope: scopes.split(' ')[at] === 'r' ? 'read' : 'write' })),
+    methods.split(' ').map((method, at) => ({ route: `${method} ${path}`, scope: scopeOf(path, scopes.split(' ')[at] === 'r') })),
   );
   t.equal(rows.length, 73);
   const expected = [...rows.map(({ route }) => route), ...MORE_ROUTES];
@@ -115,8 +129,9 @@ t.test('MCP has every tool of the specification and no others, each with the sco
   const expected = [...TOOL_NAMES, ...MORE_TOOLS];
   t.strictSame(TOOLS.tools.map(({ name }) => name).sort(), expected.sort());
   for (const { name, scope, annotations } of TOOLS.tools) {
-    t.equal(scope === 'read', annotations.readOnlyHint, name);
-    t.equal(scope === 'read', /^(?:list|get)_/.test(name), name);
+    const reads = ['read', 'review'].includes(scope);
+    t.equal(reads, annotations.readOnlyHint, name);
+    t.equal(reads, /^(?:list|get)_/.test(name), name);
   }
   t.end();
 });

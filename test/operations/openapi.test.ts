@@ -88,9 +88,16 @@ t.test('every entry of the table is in it once, under an id of its own', (t) => 
   t.end();
 });
 
+/** What waits for a person is for approvers too (decision 10.1). */
+function scopeOf(id: string, readOnly: boolean): string {
+  if (id === 'management.describe') return 'none';
+  if (/^mgmt\.(?:approvals|quarantine)\./.test(id)) return readOnly ? 'review' : 'decide';
+  return readOnly ? 'read' : 'write';
+}
+
 t.test('reading takes the scope read on the management API, changing takes write', (t) => {
   for (const { id, path, annotations, scope } of DESCRIBED.filter((row) => row.path.startsWith('/mgmt/v1/')))
-    t.equal(scope, id === 'management.describe' ? 'none' : annotations.readOnly ? 'read' : 'write', `${id} ${path}`);
+    t.equal(scope, scopeOf(id, annotations.readOnly), `${id} ${path}`);
   t.end();
 });
 
@@ -101,7 +108,7 @@ t.test('what changes something or is kept from strangers says so', (t) => {
   for (const { id, method, scope, annotations } of DESCRIBED) {
     if (method === 'GET') t.ok(annotations.readOnly && annotations.idempotent && !annotations.destructive, id);
     else t.equal(annotations.readOnly, ASKS_BY_BODY.has(id), id);
-    if (method !== 'GET') t.ok(['admin', 'write', 'mcp'].includes(scope) || id === 'actions.execute', id);
+    if (method !== 'GET') t.ok(['admin', 'write', 'decide', 'mcp'].includes(scope) || id === 'actions.execute', id);
   }
   t.end();
 });

@@ -19,6 +19,8 @@ const HOUR_MS = 3_600_000;
 const RULE = { id: 'risk/ask', hash: 'h1', reason: undefined };
 const OTHER_RULE = { id: 'risk/other', hash: 'h2', reason: undefined };
 const ADMIN: Principal = { kind: 'admin', id: 'admin', scopes: ['admin'] };
+const OLGA: Principal = { kind: 'management_key', id: 'one', name: 'olga', scopes: ['decide'] };
+const OTTO: Principal = { kind: 'management_key', id: 'two', name: 'otto', scopes: ['decide'] };
 
 async function open(t: HasTeardown, keepContent = false) {
   const clock = fakeClock();
@@ -68,8 +70,8 @@ async function opened(service: ApprovalService, hash: string, more?: Partial<App
   return answer.approval;
 }
 
-const give = (service: ApprovalService, id: string, principal = ADMIN) =>
-  service.decide(id, { status: 'approved', by: 'olga', reason: undefined, principal });
+const give = (service: ApprovalService, id: string, principal = OLGA) =>
+  service.decide(id, { status: 'approved', reason: undefined, principal });
 
 t.test('two writers that ask for the same at once share one, and of two deciders and of two users one is first', async (t) => {
   const { approvals, another } = await open(t);
@@ -80,7 +82,7 @@ t.test('two writers that ask for the same at once share one, and of two deciders
   const [id = ''] = (await other.page({}, { after: undefined, limit: 5 })).items.map(({ approval_id }) => approval_id);
   const decided = await Promise.allSettled([
     give(approvals, id),
-    other.decide(id, { status: 'denied', by: 'otto', reason: undefined, principal: ADMIN }),
+    other.decide(id, { status: 'denied', reason: undefined, principal: OTTO }),
   ]);
   t.same(decided.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
   t.match(
@@ -168,7 +170,7 @@ t.test('another project, delegation or place is another request; a denial stands
   await give(approvals, first.approval_id);
   t.equal((await approvals.usable('acme', 'a')).length, 1);
   const beside = await opened(approvals, 'a', { rules: [OTHER_RULE] });
-  await approvals.decide(beside.approval_id, { status: 'denied', by: 'otto', reason: undefined, principal: ADMIN });
+  await approvals.decide(beside.approval_id, { status: 'denied', reason: undefined, principal: OTTO });
   t.same(await approvals.usable('acme', 'a'), []);
   t.match(await approvals.ask(asked('a')), { kind: 'rejected', approval: { decided_by: 'otto' } });
 });

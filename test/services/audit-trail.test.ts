@@ -251,6 +251,6 @@ t.test('every operation of the admin API that changes something leaves one entry
   const cli = await runGw(['audit', '--operation', 'budgets.remove', '--url', `http://127.0.0.1:${gw.port}`], {
     env: { GW_ADMIN_TOKEN: ADMIN_TOKEN },
   });
-  t.match(cli, { code: 0, out: /budgets\.remove {2}[0-9a-f-]{36} {2}by admin from 127\.0\.0\.1 {2}-actions/ });
+  t.match(cli, { code: 0, out: /budgets\.remove {2}[0-9a-f-]{36}\n {2}org\n {2}by admin from 127\.0\.0\.1\n {2}- actions: \["alert"\]\n/ });
   t.match((await gw.admin('GET', '/metrics')).text, /gw_changes_total\{operation="workloads\.put"\} 1/);
 });

@@ -4,6 +4,7 @@ import { EventBus } from '../../src/base/events/bus.ts';
 import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ArrivalHead } from '../../src/base/model/arrival.ts';
+import type { KeyScope } from '../../src/base/model/management-key.ts';
 import type { Scope } from '../../src/base/model/principal.ts';
 import type { ApiKeyVerdict } from '../../src/services/api-keys.ts';
 import { Authenticator, type AuthenticatorOptions } from '../../src/services/authenticator.ts';
@@ -205,7 +206,7 @@ function managers(verdicts: Readonly<Record<string, ManagementKeyVerdict>>, cloc
 }
 
 t.test('a management key opens its own surface, in its org, as far as its scopes go; write implies read', async (t) => {
-  const key = (kind: 'management' | 'mcp', scopes: readonly ('read' | 'write')[]): ManagementKeyVerdict => ({
+  const key = (kind: 'management' | 'mcp', scopes: readonly KeyScope[]): ManagementKeyVerdict => ({
     result: 'valid',
     key: { ...KEPT, kind, scopes },
   });
@@ -213,16 +214,28 @@ t.test('a management key opens its own surface, in its org, as far as its scopes
     mgk_r: key('management', ['read']),
     mgk_rw: key('management', ['read', 'write']),
     mgk_w: key('management', ['write']),
+    mgk_a: key('management', ['approve']),
+    mgk_ra: key('management', ['read', 'approve']),
     mcpk_r: key('mcp', ['read']),
+    mcpk_a: key('mcp', ['approve']),
     mgk_gone: { result: 'revoked', key: { ...KEPT, kind: 'management', scopes: ['read'] } },
     mgk_old: { result: 'expired', key: { ...KEPT, kind: 'management', scopes: ['read'] } },
   });
   const cases = [
-    ['read', 'mgk_r', 'management_key k acme none,read'],
+    ['read', 'mgk_r', 'management_key k acme none,read,review'],
+    ['review', 'mgk_r', 'management_key k acme none,read,review'],
+    ['decide', 'mgk_r', 'insufficient_scope'],
+    ['decide', 'mgk_a', 'management_key k acme none,review,decide'],
+    ['review', 'mgk_a', 'management_key k acme none,review,decide'],
+    ['read', 'mgk_a', 'insufficient_scope'],
+    ['write', 'mgk_a', 'insufficient_scope'],
+    ['write', 'mgk_ra', 'insufficient_scope'],
+    ['decide', 'mgk_ra', 'management_key k acme none,read,review,decide'],
+    ['mcp', 'mcpk_a', 'mcp_key k acme none,mcp,review,decide'],
     ['write', 'mgk_r', 'insufficient_scope'],
-    ['read', 'mgk_w', 'management_key k acme none,read,write'],
-    ['write', 'mgk_rw', 'management_key k acme none,read,write'],
-    ['mcp', 'mcpk_r', 'mcp_key k acme none,mcp,read'],
+    ['read', 'mgk_w', 'management_key k acme none,read,review,write,decide'],
+    ['write', 'mgk_rw', 'management_key k acme none,read,review,write,decide'],
+    ['mcp', 'mcpk_r', 'mcp_key k acme none,mcp,read,review'],
     ['mcp', 'mgk_rw', 'unauthorized'],
     ['read', 'mcpk_r', 'unauthorized'],
     ['read', 'mgk_gone', 'unauthorized'],
@@ -251,7 +264,7 @@ t.test('whoever tries keys waits longer for each answer, and a right key is neve
     return code;
   });
   t.equal(await ask('read', 'mgk_x'), 'too_many_attempts', 'no more than eight wait at a time');
-  t.equal(await ask('read', 'mgk_r'), 'management_key k acme none,read');
+  t.equal(await ask('read', 'mgk_r'), 'management_key k acme none,read,review');
   t.equal(answered, 0);
   clock.advance(5_000);
   t.strictSame([...new Set(await Promise.all(slow))], ['unauthorized']);

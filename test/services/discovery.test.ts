@@ -3,6 +3,7 @@ import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { TrafficClass } from '../../src/base/model/connection.ts';
 import { Discovery, type DomainQuery } from '../../src/services/discovery.ts';
+import { DomainCallers } from '../../src/services/domain-callers.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
@@ -29,7 +30,12 @@ function committing(store: Store, commit: Store['commit']): Store {
 }
 
 /** Somebody goes to a host. */
-const to = (host: string, trafficClass: TrafficClass = 'developer') => ({ host, trafficClass });
+const to = (host: string, trafficClass: TrafficClass = 'developer', orgId = 'default', workloadId = 'default') => ({
+  host,
+  trafficClass,
+  orgId,
+  workloadId,
+});
 const counts = (connections: number, requests: number, ambient = 0) => ({
   hits: connections + requests,
   connections,
@@ -43,6 +49,10 @@ function open(store: Store, clock: FakeClock, maxDomains?: number): Promise<Disc
     clock,
     log: silentLogger,
     catalogues: { current: () => catalogue },
+    workloads: {
+      get: (_org, id) => (['default', 'bot'].includes(id) ? { workload_id: id } : undefined),
+      defaultWorkloadId: () => 'default',
+    },
     ...(maxDomains === undefined ? {} : { maxDomains }),
   });
 }
@@ -70,6 +80,15 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
       connector_id: 'openai',
       pinned: true,
       wants_client_certificate: false,
+      workloads: [
+        {
+          org_id: 'default',
+          workload_id: 'default',
+          hits: 1,
+          first_seen: '2026-01-02T00:00:00.000Z',
+          last_seen: '2026-01-02T00:00:00.000Z',
+        },
+      ],
     },
     {
       domain: 'bank.example',
@@ -79,6 +98,7 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
       managed: false,
       pinned: false,
       wants_client_certificate: true,
+      workloads: [],
     },
     {
       domain: 'chat.deepseek.com',
@@ -92,6 +112,15 @@ t.test('a domain is counted, labelled and told apart by its connector', async (t
       wants_client_certificate: false,
       looks_like: 'deepseek',
       looks_like_by: 'name',
+      workloads: [
+        {
+          org_id: 'default',
+          workload_id: 'default',
+          hits: 3,
+          first_seen: '2026-01-02T00:00:00.000Z',
+          last_seen: '2026-01-02T00:00:01.000Z',
+        },
+      ],
     },
   ]);
   t.same(
@@ -351,3 +380,73 @@ t.test('what could not be saved is saved the next time', async (t) => {
   await discovery.save();
   t.match(await store.list('discovered_domain'), [{ key: 'b.example' }]);
 });
+
+t.test('who went to a domain is counted by org and workload, kept over a restart, and shown to each org alone', async (t) => {
+  const clock = fakeClock(Date.UTC(2026, 0, 2));
+  const store = await openStore(t);
+  const discovery = await open(store, clock);
+  discovery.events.connected?.(to('chat.deepseek.com', 'developer', 'acme', 'bot'));
+  discovery.events.connected?.(to('chat.deepseek.com', 'developer', 'acme', 'ci'));
+  clock.advance(1000);
+  discovery.events.passed?.(to('chat.deepseek.com', 'ambient', 'acme', 'bot'));
+  discovery.events.connected?.(to('www.example.com', 'developer', 'globex', 'theirs'));
+  discovery.events.connected?.(to('www.example.com', 'developer', 'acme', 'bot'));
+  await discovery.save();
+  for (const list of [discovery, await open(store, clock)]) {
+    t.strictSame(
+      list.listOf('acme', { ai: true }).map(({ domain, hits, workloads }) => [domain, hits, workloads]),
+      [
+        [
+          'chat.deepseek.com',
+          3,
+          [
+            { workload_id: 'bot', hits: 2, first_seen: '2026-01-02T00:00:00.000Z', last_seen: '2026-01-02T00:00:01.000Z' },
+            { workload_id: 'ci', hits: 1, first_seen: '2026-01-02T00:00:00.000Z', last_seen: '2026-01-02T00:00:00.000Z' },
+          ],
+        ],
+      ],
+    );
+    t.match(list.listOf('globex', {}), [{ domain: 'www.example.com', hits: 1, workloads: [{ workload_id: 'theirs' }] }]);
+    t.same(list.listOf('nobody', {}), []);
+    t.same(
+      list.list({ ai: true }).domains.map(({ domain }) => domain),
+      ['chat.deepseek.com'],
+    );
+    t.same(
+      list.list({ workloadId: 'theirs' }).domains.map(({ domain }) => domain),
+      ['www.example.com'],
+    );
+    t.strictSame(list.kinds(), {
+      governed: { domains: 0, hits: 0 },
+      ai: { domains: 1, hits: 3 },
+      lookalike: { domains: 0, hits: 0 },
+      other: { domains: 1, hits: 2 },
+    });
+  }
+});
+
+t.test(
+  'of one domain so many workloads are counted by name; those of the org with most share one place, and no count is lost',
+  async (t) => {
+    const callers = new DomainCallers();
+    callers.count('globex', 'theirs', 1);
+    for (let at = 0; at < 100; at += 1) callers.count('acme', `w${at}`, 10 + at);
+    for (let times = 0; times < 5; times += 1) callers.count('acme', 'w99', 200);
+    const all = callers.list();
+    t.equal(all.length, 32);
+    t.match(callers.list('globex'), [{ workloadId: 'theirs', hits: 1 }], 'another org keeps its own');
+    t.equal(
+      callers.list('acme').reduce((sum, { hits }) => sum + hits, 0),
+      105,
+    );
+    t.match(
+      callers.list('acme').find(({ workloadId }) => workloadId === undefined),
+      { firstSeen: 10 },
+    );
+    t.strictSame(new DomainCallers(callers.stored()).list(), all);
+    const orgs = new DomainCallers();
+    for (let at = 0; at < 40; at += 1) orgs.count(`org${at}`, 'default', at);
+    t.equal(orgs.list().length, 32);
+    t.same([orgs.list('org0'), orgs.list('org39').length], [[], 1], 'of more orgs than that the one met longest ago gives up its place');
+  },
+);

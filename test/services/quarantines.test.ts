@@ -13,6 +13,7 @@ import { fakeClock } from '../support/fake-clock.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 const TOLD = { reason: 'suspicious', reason_codes: ['odd'] };
+const by = (name: string) => ({ kind: 'management_key', id: name, name, scopes: ['decide'] }) as const;
 const ALICE: QuarantineCaller = { orgId: 'acme', workloadId: 'ci', callerId: 'alice', callerIp: '192.0.2.1' };
 const NOBODY = { ...ALICE, callerId: undefined };
 
@@ -101,12 +102,12 @@ t.test(
     t.equal(outbox.waiting, 1);
     const [entry] = (await other.page({}, { after: undefined, limit: 5 })).items;
     const id = entry?.quarantine_id ?? '';
-    t.equal(await other.release(id, 'olga', 'another org'), undefined);
+    t.equal(await other.release(id, { principal: { ...by('olga'), orgId: 'another org' } }), undefined);
     clock.advance(1_000);
-    t.match(await other.release(id, 'olga', undefined), { released_by: 'olga', released_at: new Date(clock.now()).toISOString() });
+    t.match(await other.release(id, { principal: by('olga') }), { released_by: 'olga', released_at: new Date(clock.now()).toISOString() });
     t.same([quarantines.active, other.active], [0, 0]);
-    await t.rejects(quarantines.release(id, 'otto', undefined), { code: 'conflict', message: /released by olga at 2026-/ });
-    t.equal(await quarantines.release('01a2085a-6136-77c0-b595-5e9e88edb0d8', 'otto', undefined), undefined);
+    await t.rejects(quarantines.release(id, { principal: by('otto') }), { code: 'conflict', message: /released by olga at 2026-/ });
+    t.equal(await quarantines.release('01a2085a-6136-77c0-b595-5e9e88edb0d8', { principal: by('otto') }), undefined);
     t.equal(outbox.waiting, 2);
     t.equal((await QuarantineService.open(options)).active, 0);
     t.ok(quarantines.hold(ALICE, TOLD), 'and policy may put him aside again');
@@ -119,7 +120,7 @@ t.test('of two who release at the same moment one is told of a conflict', async 
   await keep(store, quarantines.hold(ALICE, TOLD), ALICE);
   const [entry] = (await other.page({}, { after: undefined, limit: 5 })).items;
   const id = entry?.quarantine_id ?? '';
-  const both = await Promise.allSettled([quarantines.release(id, 'olga', undefined), other.release(id, 'otto', undefined)]);
+  const both = await Promise.allSettled([quarantines.release(id, { principal: by('olga') }), other.release(id, { principal: by('otto') })]);
   t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
   t.match(
     both.find(({ status }) => status === 'rejected'),
@@ -139,7 +140,7 @@ t.test('pages hold what their filters ask for, the newest first; released entrie
   const second = await quarantines.page({ orgId: 'b' }, { after: first.next, limit: 10 });
   t.same([second.items.length, second.next], [5, undefined]);
   const released = first.items[0]?.quarantine_id ?? '';
-  await quarantines.release(released, 'olga', undefined);
+  await quarantines.release(released, { principal: by('olga') });
   t.same(
     (await quarantines.page({ active: false }, { after: undefined, limit: 10 })).items.map(({ quarantine_id: id }) => id),
     [released],
@@ -169,7 +170,7 @@ t.test(
     const [all] = (await quarantines.page({}, { after: undefined, limit: 1 })).items;
     t.notOk(all?.caller_id);
     t.notOk(all?.caller_ip);
-    await quarantines.release(all?.quarantine_id ?? '', 'olga', undefined);
+    await quarantines.release(all?.quarantine_id ?? '', { principal: by('olga') });
     t.equal(quarantines.holding(ALICE), undefined);
   },
 );

@@ -10,6 +10,7 @@ import { CONTROL_BOUNDS } from '../../src/base/model/org-bounds.ts';
 import { ApiKeyService } from '../../src/services/api-keys.ts';
 import { type ApprovalRequest, ApprovalService } from '../../src/services/approvals.ts';
 import { DeferredUsage } from '../../src/services/deferred-usage.ts';
+import { DomainCallers } from '../../src/services/domain-callers.ts';
 import { DomainTable } from '../../src/services/domain-table.ts';
 import { IdempotencyService } from '../../src/services/idempotency.ts';
 import { MonthlyRequestService } from '../../src/services/monthly-requests.ts';
@@ -132,7 +133,6 @@ t.test('what waited before a start counts after it, for the same org and caller'
   const [first] = (await after.page({ orgId: 'a', status: 'pending' }, { after: undefined, limit: 1 })).items;
   await after.decide(first?.approval_id ?? '', {
     status: 'denied',
-    by: 'olga',
     reason: undefined,
     principal: { kind: 'admin', id: 'admin', scopes: ['admin'] },
   });
@@ -313,7 +313,15 @@ const EVICTING: readonly Evicting[] = [
       let now = 0;
       const add = ({ org, address }: Caller, n: number): Promise<void> => {
         const domain = org === 'b' ? 'of-b.example' : `d${n}.example`;
-        const marks = { pinned: false, wantsClientCertificate: false, namedLike: undefined, dirty: true, stored: false, from: address };
+        const marks = {
+          pinned: false,
+          wantsClientCertificate: false,
+          namedLike: undefined,
+          dirty: true,
+          stored: false,
+          from: address,
+          callers: new DomainCallers(),
+        };
         // Each name of the flood is met more often than that of the other org.
         const requests = org === 'b' ? 1 : 5;
         now += 1;

@@ -18,6 +18,7 @@ interface Described {
   readonly operationId: string;
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, Media>> };
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Readonly<Record<string, Media>> }>>;
 }
 
@@ -77,9 +78,7 @@ export class DescribedApi {
     }
     const media = described.requestBody?.content[JSON_TYPE];
     if (media !== undefined) flaws.push(...this.#check(media.schema, media.example, 'body'));
-    const scope = Object.values(described.responses).some(({ description }) => description.includes('`insufficient_scope`'))
-      ? 'write'
-      : 'read';
+    const scope = described.security.some(({ bearer = [] }) => bearer.includes('read')) ? 'read' : 'write';
     return { method, path: query.size === 0 ? asked : `${asked}?${query}`, body: this.#here(media?.example), scope, flaws };
   }
 

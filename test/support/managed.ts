@@ -1,3 +1,4 @@
+import type { KeyScope } from '../../src/base/model/management-key.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 import type { HasTeardown } from './temp-dir.ts';
 
@@ -15,7 +16,7 @@ export interface Managed {
   /** The org `acme`, with both scopes. */
   readonly manage: Manage;
   /** With a new key of this org. */
-  keyOf(org: string, scopes?: readonly ('read' | 'write')[], kind?: 'management' | 'mcp'): Promise<{ id: string; key: string }>;
+  keyOf(org: string, scopes?: readonly KeyScope[], kind?: 'management' | 'mcp'): Promise<{ id: string; key: string }>;
   with(key: string | undefined): Manage;
 }
 

@@ -29,6 +29,7 @@ export async function gw(
     columns: options.columns,
     env: options.env ?? {},
     colours: options.colours ?? false,
+    columns: options.columns,
   };
   return { code: await runCli(argv, io), out, err };
 }

@@ -89,8 +89,11 @@ export type BundleFault = (typeof BUNDLE_FAULTS)[number];
 export interface HostMet {
   readonly host: string;
   /** Address of the client. */
-  readonly from?: string;
+  readonly from?: string | undefined;
   readonly trafficClass: TrafficClass;
+  /** Whose traffic it counts as. */
+  readonly orgId: string;
+  readonly workloadId: string;
 }
 
 export interface CallSeen {

@@ -26,6 +26,46 @@ export function isOwnToken(text: string): boolean {
   return (first === G || first === M) && OWN_PREFIXES.some((prefix) => text.startsWith(prefix));
 }
 
+/** What each is for, in words for the person who has shown it elsewhere. */
+const PLACES: readonly (readonly [prefix: string, what: string])[] = [
+  [API_KEY_PREFIX, 'an API key, which is for calls: Authorization: Bearer, X-GW-API-Key, or the password of the proxy'],
+  [WORKLOAD_TOKEN_PREFIX, 'a workload token, which is for calls: Authorization: Bearer, X-GW-Workload-Token, or the password of the proxy'],
+  [MANAGEMENT_KEY_PREFIX, 'a management key, which is for /mgmt/v1'],
+  [MCP_KEY_PREFIX, 'an MCP key, which is for /mcp'],
+  [BOOTSTRAP_TOKEN_PREFIX, 'a bootstrap token, which is for GW_BOOTSTRAP_TOKEN'],
+];
+
+/** Where something that was shown belongs; undefined for what is none of ours. */
+export function placeOfToken(presented: string | undefined): string | undefined {
+  return PLACES.find(([prefix]) => presented?.startsWith(prefix) === true)?.[1];
+}
+
+/**
+ * The API key and the workload's token in the headers of this gateway (`X-GW-API-Key`, `X-GW-Workload-Token`): each is taken in the place of the other, since both begin with what they are
+ * (decision 9.5).
+ */
+export function tokensInHeaders(headers: Readonly<Record<string, string | readonly string[] | undefined>>): {
+  readonly apiKey: string | undefined;
+  readonly workloadToken: string | undefined;
+} {
+  const key = textOf(headers['x-gw-api-key']);
+  const token = textOf(headers['x-gw-workload-token']);
+  return {
+    apiKey: key?.startsWith(WORKLOAD_TOKEN_PREFIX) === true ? beginning(token, API_KEY_PREFIX) : (key ?? beginning(token, API_KEY_PREFIX)),
+    workloadToken:
+      token?.startsWith(API_KEY_PREFIX) === true ? beginning(key, WORKLOAD_TOKEN_PREFIX) : (token ?? beginning(key, WORKLOAD_TOKEN_PREFIX)),
+  };
+}
+
+/** An empty header counts as absent. */
+function textOf(value: string | readonly string[] | undefined): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function beginning(text: string | undefined, prefix: string): string | undefined {
+  return text?.startsWith(prefix) === true ? text : undefined;
+}
+
 /** What is said of one that stands in the place of a provider's key. */
 export const NO_PROVIDER_KEY = 'is a key or token of this gateway, and none of a provider';
 

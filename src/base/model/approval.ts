@@ -1,5 +1,6 @@
 import type { Attribution } from './attribution.ts';
 import type { ConnectionType } from './connection.ts';
+import type { NamedPrincipal } from './principal.ts';
 
 export const APPROVAL_STATUSES = ['pending', 'approved', 'denied', 'expired'] as const;
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
@@ -58,10 +59,20 @@ export interface Approval {
   readonly created_at: string;
   /** Until then a pending one can be decided, and an approved one be used. */
   readonly expires_at: string;
+  /** The principal that has decided it, in one word; of entries from before decision 9.1 said so what he has said himself. */
   readonly decided_by: string | null;
+  /** The same exactly. */
+  readonly decided_by_principal?: NamedPrincipal;
+  /** Whom that principal says to have decided for: nobody has proven it. */
+  readonly decided_by_note?: string;
   readonly decided_at: string | null;
   readonly decision_reason?: string;
   /** The one execution that it allowed. */
   readonly executed_at?: string;
   readonly executed_record_id?: string;
+}
+
+/** Who has decided, for people: the principal, and for whom that says to have done it. */
+export function deciderText(by: string | null, note: string | undefined): string {
+  return note === undefined ? String(by) : `${String(by)} (for ${note})`;
 }

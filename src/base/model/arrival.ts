@@ -25,7 +25,7 @@ export interface Tunnel {
   readonly authority: Authority;
   /** Address of who opened it, by the head of the CONNECT (decision 4.2). Absent: that of the TCP peer. */
   readonly callerIp?: string;
-  /** User name and password of the CONNECT's `Proxy-Authorization: Basic`, when it carried one. */
+  /** User name and password of the CONNECT's `Proxy-Authorization: Basic`, when it carried one; a workload's token in a header of it stands for the password. */
   readonly proxyUser?: string;
   readonly proxyPassword?: string;
   /** Set when the CONNECT authenticated: no other workload may be named inside (decision 4.5). */

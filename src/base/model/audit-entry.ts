@@ -1,4 +1,4 @@
-import type { Principal } from './principal.ts';
+import type { NamedPrincipal } from './principal.ts';
 
 /** One member of what was changed. Hashes are SHA-256 in lower-case hex over the RFC 8785 form of the value; null: there was none, or is none any more. */
 export interface AuditChange {
@@ -8,20 +8,25 @@ export interface AuditChange {
   readonly member: string;
   readonly before: string | null;
   readonly after: string | null;
+  /** The value itself where it is no secret: a text as it is, anything else as JSON; of what is long the beginning. */
+  readonly before_value?: string;
+  readonly after_value?: string;
 }
 
-/** What somebody has changed. It tells names and hashes, never a value. */
+/** What somebody has changed. It tells names, hashes, and the values that are no secret (decision 9.6). */
 export interface AuditEntry {
   /** UUIDv7. */
   readonly audit_id: string;
   readonly at: string;
   /** Of what was changed, else of who has changed it; absent where it is the gateway's. */
   readonly org_id?: string;
-  readonly principal: Pick<Principal, 'kind' | 'id'>;
+  readonly principal: NamedPrincipal;
   /** The id of the operation: `workloads.put`. */
   readonly operation: string;
   /** Which one: the id of a workload, a credential, …; absent where there is only one. */
   readonly object?: string;
+  /** What people call it. */
+  readonly object_name?: string;
   /** Address of who asked, without port. */
   readonly from: string;
   /** The gateway that has handed it on; absent: it was asked here. */

@@ -23,7 +23,7 @@ export const ERROR_CODES = {
   https_required: { status: 400, meaning: 'The port speaks TLS (`GW_TLS_CERT_FILE`), and this came as plain HTTP.' },
   body_too_deep: { status: 400, meaning: 'The JSON body nests deeper or has more structural tokens than is parsed.' },
   unauthorized: { status: 401, meaning: 'The token is missing or wrong.' },
-  insufficient_scope: { status: 403, meaning: 'The key may read, and this needs the scope `write`.' },
+  insufficient_scope: { status: 403, meaning: 'The key lacks the scope that this needs, such as `write`.' },
   own_request: { status: 403, meaning: 'Nobody decides an approval that his own key has asked for.' },
   forbidden: { status: 403, meaning: 'The caller may not do this.' },
   origin_not_allowed: { status: 403, meaning: 'A browser page of another origin sent this request.' },

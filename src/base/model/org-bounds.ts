@@ -71,6 +71,12 @@ export const CONTROL_BOUNDS = {
     shared: 'addresses of callers',
     full: 'a fifth is let go: of the addresses that have named most, else what was met least and longest ago',
   },
+  domainCallers: {
+    what: 'Workloads that are counted of one domain',
+    one: 32,
+    shared: 'orgs',
+    full: 'of the org with most the workload that was met least is counted with its others, which have no names; of more orgs than that the one met longest ago is not shown the domain until it goes there again',
+  },
   unpricedModels: {
     what: 'Models without a price that are listed',
     all: 100,
@@ -124,6 +130,12 @@ export const CONTROL_BOUNDS = {
     all: 10_000,
     shared: 'all orgs; only keys that there are take a place',
     full: 'the one used least lately is read again from the store',
+  },
+  adminSessions: {
+    what: 'Sessions of the admin token (`gw`, `gw-mcp`) of which it is known that the audit trail has them',
+    all: 1_000,
+    shared: 'all orgs; only who has the admin token takes a place',
+    full: 'the one used least lately is told once more',
   },
   pinnedHosts: {
     what: 'Hosts of which it is said that clients do not take our certificate',

@@ -1,8 +1,17 @@
 /**
  * What may be asked. `none`: anyone who reaches the port. `org`: what concerns one org, which its API keys may ask too (decision 3.6). `read`, `write`: what a management
- * key may do in its org (specification, "Authentication" 4). `mcp`: to speak MCP at all; what each tool needs is judged with it.
+ * key may do in its org (specification, "Authentication" 4). `review`, `decide`: to see what waits for a person, and to decide it, which `read` and `write` imply, and
+ * `approve` opens alone (decision 10.1). `mcp`: to speak MCP at all; what each tool needs is judged with it.
  */
-export type Scope = 'none' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'mcp';
+export type Scope = 'none' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'review' | 'decide' | 'mcp';
+
+/** For what a key was made with the admin token: a program that acts for who has that token (decision 10.14). */
+export interface AdminSession {
+  /** `gw`, `gw-mcp`. */
+  readonly program: string;
+  /** Whom the program says that it works for: a hint, which nobody has proven. */
+  readonly user?: string;
+}
 
 /** Who asks one of the gateway's own routes, after his secret was judged. */
 export interface Principal {
@@ -15,4 +24,28 @@ export interface Principal {
   /** The one org that it may ask about; undefined: all. */
   readonly orgId?: string;
   readonly scopes: readonly Scope[];
+  /** Who holds a key that the admin token has made for one session is the admin token. */
+  readonly session?: AdminSession;
+}
+
+/** How somebody is named where it is told who did something: in the audit trail, at an approval. Never what he says of himself alone. */
+export interface NamedPrincipal {
+  readonly kind: Principal['kind'];
+  readonly id: string;
+  /** Of the key. */
+  readonly name?: string;
+  /** Of a session of the admin token: the program, and whom it says that it works for. */
+  readonly program?: string;
+  readonly user?: string;
+}
+
+/** What is kept of who has done something. */
+export function namedPrincipal({ kind, id, name, session }: Pick<Principal, 'kind' | 'id' | 'name' | 'session'>): NamedPrincipal {
+  if (session !== undefined) return { kind: 'admin', id: 'admin', ...session };
+  return { kind, id, ...(name === undefined ? {} : { name }) };
+}
+
+/** The same in one word, for people. */
+export function principalWord({ id, name }: NamedPrincipal): string {
+  return name ?? id;
 }

@@ -1,3 +1,5 @@
+import type { NamedPrincipal } from './principal.ts';
+
 /** Somebody whom policy has put aside (specification, "Quarantine entry"). It holds until a person releases it. */
 export interface QuarantineEntry {
   /** UUIDv7; its callers never see it. */
@@ -18,5 +20,10 @@ export interface QuarantineEntry {
   readonly created_at: string;
   /** Both null while it is active. */
   readonly released_at: string | null;
+  /** The principal in one word; of older entries what he has said himself. */
   readonly released_by: string | null;
+  /** The same exactly. */
+  readonly released_by_principal?: NamedPrincipal;
+  /** Whom that principal says to have released for: nobody has proven it. */
+  readonly released_by_note?: string;
 }

@@ -1,4 +1,4 @@
-import type { Approval } from '../../base/model/approval.ts';
+import { type Approval, deciderText } from '../../base/model/approval.ts';
 import type { ShownApproval } from '../../services/approvals.ts';
 import { cellText, namedLines } from '../terminal-text.ts';
 
@@ -45,7 +45,9 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
     ['action hash', approval.action_hash],
     [
       'decided',
-      by === null ? undefined : `by ${by} at ${String(at)}${approval.decision_reason === undefined ? '' : `: ${approval.decision_reason}`}`,
+      by === null
+        ? undefined
+        : `by ${deciderText(by, approval.decided_by_note)} at ${String(at)}${approval.decision_reason === undefined ? '' : `: ${approval.decision_reason}`}`,
     ],
     ['used', approval.executed_at === undefined ? undefined : `at ${approval.executed_at}, record ${String(approval.executed_record_id)}`],
     ['content', action.params === undefined ? undefined : JSON.stringify(action.params)],

@@ -3,6 +3,7 @@ import { entryOf } from '../../operations/operation.ts';
 import { UsageError } from '../command.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
+import { listByKey } from '../management/list-by-key.ts';
 import { ManagementClient } from '../management/management-client.ts';
 import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
 
@@ -10,15 +11,10 @@ import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
 export function approvalsByKey(gateway: GatewayAddress, key: string): ApprovalsAccess {
   const client = new ManagementClient(gateway, key);
   const entry = (verb: string) => entryOf(APPROVAL_OPERATIONS, `mgmt.approvals.${verb}`);
-  const each = async function* ({ org, workload, status }: ApprovalFilters, most: number): AsyncGenerator<unknown> {
+  const each = ({ org, workload, status }: ApprovalFilters, most: number): AsyncGenerator<unknown> => {
     if (org !== undefined) throw new UsageError('--org is for the admin token: a management key is of one org');
-    let left = most;
     const args = { ...(workload === undefined ? {} : { workload_id: workload }), ...(status === undefined ? {} : { status }) };
-    for await (const page of client.pages(entry('list'), { ...args, limit: Math.min(left, 500) })) {
-      yield* page.slice(0, left);
-      left -= page.length;
-      if (left <= 0) return;
-    }
+    return listByKey(client, entry('list'), args, most);
   };
   return {
     each,

@@ -105,7 +105,7 @@ export class RecordSource {
     await this.close();
     const admin = await GatewayClient.open(url, this.#io);
     const orgId = org ?? settingsOf(this.#io, { url }).orgId ?? 'default';
-    const asked = keyAsked({ orgId, scopes: ['read'], holder: this.#holder, expiresAt: now + LIFE_MS });
+    const asked = keyAsked({ orgId, scopes: ['read'], holder: this.#holder, program: 'gw', expiresAt: now + LIFE_MS });
     const key = keyIn(await admin.json('POST', KEYS_PATH, asked));
     if (key === undefined) throw new Unusable(`what ${admin.origin} answers is no key: is it a gateway?`);
     const client = new ManagementClient(GatewayClient.managementPlace(this.#io, admin.origin), key.key);

@@ -107,6 +107,10 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
     columns: ['time: at', 'event', 'level', 'channel: channel_name', 'outcome', 'title', 'id: alert_id'],
   },
   'mgmt.exports.list': { things: 'export destinations', columns: ['id', 'name', 'kind', 'on: enabled', 'created: created_at'] },
+  'mgmt.audit.list': {
+    things: 'changes',
+    columns: ['time: at', 'operation', 'object: object_name | object', 'who: principal.name | principal.id', 'from'],
+  },
   'mgmt.ratelimit.keys': { things: 'callers with a bucket' },
 };
 

@@ -1,4 +1,4 @@
-import { hostname } from 'node:os';
+import { hostname, userInfo } from 'node:os';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import type { KeyScope } from '../../base/model/management-key.ts';
@@ -16,13 +16,25 @@ export interface AskedKey {
   readonly scopes: readonly KeyScope[];
   /** Who has it, for the list of keys and the audit trail. */
   readonly holder: string;
+  /** The program that works with the admin token: what it does is told as done by that token. */
+  readonly program: string;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
 }
 
 /** What asks for a key that a program of this machine makes for itself. */
-export function keyAsked({ orgId, scopes, holder, expiresAt }: AskedKey): object {
-  return { org_id: orgId, name: `${holder} on ${hostname()}`, kind: 'management', scopes, expires_at: timestamp(expiresAt) };
+export function keyAsked({ orgId, scopes, holder, program, expiresAt }: AskedKey): object {
+  const session = { program, user: `${userName()}@${hostname()}`.slice(0, 256) };
+  return { org_id: orgId, name: `${holder} on ${hostname()}`, kind: 'management', scopes, expires_at: timestamp(expiresAt), session };
+}
+
+/** As the system knows who runs this; it may not know it. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return 'somebody';
+  }
 }
 
 /** The key that an answer has; undefined: it has none. */

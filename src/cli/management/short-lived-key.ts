@@ -25,7 +25,9 @@ export async function withShortLivedKey<T>(
   { orgId, scopes, holder, clock = systemClock }: ShortLivedKeyOptions,
   use: (key: string) => Promise<T>,
 ): Promise<T> {
-  const made = keyIn(await admin.json('POST', KEYS_PATH, keyAsked({ orgId, scopes, holder, expiresAt: clock.now() + LIFE_MS })));
+  const made = keyIn(
+    await admin.json('POST', KEYS_PATH, keyAsked({ orgId, scopes, holder, program: holder, expiresAt: clock.now() + LIFE_MS })),
+  );
   if (made === undefined) throw new Unusable(`what ${admin.origin} answers is no key: is it a gateway?`);
   const revoke = () => admin.text('DELETE', keyPath(made.id));
   let result: T;

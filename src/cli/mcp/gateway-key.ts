@@ -93,7 +93,7 @@ export class BorrowedKey implements GatewayKey {
       method: 'POST',
       path: KEYS_PATH,
       headers: { 'GW-Admin-Token': adminToken },
-      body: keyAsked({ orgId, scopes: ['read', 'write'], holder: `gw-mcp (${label})`, expiresAt: now + LIFE_MS }),
+      body: keyAsked({ orgId, scopes: ['read', 'write'], holder: `gw-mcp (${label})`, program: 'gw-mcp', expiresAt: now + LIFE_MS }),
     });
     const made = keyIn(answer);
     if (made === undefined) throw new GatewayError('gateway_error', `What ${gateway.origin} answers is no key: is it a gateway?`);

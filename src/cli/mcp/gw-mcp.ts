@@ -12,6 +12,7 @@ import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import { openedBy } from '../../base/model/management-key.ts';
 import type { Principal } from '../../base/model/principal.ts';
 import { TOOLS } from '../../operations/tool-table.ts';
 import { McpDispatcher } from '../../surfaces/mcp/mcp-dispatcher.ts';
@@ -44,7 +45,7 @@ const CAUTIONS: Readonly<Record<EnvironmentName, string>> = {
 };
 
 /** By who holds the key of this program, whom the gateway judges anew with each call. */
-const HOLDER: Principal = { kind: 'mcp_key', id: 'gw-mcp', scopes: ['mcp', 'read', 'write'] };
+const HOLDER: Principal = { kind: 'mcp_key', id: 'gw-mcp', scopes: ['mcp', ...openedBy(['write'])] };
 /** Sessions by HTTP, all of one owner. */
 const MAX_SESSIONS = 256;
 /** Of which one holder gets a third (decision 7.12). */

@@ -239,7 +239,9 @@ export class ConnectDoor {
 }
 
 function showsSomething({ headers }: IncomingMessage): boolean {
-  return headers['proxy-authorization'] !== undefined || headers['x-gw-api-key'] !== undefined;
+  return (
+    headers['proxy-authorization'] !== undefined || headers['x-gw-api-key'] !== undefined || headers['x-gw-workload-token'] !== undefined
+  );
 }
 
 function established(headers: readonly string[] = []): string {

@@ -9,6 +9,7 @@ import {
   refuseTokenInUrl,
   shownToken,
   tokenInUrl,
+  tokensInHeaders,
   WORKLOAD_TOKEN_PREFIX,
 } from '../../base/lib/own-tokens.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
@@ -27,16 +28,16 @@ export interface ProxiedIdentity {
   readonly attribution: Attribution;
   /** Recorded, never verified (specification, "Transparent proxy mode"). */
   readonly delegationId?: string;
-  /** `X-GW-Workload-Token`, or what begins as one in a header in which a provider takes its key. */
+  /** `X-GW-Workload-Token`, what begins as one in `X-GW-API-Key`, or what begins as one in a header in which a provider takes its key. */
   readonly workloadToken?: string;
-  /** `X-GW-API-Key`, or what begins as one in a header in which a provider takes its key, or in the Basic credentials of the proxy. */
+  /** `X-GW-API-Key`, what begins as one in `X-GW-Workload-Token`, or what begins as one in a header in which a provider takes its key, or in the Basic credentials of the proxy. */
   readonly apiKey?: string;
   /** User name and password of `Proxy-Authorization: Basic`, of the CONNECT or of this request. */
   readonly proxyUser?: string;
   readonly proxyPassword?: string;
 }
 
-type Kind = 'id' | 'text' | 'secret';
+type Kind = 'id' | 'text';
 
 /** Request header → member, and the rule that its value keeps (specification, "Transparent proxy mode"; decisions 4.2, 4.3, 4.5). */
 const HEADERS = {
@@ -47,8 +48,6 @@ const HEADERS = {
   customer: ['x-gw-customer-id', 'X-GW-Customer-ID', 'text'],
   account: ['x-gw-account-id', 'X-GW-Account-ID', 'text'],
   delegation: ['x-gw-delegation-id', 'X-GW-Delegation-ID', 'id'],
-  token: ['x-gw-workload-token', 'X-GW-Workload-Token', 'secret'],
-  apiKey: ['x-gw-api-key', 'X-GW-API-Key', 'secret'],
 } as const satisfies Record<string, readonly [lower: string, shown: string, kind: Kind]>;
 
 const LABEL_HEADER = 'x-gw-label-';
@@ -72,8 +71,9 @@ export function readIdentity(head: ArrivalHead): ProxiedIdentity {
   const attribution = readAttribution(read('project'), read('customer'), read('account'), readLabels(head, problems));
   const delegationId = read('delegation');
   const byHeader = { user: shown, password: undefined };
-  const workloadToken = read('token') ?? shownAs(WORKLOAD_TOKEN_PREFIX, byHeader) ?? shownAs(WORKLOAD_TOKEN_PREFIX, proxy);
-  const apiKey = read('apiKey') ?? shownAs(API_KEY_PREFIX, byHeader) ?? head.tunnel?.apiKey ?? shownAs(API_KEY_PREFIX, proxy);
+  const named = tokensInHeaders(head.headers);
+  const workloadToken = named.workloadToken ?? shownAs(WORKLOAD_TOKEN_PREFIX, byHeader) ?? shownAs(WORKLOAD_TOKEN_PREFIX, proxy);
+  const apiKey = named.apiKey ?? shownAs(API_KEY_PREFIX, byHeader) ?? head.tunnel?.apiKey ?? shownAs(API_KEY_PREFIX, proxy);
   if (problems.found) throw new GatewayError('invalid_request', 'The identity headers are not valid.', { details: problems.details });
   return {
     ...member('orgId', orgId),
@@ -165,7 +165,6 @@ function readHeader(
 ): string | undefined {
   const value = head.headers[lower];
   if (value === undefined || value === '') return undefined;
-  if (kind === 'secret') return value;
   if (holdsOwnToken(value)) problems.add(shown, OWN_TOKEN_RULE);
   if (kind === 'id') {
     if (!isId(value)) problems.add(shown, ID_RULE);

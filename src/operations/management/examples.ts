@@ -69,6 +69,7 @@ export const EXAMPLES: readonly OperationExample[] = [
   { id: 'mgmt.attribution.summary' },
   { id: 'mgmt.attribution.labels' },
   { id: 'mgmt.attribution.label', args: { key: 'team' } },
+  { id: 'mgmt.domains.list', args: { managed: true } },
   { id: 'mgmt.nodes.list' },
   { id: 'mgmt.pricing.list', args: { provider: 'openai', model: 'gpt-4o', limit: 2 } },
   { id: 'mgmt.approvals.list', args: { status: 'pending' } },
@@ -136,6 +137,9 @@ export const EXAMPLES: readonly OperationExample[] = [
   { id: 'mgmt.projects.remove', args: { id: 'search' } },
   { id: 'mgmt.connectors.remove', args: { id: '{mgmt.connectors.create#id}' } },
   { id: 'mgmt.credentials.remove', args: { id: 'openai-main' } },
+  { id: 'mgmt.workloads.token', args: { id: 'support-bot' } },
+  { id: 'mgmt.workloads.token.remove', args: { id: 'support-bot' } },
   { id: 'mgmt.workloads.remove', args: { id: 'support-bot' } },
+  { id: 'mgmt.audit.list', args: { operation: 'workloads', limit: 5 } },
   { id: 'mgmt.keys.revoke', args: { id: '{mgmt.keys.create#id}' } },
 ];

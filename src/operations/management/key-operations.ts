@@ -2,10 +2,11 @@ import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ManagementKey } from '../../base/model/management-key.ts';
-import { KEY_SCOPES, MANAGEMENT_KEY_KINDS } from '../../base/model/management-key.ts';
+import { KEY_SCOPE_SETS, KEY_SCOPES, type KeyScope, MANAGEMENT_KEY_KINDS } from '../../base/model/management-key.ts';
 import type { Commit } from '../../services/commit.ts';
+import type { Forgetting } from '../../services/hashed-keys.ts';
 import type { NewManagementKey } from '../../services/management-keys.ts';
-import { choice, id, members, ruled, textThere } from '../members.ts';
+import { choice, id, members, optional, ruled, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES } from '../operation.ts';
 import { servedOrg } from '../served-org.ts';
 import type { OperationServices } from '../services.ts';
@@ -13,18 +14,20 @@ import { pathId, time, timeToCome } from '../shapes.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
-const SCOPES_RULE = 'must be ["read"] or ["read", "write"]';
+const MOST_SESSION_MS = 3_600_000;
+const SHOWN_SETS = KEY_SCOPE_SETS.map((set) => `[${set.map((scope) => `"${scope}"`).join(', ')}]`);
+const SCOPES_RULE = `must be ${SHOWN_SETS.slice(0, -1).join(', ')} or ${SHOWN_SETS.at(-1)}`;
 
-/** Exactly these two (specification, "Management API"). */
-const scopes = ruled<readonly (typeof KEY_SCOPES)[number][]>(
-  (value) => Array.isArray(value) && (value.join() === 'read' || value.join() === 'read,write'),
+/** Exactly these (specification, "Management API"; decision 10.1). */
+const scopes = ruled<readonly KeyScope[]>(
+  (value) => Array.isArray(value) && KEY_SCOPE_SETS.some((set) => set.join() === value.join()),
   SCOPES_RULE,
 ).meta({
   type: 'array',
   items: { type: 'string', enum: KEY_SCOPES },
   minItems: 1,
   maxItems: 2,
-  description: '`[read]` or `[read, write]`',
+  description: '`[read]`; `[read, write]`; `[approve]` lists and decides approvals and quarantines, nothing else; `[read, approve]`',
 });
 
 function keyMembers({ managementKeys }: OperationServices) {
@@ -40,8 +43,14 @@ function keyBody(services: OperationServices) {
   return members(keyMembers(services));
 }
 
+const SESSION = members({ program: id, user: textThere.optional() });
+
 function anyOrgBody(services: OperationServices) {
-  return members({ org_id: id.optional(), ...keyMembers(services) });
+  const session = SESSION.optional().meta({
+    description:
+      'For a program that works with the admin token: the key ends within an hour, what it does is done by the admin token, and it is not told of by itself',
+  });
+  return members({ org_id: id.optional(), ...keyMembers(services), session });
 }
 
 const KEY = z.object({
@@ -51,6 +60,10 @@ const KEY = z.object({
   name: z.string(),
   key_prefix: z.string().meta({ description: 'The first 16 characters of the key' }),
   scopes: z.array(z.enum(KEY_SCOPES)),
+  session: z
+    .object({ program: z.string(), user: z.string().optional() })
+    .optional()
+    .meta({ description: 'It was made for a program that works with the admin token, and ends within an hour' }),
   created_at: time,
   expires_at: time.nullable().meta({ description: 'null: never' }),
 });
@@ -71,7 +84,9 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     input: { query: { schema: () => CURSOR_QUERY } },
     output: { status: 200, schema: dataPage(KEY) },
     handle: async ({ principal, query }, { managementKeys }) => {
-      const keys = await managementKeys.service.list(orgOf(principal));
+      // A program that asks by a key of its own session is not told of that one.
+      const all = await managementKeys.service.list(orgOf(principal));
+      const keys = all.filter((key) => key.session === undefined || key.id !== principal.id);
       return { json: pageInMemory(keys.map(shown), (key) => key.id, cursorPage('keys', query)) };
     },
   }),
@@ -118,9 +133,15 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     annotations: ADDS,
     input: { body: { schema: anyOrgBody, what: 'The key' } },
     output: { status: 201, schema: MADE },
-    handle: async ({ body: { org_id: named, ...body }, commit }, services) => {
+    handle: async ({ body: { org_id: named, ...body }, commit, asking }, services) => {
       const orgId = servedOrg(named, services.managementKeys.orgId, 'The key');
-      return { json: await made(newKey(orgId, body), services, commit) };
+      const { session } = body;
+      if (session === undefined) return { json: await made(newKey(orgId, body), services, commit) };
+      const asked = {
+        ...shortened(newKey(orgId, body), services.managementKeys.clock.now()),
+        session: { program: session.program, ...optional('user', session.user) },
+      };
+      return { json: await made(asked, services, await services.audit.sessionFor(asking, asked.session, orgId)) };
     },
   }),
   operation({
@@ -133,9 +154,18 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     errors: ['key_not_found'],
     input: { params: pathId('Key id') },
     output: { status: 200, schema: REVOKED },
-    handle: async ({ params, commit }, services) => ({ json: await revoked(params.id, undefined, services, commit) }),
+    handle: async ({ params, commit, asking }, services) => ({
+      json: await revoked(params.id, undefined, services, commit, ({ session, org_id: orgId }) =>
+        session === undefined ? undefined : services.audit.sessionFor(asking, session, orgId),
+      ),
+    }),
   }),
 ];
+
+/** A key of a session ends within an hour of the gateway's clock, whatever the program's clock says. */
+function shortened(asked: NewManagementKey, now: number): NewManagementKey {
+  return { ...asked, expiresAtMs: Math.min(asked.expiresAtMs ?? Number.POSITIVE_INFINITY, now + MOST_SESSION_MS) };
+}
 
 function newKey(orgId: string, { name, kind, scopes: held, expires_at: expiry }: KeyBody): NewManagementKey {
   return { orgId, name, kind, scopes: held, expiresAtMs: expiry === undefined ? undefined : parseTime(expiry) };
@@ -151,7 +181,14 @@ async function made(asked: NewManagementKey, { managementKeys }: OperationServic
 }
 
 /** @param orgId undefined: of any org @throws GatewayError `key_not_found` */
-async function revoked(id: string, orgId: string | undefined, { managementKeys }: OperationServices, commit: Commit) {
-  if (!(await managementKeys.service.revoke(id, orgId, commit))) throw new GatewayError('key_not_found', `There is no key ${id}.`);
+async function revoked(
+  id: string,
+  orgId: string | undefined,
+  { managementKeys }: OperationServices,
+  commit: Commit,
+  forgetting?: Forgetting<ManagementKey>,
+) {
+  if (!(await managementKeys.service.revoke(id, orgId, commit, forgetting)))
+    throw new GatewayError('key_not_found', `There is no key ${id}.`);
   return { id, status: 'revoked' as const };
 }

@@ -1,6 +1,6 @@
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { FullFor } from '../../base/lib/shares.ts';
-import type { Approval, AskedAction } from '../../base/model/approval.ts';
+import { type Approval, type AskedAction, deciderText } from '../../base/model/approval.ts';
 import { recordedPath } from '../../inbound/normalise/path.ts';
 import type { BoundRequest } from '../../services/approval-fit.ts';
 import type { ApprovalRequest } from '../../services/approvals.ts';
@@ -99,11 +99,18 @@ function whatToDo({ status, expires_at: until, record_id: recordId }: Approval, 
   return `It waits for an approval until ${until}${find}: an operator decides it with gw approvals, or at /v1/admin/approvals; then send the same request again`;
 }
 
-function rejectedBy({ approval_id: approvalId, status, decided_by: by, decision_reason: why, expires_at: at }: Approval): Refusal {
+function rejectedBy({
+  approval_id: approvalId,
+  status,
+  decided_by: by,
+  decided_by_note: note,
+  decision_reason: why,
+  ...rest
+}: Approval): Refusal {
   const [code, reason] =
     status === 'denied'
-      ? ['approval_denied', `Denied by ${String(by)}${why === undefined ? '' : `: ${why}`}`]
-      : ['approval_expired', `Nobody decided about this request in time; it expired at ${at}`];
+      ? ['approval_denied', `Denied by ${deciderText(by, note)}${why === undefined ? '' : `: ${why}`}`]
+      : ['approval_expired', `Nobody decided about this request in time; it expired at ${rest.expires_at}`];
   return new Refusal({ decision: 'deny', status: 403, reason, reasonCodes: [code], approvalId });
 }
 

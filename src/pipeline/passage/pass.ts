@@ -15,6 +15,7 @@ import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
 import { relay } from '../socket/relay.ts';
 import { barredOrg } from './barred-org.ts';
 import { WatchedBody } from './call-look.ts';
+import { senderOf } from './sender.ts';
 
 /** For whom something passes, where that is known. */
 export interface PassedFor {
@@ -45,6 +46,7 @@ export function passOn(arrival: Arrival, pipeline: LineGround, { shownOrg, org }
       host: call.authority.host,
       trafficClass,
       from: callerIp(arrival.head, pipeline.settings.trustedProxies),
+      ...senderOf(arrival.head, pipeline, shownOrg),
     });
     const { lookers } = pipeline;
     new Passage(arrival, pipeline, shownOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { when } from '../../base/lib/maybe.ts';
-import { WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
+import { API_KEY_PREFIX, tokensInHeaders, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import { shownAs } from '../../inbound/normalise/identity.ts';
 import { bearerOf, keyRefusal, orgOfKey } from '../../services/authenticator.ts';
 import { workloadKey } from '../../services/org-key.ts';
@@ -29,7 +29,7 @@ export const authenticateEnvelope = defineStage({
   reads: ['arrival', 'claims', 'proof'],
   run({ arrival, claims, proof }, { authenticator }) {
     if (proof.apiKey !== undefined && proof.apiKey.org_id !== claims.orgId) return otherOrg(proof.apiKey.org_id, claims);
-    const presented = arrival.head.headers['x-gw-workload-token'] || bearerOf(arrival.head);
+    const presented = tokensInHeaders(arrival.head.headers).workloadToken ?? bearerOf(arrival.head);
     const verdict = authenticator.caller(claims.orgId, claims.workloadId, presented, false);
     return verdict === 'refused' ? challenge({ arrival, claims, presented }, authenticator) : undefined;
   },
@@ -87,13 +87,14 @@ function judgeKey(arrival: Arrived, claims: Claims, authenticator: Authenticatio
 
 function notLetIn(
   { line, head }: Arrived,
-  { requestId, orgId, workloadId, apiKey: verdict }: Claims,
+  { requestId, orgId, workloadId, apiKey: verdict, identity }: Claims,
   authenticator: Authentication,
 ): GatewayError {
   const reason = verdict === undefined || verdict.result === 'valid' ? 'missing_header' : verdict.result;
   const keyOrg = verdict && orgOfKey(verdict);
   authenticator.failed({ surface: 'proxy', head, presented: undefined, reason, orgId: keyOrg ?? orgId, workloadId, requestId });
-  const message = verdict === undefined ? 'This gateway needs an API key (X-GW-API-Key, gwk_…).' : keyRefusal(verdict);
+  const beside = identity?.workloadToken === undefined ? '' : '; the workload token that was sent is taken beside it';
+  const message = verdict === undefined ? `This gateway needs an API key (X-GW-API-Key, gwk_…)${beside}.` : keyRefusal(verdict);
   const isProxy = line === 'tunnel' || head.door === 'absolute';
   return isProxy
     ? new ProxyAuthenticationRequired(message, 'the password is an API key, gwk_...')
@@ -114,7 +115,9 @@ function challenge({ arrival, claims, presented }: Asked, authenticator: Authent
   const { requestId, orgId, workloadId } = claims;
   const { line, head } = arrival;
   authenticator.failed({ surface: line === 'direct' ? 'api' : 'proxy', head, presented, orgId, workloadId, requestId });
-  const message = `Workload ${workloadId} needs its token${presented === undefined ? '' : '; the one that was sent is not valid'}.`;
+  const wrong = presented?.startsWith(API_KEY_PREFIX) === true ? 'an API key is not enough' : 'the one that was sent is not valid';
+  const place = 'gwt_…: Authorization: Bearer, X-GW-Workload-Token, or the password of the proxy';
+  const message = `Workload ${workloadId} needs its token (${place})${presented === undefined ? '' : `; ${wrong}`}.`;
   if (line === 'tunnel' || head.door === 'absolute') throw ProxyAuthenticationRequired.forWorkload(message, workloadId);
   if (head.door === 'connect') return deny('workload_token_required', message);
   throw new GatewayError('unauthorized', message);

@@ -30,14 +30,15 @@ function claimsOf(
   { settings, workloads, authenticator }: Pipeline,
 ): Claims {
   const keyOrg = apiKey?.result === 'valid' ? apiKey.key.org_id : head.tunnel?.fixedOrg;
-  const orgId = identity.orgId ?? keyOrg ?? head.org ?? head.tunnel?.org ?? settings.orgId ?? 'default';
-  const { workloadToken } = identity;
-  const holder = identity.workloadId ?? (workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken)?.workload_id);
+  const { workloadToken, workloadId } = identity;
+  const holder = workloadToken === undefined ? undefined : authenticator.holderOf(workloadToken);
+  const holderOrg = workloadId === undefined || workloadId === holder?.workload_id ? holder?.org_id : undefined;
+  const orgId = identity.orgId ?? keyOrg ?? head.org ?? head.tunnel?.org ?? holderOrg ?? settings.orgId ?? 'default';
   return {
     requestId: recordId,
     orgId,
     catalogue: catalogue.forOrg(orgId),
-    workloadId: holder ?? workloads.defaultWorkloadId(orgId),
+    workloadId: workloadId ?? holder?.workload_id ?? workloads.defaultWorkloadId(orgId),
     callerId: identity.callerId,
     attribution: identity.attribution,
     delegationId: identity.delegationId,

@@ -48,20 +48,21 @@ export class McpDispatcher {
   readonly #log: Logger;
   readonly #tools: ReadonlyMap<string, Tool>;
   readonly #uris: ReadonlySet<string>;
-  /** Lists by the name of the revision. */
+  /** Lists by the name of the revision, and by whether they are for who may read. */
   readonly #lists = new Map<string, { readonly tools: string; readonly resources: string }>();
   readonly #serverInfo: JsonObject;
   readonly #methods: Readonly<Record<string, Method>> = {
-    'tools/list': (params, { revision }) => uncut(params, `"tools":${this.#listsOf(revision).tools}`, revision),
+    'tools/list': (params, { revision, asker }) => uncut(params, `"tools":${this.#listsOf(revision, asker).tools}`, { revision, asker }),
     'tools/call': (params, context) => this.#call(params, context),
-    'resources/list': (params, { revision }) => uncut(params, `"resources":${this.#listsOf(revision).resources}`, revision),
-    'resources/templates/list': (params, { revision }) => uncut(params, '"resourceTemplates":[]', revision),
+    'resources/list': (params, { revision, asker }) =>
+      uncut(params, `"resources":${this.#listsOf(revision, asker).resources}`, { revision, asker }),
+    'resources/templates/list': (params, context) => uncut(params, '"resourceTemplates":[]', context),
     'resources/read': (params, context) => this.#read(params, context),
   };
   /** Of revisions with sessions alone, and of those without. Prompts are not promised, but older clients ask without looking. */
   readonly #ofSessions: Readonly<Record<string, Method>> = {
     ping: () => '',
-    'prompts/list': (params, { revision }) => uncut(params, '"prompts":[]', revision),
+    'prompts/list': (params, context) => uncut(params, '"prompts":[]', context),
   };
   readonly #stateless: Readonly<Record<string, Method>> = { 'server/discover': () => this.#discover() };
 
@@ -127,10 +128,14 @@ export class McpDispatcher {
     return `${JSON.stringify({ supportedVersions, capabilities: CAPABILITIES, instructions }).slice(1, -1)},${LISTED}`;
   }
 
-  #listsOf(revision: McpRevision): { readonly tools: string; readonly resources: string } {
-    const known = this.#lists.get(revision.name);
+  /** Who may not read sees the tools that he may use; everybody else sees all, and is told of a scope that he lacks. */
+  #listsOf(revision: McpRevision, { principal }: Asker): { readonly tools: string; readonly resources: string } {
+    const isReader = mayRead(principal);
+    const name = isReader ? revision.name : `${revision.name} of approvers`;
+    const known = this.#lists.get(name);
     if (known !== undefined) return known;
-    const { tools, resources } = this.#toolSet;
+    const tools = this.#toolSet.tools.filter(({ scope }) => isReader || principal.scopes.includes(scope));
+    const resources = isReader ? this.#toolSet.resources : [];
     const made = {
       tools: JSON.stringify(tools.map((tool) => shownTool(tool, revision))),
       resources: JSON.stringify(
@@ -143,7 +148,7 @@ export class McpDispatcher {
         })),
       ),
     };
-    this.#lists.set(revision.name, made);
+    this.#lists.set(name, made);
     return made;
   }
 
@@ -182,9 +187,14 @@ export class McpDispatcher {
 }
 
 /** A list that always comes whole: nobody was given a cursor for it. */
-function uncut({ cursor }: JsonObject, members: string, { stateless }: McpRevision): string {
+function uncut({ cursor }: JsonObject, members: string, { revision, asker }: Context): string {
   if (cursor !== undefined) throw new RpcError(RPC.invalidParams, 'This list comes whole: there is no such cursor.');
-  return stateless ? `${members},${LISTED}` : members;
+  if (!revision.stateless) return members;
+  return `${members},${mayRead(asker.principal) ? LISTED : READ}`;
+}
+
+function mayRead({ scopes }: Asker['principal']): boolean {
+  return scopes.includes('read');
 }
 
 /** 2025-03-26 knows a title among the annotations alone; clients of later revisions look in both places. */

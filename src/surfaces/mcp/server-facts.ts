@@ -4,7 +4,7 @@ const INSTRUCTIONS = [
   'Manages an AI request gateway: who may call which AI provider, at what cost, and what came of it.',
   'Lists come in pages: pass next_cursor of an answer as cursor.',
   'Amounts of money are exact decimal text in USD; times are RFC 3339 in UTC.',
-  'A tool that fails answers {error: {code, message, details}}; insufficient_scope means that this key may only read.',
+  'A tool that fails answers {error: {code, message, details}}; insufficient_scope means that this key lacks the scope that the message names.',
   'Keys are never made, shown or revoked by tools.',
 ].join(' ');
 

@@ -4,6 +4,7 @@
  */
 
 import { CONNECTION_METRICS } from './connection-metrics.ts';
+import { DISCOVERY_METRICS } from './discovery-metrics.ts';
 import { OUTBOX_METRICS } from './outbox-metrics.ts';
 import { PRICE_LIST_METRICS } from './price-list-metrics.ts';
 import { STRANGER_METRICS } from './stranger-metrics.ts';
@@ -385,11 +386,5 @@ export const METRICS = {
     labels: ['destination'],
     help: 'How far behind a destination is: the age of the oldest event that it has not got, 0 when it has all.',
   },
-  discoveredDomains: { name: 'gw_discovered_domains', type: 'gauge', labels: [], help: 'Domains on the discovery list.' },
-  lookalikeDomains: {
-    name: 'gw_lookalike_domains',
-    type: 'gauge',
-    labels: [],
-    help: 'Domains on the discovery list that look like an AI API, by name or by a request, and that no connector covers.',
-  },
+  ...DISCOVERY_METRICS,
 } as const satisfies Record<string, MetricRow>;

@@ -3,6 +3,7 @@ import type { Listeners } from '../../base/events/bus.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { READ_METRICS } from '../../operations/served-elsewhere.ts';
+import type { DomainKind } from '../../services/discovered-domain.ts';
 import type { Route } from '../http/route.ts';
 import { controlListeners } from './control-metrics.ts';
 import { labelValues } from './label-values.ts';
@@ -34,6 +35,7 @@ export interface MetricsOptions {
   pendingHashSubmissions(): number;
   discoveredDomains(): number;
   lookalikeDomains(): number;
+  domainKinds(): Readonly<Record<DomainKind, { readonly domains: number; readonly hits: number }>> | undefined;
   deferredResponses(): number;
   retentionHeld(): boolean;
   unremovedSegments(): number;
@@ -136,6 +138,10 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.bufferedLimit, () => options.maxBufferedBytes);
   gauge(registry, METRICS.discoveredDomains, () => options.discoveredDomains());
   gauge(registry, METRICS.lookalikeDomains, () => options.lookalikeDomains());
+  gauges(registry, METRICS.domainKinds, () =>
+    Object.entries(options.domainKinds() ?? {}).map(([kind, { domains }]) => [kind, domains] as const),
+  );
+  gauges(registry, METRICS.domainHits, () => Object.entries(options.domainKinds() ?? {}).map(([kind, { hits }]) => [kind, hits] as const));
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());

@@ -5,6 +5,9 @@ import { caller, given, type Named, type OcsfObject, type OcsfPart, OTHER_ACTIVI
 const VERBS: Readonly<Record<string, Named>> = {
   create: [1, 'Create'],
   issue_token: [1, 'Create'],
+  token: [1, 'Create'],
+  // The admin token by a program: nothing is changed.
+  use: [2, 'Read'],
   put: [3, 'Update'],
   update: [3, 'Update'],
   patch: [3, 'Update'],
@@ -60,6 +63,7 @@ export function auditPart(event: ExportedEvent): OcsfPart {
   const of = text(payload, 'object');
   const principal = object(payload, 'principal');
   const who = text(principal, 'id') ?? 'unknown';
+  const name = text(principal, 'name') ?? text(principal, 'user') ?? who;
   const from = text(payload, 'from');
   return {
     class: 'entityManagement',
@@ -68,7 +72,7 @@ export function auditPart(event: ExportedEvent): OcsfPart {
     message: `${who}: ${operation}${of === undefined ? '' : ` ${of}`}`,
     attributes: given({
       ...DONE,
-      actor: { user: { uid: who, name: who, type_id: 99, type: text(principal, 'kind') ?? 'Other' } },
+      actor: { user: { uid: who, name, type_id: 99, type: text(principal, 'kind') ?? 'Other' } },
       src_endpoint: from === undefined ? undefined : { ip: from },
       entity: { uid: of ?? type, name: of ?? type, type },
     }),

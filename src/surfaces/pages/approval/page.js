@@ -135,12 +135,20 @@ function present(approval) {
   part('decision').hidden = approval.status !== 'pending';
 }
 
-function stateOf({ status, decided_by: by, decided_at: at, decision_reason: reason, expires_at: end, executed_at: ran }) {
+function stateOf({
+  status,
+  decided_by: by,
+  decided_by_note: note,
+  decided_at: at,
+  decision_reason: reason,
+  expires_at: end,
+  executed_at: ran,
+}) {
   if (status === 'pending') return `It waits until ${when(end)} for somebody to approve or deny it.`;
   if (status === 'expired') return `It has expired at ${when(end)}. Nothing can be decided any more.`;
   const why = reason === undefined ? '' : ` Reason: ${reason}.`;
   const use = ran === undefined ? '' : ` It was executed at ${when(ran)}.`;
-  return seen(`It was ${status} by ${by} at ${when(at)}.${why}${use}`);
+  return seen(`It was ${status} by ${by}${note === undefined ? '' : ` (for ${note})`} at ${when(at)}.${why}${use}`);
 }
 
 function chargedTo({ customer_id: customer, account_id: account, project_id: project, labels = {} }) {

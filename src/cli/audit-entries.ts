@@ -1,0 +1,42 @@
+import { type CliIo, UsageError } from './command.ts';
+import { parseGatewayUrl } from './gateway-address.ts';
+import { GatewayClient } from './gateway-client.ts';
+import { eachItem } from './list-items.ts';
+import { givenKey } from './management/given-key.ts';
+import { settingsOf } from './settings-of.ts';
+
+/** Which entries; undefined: all. */
+export interface AuditQuery {
+  readonly principal: string | undefined;
+  readonly operation: string | undefined;
+  readonly object: string | undefined;
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+}
+
+export interface AuditPlace {
+  readonly url: string | undefined;
+  readonly key: string | undefined;
+  readonly org: string | undefined;
+}
+
+/** Entries of a running gateway, the newest first: with a management key those of its org, with the admin token those of all. @throws UsageError, Unusable, GatewayRefusal */
+export async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQuery, most: number, io: CliIo): AsyncGenerator<unknown> {
+  const own = givenKey(key, io);
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  if (own === undefined) {
+    const asked = new URLSearchParams(org === undefined ? given : [...given, ['org_id', org]]);
+    yield* eachItem(await GatewayClient.open(url, io), '/v1/admin/audit', asked, most);
+    return;
+  }
+  if (org !== undefined) throw new UsageError('--org is for the admin token: a management key is of one org');
+  // Loaded here: the small commands do not wait for the operations.
+  const [{ AUDIT_OPERATIONS }, { entryOf }, { listByKey }, { ManagementClient }] = await Promise.all([
+    import('../operations/audit-operations.ts'),
+    import('../operations/operation.ts'),
+    import('./management/list-by-key.ts'),
+    import('./management/management-client.ts'),
+  ]);
+  const place = url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io), io);
+  yield* listByKey(new ManagementClient(place, own), entryOf(AUDIT_OPERATIONS, 'mgmt.audit.list'), Object.fromEntries(given), most);
+}

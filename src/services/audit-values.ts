@@ -1,0 +1,98 @@
+import { canonicalJson } from '../base/json/jcs.ts';
+import { shorten } from '../base/lib/shorten.ts';
+
+/** Characters of a text that an entry shows. */
+const MOST_TEXT = 200;
+
+const KEY = ['id', 'org_id', 'kind', 'name', 'key_prefix', 'scopes', 'session', 'created_at', 'expires_at', 'revoked_at'];
+
+/**
+ * Which members of a thing are no secret, by what the store calls it: their values stand in the audit trail. Every other value is a hash there, so that what is new is hidden until
+ * somebody has looked at it (decision 9.6). A name stands for all that is below it; `*`: all members.
+ */
+const PLAIN: Readonly<Record<string, readonly string[]>> = {
+  workload: ['*'],
+  project: ['*'],
+  budget_limit: ['*'],
+  budget_override: ['*'],
+  org_defaults: ['*'],
+  org_status: ['*'],
+  org_plan: ['*'],
+  org_addons: ['*'],
+  auto_allowed: ['*'],
+  rate_limit: ['*'],
+  rate_limit_org: ['*'],
+  alert_subscription: ['*'],
+  delegation_revoked: ['*'],
+  export_inheritance: ['*'],
+  custom_connector: ['*'],
+  api_key: KEY,
+  management_key: KEY,
+  // What goes with it is the secret, sealed. A control plane shows one without it.
+  credential: [
+    'credential',
+    'credential_id',
+    'org_id',
+    'connector_id',
+    'mode',
+    'type',
+    'distribution',
+    'name',
+    'billing_owner',
+    'target_hosts',
+    'node_ids',
+    'secret_source',
+    'created_at',
+    'updated_at',
+  ],
+  // The address of a chat is its key.
+  alert_channel: ['channel_id', 'org_id', 'name', 'kind', 'config.to_addresses', 'enabled', 'created_at'],
+  export_destination: [
+    'id',
+    'org_id',
+    'name',
+    'kind',
+    'config.format',
+    'config.address',
+    'enabled',
+    'node_id',
+    'event_types',
+    'created_at',
+  ],
+  // Rules may hold what they send.
+  policy_overlay: ['org_id', 'level', 'node_id'],
+  approval: ['status', 'decided_by', 'decided_by_principal', 'decided_by_note', 'decided_at', 'decision_reason', 'expires_at'],
+  quarantine: ['released_at', 'released_by', 'released_by_principal', 'released_by_note'],
+};
+
+/** What an entry shows of a value: a text as it is, anything else as JSON, of what is long the beginning; undefined: its hash alone. */
+export function shownValue(entity: string, member: string, value: unknown): string | undefined {
+  const plain = PLAIN[entity];
+  if (plain === undefined || !plain.some((name) => name === '*' || member === name || member.startsWith(`${name}.`))) return undefined;
+  return shorten((typeof value === 'string' ? value : canonicalJson(value)).toWellFormed(), MOST_TEXT);
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** How people call a thing whose id says little. */
+const NAMES: Readonly<Record<string, (value: Members) => unknown>> = {
+  project: ({ display_name: name }) => name,
+  budget_limit: ({ scope, scope_id: id }) => (typeof id === 'string' ? `${String(scope)} ${id}` : scope),
+  credential: ({ credential, ...own }) => (membersOf(credential) ?? own)['name'],
+  approval: ({ workload_id: workload, action }) =>
+    `${String(workload)}: ${String(membersOf(action)?.['model'] ?? membersOf(action)?.['target_host'])}`,
+  quarantine: ({ workload_id: workload, caller_id: caller, caller_ip: ip }) =>
+    `${String(workload)}: ${String(caller ?? ip ?? 'everybody')}`,
+};
+
+/** The name of a thing, for people who read its id; undefined: it has none but that. */
+export function nameOfThing(entity: string, value: unknown): string | undefined {
+  const members = membersOf(value);
+  if (members === undefined) return undefined;
+  const name = (NAMES[entity] ?? (({ name: own }: Members) => own))(members);
+  return typeof name === 'string' && name !== '' ? shorten(name.toWellFormed(), MOST_TEXT) : undefined;
+}
+
+function membersOf(value: unknown): Members | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Members) : undefined;
+}
