@@ -1,4 +1,4 @@
-import { cutShown } from '../base/lib/shown-text.ts';
+import { cutToCells } from '../base/lib/cell-width.ts';
 import type { AuditChange, AuditEntry } from '../base/model/audit-entry.ts';
 import { auditEntries } from './audit-entries.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
@@ -60,7 +60,7 @@ function entryText(
     ...changes.filter((change) => saysMore(change, object, name)).map((change) => `  ${terminalText(changeText(change))}`),
     ...(more === undefined ? [] : [`  and ${more} more`]),
   ];
-  return `${lines.map((line) => (io.columns === undefined ? line : cutShown(line, io.columns))).join('\n')}\n`;
+  return `${lines.map((line) => (io.columns === undefined ? line : cutToCells(line, io.columns))).join('\n')}\n`;
 }
 
 /** What stands above already, and when it was, is left out; `--json` has it all. */

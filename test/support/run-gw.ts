@@ -29,7 +29,6 @@ export async function gw(
     columns: options.columns,
     env: options.env ?? {},
     colours: options.colours ?? false,
-    columns: options.columns,
   };
   return { code: await runCli(argv, io), out, err };
 }
