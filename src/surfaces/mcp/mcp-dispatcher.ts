@@ -157,9 +157,9 @@ export class McpDispatcher {
     } catch (error) {
       // Nobody waits for it any more.
       if (error instanceof RpcError || (error instanceof GatewayError && error.code === 'client_gone')) throw error;
-      if (error instanceof GatewayError) return toolFailure(error, tool, revision);
+      if (error instanceof GatewayError) return toolFailure(error, revision);
       this.#log.error({ err: error, tool: name }, 'a tool failed unexpectedly');
-      return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), tool, revision);
+      return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), revision);
     }
   }
 
@@ -187,14 +187,22 @@ function uncut({ cursor }: JsonObject, members: string, { stateless }: McpRevisi
   return stateless ? `${members},${LISTED}` : members;
 }
 
-/** 2025-03-26 knows a title among the annotations alone; clients of later revisions look in both places. */
-function shownTool({ name, title, description, inputSchema, outputSchema, annotations }: Tool, { structured }: McpRevision): JsonObject {
-  return {
-    name,
-    ...(structured ? { title } : {}),
-    description,
-    inputSchema,
-    ...(structured && outputSchema !== undefined ? { outputSchema } : {}),
-    annotations: { title, ...annotations },
-  };
+/**
+ * A tool as it is listed. A model reads the list at every turn, so it has no more than is needed to call (decision 10.15): no schema of answers, and of the hints those that say something else than
+ * their absence does. 2025-03-26 knows a title among the annotations alone, later revisions beside the name.
+ */
+function shownTool({ name, title, description, inputSchema, annotations }: Tool, { structured }: McpRevision): JsonObject {
+  const hints = saidHints(annotations);
+  return structured
+    ? { name, title, description, inputSchema, annotations: hints }
+    : { name, description, inputSchema, annotations: { title, ...hints } };
+}
+
+/** What a hint means that is left out, as the protocol says. */
+const HINTS_LEFT_OUT = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true } as const;
+
+function saidHints({ readOnlyHint, destructiveHint, idempotentHint, openWorldHint }: Tool['annotations']): Partial<Tool['annotations']> {
+  // Of a tool that reads, the two about changes mean nothing.
+  const hints = readOnlyHint ? { readOnlyHint, openWorldHint } : { destructiveHint, idempotentHint, openWorldHint };
+  return Object.fromEntries(Object.entries(hints).filter(([name, value]) => HINTS_LEFT_OUT[name as keyof typeof hints] !== value));
 }
