@@ -9,6 +9,8 @@ const NEAREST = 3;
 export interface RecordedRefusal {
   readonly decision: string;
   readonly reasonCodes: readonly string[];
+  /** `layer/id` of the rules that took part. */
+  readonly matched: readonly string[];
 }
 
 /** @param explanation by the policy that is in force now; undefined: the rules were not asked about the call */
@@ -17,12 +19,29 @@ export function whatLetsThrough(recorded: RecordedRefusal, explanation: Explanat
   const remedies = recorded.reasonCodes.flatMap((code) => REMEDIES[code as keyof typeof REMEDIES] ?? []);
   if (explanation === undefined) return remedies;
   const { verdict, layers } = explanation;
+  const unseen = layers.flatMap(({ rules }) => rules).filter((rule) => recorded.matched.includes(rule.rule) && isUnseenRefusal(rule));
+  if (unseen.length > 0) return [...unseen.map(aboutUnseen), ...remedies];
   if (permits(verdict.decision)) {
     const isLater = explanation.recorded?.because === 'after_the_rules';
     return isLater ? remedies : ['The rules that are in force now let it run: send it again.', ...remedies];
   }
   const said = layers.filter(({ evaluated, decision }) => evaluated && decision !== null && !permits(decision)).flatMap(aboutLayer);
   return [...(said.length > 0 ? said : NOTHING_ALLOWS), ...remedies];
+}
+
+/** A rule that may have refused: the record does not hold what it reads. */
+export function isUnseenRefusal({ outcome, decision }: ExplainedRule): boolean {
+  return outcome === 'unknown' && decision !== null && !permits(decision);
+}
+
+function aboutUnseen(rule: ExplainedRule): string {
+  const fields = rule.condition === undefined ? [] : unknownFields(rule.condition);
+  return `${placeOf(rule)} decided ${rule.decision ?? ''} then; records do not keep what it reads (${fields.join(', ')}): change or remove it, or send a call that it does not match.`;
+}
+
+function unknownFields(test: ExplainedTest): readonly string[] {
+  if ('group' in test) return [...new Set(test.tests.flatMap(unknownFields))];
+  return test.holds === null ? [test.field] : [];
 }
 
 const NOTHING_ALLOWS = ['No rule allows it: add a rule with `effect: {decision: allow}` whose `when` holds for this call.'];

@@ -97,6 +97,7 @@ function work(p: string): readonly Step[] {
     ['list_attribution_labels'],
     ['get_attribution_label', label],
     ['list_nodes'],
+    ['get_health'],
     ['list_provider_pricing', { provider: 'openai', limit: 3 }],
     ['create_budget_limit', { scope: 'project', scope_id: `${p}-apollo`, limit_usd: '10.00' }],
     ['list_budget_limits'],

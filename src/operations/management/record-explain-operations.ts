@@ -5,7 +5,7 @@ import { shorten } from '../../base/lib/shorten.ts';
 import { REASON_CODES } from '../../base/model/reason-codes.ts';
 import { type ExplainedRule, type ExplainedTest, type Explanation, explainRecorded } from '../../policy-tools/explain.ts';
 import { readCall } from '../../policy-tools/given-request.ts';
-import { observedText, whatLetsThrough } from '../../policy-tools/let-through.ts';
+import { isUnseenRefusal, observedText, whatLetsThrough } from '../../policy-tools/let-through.ts';
 import { recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { findRecord } from '../record-operations.ts';
@@ -23,6 +23,7 @@ const RULE = z.object({
   line: z.int(),
   decision: z.string().nullable().meta({ description: 'null: effects only' }),
   outcome: z.enum(['matched', 'after_the_end', 'not_matched', 'not_evaluated', 'unknown']),
+  took_part: z.boolean().meta({ description: 'It did when the call was decided' }),
   tests: z.array(z.string()).meta({ description: 'Each test on a field, whether it holds, and what the call had' }),
 });
 const BUNDLE = z.object({ bundle_id: z.string(), version: z.string() });
@@ -38,7 +39,13 @@ const EXPLAINED = z.object({
     .meta({
       description: 'The policy that is in force now, with the overlays of the org: layers and rules are what it says of the same call',
     }),
-  decides_now: z.object({ decision: z.string(), reason_codes: z.array(z.string()) }).optional(),
+  decides_now: z
+    .object({
+      decision: z.string(),
+      reason_codes: z.array(z.string()),
+      certain: z.boolean().meta({ description: 'false: a rule that may refuse reads what records do not keep' }),
+    })
+    .optional(),
   because: z.enum(['after_the_rules', 'other_rules', 'not_asked']).optional().meta({
     description:
       'Where the record says something else than the rules do: a check behind them refused, other rules took part then, or rules were not asked',
@@ -105,11 +112,13 @@ async function explained(
           judged_by: { bundle_id: policy.bundle_id, version: policy.version, same: isSame },
         }),
     ...(explanation === undefined ? {} : nowOf(explanation)),
-    would_let_it_through: whatLetsThrough({ decision, reasonCodes: codes }, explanation).map((text) => shorten(text, MAX_TEXT)),
+    would_let_it_through: whatLetsThrough({ decision, reasonCodes: codes, matched: request?.matched ?? [] }, explanation).map((text) =>
+      shorten(text, MAX_TEXT),
+    ),
     layers: (explanation?.layers ?? [])
       .filter(({ evaluated }) => evaluated)
       .map(({ layer, kind, decision: decided, code, stopped }) => ({ layer, kind, decision: decided, code, stopped })),
-    ...rulesOf(explanation),
+    ...rulesOf(explanation, request?.matched ?? []),
   };
 }
 
@@ -118,9 +127,10 @@ function meaningOf(code: string): { readonly meaning?: string } {
   return row === undefined ? {} : { meaning: row.meaning };
 }
 
-function nowOf({ verdict, recorded }: Explanation) {
+function nowOf({ verdict, recorded, layers }: Explanation) {
+  const certain = !layers.flatMap(({ rules }) => rules).some(isUnseenRefusal);
   return {
-    decides_now: { decision: verdict.decision, reason_codes: verdict.reason_codes.map(String) },
+    decides_now: { decision: verdict.decision, reason_codes: verdict.reason_codes.map(String), certain },
     ...(recorded === undefined ? {} : { because: recorded.because }),
   };
 }
@@ -134,15 +144,22 @@ const RANK: Readonly<Record<ExplainedRule['outcome'], number>> = {
   not_evaluated: 4,
 };
 
-function rulesOf(explanation: Explanation | undefined): { readonly rules: z.output<typeof RULE>[]; readonly more_rules: number } {
-  const all = (explanation?.layers ?? []).flatMap(({ rules }) => rules).toSorted((a, b) => RANK[a.outcome] - RANK[b.outcome]);
+function rulesOf(
+  explanation: Explanation | undefined,
+  tookPart: readonly string[],
+): { readonly rules: z.output<typeof RULE>[]; readonly more_rules: number } {
+  const rank = ({ rule, outcome }: ExplainedRule) => (tookPart.includes(rule) ? 0 : RANK[outcome]);
+  const all = (explanation?.layers ?? []).flatMap(({ rules }) => rules).toSorted((a, b) => rank(a) - rank(b));
   const shown = all.slice(0, MOST_RULES);
-  return { rules: shown.map(shownRule), more_rules: all.length - shown.length };
+  return { rules: shown.map((rule) => shownRule(rule, tookPart)), more_rules: all.length - shown.length };
 }
 
-function shownRule({ rule, level, file, line, decision, outcome, condition }: ExplainedRule): z.output<typeof RULE> {
-  const tests = condition === undefined ? [] : testsOf(condition);
-  return { rule, level, file, line, decision, outcome, tests: tests.map((text) => shorten(text, MAX_TEXT)) };
+function shownRule(
+  { rule, level, file, line, decision, outcome, condition }: ExplainedRule,
+  tookPart: readonly string[],
+): z.output<typeof RULE> {
+  const tests = (condition === undefined ? [] : testsOf(condition)).map((text) => shorten(text, MAX_TEXT));
+  return { rule, level, file, line, decision, outcome, took_part: tookPart.includes(rule), tests };
 }
 
 function testsOf(test: ExplainedTest): readonly string[] {
