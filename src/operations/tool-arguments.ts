@@ -22,6 +22,9 @@ export interface TakenArguments {
 /** Arguments that are ends of a stretch, and times to come, by name. */
 const ENDS = ['from', 'to'] as const;
 const TO_COME = ['until', 'expires_at'] as const;
+/** Where a stretch waits that is said by one argument; no tool has an argument of that name. */
+const RANGE = '';
+const TIMES: readonly string[] = [...ENDS, ...TO_COME, RANGE];
 
 /** Reads the arguments of one tool; made once. */
 export class ToolArguments {
@@ -37,14 +40,14 @@ export class ToolArguments {
   }
 
   /**
-   * @param now epoch milliseconds, for `today` and its like
+   * @param now asked for `today` and its like, epoch milliseconds
    * @throws GatewayError `invalid_request`, with every mistake that can be told without the operation
    */
-  read(given: Readonly<Record<string, unknown>>, now: number): Readonly<Record<string, unknown>> {
+  read(given: Readonly<Record<string, unknown>>, now: () => number): Readonly<Record<string, unknown>> {
     const mistakes: ErrorDetail[] = [];
     const read = this.#named(given, mistakes);
     for (const [name, value] of read) read.set(name, readableValue(name, value, this.#part(name)));
-    this.#spellTimes(read, now);
+    if (TIMES.some((name) => read.has(name))) this.#spellTimes(read, now());
     for (const [path, value] of read) {
       const message = wordMistake(value, this.#part(path));
       if (message !== undefined) mistakes.push({ path, message });
@@ -108,5 +111,3 @@ export class ToolArguments {
   }
 }
 
-/** Where a stretch waits that is said by one argument; no tool has an argument of that name. */
-const RANGE = '';

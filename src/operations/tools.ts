@@ -73,7 +73,7 @@ export type ToolRequest = OperationRequest;
 interface ToolRow {
   readonly tool: Tool;
   /** @param now epoch milliseconds @throws GatewayError `invalid_request` */
-  plan(args: Readonly<Record<string, unknown>>, now: number): OperationPlan | { readonly answer: unknown };
+  plan(args: Readonly<Record<string, unknown>>, now: () => number): OperationPlan | { readonly answer: unknown };
 }
 
 /** A tool that asks no operation: it always answers the same. */
@@ -110,7 +110,7 @@ export class ToolTable {
    * @param now epoch milliseconds, for times such as `yesterday`
    * @throws GatewayError `not_found`, `invalid_request`
    */
-  requestOf(name: string, args: unknown, now: number): ToolRequest | { readonly answer: unknown } {
+  requestOf(name: string, args: unknown, now: () => number): ToolRequest | { readonly answer: unknown } {
     const planned = this.#row(name).plan(argumentsIn(args), now);
     if ('answer' in planned) return planned;
     return requestOf(planned);
@@ -123,7 +123,7 @@ export class ToolTable {
       const { tool, plan } = this.#row(name);
       if (!principal.scopes.includes(tool.scope))
         throw new GatewayError('insufficient_scope', `This key may read; ${name} needs the scope \`${tool.scope}\`.`);
-      const planned = plan(argumentsIn(args), services.reports.clock.now());
+      const planned = plan(argumentsIn(args), () => services.reports.clock.now());
       if ('answer' in planned) return planned.answer;
       const { operation, params, query, headers, body } = planned;
       const ask = bound.get(operation) ?? operation.bind(services);

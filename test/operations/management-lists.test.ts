@@ -61,7 +61,16 @@ const ROUTES: readonly (readonly [methods: string, path: string, scopes: string]
 ];
 
 /** What the specification's table does not have. */
-const MORE_ROUTES: readonly string[] = ['GET /openapi.json', 'POST /budgets/limits/{id}/override', 'DELETE /budgets/limits/{id}/override'];
+const MORE_ROUTES: readonly string[] = [
+  'GET /openapi.json',
+  'POST /budgets/limits/{id}/override',
+  'DELETE /budgets/limits/{id}/override',
+  'GET /records/{hash}/explain',
+  'GET /ratelimit/workloads',
+  'PUT /ratelimit/workloads/{id}',
+  'DELETE /ratelimit/workloads/{id}',
+  'GET /health',
+];
 
 const TOOL_NAMES: readonly string[] = `
   list_records get_record
@@ -85,7 +94,15 @@ const TOOL_NAMES: readonly string[] = `
 `
   .trim()
   .split(/\s+/);
-const MORE_TOOLS: readonly string[] = [];
+const MORE_TOOLS: readonly string[] = [
+  'set_budget_override',
+  'delete_budget_override',
+  'explain_record',
+  'list_workload_ratelimits',
+  'set_workload_ratelimit',
+  'delete_workload_ratelimit',
+  'get_health',
+];
 
 const PREFIX = '/mgmt/v1';
 /** One entry takes all six switches of a provider. */
@@ -116,7 +133,7 @@ t.test('MCP has every tool of the specification and no others, each with the sco
   t.strictSame(TOOLS.tools.map(({ name }) => name).sort(), expected.sort());
   for (const { name, scope, annotations } of TOOLS.tools) {
     t.equal(scope === 'read', annotations.readOnlyHint, name);
-    t.equal(scope === 'read', /^(?:list|get)_/.test(name), name);
+    t.equal(scope === 'read', /^(?:list|get|explain)_/.test(name), name);
   }
   t.end();
 });

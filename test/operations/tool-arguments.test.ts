@@ -9,7 +9,7 @@ const NOW = Date.parse('2026-11-26T10:30:00Z');
 type Args = Readonly<Record<string, unknown>>;
 
 function asked(tool: string, args: Args): { readonly path: string; readonly body?: unknown } {
-  const request = TOOLS.requestOf(tool, args, NOW);
+  const request = TOOLS.requestOf(tool, args, () => NOW);
   if ('answer' in request) throw new TypeError(`${tool} asks nothing`);
   return request;
 }
@@ -159,7 +159,7 @@ t.test('what stands for nothing is said, with what would have been right', (t) =
   ];
   for (const [tool, args, details] of wrong) {
     try {
-      TOOLS.requestOf(tool, args, NOW);
+      TOOLS.requestOf(tool, args, () => NOW);
       t.fail(`${tool} ${JSON.stringify(args)} was taken`);
     } catch (error) {
       const found = (error as GatewayError).details ?? [];

@@ -34,7 +34,7 @@ export function remoteTools({ table, gateway, key, clock, mark }: RemoteToolsOpt
     }
   };
   const call = async (name: string, args: unknown): Promise<unknown> => {
-    const asked = table.requestOf(name, args, clock.now());
+    const asked = table.requestOf(name, args, () => clock.now());
     return 'answer' in asked ? asked.answer : ask(asked);
   };
   return {
