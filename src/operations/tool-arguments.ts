@@ -110,4 +110,3 @@ export class ToolArguments {
     if (!read.has('to')) read.set('to', range.to);
   }
 }
-
