@@ -76,19 +76,9 @@ export class ArgumentNames {
   /** @param own what the tool calls its arguments @param ids those of them that stand in the path */
   constructor(own: readonly string[], ids: readonly string[]) {
     this.#own = own;
-    for (const argument of own) this.#meant.set(argument, { argument });
-    const [only] = ids;
-    if (ids.length === 1 && only !== undefined) this.#learn('id', { argument: only });
-    if (own.includes('scope') && own.includes('scope_id')) {
-      for (const scope of SCOPES) for (const name of [scope, `${scope}_id`]) this.#learn(name, { argument: 'scope_id', scope });
-    }
-    for (const argument of own) {
-      this.#learn(argument.endsWith('_id') ? argument.slice(0, -'_id'.length) : `${argument}_id`, { argument });
-      for (const name of SAME[argument]?.split(' ') ?? []) this.#learn(name, { argument });
-    }
-    // A thing is called by its name only where nothing else is.
-    if (ids.length === 1 && only !== undefined) this.#learn('name', { argument: only });
-    if (own.includes('from') && own.includes('to')) for (const name of RANGES) this.#learn(name, { range: true });
+    for (const argument of own) this.#learn(argument, { argument });
+    for (const [name, meant] of [...idGuesses(ids), ...scopeGuesses(own), ...own.flatMap(guessesOf), ...lastGuesses(own, ids)])
+      this.#learn(name, meant);
   }
 
   /** What `given` stands for: `workloadId`, `Workload-ID` and `workload` are `workload_id`. Undefined: nothing that this tool takes. */
@@ -107,6 +97,30 @@ export class ArgumentNames {
   #learn(name: string, meant: MeantName): void {
     if (!this.#meant.has(name)) this.#meant.set(name, meant);
   }
+}
+
+type Guess = readonly [name: string, meant: MeantName];
+
+/** The only id of a path is `id`. */
+function idGuesses(ids: readonly string[]): readonly Guess[] {
+  const [only] = ids;
+  return only === undefined || ids.length > 1 ? [] : [['id', { argument: only }]];
+}
+
+function scopeGuesses(own: readonly string[]): readonly Guess[] {
+  if (!own.includes('scope') || !own.includes('scope_id')) return [];
+  return SCOPES.flatMap((scope) => [scope, `${scope}_id`].map((name): Guess => [name, { argument: 'scope_id', scope }]));
+}
+
+function guessesOf(argument: string): readonly Guess[] {
+  const other = argument.endsWith('_id') ? argument.slice(0, -'_id'.length) : `${argument}_id`;
+  return [other, ...(SAME[argument]?.split(' ') ?? [])].map((name): Guess => [name, { argument }]);
+}
+
+/** A thing is called by its name only where nothing else is. */
+function lastGuesses(own: readonly string[], ids: readonly string[]): readonly Guess[] {
+  const ranges = own.includes('from') && own.includes('to') ? [...RANGES].map((name): Guess => [name, { range: true }]) : [];
+  return [...idGuesses(ids).map(([, meant]): Guess => ['name', meant]), ...ranges];
 }
 
 /** `pageSize`, `Page-Size` and `page size` are `page_size`. */

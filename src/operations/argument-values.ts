@@ -48,17 +48,34 @@ const NUMBER = /^-?\d+(?:\.\d+)?$/;
 /** `$50`, `50 USD`, `1,000.00`. */
 const DOLLARS = /^\s*(?:USD|US\$|\$)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?:USD|dollars?|\$)?\s*$/i;
 
+type Reader = (name: string, value: unknown, part: JsonObject) => unknown;
+
+/** By the type that the schema says. */
+const READERS: Readonly<Record<string, Reader>> = {
+  boolean: (_name, value) => truth(value),
+  integer: (_name, value) => numberIn(value),
+  number: (_name, value) => numberIn(value),
+  array: (name, value, { items }) => list(name, value, isJsonObject(items) ? items : {}),
+  object: (_name, value) => (typeof value === 'string' ? (parsed(value) ?? value) : value),
+  string: (name, value) => textIn(name, value),
+};
+
 /** A value as the schema of its argument reads it; what is none of its forms stays as it is, for the schema to refuse. */
 export function readableValue(name: string, value: unknown, part: JsonObject): unknown {
-  const { type, enum: words, items } = part;
+  const { type, enum: words } = part;
   if (Array.isArray(words)) return word(value, words.map(String)) ?? value;
-  if (type === 'boolean') return truth(value);
-  if (type === 'integer' || type === 'number') return typeof value === 'string' && NUMBER.test(value.trim()) ? Number(value) : value;
-  if (type === 'array') return list(name, value, isJsonObject(items) ? items : {});
-  if (type === 'object') return typeof value === 'string' ? (parsed(value) ?? value) : value;
-  if (type !== 'string') return value;
+  const read = typeof type === 'string' ? READERS[type] : undefined;
+  return read === undefined ? value : read(name, value, part);
+}
+
+function numberIn(value: unknown): unknown {
+  return typeof value === 'string' && NUMBER.test(value.trim()) ? Number(value) : value;
+}
+
+function textIn(name: string, value: unknown): unknown {
   const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
-  return name.endsWith('_usd') && typeof text === 'string' ? (DOLLARS.exec(text)?.[1]?.replaceAll(',', '') ?? text) : text;
+  if (typeof text !== 'string' || !name.endsWith('_usd')) return text;
+  return DOLLARS.exec(text)?.[1]?.replaceAll(',', '') ?? text;
 }
 
 /** What is said of a value that is none of the words its argument has; undefined: it is one, or has none. */

@@ -103,7 +103,7 @@ t.test('hints say what differs from their absence, and no answer has a schema in
 });
 
 function partsOf(schema: z.ZodType): { readonly properties?: Readonly<Record<string, unknown>>; readonly required?: readonly string[] } {
-  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as ReturnType<typeof partsOf>;
+  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
 }
 
 /** The words of a part, or of what it is a list of. */
