@@ -224,7 +224,8 @@ function nullableOf(operation: GatewayOperation): ReadonlySet<string> {
 /** A description that says no more than the name does is none. */
 function withoutEcho(name: string, part: JsonObject): JsonObject {
   const { description, ...rest } = part;
-  return typeof description === 'string' && description.toLowerCase().replaceAll(' ', '_') === name ? rest : part;
+  const said = typeof description === 'string' ? description.toLowerCase().replaceAll(' ', '_') : '';
+  return said === name || said === `${name}_id` || (said === 'us_dollars' && name.endsWith('_usd')) ? rest : part;
 }
 
 function argumentsIn(args: unknown): Readonly<Record<string, unknown>> {
