@@ -58,6 +58,12 @@ export function spelledEnd(text: string, end: 'from' | 'to', zone: TimeZone, now
   return end === 'from' || (!DAY.test(range.to) && !inDays) ? range.from : range.to;
 }
 
+/** A day as the moment of that end; every other text as it is. */
+export function momentOf(text: string, end: 'from' | 'to', zone: TimeZone): string {
+  if (!DAY.test(text) || Number.isNaN(Date.parse(`${text}T00:00:00Z`))) return text;
+  return timestamp(zone.startOf(end === 'from' ? text : dayAfter(text)));
+}
+
 /** A time to come, as RFC 3339: of a day its end. Undefined for what is none of these forms. */
 export function spelledUntil(text: string, zone: TimeZone, now: number): string | undefined {
   const said = text

@@ -7,7 +7,7 @@ import type { TimeZone } from '../base/lib/time-zone.ts';
 import { ArgumentNames } from './argument-names.ts';
 import { readableValue, wordMistake } from './argument-values.ts';
 import { zoneOf } from './report-query.ts';
-import { spelledEnd, spelledRange, spelledUntil } from './time-words.ts';
+import { momentOf, spelledEnd, spelledRange, spelledUntil } from './time-words.ts';
 
 /** What a tool takes. */
 export interface TakenArguments {
@@ -90,7 +90,9 @@ export class ToolArguments {
     this.#spellRange(read, { zone, now, inDays });
     for (const end of ENDS) {
       const text = read.get(end);
-      if (typeof text === 'string' && this.#own.has(end)) read.set(end, spelledEnd(text, end, zone, now, inDays) ?? text);
+      if (typeof text !== 'string' || !this.#own.has(end)) continue;
+      const spelled = spelledEnd(text, end, zone, now, inDays) ?? text;
+      read.set(end, this.#part(end)['format'] === 'date-time' ? momentOf(spelled, end, zone) : spelled);
     }
     for (const name of TO_COME) {
       const text = read.get(name);

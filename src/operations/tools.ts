@@ -221,9 +221,13 @@ function nullableOf(operation: GatewayOperation): ReadonlySet<string> {
   return new Set(Object.keys(members).filter((name) => takesNull(members[name])));
 }
 
+/** What is told once, of all tools, in the server's instructions. */
+const TOLD_ONCE: ReadonlySet<string> = new Set(['from', 'to', 'tz', 'limit', 'cursor']);
+
 /** A description that says no more than the name does is none. */
 function withoutEcho(name: string, part: JsonObject): JsonObject {
   const { description, ...rest } = part;
+  if (TOLD_ONCE.has(name)) return rest;
   const said = typeof description === 'string' ? description.toLowerCase().replaceAll(' ', '_') : '';
   return said === name || said === `${name}_id` || (said === 'us_dollars' && name.endsWith('_usd')) ? rest : part;
 }

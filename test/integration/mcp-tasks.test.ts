@@ -47,6 +47,8 @@ interface WaitingTask {
   readonly say: string;
   /** Of the tool, and of its argument, that it waits for; regular expressions. */
   readonly waits_for: { readonly tool: string; readonly argument?: string };
+  /** What it will be, with guesses of the tool's name. */
+  readonly task: Omit<Task, 'say'>;
 }
 
 function cases<T>(file: string): readonly T[] {

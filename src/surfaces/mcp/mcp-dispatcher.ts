@@ -194,15 +194,26 @@ function uncut({ cursor }: JsonObject, members: string, { stateless }: McpRevisi
 function shownTool({ name, title, description, inputSchema, annotations }: Tool, { structured }: McpRevision): JsonObject {
   const hints = saidHints(annotations);
   return structured
-    ? { name, title, description, inputSchema, annotations: hints }
+    ? { name, ...(saysMore(title, name) ? { title } : {}), description, inputSchema, annotations: hints }
     : { name, description, inputSchema, annotations: { title, ...hints } };
 }
 
 /** What a hint means that is left out, as the protocol says. */
-const HINTS_LEFT_OUT = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true } as const;
+const HINTS_LEFT_OUT = { readOnlyHint: false, destructiveHint: true, idempotentHint: false } as const;
 
-function saidHints({ readOnlyHint, destructiveHint, idempotentHint, openWorldHint }: Tool['annotations']): Partial<Tool['annotations']> {
+/** That a tool reaches nobody outside of the gateway is not said: left out, clients are the more careful. */
+function saidHints({ readOnlyHint, destructiveHint, idempotentHint }: Tool['annotations']): Partial<Tool['annotations']> {
   // Of a tool that reads, the two about changes mean nothing.
-  const hints = readOnlyHint ? { readOnlyHint, openWorldHint } : { destructiveHint, idempotentHint, openWorldHint };
-  return Object.fromEntries(Object.entries(hints).filter(([name, value]) => HINTS_LEFT_OUT[name as keyof typeof hints] !== value));
+  const hints = readOnlyHint ? { readOnlyHint } : { destructiveHint, idempotentHint };
+  return Object.fromEntries(Object.entries(hints).filter(([name, value]) => HINTS_LEFT_OUT[name as keyof typeof HINTS_LEFT_OUT] !== value));
+}
+
+/** A title that only says the name in words is none: clients show the name then. */
+function saysMore(title: string, name: string): boolean {
+  return (
+    title
+      .toLowerCase()
+      .replace(/ (?:a|an|the) /g, ' ')
+      .replaceAll(' ', '_') !== name
+  );
 }

@@ -52,12 +52,15 @@ t.test('tools are listed in one order, with what their revision knows of them', 
     );
     t.equal((await post(requestOf('tools/list', {}), session)).text, first.text);
     const isStructured = revision !== '2025-03-26';
-    t.equal('title' in (listed[0] ?? {}), isStructured);
+    t.strictSame(
+      listed.map((tool) => 'title' in tool),
+      listed.map(() => false),
+      'a title that says the name alone is left out',
+    );
     t.notOk('outputSchema' in (listed[0] ?? {}));
     t.strictSame(listed[0]?.['annotations'], {
       ...(isStructured ? {} : { title: 'List things' }),
       readOnlyHint: true,
-      openWorldHint: false,
     });
     t.notOk(listed.some((tool) => 'scope' in tool));
   }
@@ -221,7 +224,7 @@ t.test('from 2026-07-28 on a request stands for itself', async (t) => {
     json: { result: { ...whole, supportedVersions: ['2026-07-28'], instructions: /real/, ttlMs: 300_000, cacheScope: 'public' } },
   });
   t.match((await ask('tools/list')).json, {
-    result: { ...whole, cacheScope: 'public', tools: [{ name: 'list_things', title: 'List things' }] },
+    result: { ...whole, cacheScope: 'public', tools: [{ name: 'list_things' }] },
   });
   t.match((await ask('resources/read', { uri: 'things://all' })).json, { result: { ...whole, ttlMs: 0, cacheScope: 'private' } });
   t.match((await ask('tools/call', { name: 'list_things' })).json, { result: { ...whole, structuredContent: { data: [{}] } } });

@@ -10,7 +10,7 @@ import { REVISIONS } from '../../../src/surfaces/mcp/mcp-revision.ts';
 import { principalOf } from './mcp-place.ts';
 
 /** About 10,000 tokens. */
-const MAX_BYTES = 40_000;
+const MAX_BYTES = 40 * 1024;
 
 type Part = Readonly<Record<string, unknown>>;
 
@@ -94,8 +94,8 @@ t.test('hints say what differs from their absence, and no answer has a schema in
     const { tools } = await listOf(revision);
     for (const tool of tools) {
       const { annotations } = TOOLS.tools.find(({ name }) => name === tool.name) ?? {};
-      const { readOnlyHint = false, destructiveHint = true, idempotentHint = false, openWorldHint = true } = tool.annotations;
-      const shown = { readOnlyHint, openWorldHint, ...(readOnlyHint === true ? {} : { destructiveHint, idempotentHint }) };
+      const { readOnlyHint = false, destructiveHint = true, idempotentHint = false } = tool.annotations;
+      const shown = readOnlyHint === true ? { readOnlyHint } : { readOnlyHint, destructiveHint, idempotentHint };
       t.match(annotations, shown, tool.name);
       t.notOk('outputSchema' in tool, tool.name);
     }
