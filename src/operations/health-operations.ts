@@ -3,7 +3,7 @@ import { timestamp } from '../base/lib/clock.ts';
 import { NOT_READY } from '../base/model/not-ready.ts';
 import { optional } from './members.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
-import type { ControlPlaneHealth } from './services.ts';
+import type { ControlPlaneHealth, OperationServices } from './services.ts';
 
 const HEALTH = z.object({
   status: z.enum(['starting', 'ok']),
@@ -44,6 +44,21 @@ function controlPlaneOf(
   };
 }
 
+function healthOf(health: OperationServices['health']): z.output<typeof HEALTH> {
+  const { bundle_id, version, sequence, kid } = health.bundle();
+  return {
+    status: health.readiness.starting ? 'starting' : 'ok',
+    node_id: health.nodeId,
+    connectors: [...health.connectors()],
+    ...controlPlaneOf(health.controlPlane),
+    bundle_id,
+    bundle_version: version,
+    ...optional('bundle_sequence', sequence),
+    ...optional('bundle_kid', kid),
+    warnings: [...health.readiness.warnings(), ...(health.controlPlane?.warnings() ?? [])],
+  };
+}
+
 /** Health (specification, "Health response"), and what this gateway can be asked. */
 export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
   operation({
@@ -55,22 +70,21 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Liveness, connectors and the active bundle; `starting` during the start-up grace.',
     annotations: READS,
     output: { status: 200, schema: HEALTH },
+    handle: (_call, { health }) => ({ json: healthOf(health) }),
+  }),
+  operation({
+    id: 'mgmt.health.read',
+    method: 'GET',
+    path: '/mgmt/v1/health',
+    scope: 'read',
+    summary:
+      'Whether the gateway is healthy and takes calls: readiness with its reasons, connectors that fail, the policy in force, the control plane, warnings.',
+    annotations: READS,
+    tools: [{ name: 'get_health', title: 'Get health of the gateway' }],
+    output: { status: 200, schema: HEALTH.extend({ ready: z.boolean(), not_ready: z.array(z.enum(NOT_READY)) }) },
     handle: (_call, { health }) => {
-      const { bundle_id, version, sequence, kid } = health.bundle();
-      const status: z.output<typeof HEALTH>['status'] = health.readiness.starting ? 'starting' : 'ok';
-      return {
-        json: {
-          status,
-          node_id: health.nodeId,
-          connectors: health.connectors(),
-          ...controlPlaneOf(health.controlPlane),
-          bundle_id,
-          bundle_version: version,
-          ...optional('bundle_sequence', sequence),
-          ...optional('bundle_kid', kid),
-          warnings: [...health.readiness.warnings(), ...(health.controlPlane?.warnings() ?? [])],
-        },
-      };
+      const reasons = health.readiness.reasons();
+      return { json: { ...healthOf(health), ready: reasons.length === 0, not_ready: [...reasons] } };
     },
   }),
   operation({

@@ -42,6 +42,26 @@ export function withoutNull(schema: JsonObject): JsonObject {
   });
 }
 
+/** Rules of an argument's value: who breaks one is told it by the error, and models do not count characters. */
+const RULES: ReadonlySet<string> = new Set(
+  'pattern minLength maxLength minItems maxItems maxProperties minimum maximum exclusiveMinimum exclusiveMaximum examples'.split(' '),
+);
+
+/**
+ * The same with what a model needs to give its arguments, and no more: it reads every tool at every turn (decision 10.15). The whole schemas are those of the API's description.
+ * @param untold without descriptions, which another tool has for the same arguments
+ */
+export function forModels(schema: JsonObject, untold: boolean): JsonObject {
+  return everyPart(schema, (part) => {
+    const { examples, description } = part;
+    const isLeftOut = (name: string) =>
+      RULES.has(name) || (untold && name === 'description') || (name === 'additionalProperties' && part[name] === false);
+    const kept = Object.fromEntries(Object.entries(part).filter(([name]) => !isLeftOut(name)));
+    if (untold || description !== undefined || !isList(examples) || examples.length === 0) return kept;
+    return { ...kept, description: `such as ${String(examples[0])}` };
+  });
+}
+
 /** Each part says its type: models are offered no tool of a list in which one does not (decision 10.15). */
 function typed(part: JsonObject): JsonObject {
   const { additionalProperties: others } = part;

@@ -29,7 +29,9 @@ import { OVERVIEW_OPERATIONS } from './management/overview-operations.ts';
 import { PRICING_OPERATIONS } from './management/pricing-operations.ts';
 import { PROJECT_OPERATIONS } from './management/project-operations.ts';
 import { PROVIDER_OPERATIONS } from './management/provider-operations.ts';
+import { RECORD_EXPLAIN_OPERATIONS } from './management/record-explain-operations.ts';
 import { RECORD_LIST_OPERATIONS } from './management/record-list-operations.ts';
+import { WORKLOAD_LIMIT_OPERATIONS } from './management/workload-limit-operations.ts';
 import type { GatewayOperation } from './operation.ts';
 import { ORG_OPERATIONS } from './org-operations.ts';
 import { ORG_PLAN_OPERATIONS } from './org-plan-operations.ts';
@@ -51,6 +53,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...PROJECT_OPERATIONS,
   ...ORG_DEFAULTS_OPERATIONS,
   ...RECORD_LIST_OPERATIONS,
+  ...RECORD_EXPLAIN_OPERATIONS,
   ...OVERVIEW_OPERATIONS,
   ...BILLING_SUMMARY_OPERATIONS,
   ...COST_REPORT_OPERATIONS,
@@ -75,6 +78,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...POLICY_TEXT_OPERATIONS,
   ...OVERLAY_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
+  ...WORKLOAD_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,
   ...BUDGET_OPERATIONS,
   ...PRICE_LIST_OPERATIONS,

@@ -82,6 +82,8 @@ export interface ToolFacts {
   readonly description?: string;
   /** What the names in the path are called as arguments: `{ id: 'workload_id' }`. */
   readonly ids?: Readonly<Record<string, string>>;
+  /** The tool that says what the arguments of the same names mean; told in the description. */
+  readonly like?: string;
   /** It reaches somebody outside of the gateway. */
   readonly openWorld?: true;
   /** Of two tools of one operation: whether it only makes what is not there, or only changes what is. */

@@ -37,7 +37,7 @@ export const timeZone: z.ZodOptional<z.ZodString> = z
   .string()
   .refine((name) => TimeZone.of(name) !== undefined, 'must be a time zone of the IANA database, such as Europe/Berlin')
   .optional()
-  .meta({ description: 'The time zone, by its IANA name, whose days are meant; default: UTC', examples: ['Europe/Berlin'] });
+  .meta({ description: 'IANA time zone of days; default: UTC', examples: ['Europe/Berlin'] });
 
 /** UTC where nobody names a zone, or one that there is not: that is told by its own rule. */
 export function zoneOf(name: unknown): TimeZone {

@@ -9,7 +9,7 @@ const LIST_KEYS: FixedTool = {
     description: 'Says where keys are listed, made and revoked: not by tools.',
     scope: 'read',
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+    inputSchema: { type: 'object', properties: {} },
     outputSchema: {
       type: 'object',
       properties: { list: { type: 'string' }, message: { type: 'string' } },

@@ -4,11 +4,11 @@
  */
 
 import type { z } from 'zod';
-import { isJsonObject } from '../base/json/json-object.ts';
+import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { scopeLacked } from '../base/model/management-key.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
-import { jsonSchema, withoutNull } from './json-schema.ts';
+import { forModels, jsonSchema, withoutNull } from './json-schema.ts';
 import type { GatewayOperation, OperationOutcome, ToolFacts } from './operation.ts';
 import {
   ANY_SERVICES,
@@ -20,6 +20,7 @@ import {
   takenNames,
 } from './operation-request.ts';
 import type { OperationServices } from './services.ts';
+import { ToolArguments } from './tool-arguments.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -36,6 +37,7 @@ export interface Tool {
   };
   /** JSON Schema 2020-12. */
   readonly inputSchema: Json;
+  /** Of the answer; not listed to models, which read the answer itself (decision 10.15). */
   readonly outputSchema?: Json;
 }
 
@@ -71,8 +73,8 @@ export type ToolRequest = OperationRequest;
 
 interface ToolRow {
   readonly tool: Tool;
-  /** @throws GatewayError `invalid_request` */
-  plan(args: Readonly<Record<string, unknown>>): OperationPlan | { readonly answer: unknown };
+  /** @param now epoch milliseconds @throws GatewayError `invalid_request` */
+  plan(args: Readonly<Record<string, unknown>>, now: () => number): OperationPlan | { readonly answer: unknown };
 }
 
 /** A tool that asks no operation: it always answers the same. */
@@ -97,16 +99,20 @@ export class ToolTable {
 
   constructor(operations: readonly GatewayOperation[], fixed: readonly FixedTool[], resources: readonly ResourceRow[]) {
     const rows = operations.flatMap((operation) => (operation.tools ?? []).map((facts) => rowOf(operation, facts)));
-    rows.push(...fixed.map(({ tool, answer }) => ({ tool, plan: () => ({ answer }) })));
+    rows.push(...fixed.map(fixedRow));
     rows.sort((a, b) => (a.tool.name < b.tool.name ? -1 : 1));
     for (const row of rows) this.#rows.set(row.tool.name, row);
     this.tools = rows.map(({ tool }) => tool);
     this.resources = resources;
   }
 
-  /** What a call of a tool is on the management API; an answer where none is needed. @throws GatewayError `not_found`, `invalid_request` */
-  requestOf(name: string, args: unknown): ToolRequest | { readonly answer: unknown } {
-    const planned = this.#row(name).plan(argumentsIn(args));
+  /**
+   * What a call of a tool is on the management API; an answer where none is needed.
+   * @param now epoch milliseconds, for times such as `yesterday`
+   * @throws GatewayError `not_found`, `invalid_request`
+   */
+  requestOf(name: string, args: unknown, now: () => number): ToolRequest | { readonly answer: unknown } {
+    const planned = this.#row(name).plan(argumentsIn(args), now);
     if ('answer' in planned) return planned;
     return requestOf(planned);
   }
@@ -118,7 +124,7 @@ export class ToolTable {
       const { tool, plan } = this.#row(name);
       if (!principal.scopes.includes(tool.scope))
         throw new GatewayError('insufficient_scope', scopeLacked(principal.scopes, tool.scope, name));
-      const planned = plan(argumentsIn(args));
+      const planned = plan(argumentsIn(args), () => services.reports.clock.now());
       if ('answer' in planned) return planned.answer;
       const { operation, params, query, headers, body } = planned;
       const ask = bound.get(operation) ?? operation.bind(services);
@@ -150,15 +156,34 @@ export class ToolTable {
   }
 }
 
+/** Also what always answers the same says which arguments it does not take. */
+function fixedRow({ tool, answer }: FixedTool): ToolRow {
+  const taken = new ToolArguments({ properties: {}, ids: [], nullable: new Set() });
+  return {
+    tool,
+    plan: (args, now) => {
+      taken.read(args, now);
+      return { answer };
+    },
+  };
+}
+
 function rowOf(operation: GatewayOperation, facts: ToolFacts): ToolRow {
   const { annotations, scope, summary, output } = operation;
-  const { ids = {}, only } = facts;
+  const { ids = {}, only, like } = facts;
+  const described = facts.description ?? summary;
   const names = takenNames(operation);
+  const inputSchema = inputSchemaOf(operation, facts);
+  const taken = new ToolArguments({
+    properties: inputSchema.properties,
+    ids: names.path.map((param) => ids[param] ?? param),
+    nullable: nullableOf(operation),
+  });
   return {
     tool: {
       name: facts.name,
       title: facts.title,
-      description: facts.description ?? summary,
+      description: like === undefined ? described : `${described} Arguments are as in ${like}.`,
       scope,
       annotations: {
         readOnlyHint: annotations.readOnly,
@@ -166,32 +191,46 @@ function rowOf(operation: GatewayOperation, facts: ToolFacts): ToolRow {
         idempotentHint: annotations.idempotent && facts.only !== 'create',
         openWorldHint: facts.openWorld === true,
       },
-      inputSchema: inputSchemaOf(operation, facts),
+      inputSchema,
       ...(output.schema === undefined ? {} : { outputSchema: jsonSchema(output.schema, 'output') }),
     },
-    plan: (args) => planOf(operation, names, args, { ids, headers: only === undefined ? {} : ONLY[only] }),
+    plan: (args, now) => planOf(operation, names, taken.read(args, now), { ids, headers: only === undefined ? {} : ONLY[only] }),
   };
 }
 
-function inputSchemaOf(operation: GatewayOperation, { ids = {} }: ToolFacts): Json {
+function inputSchemaOf(operation: GatewayOperation, { ids = {}, like }: ToolFacts): Json & { readonly properties: Json } {
   const { params, query, body } = operation.inputs(ANY_SERVICES);
   const properties: Record<string, unknown> = {};
   const required: string[] = [];
-  const take = (schema: z.ZodObject | undefined, nameOf: (name: string) => string): void => {
+  const take = (schema: z.ZodObject | undefined, nameOf: (name: string) => string, untold: boolean): void => {
     if (schema === undefined) return;
     const made = jsonSchema(schema, 'input');
     for (const [name, member] of Object.entries(made.properties ?? {}))
-      properties[nameOf(name)] = isJsonObject(member) ? withoutNull(member) : member;
+      properties[nameOf(name)] = isJsonObject(member) ? withoutEcho(nameOf(name), forModels(withoutNull(member), untold)) : member;
     required.push(...(made.required ?? []).map(nameOf));
   };
-  take(params, (name) => ids[name] ?? name);
-  for (const schema of [query, body]) take(schema, (name) => name);
-  return {
-    type: 'object',
-    properties,
-    ...(required.length === 0 ? {} : { required: [...new Set(required)] }),
-    additionalProperties: false,
-  };
+  take(params, (name) => ids[name] ?? name, false);
+  for (const schema of [query, body]) take(schema, (name) => name, like !== undefined);
+  return { type: 'object', properties, ...(required.length === 0 ? {} : { required: [...new Set(required)] }) };
+}
+
+/** Members of the body that take null for something. */
+function nullableOf(operation: GatewayOperation): ReadonlySet<string> {
+  const { body } = operation.inputs(ANY_SERVICES);
+  const members = body === undefined ? {} : (jsonSchema(body, 'input').properties ?? {});
+  const takesNull = (part: unknown) => isJsonObject(part) && Array.isArray(part['type']) && part['type'].includes('null');
+  return new Set(Object.keys(members).filter((name) => takesNull(members[name])));
+}
+
+/** What is told once, of all tools, in the server's instructions. */
+const TOLD_ONCE: ReadonlySet<string> = new Set(['from', 'to', 'tz', 'limit', 'cursor']);
+
+/** A description that says no more than the name does is none. */
+function withoutEcho(name: string, part: JsonObject): JsonObject {
+  const { description, ...rest } = part;
+  if (TOLD_ONCE.has(name)) return rest;
+  const said = typeof description === 'string' ? description.toLowerCase().replaceAll(' ', '_') : '';
+  return said === name || said === `${name}_id` || (said === 'us_dollars' && name.endsWith('_usd')) ? rest : part;
 }
 
 function argumentsIn(args: unknown): Readonly<Record<string, unknown>> {

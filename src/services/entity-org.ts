@@ -14,6 +14,7 @@ import { ORG_PLANS } from './org-plans.ts';
 import { ORG_STATUS } from './orgs.ts';
 import { PROJECTS } from './projects.ts';
 import { RATE_LIMITS_OF_ORGS } from './rate-limit-configs.ts';
+import { WORKLOAD_RATES } from './workload-rates.ts';
 import { WORKLOAD_TOKENS, WORKLOADS } from './workloads.ts';
 
 /** What the key of an entity names: the org that it is of. */
@@ -34,6 +35,7 @@ export const SPACES_OF_ORGS: readonly string[] = [
   CHANNELS,
   SUBSCRIPTIONS,
   EXPORTS,
+  WORKLOAD_RATES,
 ];
 
 /** Where something belongs to an entity of another space, by the same key. */

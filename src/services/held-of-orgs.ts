@@ -12,6 +12,7 @@ import type { HeldThings } from './org-holdings.ts';
 import { OVERLAYS } from './org-overlays.ts';
 import { PROJECTS } from './projects.ts';
 import type { StoredCredential } from './stored-credential.ts';
+import { WORKLOAD_RATES } from './workload-rates.ts';
 import { WORKLOADS } from './workloads.ts';
 
 /** What people lay down for orgs at a gateway, and how much of it one org may have (decision 7.12). */
@@ -27,6 +28,7 @@ export const HELD_OF_ORGS: readonly HeldThings[] = [
       [CHANNELS, ENTITY_BOUNDS.channels],
       [SUBSCRIPTIONS, ENTITY_BOUNDS.subscriptions],
       [EXPORTS, ENTITY_BOUNDS.exports],
+      [WORKLOAD_RATES, ENTITY_BOUNDS.workloadRates],
     ] as const
   ).map(([space, bound]): HeldThings => ({ space, bound, orgOf: (key, value) => orgOfEntity(space, key, value) })),
   {

@@ -4,6 +4,7 @@ import { type BucketShape, bucketShape } from '../decide/limits/token-bucket.ts'
 import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { WatchedSpace } from './watched-space.ts';
+import { WORKLOAD_RATES, type WorkloadRate, workloadRateKey } from './workload-rates.ts';
 
 /** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
 export interface RateLimitConfig {
@@ -30,20 +31,33 @@ export interface RateLimitConfigOptions {
   readonly initial: RateLimitConfig;
   /** The gateway's own org. */
   readonly ownOrg: string;
-  /** Told behind each change of what holds for an org that {@link RateLimitConfigs.shapeOf} gave another shape before. */
-  readonly reshaped: (shapeBefore: (orgId: string) => BucketShape) => void;
+  /** Told behind each change of what holds for a workload that {@link RateLimitConfigs.shapeOf} gave another shape before. */
+  readonly reshaped: (shapeBefore: ShapeOf) => void;
+}
+
+type ShapeOf = (orgId: string, workloadId: string) => BucketShape;
+/** By org, then by workload. */
+type OfWorkloads = ReadonlyMap<string, ReadonlyMap<string, Limit>>;
+
+interface StoredConfigs {
+  readonly own: WatchedSpace<RateLimitConfig>;
+  readonly orgs: WatchedSpace<RateLimitConfig>;
+  readonly workloads: WatchedSpace<WorkloadRate>;
 }
 
 /**
  * The configurations of the rate limiter (decision 6.1): one of the gateway, which is that of its own org, and for other orgs what each of them has laid down. Of those two
- * the tighter holds, in its rate and in its size, so that the operator's is a bound for everybody. What any node on the same store lays down counts at every one.
+ * the tighter holds, in its rate and in its size, so that the operator's is a bound for everybody; and so it is between an org and what it has laid down for one of its workloads (decision 6.1). What
+ * any node on the same store lays down counts at every one.
  */
 export class RateLimitConfigs {
   readonly #options: RateLimitConfigOptions;
   #gateway: Limit;
   /** What holds for orgs that have laid down something, by org. */
   #ofOrgs: ReadonlyMap<string, Limit> = new Map();
-  #stored: { readonly own: WatchedSpace<RateLimitConfig>; readonly orgs: WatchedSpace<RateLimitConfig> } | undefined;
+  /** What holds for workloads for which their org has laid down something. */
+  #ofWorkloads: OfWorkloads = new Map();
+  #stored: StoredConfigs | undefined;
 
   private constructor(options: RateLimitConfigOptions) {
     this.#options = options;
@@ -55,7 +69,15 @@ export class RateLimitConfigs {
     const configs = new RateLimitConfigs(options);
     const watched = { read: (value: unknown) => value as RateLimitConfig, changed: () => configs.#settle() };
     const own = await WatchedSpace.open(options.store, SPACE, watched);
-    configs.#stored = { own, orgs: await WatchedSpace.open(options.store, RATE_LIMITS_OF_ORGS, watched) };
+    configs.#stored = {
+      own,
+      orgs: await WatchedSpace.open(options.store, RATE_LIMITS_OF_ORGS, watched),
+      workloads: await WatchedSpace.open(options.store, WORKLOAD_RATES, {
+        read: (value) => value as WorkloadRate,
+        orgOf: ({ org_id: orgId }) => orgId,
+        changed: () => configs.#settle(),
+      }),
+    };
     configs.#settle();
     return configs;
   }
@@ -65,8 +87,12 @@ export class RateLimitConfigs {
     return (this.#ofOrgs.get(orgId) ?? this.#gateway).config;
   }
 
-  /** How the buckets of an org fill. */
-  shapeOf(orgId: string): BucketShape {
+  /** How the bucket of a workload fills: as those of its org, unless it has a limit of its own. */
+  shapeOf(orgId: string, workloadId: string): BucketShape {
+    return shapeIn(this.#ofWorkloads, orgId, workloadId) ?? this.#shapeOfOrg(orgId);
+  }
+
+  #shapeOfOrg(orgId: string): BucketShape {
     return this.#ofOrgs.size === 0 ? this.#gateway.shape : (this.#ofOrgs.get(orgId) ?? this.#gateway).shape;
   }
 
@@ -86,17 +112,68 @@ export class RateLimitConfigs {
     else await this.#stored?.orgs.refresh(orgId);
   }
 
+  /** Limits of single workloads of an org, by their ids. */
+  workloadRates(orgId: string): readonly WorkloadRate[] {
+    return this.#stored?.workloads.ofOrg(orgId) ?? [];
+  }
+
+  /**
+   * Lays down the limit of one workload for good, in the place of one that is there.
+   * @throws GatewayError `invalid_request` when it is looser than what holds for the org
+   */
+  async putWorkloadRate(rate: WorkloadRate, commit: Commit = commitAlone(this.#options.store)): Promise<void> {
+    const { refill_rate, window_duration } = this.of(rate.org_id);
+    if (isFaster(configOf(rate), this.of(rate.org_id))) {
+      const message = `must come to at most ${refill_rate} per ${window_duration}, as the configuration of the org says, which a workload can only tighten`;
+      throw new GatewayError('invalid_request', 'The rate limit has 1 bad member(s).', {
+        details: [{ path: 'requests_per_minute', message }],
+      });
+    }
+    const key = workloadRateKey(rate);
+    await commit(rate.workload_id, [{ op: 'put', space: WORKLOAD_RATES, key, value: rate }]);
+    await this.#stored?.workloads.refresh(key);
+  }
+
+  /** False when the workload has none. */
+  async removeWorkloadRate(orgId: string, workloadId: string, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
+    const key = workloadRateKey({ org_id: orgId, workload_id: workloadId });
+    if (this.#stored?.workloads.has(key) !== true) return false;
+    await commit(workloadId, [{ op: 'delete', space: WORKLOAD_RATES, key }]);
+    await this.#stored.workloads.refresh(key);
+    return true;
+  }
+
   #settle(): void {
     const { initial, ownOrg, reshaped } = this.#options;
     // While it is opened: what is read first is not all.
     if (this.#stored === undefined) return;
-    const { own, orgs } = this.#stored;
-    const before = { gateway: this.#gateway, ofOrgs: this.#ofOrgs };
+    const { own, orgs, workloads } = this.#stored;
+    const before = { gateway: this.#gateway, ofOrgs: this.#ofOrgs, ofWorkloads: this.#ofWorkloads };
     this.#gateway = limitOf(own.get(CONFIG) ?? initial);
     const laid = [...orgs.entries()].filter(([orgId]) => orgId !== ownOrg);
     this.#ofOrgs = new Map(laid.map(([orgId, config]) => [orgId, limitOf(tighter(config, this.#gateway.config))]));
-    reshaped((orgId) => (before.ofOrgs.get(orgId) ?? before.gateway).shape);
+    this.#ofWorkloads = this.#tightened(workloads.values());
+    reshaped((orgId, workloadId) => shapeIn(before.ofWorkloads, orgId, workloadId) ?? (before.ofOrgs.get(orgId) ?? before.gateway).shape);
   }
+
+  #tightened(rates: Iterable<WorkloadRate>): OfWorkloads {
+    const made = new Map<string, Map<string, Limit>>();
+    for (const rate of rates) {
+      const { org_id: orgId, workload_id: workloadId } = rate;
+      const ofOrg = made.get(orgId) ?? new Map<string, Limit>();
+      made.set(orgId, ofOrg.set(workloadId, limitOf(tighter(configOf(rate), this.of(orgId)))));
+    }
+    return made;
+  }
+}
+
+/** Undefined where the workload has no limit of its own; one comparison while none has. */
+function shapeIn(limits: OfWorkloads, orgId: string, workloadId: string): BucketShape | undefined {
+  return limits.size === 0 ? undefined : limits.get(orgId)?.get(workloadId)?.shape;
+}
+
+function configOf({ requests_per_minute: rate }: WorkloadRate): RateLimitConfig {
+  return { refill_rate: rate, max_tokens: rate, window_duration: '1m' };
 }
 
 /**

@@ -74,7 +74,10 @@ export class RateLimitService {
     const configs: RateLimitConfigs = await RateLimitConfigs.open({
       ...options,
       reshaped: (shapeBefore) => {
-        for (const [orgId, buckets] of workloads) reshape(buckets, shapeBefore(orgId), configs.shapeOf(orgId), clock.monotonic());
+        for (const [orgId, buckets] of workloads) {
+          for (const [workloadId, bucket] of buckets)
+            reshape(bucket, shapeBefore(orgId, workloadId), configs.shapeOf(orgId, workloadId), clock.monotonic());
+        }
       },
     });
     return new RateLimitService(options, configs, workloads);
@@ -94,8 +97,10 @@ export class RateLimitService {
     const active = new Set<string>();
     for (const [org, workloads] of this.#workloads) {
       if (wanted !== undefined && org !== wanted) continue;
-      const shape = this.configs.shapeOf(org);
-      for (const [workloadId, bucket] of workloads) if (tokensAt(bucket, shape, now) < shape.capacity) active.add(workloadId);
+      for (const [workloadId, bucket] of workloads) {
+        const shape = this.configs.shapeOf(org, workloadId);
+        if (tokensAt(bucket, shape, now) < shape.capacity) active.add(workloadId);
+      }
     }
     return [...active].sort();
   }
@@ -130,7 +135,7 @@ export class RateLimitService {
   look(named: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
     const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
-    const shape = this.configs.shapeOf(orgId);
+    const shape = this.configs.shapeOf(orgId, workloadId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
     return this.#refusal({ orgId, workloadId }, rules, waitForOne(own, shape), now);
   }
@@ -142,7 +147,7 @@ export class RateLimitService {
   take(named: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
     const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
-    const shape = this.configs.shapeOf(orgId);
+    const shape = this.configs.shapeOf(orgId, workloadId);
     const own = tokensAt(this.#workloads.get(orgId)?.get(workloadId), shape, now);
     const refusal = this.#refusal({ orgId, workloadId }, rules, waitForOne(own, shape), now);
     if (refusal) return refusal;
@@ -159,7 +164,7 @@ export class RateLimitService {
   giveBack(named: string, workloadId: string, rules: readonly RuleLimit[]): void {
     const orgId = named === this.#latest ? named : this.#sharer(named);
     const now = this.#clock.monotonic();
-    refill(this.#workloads.get(orgId)?.get(workloadId), this.configs.shapeOf(orgId), now);
+    refill(this.#workloads.get(orgId)?.get(workloadId), this.configs.shapeOf(orgId, workloadId), now);
     for (const rule of rules) refill(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now);
   }
 
@@ -179,13 +184,11 @@ export class RateLimitService {
   }
 }
 
-/** What buckets hold is kept, up to the new size. */
-function reshape(buckets: ReadonlyMap<string, Bucket>, before: BucketShape, after: BucketShape, now: number): void {
+/** What a bucket holds is kept, up to the new size. */
+function reshape(bucket: Bucket, before: BucketShape, after: BucketShape, now: number): void {
   if (before.capacity === after.capacity && before.refill === after.refill) return;
-  for (const bucket of buckets.values()) {
-    bucket.tokens = Math.min(after.capacity, tokensAt(bucket, before, now));
-    bucket.at = now;
-  }
+  bucket.tokens = Math.min(after.capacity, tokensAt(bucket, before, now));
+  bucket.at = now;
 }
 
 function spend(buckets: Map<string, Bucket>, key: string, left: number, now: number): void {

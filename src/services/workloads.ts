@@ -17,6 +17,7 @@ import { moveWorkloads } from './move-workloads.ts';
 import { OrgDefaultsService } from './org-defaults.ts';
 import { type WorkloadName, workloadKey } from './org-key.ts';
 import { WatchedSpace } from './watched-space.ts';
+import { workloadRateRemoval } from './workload-rates.ts';
 
 export const WORKLOADS = 'workload';
 export const WORKLOAD_TOKENS = 'workload_token';
@@ -169,6 +170,7 @@ export class WorkloadService {
     await commit(name.workload_id, [
       { op: 'delete', space: WORKLOADS, key },
       { op: 'delete', space: WORKLOAD_TOKENS, key },
+      ...workloadRateRemoval(name),
     ]);
     await Promise.all([this.#workloads.refresh(key), this.#tokens.refresh(key)]);
     return true;

@@ -171,7 +171,7 @@ t.test('a group alone lists its commands, and each says what its options take', 
   t.match(help.out, /^usage: gw workloads put --workload-id ID .*\nCreates or replaces one workload/);
   t.match(help.out, /--default-attribution.labels\n {6}NAME=VALUE, such as team=red; it may be repeated\n/);
   const commands = await allCommands();
-  t.same(completions(['workl'], commands), ['workloads']);
+  t.same(completions(['workl'], commands), ['workload-limits', 'workloads']);
   t.same(completions(['workloads', ''], commands), ['list', 'put', 'remove', 'token']);
   t.same(completions(['keys', 'create', '--kind', ''], commands), ['management', 'mcp']);
   t.ok(completions(['keys', 'create', '--n'], commands).includes('--name'));

@@ -115,29 +115,38 @@ t.test('an org decides its own approvals and releases its own callers, by the na
 
 t.test('a tool is its operation: the same arguments, the same answer, and only one way to make what is there', async (t) => {
   const table = new ToolTable(OPERATIONS, [], []);
-  t.strictSame(table.requestOf('create_workload', { workload_id: 'ci' }), {
-    method: 'PUT',
-    path: '/mgmt/v1/workloads',
-    headers: { 'if-none-match': '*' },
-    body: { workload_id: 'ci' },
-  });
-  t.strictSame(table.requestOf('delete_workload', { workload_id: 'a/b' }), {
-    method: 'DELETE',
-    path: '/mgmt/v1/workloads/a%2Fb',
-    headers: {},
-  });
-  t.strictSame(table.requestOf('list_approvals', { status: 'pending', limit: 5 }), {
-    method: 'GET',
-    path: '/mgmt/v1/approvals?status=pending&limit=5',
-    headers: {},
-  });
-  t.throws(() => table.requestOf('delete_workload', {}), { code: 'invalid_request' });
-  t.throws(() => table.requestOf('delete_workload', { workload_id: 'a', more: 1 }), { code: 'invalid_request' });
-  t.throws(() => table.requestOf('nothing', {}), { code: 'not_found' });
+  t.strictSame(
+    table.requestOf('create_workload', { workload_id: 'ci' }, () => 0),
+    {
+      method: 'PUT',
+      path: '/mgmt/v1/workloads',
+      headers: { 'if-none-match': '*' },
+      body: { workload_id: 'ci' },
+    },
+  );
+  t.strictSame(
+    table.requestOf('delete_workload', { workload_id: 'a/b' }, () => 0),
+    {
+      method: 'DELETE',
+      path: '/mgmt/v1/workloads/a%2Fb',
+      headers: {},
+    },
+  );
+  t.strictSame(
+    table.requestOf('list_approvals', { status: 'pending', limit: 5 }, () => 0),
+    {
+      method: 'GET',
+      path: '/mgmt/v1/approvals?status=pending&limit=5',
+      headers: {},
+    },
+  );
+  t.throws(() => table.requestOf('delete_workload', {}, () => 0), { code: 'invalid_request' });
+  t.throws(() => table.requestOf('delete_workload', { workload_id: 'a', more: 1 }, () => 0), { code: 'invalid_request' });
+  t.throws(() => table.requestOf('nothing', {}, () => 0), { code: 'not_found' });
   for (const { name, inputSchema, annotations, scope } of table.tools) {
     t.equal(inputSchema['type'], 'object', name);
     t.equal(annotations.readOnlyHint, scope === 'read', name);
-    t.equal(annotations.readOnlyHint, /^(?:list|get)_/.test(name), name);
+    t.equal(annotations.readOnlyHint, /^(?:list|get|explain)_/.test(name), name);
   }
 });
 

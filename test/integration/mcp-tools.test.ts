@@ -1,7 +1,8 @@
-// An assistant at work: every tool is called by official clients, which hold each answer against the tool's output schema, in the order in which things come about.
+// An assistant at work: every tool is called by official clients, in the order in which things come about, and each answer held against what the operation says that it answers.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { TOOLS } from '../../src/operations/tool-table.ts';
 import { bundleOf, CHAT, startGoverned } from '../support/governed.ts';
@@ -81,6 +82,9 @@ function work(p: string): readonly Step[] {
     ['get_ratelimit_config'],
     ['update_ratelimit_config', { refill_rate: 1000, max_tokens: 1000, window_duration: '1m' }],
     ['list_ratelimit_keys'],
+    ['set_workload_ratelimit', { workload_id: `${p}-ci`, requests_per_minute: 10 }],
+    ['list_workload_ratelimits'],
+    ['delete_workload_ratelimit', { workload_id: `${p}-ci` }],
     ['list_approvals', { status: 'pending' }],
     ['approve_request', firstOf('list_approvals', 'approval_id')],
     ['deny_request', lastOf('list_approvals', 'approval_id')],
@@ -88,6 +92,7 @@ function work(p: string): readonly Step[] {
     ['release_quarantine', firstOf('list_quarantine', 'quarantine_id')],
     ['list_records', { limit: 5 }],
     ['get_record', firstOf('list_records', 'record_hash')],
+    ['explain_record', firstOf('list_records', 'record_id')],
     ['get_spend', { window: '24h' }],
     ['get_billing_summary'],
     ['get_dashboard'],
@@ -96,9 +101,12 @@ function work(p: string): readonly Step[] {
     ['list_attribution_labels'],
     ['get_attribution_label', label],
     ['list_nodes'],
+    ['get_health'],
     ['list_provider_pricing', { provider: 'openai', limit: 3 }],
     ['create_budget_limit', { scope: 'project', scope_id: `${p}-apollo`, limit_usd: '10.00' }],
     ['list_budget_limits'],
+    ['set_budget_override', (said) => ({ limit_id: said('create_budget_limit')['limit_id'], limit_usd: '50', until: '2099-01-01' })],
+    ['delete_budget_override', idOf('create_budget_limit', 'limit_id')],
     ['get_org_budget_config'],
     ['create_alert_channel', { name: `${p} team`, kind: 'slack', config: webhook }],
     ['get_alert_channel', idOf('create_alert_channel', 'channel_id')],
@@ -127,6 +135,10 @@ function work(p: string): readonly Step[] {
     ['delete_workload', { workload_id: `${p}-ci` }],
   ];
 }
+
+/** What the operations say that they answer; clients are not listed it. */
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+const ANSWERS = new Map(TOOLS.tools.map(({ name, outputSchema }) => [name, ajv.compile(outputSchema ?? { type: 'object' })]));
 
 t.test('every tool does its work for clients of both lines, and answers what its schema says', async (t) => {
   const inbox = new Inbox(({ host }) => (host === SLACK ? { status: 200, text: 'ok' } : undefined));
@@ -170,6 +182,8 @@ t.test('every tool does its work for clients of both lines, and answers what its
       };
       t.notOk(isError, `${p}: ${name} ${JSON.stringify(args)}${isError ? `: ${content[0]?.text}` : ''}`);
       t.same(JSON.parse(content[0]?.text ?? ''), structuredContent, 'the text says the same');
+      const fits = ANSWERS.get(name);
+      t.ok(fits?.(structuredContent), `${name}: ${JSON.stringify(fits?.errors)}`);
       answers.set(name, structuredContent ?? {});
     }
     t.strictSame(

@@ -221,3 +221,72 @@ t.test('another org can tighten the configuration and never loosen it; the tight
 function pathsIn(body: unknown): readonly string[] {
   return ((body as { error?: { details?: { path: string }[] } }).error?.details ?? []).map(({ path }) => path);
 }
+
+t.test('a workload can have a limit of its own, which holds at every door, over a restart, and until it is taken back', async (t) => {
+  const clock = fakeClock();
+  const { gw, execute, send } = await startGoverned(t, { clock });
+  const { manage } = await managedAs(gw, 'default');
+  for (const workload_id of ['ci', 'batch']) await manage('PUT', 'workloads', { workload_id });
+  const call = async (workload: string) => (await execute({ workload_id: workload })).status;
+  const times = async (count: number, workload = 'ci') => {
+    const all: number[] = [];
+    for (let at = 0; at < count; at += 1) all.push(await call(workload));
+    return all;
+  };
+  t.match(await manage('PUT', 'ratelimit/workloads/ci', { requests_per_minute: 2 }), {
+    status: 200,
+    body: { workload_id: 'ci', requests_per_minute: 2 },
+  });
+  t.match((await manage('GET', 'ratelimit/workloads')).body, { data: [{ workload_id: 'ci', requests_per_minute: 2 }], has_more: false });
+  t.strictSame(await times(3), [200, 200, 429], 'exactly so many');
+  t.equal((await execute({ workload_id: 'ci' })).headers.get('retry-after'), '30', 'one flows in every half minute');
+  t.equal((await send(chat(['X-GW-Workload-ID', 'ci']))).status, 403, 'one bucket for all doors');
+  t.strictSame(await times(5, 'batch'), [200, 200, 200, 200, 200], 'others are as they were');
+  clock.advance(30_000);
+  t.strictSame(await times(2), [200, 429]);
+
+  t.equal((await manage('PUT', 'ratelimit/workloads/ci', { requests_per_minute: 60 })).status, 200);
+  clock.advance(1_000);
+  t.strictSame(await times(2), [200, 429], 'another one replaces it; what the bucket held is kept');
+  t.equal((await manage('DELETE', 'ratelimit/workloads/ci')).status, 200);
+  t.equal((await manage('DELETE', 'ratelimit/workloads/ci')).status, 404);
+  clock.advance(1_000);
+  t.strictSame(await times(5), [200, 200, 200, 200, 200]);
+
+  await manage('PUT', 'ratelimit/workloads/ci', { requests_per_minute: 1 });
+  await gw.gateway.stop();
+  const again = await startGoverned(t, { clock, env: { GW_DATA_DIR: gw.dataDir } });
+  const after = async () => (await again.execute({ workload_id: 'ci' })).status;
+  t.strictSame([await after(), await after()], [200, 429], 'it is there after a restart');
+  const { manage: later } = await managedAs(again.gw, 'default');
+  t.equal((await later('DELETE', 'workloads/ci')).status, 200);
+  t.match((await later('GET', 'ratelimit/workloads')).body, { data: [] }, 'it goes with its workload');
+});
+
+t.test('the limit of a workload is tighter than that of its org, whichever was laid down last, and of its org alone', async (t) => {
+  const env = { GW_RATELIMIT_REFILL_RATE: '60', GW_RATELIMIT_MAX_TOKENS: '10', GW_RATELIMIT_WINDOW: '1m' };
+  const { gw, execute } = await startGoverned(t, { clock: fakeClock(), env });
+  const { manage } = await managedAs(gw, 'acme');
+  const { manage: theirs } = await managedAs(gw, 'globex');
+  for (const one of [manage, theirs]) await one('PUT', 'workloads', { workload_id: 'ci' });
+  const put = (requests_per_minute: unknown, workload = 'ci') => manage('PUT', `ratelimit/workloads/${workload}`, { requests_per_minute });
+  const looser = await put(61);
+  t.match(looser, { status: 400, body: { error: { details: [{ path: 'requests_per_minute', message: /at most 60 per 1m/ }] } } });
+  for (const bad of [0, -1, 1.5, '10', null, 1_000_001]) t.match(await put(bad), { status: 400 }, String(bad));
+  t.match(await put(5, 'nothing'), { status: 404, body: { error: { code: 'not_found' } } });
+  t.equal((await put(5)).status, 200);
+  t.match((await theirs('GET', 'ratelimit/workloads')).body, { data: [] }, 'another org sees nothing of it');
+  t.equal((await theirs('DELETE', 'ratelimit/workloads/ci')).status, 404);
+  const calls = async (org_id: string, count: number) => {
+    const all: number[] = [];
+    for (let at = 0; at < count; at += 1) all.push((await execute({ org_id, workload_id: 'ci' })).status);
+    return all.filter((status) => status === 200).length;
+  };
+  t.equal(await calls('acme', 8), 5);
+  t.equal(await calls('globex', 8), 8, 'the same id of another org has what that org has');
+  await manage('PUT', 'ratelimit/config', { refill_rate: 2, max_tokens: 2, window_duration: '1h' });
+  await manage('PUT', 'workloads', { workload_id: 'other' });
+  t.equal((await put(5)).status, 400, 'a limit that the org has tightened since is the bound');
+  await manage('DELETE', 'ratelimit/workloads/ci');
+  t.equal(await calls('acme', 3), 0, 'and what the bucket holds is never more than before');
+});

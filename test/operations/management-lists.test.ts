@@ -69,6 +69,11 @@ const MORE_ROUTES: readonly string[] = [
   'GET /discovery/domains',
   'POST /workloads/{id}/token',
   'DELETE /workloads/{id}/token',
+  'GET /records/{hash}/explain',
+  'GET /ratelimit/workloads',
+  'PUT /ratelimit/workloads/{id}',
+  'DELETE /ratelimit/workloads/{id}',
+  'GET /health',
 ];
 
 const TOOL_NAMES: readonly string[] = `
@@ -93,7 +98,19 @@ const TOOL_NAMES: readonly string[] = `
 `
   .trim()
   .split(/\s+/);
-const MORE_TOOLS: readonly string[] = ['list_audit', 'list_discovered_domains', 'issue_workload_token', 'remove_workload_token'];
+const MORE_TOOLS: readonly string[] = [
+  'set_budget_override',
+  'delete_budget_override',
+  'explain_record',
+  'list_workload_ratelimits',
+  'set_workload_ratelimit',
+  'delete_workload_ratelimit',
+  'get_health',
+  'list_audit',
+  'list_discovered_domains',
+  'issue_workload_token',
+  'remove_workload_token',
+];
 
 const PREFIX = '/mgmt/v1';
 /** One entry takes all six switches of a provider. */
@@ -131,7 +148,7 @@ t.test('MCP has every tool of the specification and no others, each with the sco
   for (const { name, scope, annotations } of TOOLS.tools) {
     const reads = ['read', 'review'].includes(scope);
     t.equal(reads, annotations.readOnlyHint, name);
-    t.equal(reads, /^(?:list|get)_/.test(name), name);
+    t.equal(reads, /^(?:list|get|explain)_/.test(name), name);
   }
   t.end();
 });

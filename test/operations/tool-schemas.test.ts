@@ -102,7 +102,8 @@ function strict(schema: Schema, say: (what: string) => void): Schema {
   const { properties, items, ...rest } = schema;
   const kept = Object.fromEntries(Object.entries(rest).filter(([member]) => !ANNOTATIONS.includes(member)));
   for (const member of Object.keys(kept)) if (!OPENAI_MEMBERS.includes(member)) say(member);
-  if (schema['type'] === 'object' && schema['additionalProperties'] !== false) say('additionalProperties');
+  // Converters say that nothing else may come; a schema that says otherwise they refuse.
+  if (schema['type'] === 'object' && ![undefined, false].includes(schema['additionalProperties'] as undefined)) say('additionalProperties');
   const members = Object.entries((properties ?? {}) as Record<string, Schema>);
   return {
     ...kept,

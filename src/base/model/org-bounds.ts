@@ -196,6 +196,7 @@ export const ENTITY_BOUNDS = {
     full: LIMIT_REACHED,
   },
   limits: { what: 'budget limits', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  workloadRates: { what: 'rate limits of single workloads', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   overlays: { what: 'policy overlays, with those of single nodes', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   connectors: { what: 'custom connectors', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   apiKeys: { what: 'API keys that are not revoked', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },

@@ -73,7 +73,7 @@ export async function runGwMcp(args: readonly string[], io: GwMcpIo): Promise<nu
     const { environment, management } = options;
     const mark = environment === 'dev' ? {} : { mark: `[${environment}]` };
     const dispatcher = new McpDispatcher({
-      toolSet: remoteTools({ table: TOOLS, gateway: management, key, ...mark }),
+      toolSet: remoteTools({ table: TOOLS, gateway: management, key, clock: io.clock, ...mark }),
       server: mcpServerFacts(packageVersion(), { name: environment, caution: CAUTIONS[environment] }),
       log: io.log,
     });

@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Tool, ToolRequest, ToolSet, ToolTable } from '../../operations/tools.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
@@ -8,12 +9,13 @@ export interface RemoteToolsOptions {
   readonly table: ToolTable;
   readonly gateway: GatewayAddress;
   readonly key: GatewayKey;
+  readonly clock: Pick<Clock, 'now'>;
   /** Put before each title, which is what a person sees when he is asked whether a tool may be used; undefined: nothing. */
   readonly mark?: string;
 }
 
 /** The tools of a gateway elsewhere: each call is the request of its management API that the tool stands for. */
-export function remoteTools({ table, gateway, key, mark }: RemoteToolsOptions): ToolSet {
+export function remoteTools({ table, gateway, key, clock, mark }: RemoteToolsOptions): ToolSet {
   const ask = async ({ method, path, headers, body }: ToolRequest): Promise<unknown> => {
     const once = async (secret: string): Promise<unknown> =>
       askGateway(gateway, {
@@ -32,7 +34,7 @@ export function remoteTools({ table, gateway, key, mark }: RemoteToolsOptions): 
     }
   };
   const call = async (name: string, args: unknown): Promise<unknown> => {
-    const asked = table.requestOf(name, args);
+    const asked = table.requestOf(name, args, () => clock.now());
     return 'answer' in asked ? asked.answer : ask(asked);
   };
   return {

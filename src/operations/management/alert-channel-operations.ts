@@ -104,7 +104,7 @@ export const ALERT_CHANNEL_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['not_found', 'conflict'],
     versioned: true,
-    tools: [{ name: 'update_alert_channel', title: 'Update alert channel', ids }],
+    tools: [{ name: 'update_alert_channel', title: 'Update alert channel', ids, like: 'create_alert_channel' }],
     input: { params, body: { schema: () => CHANGE, what: 'The alert channel' } },
     output: { status: 200, schema: CHANNEL },
     handle: async ({ principal, params: { id }, body, commit, expectShown }, { alerts }) => {

@@ -20,7 +20,7 @@ const day = z
   .string()
   .refine((text) => parseDate(text) !== undefined && text >= '1970-01-02' && text <= '9999-12-29', DAY_RULE)
   .optional()
-  .meta({ description: 'A day of `tz`', examples: ['2026-11-22'] });
+  .meta({ description: 'A day of `tz`', examples: ['2026-11-22'], format: 'date' });
 
 function billingQuery() {
   return z.strictObject({ from: day, to: day, tz: timeZone }).superRefine(({ from, to }, { addIssue }) => {

@@ -169,7 +169,7 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     errors: ['not_found', 'conflict', 'precondition_failed'],
     versioned: true,
-    tools: [{ name: 'update_custom_provider', title: 'Update a custom provider', ids }],
+    tools: [{ name: 'update_custom_provider', title: 'Update a custom provider', ids, like: 'create_custom_provider' }],
     input: { params, body: { schema: () => CHANGE_BODY, what: 'The connector' } },
     output: { status: 200, schema: SHOWN },
     handle: async ({ principal, params: { id }, body, commit, expectShown }, { customConnectors }) => {

@@ -124,7 +124,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     ownedRemotely: true,
     errors: ['not_found', 'conflict'],
     versioned: true,
-    tools: [{ name: 'update_export_destination', title: 'Update export destination', ids }],
+    tools: [{ name: 'update_export_destination', title: 'Update export destination', ids, like: 'create_export_destination' }],
     input: { params, body: { schema: () => CHANGE, what: 'The export destination' } },
     output: { status: 200, schema: DESTINATION },
     handle: async ({ principal, params: { id: of }, body, commit, expectShown }, { exports }) => {

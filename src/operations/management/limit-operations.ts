@@ -54,11 +54,24 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     tools: [{ name: 'delete_budget_limit', title: 'Delete budget limit', ids }],
   }),
-  alike(entryOf(BUDGET_OPERATIONS, 'budgets.override'), { id: 'mgmt.budgets.override', path: `${PATH}/{id}/override`, scope: 'write' }),
+  alike(entryOf(BUDGET_OPERATIONS, 'budgets.override'), {
+    id: 'mgmt.budgets.override',
+    path: `${PATH}/{id}/override`,
+    scope: 'write',
+    tools: [
+      {
+        name: 'set_budget_override',
+        title: 'Override a budget limit until a time',
+        description: 'Raises or lowers a budget limit or cap until a time, then it ends by itself. The answer shows what holds now.',
+        ids,
+      },
+    ],
+  }),
   alike(entryOf(BUDGET_OPERATIONS, 'budgets.end_override'), {
     id: 'mgmt.budgets.end_override',
     path: `${PATH}/{id}/override`,
     scope: 'write',
+    tools: [{ name: 'delete_budget_override', title: 'End the override of a budget limit', ids }],
   }),
   operation({
     id: 'mgmt.budgets.config',

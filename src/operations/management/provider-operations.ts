@@ -29,7 +29,7 @@ const STATES = [ENABLE, 'disable'] as const;
 const params = z.object({
   provider: z.string().meta({ description: 'Id, neutral name or alias of a provider, or the addon_id of a preset' }),
   // Any other word is told as a mode that is not supported.
-  mode: z.string().meta({ description: `One of ${PROVIDER_MODES.join(', ')}; of a preset: routing`, examples: PROVIDER_MODES.slice() }),
+  mode: z.string().meta({ description: 'Of a preset: routing', enum: PROVIDER_MODES.slice() }),
   state: z.string().meta({ enum: STATES }),
 });
 

@@ -162,9 +162,9 @@ export class McpDispatcher {
     } catch (error) {
       // Nobody waits for it any more.
       if (error instanceof RpcError || (error instanceof GatewayError && error.code === 'client_gone')) throw error;
-      if (error instanceof GatewayError) return toolFailure(error, tool, revision);
+      if (error instanceof GatewayError) return toolFailure(error, revision);
       this.#log.error({ err: error, tool: name }, 'a tool failed unexpectedly');
-      return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), tool, revision);
+      return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), revision);
     }
   }
 
@@ -197,14 +197,33 @@ function mayRead({ scopes }: Asker['principal']): boolean {
   return scopes.includes('read');
 }
 
-/** 2025-03-26 knows a title among the annotations alone; clients of later revisions look in both places. */
-function shownTool({ name, title, description, inputSchema, outputSchema, annotations }: Tool, { structured }: McpRevision): JsonObject {
-  return {
-    name,
-    ...(structured ? { title } : {}),
-    description,
-    inputSchema,
-    ...(structured && outputSchema !== undefined ? { outputSchema } : {}),
-    annotations: { title, ...annotations },
-  };
+/**
+ * A tool as it is listed. A model reads the list at every turn, so it has no more than is needed to call (decision 10.15): no schema of answers, and of the hints those that say something else than
+ * their absence does. 2025-03-26 knows a title among the annotations alone, later revisions beside the name.
+ */
+function shownTool({ name, title, description, inputSchema, annotations }: Tool, { structured }: McpRevision): JsonObject {
+  const hints = saidHints(annotations);
+  return structured
+    ? { name, ...(saysMore(title, name) ? { title } : {}), description, inputSchema, annotations: hints }
+    : { name, description, inputSchema, annotations: { title, ...hints } };
+}
+
+/** What a hint means that is left out, as the protocol says. */
+const HINTS_LEFT_OUT = { readOnlyHint: false, destructiveHint: true, idempotentHint: false } as const;
+
+/** That a tool reaches nobody outside of the gateway is not said: left out, clients are the more careful. */
+function saidHints({ readOnlyHint, destructiveHint, idempotentHint }: Tool['annotations']): Partial<Tool['annotations']> {
+  // Of a tool that reads, the two about changes mean nothing.
+  const hints = readOnlyHint ? { readOnlyHint } : { destructiveHint, idempotentHint };
+  return Object.fromEntries(Object.entries(hints).filter(([name, value]) => HINTS_LEFT_OUT[name as keyof typeof HINTS_LEFT_OUT] !== value));
+}
+
+/** A title that only says the name in words is none: clients show the name then. */
+function saysMore(title: string, name: string): boolean {
+  return (
+    title
+      .toLowerCase()
+      .replace(/ (?:a|an|the) /g, ' ')
+      .replaceAll(' ', '_') !== name
+  );
 }

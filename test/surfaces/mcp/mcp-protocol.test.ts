@@ -52,9 +52,16 @@ t.test('tools are listed in one order, with what their revision knows of them', 
     );
     t.equal((await post(requestOf('tools/list', {}), session)).text, first.text);
     const isStructured = revision !== '2025-03-26';
-    t.equal('title' in (listed[0] ?? {}), isStructured);
-    t.equal('outputSchema' in (listed[0] ?? {}), isStructured);
-    t.match(listed[0], { annotations: { title: 'List things', readOnlyHint: true, destructiveHint: false } });
+    t.strictSame(
+      listed.map((tool) => 'title' in tool),
+      listed.map(() => false),
+      'a title that says the name alone is left out',
+    );
+    t.notOk('outputSchema' in (listed[0] ?? {}));
+    t.strictSame(listed[0]?.['annotations'], {
+      ...(isStructured ? {} : { title: 'List things' }),
+      readOnlyHint: true,
+    });
     t.notOk(listed.some((tool) => 'scope' in tool));
   }
 });
@@ -98,10 +105,8 @@ t.test('the failure of an operation is an answer of its tool, with code, message
     const refused = { error: { code: 'forbidden', message: 'This needs the scope write.' } };
     t.match(await call('create_thing', {}), { isError: true, content: [{ text: JSON.stringify(refused) }], structuredContent: refused });
     t.match(await call('list_things', { limit: 'x' }), { isError: true, content: [{ text: /"details":\[\{"path":"limit"/ }] });
-    // Clients hold structured content of failures against the output schema, too.
-    const failed = await call('fail_here', {});
-    t.match(failed, { isError: true, content: [{ text: /not_found/ }] });
-    t.notOk('structuredContent' in failed);
+    const missing = { error: { code: 'not_found' } };
+    t.match(await call('fail_here', {}), { isError: true, content: [{ text: /not_found/ }], structuredContent: missing });
   }
   const session = { 'mcp-session-id': await begin('2025-03-26') };
   const { json } = await post(requestOf('tools/call', { name: 'fail_here' }), session);
@@ -219,7 +224,7 @@ t.test('from 2026-07-28 on a request stands for itself', async (t) => {
     json: { result: { ...whole, supportedVersions: ['2026-07-28'], instructions: /real/, ttlMs: 300_000, cacheScope: 'public' } },
   });
   t.match((await ask('tools/list')).json, {
-    result: { ...whole, cacheScope: 'public', tools: [{ name: 'list_things', title: 'List things' }] },
+    result: { ...whole, cacheScope: 'public', tools: [{ name: 'list_things' }] },
   });
   t.match((await ask('resources/read', { uri: 'things://all' })).json, { result: { ...whole, ttlMs: 0, cacheScope: 'private' } });
   t.match((await ask('tools/call', { name: 'list_things' })).json, { result: { ...whole, structuredContent: { data: [{}] } } });

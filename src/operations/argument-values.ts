@@ -1,0 +1,126 @@
+/*
+ * Values of tools' arguments as those write them who guess (decision 10.15). What a value may be is for the operation's schema to say: here it is only put into the form that the schema reads.
+ */
+import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
+import { nearestName } from '../base/lib/nearest.ts';
+import { shorten } from '../base/lib/shorten.ts';
+
+/** Other words for a word of a list, wherever a tool has that word. */
+const SAME: Readonly<Record<string, string>> = {
+  pending: 'open waiting new unresolved awaiting outstanding undecided',
+  approved: 'accepted granted allowed allow approve',
+  denied: 'rejected refused declined deny reject',
+  expired: 'timed_out timeout lapsed',
+  active: 'current live open enabled',
+  archived: 'inactive closed disabled',
+  enable: 'enabled on true yes start activate',
+  disable: 'disabled off false no stop deactivate',
+  deny: 'denied blocked block refused refuse rejected forbidden',
+  allow: 'allowed permitted passed ok accepted approved success',
+  error: 'failed failure errors errored',
+  downgrade: 'downgraded',
+  require_approval: 'approval held pending approval_required needs_approval',
+  require_attribution: 'attribution attribution_required',
+  rate_limit: 'rate_limited throttled ratelimited limited 429',
+  quarantine: 'quarantined',
+  daily: 'day per_day a_day today',
+  weekly: 'week per_week a_week this_week',
+  monthly: 'month per_month a_month this_month',
+  org: 'organization organisation company everyone global all',
+  project: 'team',
+  workload: 'service application app',
+  provider: 'connector vendor',
+  alert: 'warn notify warning',
+  cap: 'block hard enforce stop deny limit hard_cap',
+  '1h': 'hour 1hour last_hour 60m',
+  '6h': '6hours last_6_hours',
+  '24h': 'day 1d 24hours last_24_hours today daily last_day',
+  google_chat: 'google gchat googlechat',
+  teams: 'ms_teams msteams microsoft_teams',
+  email: 'mail e_mail smtp',
+  webhook: 'http https url',
+  routing: 'route routes',
+  byok: 'bring_your_own_key own_key',
+};
+const YES: ReadonlySet<string> = new Set(['true', 'yes', 'on', '1', 'active', 'enable', 'enabled', 'open', 'current', 'only']);
+const NO: ReadonlySet<string> = new Set(['false', 'no', 'off', '0', 'inactive', 'disable', 'disabled', 'released', 'closed']);
+const NUMBER = /^-?\d+(?:\.\d+)?$/;
+/** `$50`, `50 USD`, `1,000.00`. */
+const DOLLARS = /^\s*(?:USD|US\$|\$)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?:USD|dollars?|\$)?\s*$/i;
+
+type Reader = (name: string, value: unknown, part: JsonObject) => unknown;
+
+/** By the type that the schema says. */
+const READERS: Readonly<Record<string, Reader>> = {
+  boolean: (_name, value) => truth(value),
+  integer: (_name, value) => numberIn(value),
+  number: (_name, value) => numberIn(value),
+  array: (name, value, { items }) => list(name, value, isJsonObject(items) ? items : {}),
+  object: (_name, value) => (typeof value === 'string' ? (parsed(value) ?? value) : value),
+  string: (name, value) => textIn(name, value),
+};
+
+/** A value as the schema of its argument reads it; what is none of its forms stays as it is, for the schema to refuse. */
+export function readableValue(name: string, value: unknown, part: JsonObject): unknown {
+  const { type, enum: words } = part;
+  if (Array.isArray(words)) return word(value, words.map(String)) ?? value;
+  const read = typeof type === 'string' ? READERS[type] : undefined;
+  return read === undefined ? value : read(name, value, part);
+}
+
+function numberIn(value: unknown): unknown {
+  return typeof value === 'string' && NUMBER.test(value.trim()) ? Number(value) : value;
+}
+
+function textIn(name: string, value: unknown): unknown {
+  const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
+  if (typeof text !== 'string' || !name.endsWith('_usd')) return text;
+  return DOLLARS.exec(text)?.[1]?.replaceAll(',', '') ?? text;
+}
+
+/** What is said of a value that is none of the words its argument has; undefined: it is one, or has none. */
+export function wordMistake(value: unknown, { enum: words, items }: JsonObject): string | undefined {
+  if (Array.isArray(value) && isJsonObject(items)) {
+    return value.map((one) => wordMistake(one, items)).find((mistake) => mistake !== undefined);
+  }
+  if (!Array.isArray(words) || words.includes(value)) return undefined;
+  const nearest = typeof value === 'string' ? nearestName(plainWord(value), words.map(String)) : undefined;
+  const hint = nearest === undefined ? '' : `; did you mean \`${nearest}\`?`;
+  return `must be one of ${words.join(', ')}, not ${shorten(JSON.stringify(value) ?? 'nothing', 64)}${hint}`;
+}
+
+function word(value: unknown, words: readonly string[]): string | undefined {
+  if (typeof value !== 'string' && typeof value !== 'boolean') return undefined;
+  const asked = plainWord(String(value));
+  return words.find((one) => plainWord(one) === asked) ?? words.find((one) => SAME[one]?.split(' ').includes(asked));
+}
+
+function plainWord(text: string): string {
+  return text
+    .slice(0, 64)
+    .trim()
+    .toLowerCase()
+    .replace(/[\s-]+/g, '_');
+}
+
+function truth(value: unknown): unknown {
+  const text = typeof value === 'string' || typeof value === 'number' ? String(value).trim().toLowerCase() : '';
+  if (YES.has(text)) return true;
+  return NO.has(text) ? false : value;
+}
+
+/** One for a list of one; a text for the list that it is in JSON, or with commas. */
+function list(name: string, value: unknown, items: JsonObject): unknown {
+  const read = typeof value === 'string' ? (parsed(value) ?? value.split(',').map((one) => one.trim())) : value;
+  const all: readonly unknown[] = Array.isArray(read) ? read : [read];
+  return all.map((one) => readableValue(name, one, items));
+}
+
+function parsed(text: string): object | undefined {
+  try {
+    const read: unknown = JSON.parse(text);
+    return typeof read === 'object' && read !== null ? read : undefined;
+  } catch {
+    return undefined;
+  }
+}
