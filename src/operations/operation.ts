@@ -82,6 +82,8 @@ export interface ToolFacts {
   readonly description?: string;
   /** What the names in the path are called as arguments: `{ id: 'workload_id' }`. */
   readonly ids?: Readonly<Record<string, string>>;
+  /** Arguments of a call that gives none: an assistant is asked first where a person's program is not. */
+  readonly defaults?: Readonly<Record<string, unknown>>;
   /** It reaches somebody outside of the gateway. */
   readonly openWorld?: true;
   /** Of two tools of one operation: whether it only makes what is not there, or only changes what is. */

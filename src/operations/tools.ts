@@ -168,7 +168,7 @@ function rowOf(operation: GatewayOperation, facts: ToolFacts): ToolRow {
       inputSchema: inputSchemaOf(operation, facts),
       ...(output.schema === undefined ? {} : { outputSchema: jsonSchema(output.schema, 'output') }),
     },
-    plan: (args) => planOf(operation, names, args, { ids, headers: only === undefined ? {} : ONLY[only] }),
+    plan: (args) => planOf(operation, names, { ...facts.defaults, ...args }, { ids, headers: only === undefined ? {} : ONLY[only] }),
   };
 }
 

@@ -155,11 +155,17 @@ function problemsOf(error: unknown): readonly ErrorDetail[] {
 
 async function compileOrg(base: Base, layers: OrgLayers, options: CompileOptions, what: string): Promise<ActivePolicy> {
   if (base.isNone === true) return base.active;
-  const { overlays } = base.texts;
-  const laid = { org: [...textsOfLevel(overlays?.org), ...layers.org], node: [...textsOfLevel(overlays?.node), ...layers.node] };
-  const policy = await loadPolicy({ ...base.texts, overlays: laid, generated: layers.generated }, options, what);
+  const policy = await loadPolicy(textsOfOrg(base, layers), options, what);
   const from = { ...base.active, loaded_at: options.clock.now(), content_hash: orgHash(base, layers) };
   return { ...snapshot(policy, from), switches: layers.switches };
+}
+
+/** The texts that the requests of an org are judged by; without layers those of the bundle. */
+export function textsOfOrg({ texts }: Pick<Base, 'texts'>, layers: OrgLayers | undefined): Omit<PolicyInput, 'tier'> {
+  if (layers === undefined) return texts;
+  const { overlays } = texts;
+  const laid = { org: [...textsOfLevel(overlays?.org), ...layers.org], node: [...textsOfLevel(overlays?.node), ...layers.node] };
+  return { ...texts, overlays: laid, generated: layers.generated };
 }
 
 export function orgHash(base: Base, { org, node, generated, switches }: OrgLayers): string {

@@ -92,7 +92,8 @@ export function compileRead(read: ReadPolicy): PolicyResult {
   return atOnce(compilingRead(read));
 }
 
-function* compilingRead(read: ReadPolicy): Sliced<PolicyResult> {
+/** As {@link compileRead}, in slices. */
+export function* compilingRead(read: ReadPolicy): Sliced<PolicyResult> {
   const { problems, patterns, header, levels, closed, unused } = read;
   yield* patterns.compile(problems);
   if (problems.found) return { errors: problems.sorted() };
@@ -128,7 +129,8 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
   return atOnce(readingPolicy(input, options));
 }
 
-function* readingPolicy(input: PolicyInput, options: PolicyOptions): Sliced<ReadPolicy> {
+/** As {@link readPolicy}, in slices. */
+export function* readingPolicy(input: PolicyInput, options: PolicyOptions): Sliced<ReadPolicy> {
   const problems = new Problems();
   const patterns = new PatternSum();
   const reader: EffectReader = {
