@@ -1,8 +1,13 @@
 // What a change of policy does is told before anything is lost, on every face; single rules can be put and deleted (decisions 5.10, 5.11).
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import t, { type Test } from 'tap';
+import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { bundleOf, type Governed, startGoverned } from '../support/governed.ts';
 import { type Answer, codeIn, type Manage, managedOf } from '../support/managed.ts';
+import { gw } from '../support/run-gw.ts';
+import { tempDir } from '../support/temp-dir.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -398,7 +403,7 @@ t.test('a policy is checked and tested before it is put', async (t) => {
         name: 'mini',
         line: 4,
         passed: false,
-        mismatches: [{ member: 'decision', expected: 'allow', actual: 'deny' }],
+        mismatches: [{ member: 'decision', expected: '"allow"', actual: '"deny"' }],
         reason_codes: ['target_not_allowed'],
       },
     ],
@@ -450,4 +455,37 @@ t.test('the bundle of the gateway: a dry run, its suites, what it loses, stale w
   t.match(put, { status: 200, body: { source: 'api', change: { dry_run: false, counts: { added: 1, lost: 1 } } } });
   t.equal(await one.asked('gpt-4o-mini'), 'target_not_allowed');
   t.match(read.body, { source: 'file' });
+});
+
+t.test('`gw policies` shows what would change, and asks at a terminal', async (t) => {
+  const one = await scene(t);
+  const dir = tempDir(t);
+  const file = join(dir, 'overlay.yaml');
+  writeFileSync(file, WHOLE);
+  const env = { GW_PORT: String(one.gw.port), GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_ORG_ID: 'acme' };
+  const run = (words: readonly string[], more: object = {}) => gw(['policies', ...words], { env, ...more });
+  const dry = await run(['put', file, '--dry-run']);
+  t.equal(dry.code, 0, dry.err);
+  t.match(
+    dry.out,
+    /^\+ rule {4}targets\/allow\.gpt4o\.x@org\n- rule {4}targets\/no\.gpt4@org {2}lost: .*\n- rule {4}risk\/no\.uploads@org .*\n! denies {2}the layer targets turns into an allow-list/,
+  );
+  t.match(dry.out, /records {3}0 of the 0 newest calls would be decided otherwise\nNothing has been changed yet\.\n$/);
+  for (const row of dry.out.split('\n')) t.ok(row.length <= 80, row);
+  const refused = await run(['put', file]);
+  t.equal(refused.code, 1);
+  t.match(refused.err, /Nothing was changed\. It would lose 2 rules[\s\S]*Here --yes says so/);
+  t.equal(await one.overlay(), OVERLAY);
+  const terminal = (answer: string) => ({ columns: 80, lines: [answer] });
+  const no = await run(['put', file], terminal('n'));
+  t.match(no, { code: 1, err: /^Do it\? \[y\/N\] Nothing was changed\.\n$/, out: /- rule/ });
+  t.equal(await one.overlay(), OVERLAY);
+  const rule = ['rules', 'put', 'allow.gpt4o.x', '--layer', 'budgets', '--rule', JSON.stringify(ALLOW_4O)];
+  t.match(await run(rule), { code: 0, out: '+ rule    budgets/allow.gpt4o.x@org\nIt is in force.\n', err: '' });
+  t.match(await run(['rules', 'list', '--level', 'org']), { code: 0, out: /allow\.gpt4o\.x/ });
+  t.match(await run(['rules', 'remove', 'allow.gpt4o.x', '--dry-run']), { code: 0, out: /^- rule {4}budgets\/allow\.gpt4o\.x@org/ });
+  t.match(await run(['rules', 'remove', 'allow.gpt4o.x'], terminal('y')), { code: 0, out: /Done\.\n$/ });
+  t.equal(await one.overlay(), OVERLAY, 'as it was, to the last comment');
+  t.match(await run(['put', '-', '--yes', '--json'], { stdin: WHOLE }), { code: 0, out: /"dry_run":false/ });
+  t.equal(await one.overlay(), WHOLE.trimEnd());
 });

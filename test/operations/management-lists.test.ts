@@ -61,7 +61,17 @@ const ROUTES: readonly (readonly [methods: string, path: string, scopes: string]
 ];
 
 /** What the specification's table does not have. */
-const MORE_ROUTES: readonly string[] = ['GET /openapi.json', 'POST /budgets/limits/{id}/override', 'DELETE /budgets/limits/{id}/override'];
+const MORE_ROUTES: readonly string[] = [
+  'GET /openapi.json',
+  'POST /budgets/limits/{id}/override',
+  'DELETE /budgets/limits/{id}/override',
+  'GET /policies/rules',
+  'GET /policies/rules/{rule_id}',
+  'PUT /policies/rules/{rule_id}',
+  'DELETE /policies/rules/{rule_id}',
+  'POST /policies/check',
+  'POST /policies/test',
+];
 
 const TOOL_NAMES: readonly string[] = `
   list_records get_record
@@ -85,7 +95,14 @@ const TOOL_NAMES: readonly string[] = `
 `
   .trim()
   .split(/\s+/);
-const MORE_TOOLS: readonly string[] = [];
+const MORE_TOOLS: readonly string[] = [
+  'list_policy_rules',
+  'get_policy_rule',
+  'put_policy_rule',
+  'delete_policy_rule',
+  'check_policy',
+  'test_policy',
+];
 
 const PREFIX = '/mgmt/v1';
 /** One entry takes all six switches of a provider. */
@@ -116,7 +133,7 @@ t.test('MCP has every tool of the specification and no others, each with the sco
   t.strictSame(TOOLS.tools.map(({ name }) => name).sort(), expected.sort());
   for (const { name, scope, annotations } of TOOLS.tools) {
     t.equal(scope === 'read', annotations.readOnlyHint, name);
-    t.equal(scope === 'read', /^(?:list|get)_/.test(name), name);
+    t.equal(scope === 'read', /^(?:list|get|check)_|^test_policy$/.test(name), name);
   }
   t.end();
 });

@@ -10,7 +10,7 @@ export interface Outcome {
 /** Runs one command of `gw` in this process. */
 export async function gw(
   argv: readonly string[],
-  options: { stdin?: string; env?: Record<string, string>; colours?: boolean } = {},
+  options: { stdin?: string; env?: Record<string, string>; colours?: boolean; columns?: number; lines?: readonly string[] } = {},
 ): Promise<Outcome> {
   let out = '';
   let err = '';
@@ -22,6 +22,10 @@ export async function gw(
       err += text;
     },
     stdin: () => Promise.resolve(Buffer.from(options.stdin ?? '')),
+    async *stdinLines() {
+      yield* options.lines ?? [];
+    },
+    ...(options.columns === undefined ? {} : { columns: options.columns }),
     env: options.env ?? {},
     colours: options.colours ?? false,
   };

@@ -72,7 +72,10 @@ export class YamlEdit {
     const at = list?.items.findIndex((one) => idOf(one) === id) ?? -1;
     if (list === undefined || at === -1) return false;
     list.items.splice(at, 1);
+    const [first] = list.items;
     if (list.items.length === 0) this.#document.deleteIn(path);
+    // A blank line stood between two items, and none stands before the first one.
+    else if (at === 0 && isNode(first)) first.spaceBefore = false;
     return true;
   }
 

@@ -68,6 +68,7 @@ const VERDICT = {
   matched: z.array(z.string()).meta({ description: '`layer/rule_id`, with `@level` of an overlay' }),
   stopped_at: z.string().nullable(),
 };
+const JSON_TEXT = z.string().meta({ description: 'As JSON' });
 const TESTED = z.object({
   ok: z.boolean().meta({ description: 'Every case is as expected' }),
   requests: z.array(z.object(VERDICT)),
@@ -76,7 +77,7 @@ const TESTED = z.object({
       name: z.string(),
       line: z.int(),
       passed: z.boolean(),
-      mismatches: z.array(z.object({ member: z.string(), expected: z.unknown(), actual: z.unknown() })),
+      mismatches: z.array(z.object({ member: z.string(), expected: JSON_TEXT, actual: JSON_TEXT })),
       ...VERDICT,
     }),
   ),
@@ -139,7 +140,7 @@ export const POLICY_CHECK_OPERATIONS: readonly GatewayOperation[] = [
             name,
             line,
             passed: mismatches.length === 0,
-            mismatches,
+            mismatches: mismatches.map(({ member, expected, actual }) => ({ member, expected: jsonOf(expected), actual: jsonOf(actual) })),
             ...verdictShown(verdict),
           })),
         },
@@ -208,6 +209,11 @@ function requestIn(text: string, i: number, orgId: string, services: OperationSe
 
 function badTest(details: readonly ErrorDetail[]): GatewayError {
   return new GatewayError('invalid_request', `The test has ${details.length} bad member(s).`, { details });
+}
+
+/** Of what is not there: null. */
+function jsonOf(value: unknown): string {
+  return JSON.stringify(value ?? null);
 }
 
 function verdictShown(verdict: Readonly<Record<string, unknown>>) {

@@ -20,7 +20,12 @@ import { shownPolicy } from './shown-policy.ts';
 
 const RULE_RULE = `must be the rule as YAML or JSON of at most ${POLICY_BOUNDS.edited.one} characters`;
 const LAYER = text.optional().meta({ description: `${STANDARD_LAYERS.join(', ')} or custom.NAME` });
-const SWITCH = choice(['true', 'false']).optional();
+const SWITCH_RULE = 'must be true or false';
+const SWITCH = z
+  .string(SWITCH_RULE)
+  .refine((text) => text === 'true' || text === 'false', SWITCH_RULE)
+  .optional()
+  .meta({ type: 'boolean' });
 const RULE_ID = z.object({ rule_id: z.string().meta({ description: 'Id of the rule' }) });
 
 const RULE = z.object({
@@ -86,7 +91,7 @@ export const POLICY_RULE_OPERATIONS: readonly GatewayOperation[] = [
     },
   }),
   operation({
-    id: 'mgmt.policies.rules.read',
+    id: 'mgmt.policies.rules.get',
     method: 'GET',
     path: '/mgmt/v1/policies/rules/{rule_id}',
     scope: 'read',
@@ -207,8 +212,8 @@ interface RemovalAsked extends Pick<ChangeAsked, 'if_match'> {
   readonly layer?: string | undefined;
   readonly level?: 'org' | 'node' | undefined;
   readonly node_id?: string | undefined;
-  readonly dry_run?: 'true' | 'false' | undefined;
-  readonly confirm?: 'true' | 'false' | undefined;
+  readonly dry_run?: string | undefined;
+  readonly confirm?: string | undefined;
 }
 
 async function removal(orgId: string, ruleId: string, query: RemovalAsked, services: OperationServices): Promise<RuleChange> {
