@@ -176,6 +176,23 @@ export function ownWarnings(warnings: readonly ErrorDetail[]): readonly ErrorDet
   return warnings.filter(({ file }) => OWN_FILES.has(file));
 }
 
+/** For a change that is weighed where it is stored: who is refused, whether it is stored, and what is answered. */
+export function weighing(asked: ChangeAsked) {
+  let change: ReturnType<typeof shownChange> | undefined;
+  const dryRun = asked.dry_run === true;
+  return {
+    accept: (weighed: Weighed): boolean => {
+      if (!dryRun) acceptChange(asked, undefined, weighed);
+      change = shownChange(weighed, dryRun);
+      return !dryRun;
+    },
+    shown: () => {
+      if (change === undefined) throw new TypeError('a change that was made has been weighed');
+      return { change };
+    },
+  };
+}
+
 /** What is known beside a described call: who serves it, at which price. */
 export function surroundingsOf({ connectors: { catalogues, actionTypes, pricingCached } }: Pick<OperationServices, 'connectors'>) {
   return { catalogue: catalogues.current(), actionTypes, pricingCached };

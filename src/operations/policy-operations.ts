@@ -29,14 +29,17 @@ const BUNDLE_BODY = members({
 
 /** A body without a bundle is told so, whatever else it has. */
 function bundleRefusal(issues: readonly Issue[]): GatewayError {
-  if (issues.some(({ code }) => code === 'invalid_type'))
+  if (issues.some(({ code, path }) => code === 'invalid_type' && (path[0] ?? 'bundle_yaml') === 'bundle_yaml'))
     return new GatewayError('invalid_request', 'The body needs bundle_yaml.', {
       details: [{ path: 'bundle_yaml', message: 'must be text' }],
     });
-  const details = issues.flatMap((issue) =>
+  const unknown = issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys' ? issue.keys.map((path) => ({ path, message: issue.message })) : [],
   );
-  if (details.length > 0) return new GatewayError('invalid_request', 'The body has members that do not belong there.', { details });
+  if (unknown.length > 0)
+    return new GatewayError('invalid_request', 'The body has members that do not belong there.', { details: unknown });
+  const bad = issues.filter(({ path }) => path[0] !== 'bundle_yaml').map(({ path, message }) => ({ path: path.join('.'), message }));
+  if (bad.length > 0) return new GatewayError('invalid_request', `The body has ${bad.length} bad member(s).`, { details: bad });
   return new GatewayError('body_too_large', issues[0]?.message ?? '');
 }
 

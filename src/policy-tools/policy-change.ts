@@ -80,14 +80,15 @@ export function comparePolicies(before: ReadSide, after: ReadSide, isOfText: (ru
     added: others.filter(([name]) => !was.has(name)).map(([, rule]) => placeOf(rule)),
     changed: others.filter(([name, rule]) => differs(was.get(name), rule, isOfText)).map(([, rule]) => placeOf(rule)),
     lost: [...lost.values()],
-    ...gatesOf(before.policy, after.policy),
+    ...gatesOf(before.policy, after.policy, asksPeople),
     header: headerChanges(before.read.header, after.read.header),
-    denies_all:
-      before.policy !== undefined &&
-      after.policy !== undefined &&
-      refusesAll(after.policy, asksPeople) &&
-      !refusesAll(before.policy, asksPeople),
+    denies_all: deniesAll(after.policy, asksPeople) && !deniesAll(before.policy, asksPeople),
   };
+}
+
+/** What does not load denies all. */
+function deniesAll(policy: CompiledPolicy | undefined, asksPeople: boolean): boolean {
+  return policy === undefined || refusesAll(policy, asksPeople);
 }
 
 /** Whether a change takes away more than its writer has named: rules that its text leaves out, or what a new allow-list denies. */
@@ -137,15 +138,19 @@ function placeOf({ layer, id, level, place, node, effects: { decision } }: Rule)
 function gatesOf(
   before: CompiledPolicy | undefined,
   after: CompiledPolicy | undefined,
+  asksPeople: boolean,
 ): Pick<PolicyChange, 'new_allow_lists' | 'no_longer_allow_lists'> {
   if (before === undefined || after === undefined) return { new_allow_lists: [], no_longer_allow_lists: [] };
   const gates = ({ layers }: CompiledPolicy) => layers.filter(({ gateCode }) => gateCode !== undefined);
   const gated = new Set(gates(before).map(({ name }) => name));
   const now = new Set(gates(after).map(({ name }) => name));
   return {
-    new_allow_lists: gates(after)
-      .filter(({ name }) => !gated.has(name))
-      .map(allowList),
+    // Where nothing could be let through before, none of them denies what was not denied.
+    new_allow_lists: refusesAll(before, asksPeople)
+      ? []
+      : gates(after)
+          .filter(({ name }) => !gated.has(name))
+          .map(allowList),
     no_longer_allow_lists: [...gated].filter((name) => !now.has(name)),
   };
 }

@@ -43,3 +43,6 @@ export async function weigh(
   const change = comparePolicies({ read: was, policy: before.policy }, { read: is, policy: after.policy }, isOfText);
   return { change, before, after };
 }
+
+/** Told of what a change does before it is stored. @returns whether it is to be stored; throws when it is not meant */
+export type AcceptWeighed = (weighed: Weighed) => boolean;

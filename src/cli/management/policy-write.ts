@@ -32,7 +32,7 @@ export function askingFirst(command: Command, operation: GatewayOperation): Comm
   const shown = { ...input, options: input.options.map((option) => (isWhole ? { ...option, required: false } : option)) };
   return {
     ...command,
-    usage: `${isWhole ? 'FILE|- ' : ''}${callUsage(shown, facts)} [${YES}]`,
+    usage: `${isWhole ? '[FILE|-] ' : ''}${callUsage(shown, facts)} [${YES}]`,
     help: `${command.help ?? ''}  ${YES}\n      does it without asking, also when rules are lost or a layer becomes an allow-list\n`,
     async run(args, io) {
       const typed = args.filter((arg) => arg !== YES);
@@ -44,39 +44,47 @@ export function askingFirst(command: Command, operation: GatewayOperation): Comm
       try {
         return await askManagement(call, ['read', 'write'], io, (client) => write(operation, call, how, client, io));
       } catch (error) {
-        if (error instanceof GatewayRefusal && error.code === 'confirmation_needed') {
-          io.stderr(`gw ${command.name}: ${terminalOutput(error.message)}\nHere ${YES} says so, and --dry-run shows everything.\n`);
-          return EXIT_NO;
-        }
         // Arguments that make no request are a mistake of whoever typed them.
         if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
-        throw error;
+        return refusedUnconfirmed(error, command.name, io);
       }
     },
   };
 }
 
-interface How {
+function write(
+  operation: GatewayOperation,
+  { args, headers, json }: GivenCall,
+  how: Agreement,
+  client: ManagementClient,
+  io: CliIo,
+): Promise<number> {
+  const ask = (more: Readonly<Record<string, unknown>>): Promise<string> => client.text(operation, { ...args, ...more }, headers);
+  return changeOnce(ask, { ...how, json, isDry: args['dry_run'] === true }, io);
+}
+
+/** Who has to agree to a change of policy. */
+interface Agreement {
   readonly yes: boolean;
   /** There is a person at a terminal. */
   readonly mayAsk: boolean;
 }
 
-async function write(
-  operation: GatewayOperation,
-  { args, headers, json }: GivenCall,
-  { yes, mayAsk }: How,
-  client: ManagementClient,
+/**
+ * Shows what a change of policy does, asks where somebody can be asked, and makes it.
+ * @param ask asks for it with these members more (`dry_run`, `confirm`, `if_match`)
+ * @param alsoShown what of the answer to a change is shown behind it
+ */
+export async function changeOnce(
+  ask: (more: Readonly<Record<string, unknown>>) => Promise<string>,
+  { yes, mayAsk, json, isDry }: Agreement & { readonly json: boolean; readonly isDry: boolean },
   io: CliIo,
+  alsoShown: (answer: string) => string = () => '',
 ): Promise<number> {
-  const ask = (more: Readonly<Record<string, unknown>>): Promise<string> => client.text(operation, { ...args, ...more }, headers);
-  const show = (text: string): void => (json ? printJsonText(text, io) : io.stdout(changeText(changeIn(text), io.columns)));
-  if (args['dry_run'] === true) {
-    show(await ask({}));
-    return EXIT_OK;
-  }
-  if (yes || !mayAsk) {
-    show(await ask({ confirm: yes }));
+  const show = (text: string): void =>
+    json ? printJsonText(text, io) : io.stdout(changeText(changeIn(text), io.columns) + (isDry ? '' : alsoShown(text)));
+  if (isDry || yes || !mayAsk) {
+    show(await ask(isDry ? { dry_run: true } : { confirm: yes }));
     return EXIT_OK;
   }
   const tried = await ask({ dry_run: true });
@@ -89,8 +97,15 @@ async function write(
   // What was shown is what is changed.
   const done = await ask({ confirm: true, ...tagIn(tried) });
   if (json) printJsonText(done, io);
-  else io.stdout('Done.\n');
+  else io.stdout(`Done.\n${alsoShown(done)}`);
   return EXIT_OK;
+}
+
+/** @throws what is no such refusal */
+export function refusedUnconfirmed(error: unknown, name: string, io: CliIo): number {
+  if (!(error instanceof GatewayRefusal && error.code === 'confirmation_needed')) throw error;
+  io.stderr(`gw ${name}: ${terminalOutput(error.message)}\nHere ${YES} says so, and --dry-run shows everything.\n`);
+  return EXIT_NO;
 }
 
 async function agrees({ stdinLines }: CliIo): Promise<boolean> {
