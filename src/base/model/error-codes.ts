@@ -47,7 +47,8 @@ export const ERROR_CODES = {
   conflict: { status: 409, meaning: 'The state of the entity does not permit this.' },
   confirmation_needed: {
     status: 409,
-    meaning: 'The change takes away more than it names, and was asked with `confirm: false`: nothing is changed, `details` says what it takes away.',
+    meaning:
+      'The change takes away more than it names, and was asked with `confirm: false`: nothing is changed, `details` says what it takes away.',
   },
   limit_reached: { status: 409, meaning: 'The org has as many of these things as one org may have (guide to limits, "Who shares what").' },
   managed_remotely: {

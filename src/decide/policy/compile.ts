@@ -92,8 +92,7 @@ export function compileRead(read: ReadPolicy): PolicyResult {
   return atOnce(compilingRead(read));
 }
 
-/** As {@link compileRead}, in slices. */
-export function* compilingRead(read: ReadPolicy): Sliced<PolicyResult> {
+function* compilingRead(read: ReadPolicy): Sliced<PolicyResult> {
   const { problems, patterns, header, levels, closed, unused } = read;
   yield* patterns.compile(problems);
   if (problems.found) return { errors: problems.sorted() };
@@ -204,8 +203,7 @@ function* applyGenerated(
 ): Sliced<Layers> {
   if (kind === 'switch') return yield* applyLevel(before, [node], { level: 'org', tier: 'enterprise', generated: false }, reader);
   const laid = yield* applyLevel(NO_LAYERS, [node], { level: 'org', tier, generated: false }, reader);
-  const added = laid.get(node.layer) ?? new Map<string, Rule>();
-  return new Map([...before, [node.layer, new Map([...added, ...(before.get(node.layer) ?? [])])]]);
+  return new Map([...before, [node.layer, new Map([...(laid.get(node.layer) ?? []), ...(before.get(node.layer) ?? [])])]]);
 }
 
 function unusedFiles({ inline, files }: BundleShape): FileList | undefined {

@@ -137,7 +137,7 @@ export const EXAMPLES: readonly OperationExample[] = [
   },
   { id: 'mgmt.policies.rules.list', args: { level: 'org' } },
   { id: 'mgmt.policies.rules.get', args: { rule_id: 'acme.allow-gpt-4o' } },
-  { id: 'mgmt.policies.rules.remove', args: { rule_id: 'acme.allow-gpt-4o', dry_run: true } },
+  { id: 'mgmt.policies.rules.remove', args: { rule_id: 'acme.allow-gpt-4o' } },
   { id: 'mgmt.policies.check', args: { bundle_yaml: BUNDLE, level: 'org' } },
   { id: 'mgmt.policies.test', args: { requests: ['{action.params.model: gpt-4o, attribution.project_id: search}'] } },
   { id: 'mgmt.policies.reload' },
