@@ -1,14 +1,15 @@
 /* What every operation that changes policy takes and answers beside the policy itself (decision 5.10). */
 import { z } from 'zod';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
-import { callMeaning, readCall } from '../policy-tools/given-request.ts';
+import { callMeaning, readCall, type Surroundings } from '../policy-tools/given-request.ts';
 import { losesUnasked, lostUnasked, type PolicyChange, type RuleAt } from '../policy-tools/policy-change.ts';
 import { overlayFile } from '../services/org-overlays.ts';
 import { DRAFT_BUNDLE } from '../services/policy-drafts.ts';
 import { compareSuites, replayRecent } from '../services/policy-preview.ts';
-import type { Weighed } from '../services/weigh-policy.ts';
+import type { AcceptWeighed, Weighed } from '../services/weigh-policy.ts';
 import { preconditionOf } from './etag.ts';
 import { optional } from './members.ts';
+import type { Shown } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { count, PROBLEM } from './shapes.ts';
 
@@ -68,6 +69,9 @@ export const CHANGE = z.object({
     .meta({ description: 'Of a dry run: the newest records, judged again' }),
 });
 
+/** A change as it is answered. */
+export type ChangeShown = Shown<z.output<typeof CHANGE>>;
+
 export interface ChangeAsked {
   readonly dry_run?: boolean | undefined;
   readonly confirm?: boolean | undefined;
@@ -117,7 +121,7 @@ function nameOf({ layer, rule_id: id, level }: Pick<RuleAt, 'layer' | 'rule_id' 
 }
 
 /** A change as it is answered. */
-export function shownChange({ change }: Weighed, dryRun: boolean) {
+export function shownChange({ change }: Weighed, dryRun: boolean): ChangeShown {
   const { added, changed, lost, ...rest } = change;
   return {
     dry_run: dryRun,
@@ -134,7 +138,7 @@ export function shownChange({ change }: Weighed, dryRun: boolean) {
 }
 
 /** The same of a change that is only tried, with what it would mean for calls. @param orgId undefined: for every org */
-export async function shownTrial(weighed: Weighed, orgId: string | undefined, services: OperationServices) {
+export async function shownTrial(weighed: Weighed, orgId: string | undefined, services: OperationServices): Promise<ChangeShown> {
   const { before, after } = weighed;
   const { policies, store, connectors } = services;
   const check = await policies.drafts.checked(after.texts);
@@ -177,8 +181,12 @@ export function ownWarnings(warnings: readonly ErrorDetail[]): readonly ErrorDet
 }
 
 /** For a change that is weighed where it is stored: who is refused, whether it is stored, and what is answered. */
-export function weighing(asked: ChangeAsked) {
-  let change: ReturnType<typeof shownChange> | undefined;
+export function weighing(asked: ChangeAsked): {
+  readonly accept: AcceptWeighed;
+  /** @throws TypeError when nothing was weighed */
+  readonly shown: () => { readonly change: ChangeShown };
+} {
+  let change: ChangeShown | undefined;
   const dryRun = asked.dry_run === true;
   return {
     accept: (weighed: Weighed): boolean => {
@@ -194,6 +202,8 @@ export function weighing(asked: ChangeAsked) {
 }
 
 /** What is known beside a described call: who serves it, at which price. */
-export function surroundingsOf({ connectors: { catalogues, actionTypes, pricingCached } }: Pick<OperationServices, 'connectors'>) {
+export function surroundingsOf({
+  connectors: { catalogues, actionTypes, pricingCached },
+}: Pick<OperationServices, 'connectors'>): Surroundings {
   return { catalogue: catalogues.current(), actionTypes, pricingCached };
 }

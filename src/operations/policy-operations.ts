@@ -10,7 +10,7 @@ import type { ShadowPolicy } from '../services/shadow-policy.ts';
 import type { Weighed } from '../services/weigh-policy.ts';
 import { members } from './members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
-import { acceptChange, CHANGE, CHANGE_MEMBERS, shownChange, shownTrial } from './policy-change-shapes.ts';
+import { acceptChange, CHANGE, CHANGE_MEMBERS, type ChangeShown, shownChange, shownTrial } from './policy-change-shapes.ts';
 import type { Issue } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 import { time } from './shapes.ts';
@@ -143,7 +143,7 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     output: { status: 200, schema: POLICY.extend({ change: CHANGE }) },
     handle: async ({ body, commit, expectShown }, services) => {
       const { policies, shadow } = services;
-      let change: ReturnType<typeof shownChange> | undefined;
+      let change: ChangeShown | undefined;
       const accept = (before: ActivePolicy, weighed: Weighed): void => {
         const is = shown(before, policies, shadow);
         expectShown(is);

@@ -15,7 +15,7 @@ import type { OperationServices } from '../services.ts';
 import { etag } from '../shapes.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
-import { handOnOverlay, type OverlayChange, PLACE_MEMBERS, placeOf, putOverlay } from './put-overlay.ts';
+import { handOnOverlay, type OverlayAnswer, type OverlayChange, PLACE_MEMBERS, placeOf, putOverlay } from './put-overlay.ts';
 import { shownPolicy } from './shown-policy.ts';
 
 const RULE_RULE = `must be the rule as YAML or JSON of at most ${POLICY_BOUNDS.edited.one} characters`;
@@ -264,10 +264,8 @@ function noSuchRule(ruleId: string, known: readonly HeldRule[] = []): GatewayErr
   return new GatewayError('not_found', `This overlay has no rule ${ruleId}; it stands in ${where}${how}.`);
 }
 
-type Outcome = Awaited<ReturnType<typeof putOverlay>>;
-
 /** The rule that was put, and not the whole policy. */
-function answered({ json: { etag: tag, change }, tagged, after }: Outcome, { layer, ruleId, place }: RuleChange) {
+function answered({ json: { etag: tag, change }, tagged, after }: OverlayAnswer, { layer, ruleId, place }: RuleChange) {
   const { level, node_id: node } = place;
   const rule = writtenRules(after).find((one) => one.layer === layer && one.rule_id === ruleId)?.rule;
   return { json: { rule_id: ruleId, layer, level, ...optional('node_id', node), ...optional('rule', rule), etag: tag, change }, tagged };

@@ -8,9 +8,9 @@ import type { Weighed } from '../../services/weigh-policy.ts';
 import type { HandOn } from '../hand-on.ts';
 import { choice, id, members } from '../members.ts';
 import type { Call } from '../operation.ts';
-import { acceptChange, type ChangeAsked, shownChange, shownTrial } from '../policy-change-shapes.ts';
+import { acceptChange, type ChangeAsked, type ChangeShown, shownChange, shownTrial } from '../policy-change-shapes.ts';
 import type { OperationServices } from '../services.ts';
-import { shownPolicy } from './shown-policy.ts';
+import { type ShownPolicy, shownPolicy } from './shown-policy.ts';
 
 const LEVELS = ['org', 'node'] as const;
 
@@ -41,10 +41,23 @@ export interface OverlayChange extends ChangeAsked {
   readonly object?: string;
 }
 
+/** What is answered to a change of an overlay. */
+export interface OverlayAnswer {
+  readonly json: ShownPolicy & { readonly change: ChangeShown };
+  readonly tagged: ShownPolicy;
+  /** The overlay, as it is then or would be. */
+  readonly after: OrgOverlay;
+}
+
 type Asker = Pick<Call<z.ZodObject, z.ZodObject, z.ZodObject>, 'commit' | 'expectShown'>;
 
 /** Puts an overlay, or says what that would do. @throws GatewayError as `PolicyService.putOverlay`, `precondition_failed`, `confirmation_needed` */
-export async function putOverlay({ commit, expectShown }: Asker, services: OperationServices, place: OverlayPlace, asked: OverlayChange) {
+export async function putOverlay(
+  { commit, expectShown }: Asker,
+  services: OperationServices,
+  place: OverlayPlace,
+  asked: OverlayChange,
+): Promise<OverlayAnswer> {
   const { policies } = services;
   const { org_id: orgId } = place;
   await policies.ready(orgId);
@@ -70,7 +83,7 @@ export async function handOnOverlay(
   handOn: HandOn,
   place: OverlayPlace,
   asked: OverlayChange,
-) {
+): Promise<OverlayAnswer> {
   const { policies } = services;
   const { org_id: orgId, level, node_id: nodeId } = place;
   await policies.ready(orgId);
@@ -98,7 +111,6 @@ async function tried(services: OperationServices, place: OverlayPlace, asked: Ov
   return answered(shown, await shownTrial(weighed, place.org_id, services), overlay);
 }
 
-/** @param after the overlay, as it is then or would be */
-function answered<S extends object, C>(shown: S, change: C, after: OrgOverlay) {
+function answered(shown: ShownPolicy, change: ChangeShown, after: OrgOverlay): OverlayAnswer {
   return { json: { ...shown, change }, tagged: shown, after };
 }

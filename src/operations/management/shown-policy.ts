@@ -6,6 +6,7 @@ import type { PolicyService } from '../../services/policies.ts';
 import { emptiedWarnings, notLoadedPieces } from '../../services/policy-warnings.ts';
 import { withEtag } from '../etag.ts';
 import { optional } from '../members.ts';
+import type { Shown } from '../operation.ts';
 import { namesOf, POLICY_WARNINGS } from '../policy-operations.ts';
 import { etag, PROBLEM, time } from '../shapes.ts';
 
@@ -40,13 +41,17 @@ export const ABOUT_ALL = {
 };
 export type ShownBundle = z.output<typeof BUNDLE>;
 
-/** What of an org's policy several people may change, as it is read and tagged. @param judged what the org is judged by */
+const SHOWN = z.object({ data: z.array(BUNDLE), ...ABOUT_ALL });
+/** What of an org's policy several people may change. */
+export type ShownPolicy = Shown<z.output<typeof SHOWN>>;
+
+/** It, as it is read and tagged. @param judged what the org is judged by */
 export function shownPolicy(
   policies: PolicyService,
   orgId: string,
   overlays = policies.overlays(orgId),
   judged: ActivePolicy = policies.current(orgId),
-) {
+): ShownPolicy {
   const active = policies.current();
   const { source, loaded_at } = active;
   const auto = policies.autoRules(orgId);
