@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { callMeaning, readCall, type Surroundings } from '../policy-tools/given-request.ts';
-import { losesUnasked, lostUnasked, type PolicyChange, type RuleAt } from '../policy-tools/policy-change.ts';
+import { losesUnasked, lostUnasked, type RuleAt, type WeighedChange } from '../policy-tools/policy-change.ts';
 import { overlayFile } from '../services/org-overlays.ts';
 import { DRAFT_BUNDLE } from '../services/policy-drafts.ts';
 import { compareSuites, replayRecent } from '../services/policy-preview.ts';
@@ -105,7 +105,7 @@ const WAYS =
   'To change one rule and keep all others, put that rule alone, or put these rules with `merge: true`; `dry_run: true` shows everything. If it is meant, ask again with `confirm: true`.';
 
 /** What a change takes away, in a sentence or two; empty: nothing that nobody has named. */
-export function lossText(change: PolicyChange, named?: ReadonlySet<string>): string {
+export function lossText(change: WeighedChange, named?: ReadonlySet<string>): string {
   const lost = lostUnasked(change, named);
   const names = lost.slice(0, NAMED).map(nameOf).join(', ');
   const more = lost.length > NAMED ? ` and ${lost.length - NAMED} more` : '';

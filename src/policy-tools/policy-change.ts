@@ -37,7 +37,7 @@ export interface NewAllowList {
 }
 
 /** What becomes of a policy by a change of one of its texts. */
-export interface PolicyChange {
+export interface WeighedChange {
   readonly added: readonly RuleAt[];
   readonly changed: readonly RuleAt[];
   readonly lost: readonly LostRule[];
@@ -61,7 +61,7 @@ export interface ReadSide {
  * @param isOfText tells the rules of that text
  * @param asksPeople whether somebody can be asked (`GW_APPROVAL_ENABLED`)
  */
-export function comparePolicies(before: ReadSide, after: ReadSide, isOfText: (rule: Rule) => boolean, asksPeople = true): PolicyChange {
+export function comparePolicies(before: ReadSide, after: ReadSide, isOfText: (rule: Rule) => boolean, asksPeople = true): WeighedChange {
   const was = effectiveOf(before.read);
   const is = effectiveOf(after.read);
   const stood = writtenIn(before.read, isOfText);
@@ -92,12 +92,12 @@ function deniesAll(policy: CompiledPolicy | undefined, asksPeople: boolean): boo
 }
 
 /** Whether a change takes away more than its writer has named: rules that its text leaves out, or what a new allow-list denies. */
-export function losesUnasked(change: PolicyChange, named: ReadonlySet<string> = new Set()): boolean {
+export function losesUnasked(change: WeighedChange, named: ReadonlySet<string> = new Set()): boolean {
   return change.new_allow_lists.length > 0 || change.denies_all || lostUnasked(change, named).length > 0;
 }
 
 /** Rules that a text leaves out and nobody has named (`layer/id`). */
-export function lostUnasked({ lost }: PolicyChange, named: ReadonlySet<string> = new Set()): readonly LostRule[] {
+export function lostUnasked({ lost }: WeighedChange, named: ReadonlySet<string> = new Set()): readonly LostRule[] {
   return lost.filter(({ because, layer, rule_id }) => because === 'left_out' && !named.has(`${layer}/${rule_id}`));
 }
 
@@ -139,7 +139,7 @@ function gatesOf(
   before: CompiledPolicy | undefined,
   after: CompiledPolicy | undefined,
   asksPeople: boolean,
-): Pick<PolicyChange, 'new_allow_lists' | 'no_longer_allow_lists'> {
+): Pick<WeighedChange, 'new_allow_lists' | 'no_longer_allow_lists'> {
   if (before === undefined || after === undefined) return { new_allow_lists: [], no_longer_allow_lists: [] };
   const gates = ({ layers }: CompiledPolicy) => layers.filter(({ gateCode }) => gateCode !== undefined);
   const gated = new Set(gates(before).map(({ name }) => name));

@@ -1,7 +1,7 @@
 import type { PolicyInput } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { Rule } from '../decide/policy/rule.ts';
-import { comparePolicies, type PolicyChange } from '../policy-tools/policy-change.ts';
+import { comparePolicies, type WeighedChange } from '../policy-tools/policy-change.ts';
 import { type LanguageOptions, readTexts } from './load-policy.ts';
 
 /** The texts of a policy without the tier. */
@@ -16,7 +16,7 @@ export interface WeighedSide {
 
 /** What a change of policy would do, or has done. */
 export interface Weighed {
-  readonly change: PolicyChange;
+  readonly change: WeighedChange;
   readonly before: WeighedSide;
   readonly after: WeighedSide;
 }
