@@ -281,6 +281,7 @@ function moneyRoutes(
     connectors: {
       catalogues,
       actionTypes: actionTypeConnectors(catalogues.shipped(), config.actionTypeConnectors),
+      pricingCached: config.pricingCached,
       hasCredential: (id) => credentials.covers(id),
       lastError: (id) => health.lastError(id),
     },

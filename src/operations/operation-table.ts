@@ -26,6 +26,8 @@ import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operation
 import { ORG_DEFAULTS_OPERATIONS } from './management/org-defaults-operations.ts';
 import { OVERLAY_OPERATIONS } from './management/overlay-operations.ts';
 import { OVERVIEW_OPERATIONS } from './management/overview-operations.ts';
+import { POLICY_CHECK_OPERATIONS } from './management/policy-check-operations.ts';
+import { POLICY_RULE_OPERATIONS } from './management/policy-rule-operations.ts';
 import { PRICING_OPERATIONS } from './management/pricing-operations.ts';
 import { PROJECT_OPERATIONS } from './management/project-operations.ts';
 import { PROVIDER_OPERATIONS } from './management/provider-operations.ts';
@@ -77,6 +79,8 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...POLICY_OPERATIONS,
   ...POLICY_TEXT_OPERATIONS,
   ...OVERLAY_OPERATIONS,
+  ...POLICY_RULE_OPERATIONS,
+  ...POLICY_CHECK_OPERATIONS,
   ...RATE_LIMIT_OPERATIONS,
   ...WORKLOAD_LIMIT_OPERATIONS,
   ...DISCOVERY_OPERATIONS,

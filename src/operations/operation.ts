@@ -84,6 +84,8 @@ export interface ToolFacts {
   readonly ids?: Readonly<Record<string, string>>;
   /** The tool that says what the arguments of the same names mean; told in the description. */
   readonly like?: string;
+  /** Arguments of a call that gives none: an assistant is asked first where a person's program is not. */
+  readonly defaults?: Readonly<Record<string, unknown>>;
   /** It reaches somebody outside of the gateway. */
   readonly openWorld?: true;
   /** Of two tools of one operation: whether it only makes what is not there, or only changes what is. */

@@ -8,8 +8,10 @@ import type { PolicyService } from '../services/policies.ts';
 import { doubtsOf } from '../services/policy-doubts.ts';
 import { emptiedWarnings, notLoadedPieces } from '../services/policy-warnings.ts';
 import type { ShadowPolicy } from '../services/shadow-policy.ts';
+import type { Weighed } from '../services/weigh-policy.ts';
 import { members } from './members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
+import { acceptChange, CHANGE, CHANGE_MEMBERS, type ChangeShown, shownChange, shownTrial } from './policy-change-shapes.ts';
 import type { Issue } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 import { time } from './shapes.ts';
@@ -22,18 +24,23 @@ const BUNDLE_BODY = members({
     error: ({ input }) =>
       `The bundle has ${typeof input === 'string' ? input.length : 0} characters and one that is put at most ${MAX_PUT_LENGTH}: more is not read by this way. Write it into the policies folder, in several files under files:, and reload.`,
   }),
+  dry_run: CHANGE_MEMBERS.dry_run,
+  confirm: CHANGE_MEMBERS.confirm,
 });
 
 /** A body without a bundle is told so, whatever else it has. */
 function bundleRefusal(issues: readonly Issue[]): GatewayError {
-  if (issues.some(({ code }) => code === 'invalid_type'))
+  if (issues.some(({ code, path }) => code === 'invalid_type' && (path[0] ?? 'bundle_yaml') === 'bundle_yaml'))
     return new GatewayError('invalid_request', 'The body needs bundle_yaml.', {
       details: [{ path: 'bundle_yaml', message: 'must be text' }],
     });
-  const details = issues.flatMap((issue) =>
+  const unknown = issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys' ? issue.keys.map((path) => ({ path, message: issue.message })) : [],
   );
-  if (details.length > 0) return new GatewayError('invalid_request', 'The body has members that do not belong there.', { details });
+  if (unknown.length > 0)
+    return new GatewayError('invalid_request', 'The body has members that do not belong there.', { details: unknown });
+  const bad = issues.filter(({ path }) => path[0] !== 'bundle_yaml').map(({ path, message }) => ({ path: path.join('.'), message }));
+  if (bad.length > 0) return new GatewayError('invalid_request', `The body has ${bad.length} bad member(s).`, { details: bad });
   return new GatewayError('body_too_large', issues[0]?.message ?? '');
 }
 
@@ -119,6 +126,7 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'The active bundle: id, version, source, time of loading; and the shadow bundle, if there is one.',
     annotations: READS,
+    versioned: true,
     output: { status: 200, schema: POLICY },
     handle: (_call, { policies, shadow }) => ({ json: shown(policies.current(), policies, shadow) }),
   }),
@@ -127,15 +135,32 @@ export const POLICY_OPERATIONS: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/v1/admin/policies',
     scope: 'admin',
-    summary: 'Hot-loads a bundle from `bundle_yaml`, at most 524,288 characters; one that does not load changes nothing.',
+    summary:
+      'Hot-loads a bundle from `bundle_yaml`, at most 524,288 characters; one that does not load changes nothing. `change` of the answer says what it does; `dry_run` only says it.',
     annotations: REPLACES,
     ownedRemotely: true,
-    errors: ['invalid_policy'],
+    errors: ['invalid_policy', 'confirmation_needed', 'precondition_failed'],
+    versioned: true,
     input: { body: { schema: () => BUNDLE_BODY, what: 'The body', refusal: bundleRefusal } },
-    output: { status: 200, schema: POLICY },
-    handle: async ({ body, commit }, { policies, shadow }) => ({
-      json: shown(await policies.put(body.bundle_yaml, commit), policies, shadow),
-    }),
+    output: { status: 200, schema: POLICY.extend({ change: CHANGE }) },
+    handle: async ({ body, commit, expectShown }, services) => {
+      const { policies, shadow } = services;
+      let change: ChangeShown | undefined;
+      const accept = (before: ActivePolicy, weighed: Weighed): void => {
+        const is = shown(before, policies, shadow);
+        expectShown(is);
+        acceptChange(body, is, weighed);
+        change = shownChange(weighed, false);
+      };
+      if (body.dry_run === true) {
+        const { weighed } = await policies.tryBundle(body.bundle_yaml);
+        const is = shown(policies.current(), policies, shadow);
+        return { json: { ...is, change: await shownTrial(weighed, undefined, services) }, tagged: is };
+      }
+      const is = shown(await policies.put(body.bundle_yaml, commit, accept), policies, shadow);
+      if (change === undefined) throw new TypeError('a change that was made has been weighed');
+      return { json: { ...is, change }, tagged: is };
+    },
   }),
   operation({
     id: 'policies.reload',

@@ -154,6 +154,8 @@ export interface OperationServices {
     readonly catalogues: CurrentCatalogue;
     /** Connector id by `action.type`, as registered on the gateway. */
     readonly actionTypes: ReadonlyMap<string, string>;
+    /** `GW_PRICING_CACHED`: how calls that are only described are estimated. */
+    readonly pricingCached: boolean;
     /** True when a usable credential is stored for the connector. */
     readonly hasCredential: (connectorId: string) => boolean;
     /** What went wrong with the last call through the connector; undefined when nothing did. */

@@ -194,7 +194,8 @@ function rowOf(operation: GatewayOperation, facts: ToolFacts): ToolRow {
       inputSchema,
       ...(output.schema === undefined ? {} : { outputSchema: jsonSchema(output.schema, 'output') }),
     },
-    plan: (args, now) => planOf(operation, names, taken.read(args, now), { ids, headers: only === undefined ? {} : ONLY[only] }),
+    plan: (args, now) =>
+      planOf(operation, names, { ...facts.defaults, ...taken.read(args, now) }, { ids, headers: only === undefined ? {} : ONLY[only] }),
   };
 }
 

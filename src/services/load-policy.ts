@@ -5,9 +5,9 @@ import { type ParsedYaml, parseYaml } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { ParseText } from '../decide/policy/bundle.ts';
-import { compiling, type PolicyInput } from '../decide/policy/compile.ts';
+import { compiling, type PolicyInput, type ReadPolicy, readingPolicy } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
-import { textsOf } from '../policy-tools/check.ts';
+import { type Checked, checkPolicy, textsOf } from '../policy-tools/check.ts';
 import { renderProblems } from '../policy-tools/render-problem.ts';
 
 /** What every bundle of this gateway is compiled with. */
@@ -45,6 +45,24 @@ async function loadInTurn(
   const { policy, errors } = await inSlices(compiling(input, { parse, ...(connectorId && { connectorId }) }));
   if (errors === undefined) return policy;
   throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, byName)}`, { details: errors, verbose: true });
+}
+
+/** What texts say, in slices as {@link loadPolicy}, without compiling them; of texts with mistakes what could be read. Never rejects for what they say. */
+export function readTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions): Promise<ReadPolicy> {
+  return compilations.do(async () => {
+    const input = { ...texts, tier };
+    const parse = await parsedBefore(textsOf(input), undefined);
+    return inSlices(readingPolicy(input, { parse, ...(connectorId && { connectorId }) }));
+  });
+}
+
+/** Errors and warnings as `gw policy check` gives them. Compiles at once: for texts of a bounded length (`POLICY_BOUNDS.checked`). */
+export function checkTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions): Promise<Checked> {
+  return compilations.do(async () => {
+    const input = { ...texts, tier };
+    const parse = await parsedBefore(textsOf(input), undefined);
+    return checkPolicy(input, { parse, ...(connectorId && { connectorId }) });
+  });
 }
 
 /** What is read once for many. */

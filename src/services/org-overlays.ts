@@ -100,11 +100,13 @@ export class OrgOverlays {
   /** Of all nodes, in the order of their levels and nodes. */
   list(orgId: string): readonly OrgOverlay[] {
     const own = [...this.#overlays.values()].filter(({ org_id }) => org_id === orgId);
-    return own.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)).sort((a, b) => Number(a.level === 'node') - Number(b.level === 'node'));
+    return own
+      .sort((a, b) => (overlayKey(a) < overlayKey(b) ? -1 : 1))
+      .sort((a, b) => Number(a.level === 'node') - Number(b.level === 'node'));
   }
 
   get(place: OverlayPlace): OrgOverlay | undefined {
-    return this.#overlays.get(keyOf(place));
+    return this.#overlays.get(overlayKey(place));
   }
 
   addons(orgId: string): OrgAddons {
@@ -124,7 +126,7 @@ export class OrgOverlays {
   ): OrgLayers | undefined {
     const { nodeId } = this.#options;
     const textOf = (place: OverlayPlace): readonly PolicyText[] => {
-      const isInstead = instead.overlay !== undefined && keyOf(instead.overlay) === keyOf(place);
+      const isInstead = instead.overlay !== undefined && overlayKey(instead.overlay) === overlayKey(place);
       const text = (isInstead ? instead.overlay : this.get(place))?.bundle_yaml ?? '';
       return text === '' ? [] : [{ text, file: overlayFile(place.level) }];
     };
@@ -147,20 +149,20 @@ export class OrgOverlays {
 
   /** Brings in what this writer has committed. */
   async refresh(orgId: string, place?: OverlayPlace): Promise<void> {
-    await (place === undefined ? this.#addons.refresh(orgId) : this.#overlays.refresh(keyOf(place)));
+    await (place === undefined ? this.#addons.refresh(orgId) : this.#overlays.refresh(overlayKey(place)));
   }
 
   /** What makes these all overlays of an org. */
   replacing(orgId: string, overlays: readonly OrgOverlay[]): readonly Effect[] {
-    const kept = new Set(overlays.map(keyOf));
-    const gone = this.list(orgId).filter((one) => !kept.has(keyOf(one)));
+    const kept = new Set(overlays.map(overlayKey));
+    const gone = this.list(orgId).filter((one) => !kept.has(overlayKey(one)));
     const others = overlays.filter((one) => !isDeepStrictEqual(one, this.get(one)));
-    return [...gone.map((one): Effect => ({ op: 'delete', space: OVERLAYS, key: keyOf(one) })), ...others.map(overlayEffect)];
+    return [...gone.map((one): Effect => ({ op: 'delete', space: OVERLAYS, key: overlayKey(one) })), ...others.map(overlayEffect)];
   }
 
   /** Brings in what this writer has committed of all overlays of an org. */
   async refreshAll(orgId: string, overlays: readonly OrgOverlay[]): Promise<void> {
-    const keys = new Set([...this.list(orgId), ...overlays].map(keyOf));
+    const keys = new Set([...this.list(orgId), ...overlays].map(overlayKey));
     await Promise.all([...keys].map((key) => this.#overlays.refresh(key)));
   }
 
@@ -176,10 +178,11 @@ export class OrgOverlays {
 
 /** An empty text takes the overlay away. */
 export function overlayEffect(overlay: OrgOverlay): Effect {
-  const at = { space: OVERLAYS, key: keyOf(overlay) };
+  const at = { space: OVERLAYS, key: overlayKey(overlay) };
   return overlay.bundle_yaml === '' ? { op: 'delete', ...at } : { op: 'put', ...at, value: overlay };
 }
 
-function keyOf({ org_id: orgId, level, node_id: nodeId }: OverlayPlace): string {
+/** Under which it is stored in {@link OVERLAYS}. */
+export function overlayKey({ org_id: orgId, level, node_id: nodeId }: OverlayPlace): string {
   return level === 'org' ? orgId : `${orgId}\n${nodeId ?? ''}`;
 }

@@ -14,15 +14,14 @@ import {
   compileAgain,
   compileFetched,
   compileFolder,
-  compilePut,
   type FetchedBundle,
   orgHash,
   orgPolicy,
   orgPolicyUnless,
-  type PutBundle,
   textsOfOrg,
 } from './active-policy.ts';
 import type { AutoAllowed } from './auto-rules.ts';
+import { type TriedBundle, tryBundle } from './bundle-trial.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { firstBase, logLoaded, type PolicyPlace, PUT_BUNDLE } from './first-policy.ts';
 import {
@@ -31,15 +30,19 @@ import {
   type OrgLayers,
   type OrgOverlay,
   OrgOverlays,
+  OVERLAYS,
   type OverlayPlace,
   overlayEffect,
-  overlayFile,
+  overlayKey,
   presetFile,
 } from './org-overlays.ts';
 import { compileOrgs, type OrgPolicies } from './org-policies.ts';
+import { type OverlayText, type TrialGround, type TriedOverlay, tryOverlay } from './overlay-trial.ts';
+import { PolicyDrafts } from './policy-drafts.ts';
 import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { unlessConflict } from './unless-conflict.ts';
+import type { Weighed } from './weigh-policy.ts';
 
 export interface PolicyServiceOptions extends PolicyPlace {
   readonly events: Events;
@@ -68,6 +71,10 @@ export class PolicyService {
   /** With the tier that holds now. */
   #options: PolicyServiceOptions;
   readonly #overlays: OrgOverlays;
+  readonly drafts: PolicyDrafts = new PolicyDrafts(
+    () => this.#ground(),
+    () => this.#folder?.dir,
+  );
   #folder: PolicyFolder | undefined;
   #base: Base;
   #orgs: OrgPolicies;
@@ -218,23 +225,27 @@ export class PolicyService {
 
   /**
    * Hot-loads a bundle under the overlays of the folder; it survives restarts until a reload or until the folder's content changes (decisions 5.1, 5.5, 5.6).
+   * @param accept told of what runs before that is changed, and what the change does; throws when it is not what its caller means
    * @throws GatewayError `invalid_policy` with every mistake in `details`; `record_store_unavailable`. The running bundle stays.
    */
-  async put(bundleYaml: string, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
-    const { clock, dir } = this.#options;
-    const folder = this.#folder;
-    if (folder === undefined)
-      throw new GatewayError('managed_remotely', 'The policy of this gateway comes from its control plane: change it there.');
+  async put(
+    bundleYaml: string,
+    commit: Commit = commitAlone(this.#options.store),
+    accept: (before: ActivePolicy, weighed: Weighed) => void = () => undefined,
+  ): Promise<ActivePolicy> {
     return this.#change('put', async () => {
-      const onDisk = await readPolicyFolder(dir).catch(() => this.#folder ?? folder);
-      // As in a file, a byte order mark is no part of the text.
-      const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: clock.now(), folder_hash: onDisk.hash };
-      const base = await compilePut(put, this.#folder ?? folder, this.#options, 'The policy bundle does not load');
+      const { put, base, weighed } = await tryBundle(bundleYaml, { folder: this.#folder, base: this.#base }, this.#options);
+      accept(this.#base.active, weighed);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
       await commit(base.active.bundle_id, [{ op: 'put', ...PUT_BUNDLE, value: put }]);
-      this.#seen = onDisk.hash;
+      this.#seen = put.folder_hash;
       return this.#swap({ base, orgs, folder: this.#folder });
     });
+  }
+
+  /** What {@link put} would do, and refuse. Changes nothing. */
+  tryBundle(bundleYaml: string): Promise<TriedBundle> {
+    return this.#inTurn(() => tryBundle(bundleYaml, { folder: this.#folder, base: this.#base }, this.#options));
   }
 
   /**
@@ -253,31 +264,43 @@ export class PolicyService {
 
   /**
    * Lays an overlay over the bundle, for the requests of one org, from the next one on; it survives restarts and reloads. An empty text takes away what was there.
-   * @param expect told of what is there before that is changed; throws when it is not what its caller has read
-   * @returns what the org is judged by here then, and with an overlay of another node there
-   * @throws GatewayError `invalid_policy` with every mistake in `details`, among them layers that the tier does not include; `record_store_unavailable`. What is wrong elsewhere keeps
-   *   nobody from this change: it goes on denying
+   * @param accept told of what is there before that is changed, and what the change does; throws when it is not what its caller means
+   * @returns what the org is judged by with it, on the node that it is for
+   * @throws GatewayError `invalid_policy` with every mistake in `details`, among them layers that the tier does not include; `record_store_unavailable`, `conflict`. What is wrong elsewhere
+   *   keeps nobody from this change: it goes on denying
    */
   async putOverlay(
     place: OverlayPlace,
-    bundleYaml: string,
-    expect: (before: readonly OrgOverlay[]) => void,
+    text: OverlayText,
+    accept: (before: readonly OrgOverlay[], tried: TriedOverlay) => void,
     commit: Commit = commitAlone(this.#options.store),
   ): Promise<ActivePolicy> {
     const { org_id: orgId } = place;
     let judged: ActivePolicy | undefined;
     await this.#change('put', async () => {
-      expect(this.overlays(orgId));
-      const overlay: OrgOverlay = { ...place, bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: this.#options.clock.now() };
-      // One for another node is compiled as that node will.
-      const here = place.level === 'node' ? { ...overlay, node_id: this.#options.nodeId } : overlay;
-      const file = overlayFile(place.level);
-      judged = await this.#compiled(orgId, this.#overlays.layers(orgId, { overlay: here }), (one) => one === file);
-      await commit(orgId, [overlayEffect(overlay)]);
+      const one = await this.#try(place, text);
+      accept(this.overlays(orgId), one);
+      const at = { space: OVERLAYS, key: overlayKey(place) };
+      if (!(await unlessConflict(commit(orgId, [overlayEffect(one.overlay)], [{ ...at, version: one.version }]))))
+        throw new GatewayError('conflict', 'Somebody else has changed this overlay at the same moment: read it again.');
       await this.#overlays.refresh(orgId, place);
-      return here === overlay || place.node_id === this.#options.nodeId ? this.#put(orgId, judged) : this.current(orgId);
+      judged = one.judged;
+      return one.countsHere ? this.#put(orgId, one.judged) : this.current(orgId);
     });
     return judged ?? this.#base.active;
+  }
+
+  /** What {@link putOverlay} would do, and refuse. Changes nothing. @throws GatewayError `invalid_policy` */
+  tryOverlay(place: OverlayPlace, text: OverlayText): Promise<TriedOverlay> {
+    return this.#inTurn(() => this.#try(place, text));
+  }
+
+  #try(place: OverlayPlace, text: OverlayText): Promise<TriedOverlay> {
+    return tryOverlay(this.#ground(), place, text);
+  }
+
+  #ground(): TrialGround {
+    return { base: this.#base, overlays: this.#overlays, options: this.#options };
   }
 
   /** These are all overlays of an org from now on, in one commit. One that does not load denies its requests. */
@@ -288,17 +311,6 @@ export class PolicyService {
       const layers = this.#overlays.layers(orgId);
       return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
     });
-  }
-
-  /**
-   * Whether this overlay could be put, as {@link putOverlay} judges it. Changes nothing.
-   * @throws GatewayError `invalid_policy`
-   */
-  async checkOverlay(place: OverlayPlace, bundleYaml: string): Promise<void> {
-    const { nodeId, clock } = this.#options;
-    const overlay = { ...place, ...(place.level === 'node' ? { node_id: nodeId } : {}), bundle_yaml: bundleYaml, put_at: clock.now() };
-    const file = overlayFile(place.level);
-    await this.#inTurn(() => this.#compiled(place.org_id, this.#overlays.layers(place.org_id, { overlay }), (one) => one === file));
   }
 
   /**

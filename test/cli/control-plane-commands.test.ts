@@ -54,6 +54,10 @@ t.test('the commands make and show what the API does', async (t) => {
     t.equal((await cp('bundle get acme --yaml')).out, PLANE_BUNDLE.replace('"1"', '"2"'));
     t.match(await json('bundle read acme'), { version: '2', bundle_yaml: String });
     t.match(await cp('bundle put acme -', PLANE_BUNDLE.replace('allow', 'perhaps')), { code: 1, err: /inline_rules/ });
+    const emptied = `${PLANE_BUNDLE.split('inline_rules')[0]}`;
+    t.match(await cp('bundle put acme -', emptied), { code: 1, err: /Nothing was changed\. It would lose [\s\S]*Here --yes says so/ });
+    t.match(await cp('bundle put acme - --dry-run', emptied), { code: 0, out: /^- rule [\s\S]*Nothing has been changed yet\.\n$/ });
+    t.match(await json('bundle read acme'), { version: '2' });
     t.match(await cp('bundle put acme'), { code: 2, err: /it takes ORG and the FILE/ });
     t.match(await cp('bundle put acme /nowhere/bundle.yaml'), { code: 2, err: /bundle\.yaml/ });
   });

@@ -332,6 +332,19 @@ t.test('overlays of the management API, which other nodes get too', async (t) =>
   const BLOCK = overlay('  connectors: [{id: no, effect: {decision: deny, reason_codes: [not_here]}}]\n');
   t.equal((await manage('PUT', 'policies', { bundle_yaml: BLOCK, level: 'node', node_id: 'node-2' })).status, 200);
   t.equal(await asked(one, undefined, { credential_hint: 'sk-mine' }), 'allow', 'it is for another node');
+  const kept = async () => (await cp.plane.state.overlays.list('acme')).find(({ id }) => id === 'org')?.bundle_yaml;
+  const RULE = { layer: 'risk', rule: '{when: {field: context.purpose, equals: q}, effect: {decision: deny}}' };
+  t.match(await manage('PUT', 'policies/rules/more', { ...RULE, dry_run: true }), {
+    status: 200,
+    body: { change: { added: ['risk/more@org'] } },
+  });
+  t.equal(await kept(), ALLOW, 'what is only tried is not handed on');
+  const wiped = await one.tool('update_policy', { bundle_yaml: overlay('  risk: [{id: x, effect: {decision: deny}}]\n') });
+  t.match(wiped.text, 'confirmation_needed');
+  t.notOk((await one.tool('put_policy_rule', { rule_id: 'more', ...RULE })).isError);
+  t.match(String(await kept()), /id: all[\s\S]*id: more/, 'one rule is handed on with all others as they are');
+  t.equal((await manage('DELETE', 'policies/rules/more')).status, 200);
+  t.notMatch(String(await kept()), 'more');
   t.match(await manage('PUT', 'policies', { bundle_yaml: 'nothing' }), {
     status: 400,
     body: { error: { code: 'invalid_policy', details: [{ line: 1 }] } },

@@ -80,7 +80,8 @@ t.test('node overlays lie over that of the org, and those of other nodes count t
     ],
   });
   const whole = await one.acme('GET', 'policies');
-  t.same(whole.body, { ...(listed.body as object), next_cursor: null, has_more: false });
+  const { change: _change, ...all } = listed.body as { change: unknown };
+  t.same(whole.body, { ...all, next_cursor: null, has_more: false });
   t.equal(whole.headers.get('etag'), listed.headers.get('etag'));
   const levels: unknown[] = [];
   for (let cursor: string | null = ''; cursor !== null; ) {

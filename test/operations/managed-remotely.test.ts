@@ -43,6 +43,8 @@ test('workloads, credentials, API keys and export destinations are owned; tokens
     'mgmt.exports.remove',
     'policies.put',
     'mgmt.policies.put',
+    'mgmt.policies.rules.put',
+    'mgmt.policies.rules.remove',
     'mgmt.providers.switch',
     'mgmt.connectors.remove',
   ])
@@ -65,6 +67,7 @@ test('tools say the same', async (t) => {
     provider: 'openai',
     mode: 'routing',
     state: 'enable',
+    rule_id: 'r',
   };
   for (const name of tools) {
     const { required = [] } = set.tools.find((tool) => tool.name === name)?.inputSchema ?? {};

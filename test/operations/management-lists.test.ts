@@ -74,6 +74,12 @@ const MORE_ROUTES: readonly string[] = [
   'PUT /ratelimit/workloads/{id}',
   'DELETE /ratelimit/workloads/{id}',
   'GET /health',
+  'GET /policies/rules',
+  'GET /policies/rules/{rule_id}',
+  'PUT /policies/rules/{rule_id}',
+  'DELETE /policies/rules/{rule_id}',
+  'POST /policies/check',
+  'POST /policies/test',
 ];
 
 const TOOL_NAMES: readonly string[] = `
@@ -110,6 +116,12 @@ const MORE_TOOLS: readonly string[] = [
   'list_discovered_domains',
   'issue_workload_token',
   'remove_workload_token',
+  'list_policy_rules',
+  'get_policy_rule',
+  'put_policy_rule',
+  'delete_policy_rule',
+  'check_policy',
+  'test_policy',
 ];
 
 const PREFIX = '/mgmt/v1';
@@ -148,7 +160,7 @@ t.test('MCP has every tool of the specification and no others, each with the sco
   for (const { name, scope, annotations } of TOOLS.tools) {
     const reads = ['read', 'review'].includes(scope);
     t.equal(reads, annotations.readOnlyHint, name);
-    t.equal(reads, /^(?:list|get|explain)_/.test(name), name);
+    t.equal(reads, /^(?:list|get|explain|check)_|^test_policy$/.test(name), name);
   }
   t.end();
 });

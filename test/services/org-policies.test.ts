@@ -81,7 +81,7 @@ t.test('one overlay that is too large is refused, with its sum, and changes noth
   t.match(error, { code: 'invalid_policy', details: [{ code: 'patterns_too_large', file: 'org overlay' }] });
   t.match(error.message, /the 6 patterns that overlays and add-ons have .* 5\d{4} steps together, more than 50000/);
   t.same(service.overlays('acme'), []);
-  t.match(await refusal(service.checkOverlay({ org_id: 'acme', level: 'node' }, overlay(6, 0))), { code: 'invalid_policy' });
+  t.match(await refusal(service.tryOverlay({ org_id: 'acme', level: 'node' }, overlay(6, 0))), { code: 'invalid_policy' });
 });
 
 t.test(

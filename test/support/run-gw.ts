@@ -10,7 +10,13 @@ export interface Outcome {
 /** Runs one command of `gw` in this process. */
 export async function gw(
   argv: readonly string[],
-  options: { stdin?: string; env?: Record<string, string>; colours?: boolean; columns?: number } = {},
+  options: {
+    stdin?: string;
+    env?: Record<string, string>;
+    colours?: boolean;
+    columns?: number;
+    lines?: readonly string[];
+  } = {},
 ): Promise<Outcome> {
   let out = '';
   let err = '';
@@ -24,7 +30,7 @@ export async function gw(
     stdin: () => Promise.resolve(Buffer.from(options.stdin ?? '')),
     async *stdinLines() {
       await Promise.resolve();
-      yield* (options.stdin ?? '').split('\n');
+      yield* options.lines ?? (options.stdin ?? '').split('\n');
     },
     columns: options.columns,
     env: options.env ?? {},

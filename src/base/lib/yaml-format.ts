@@ -55,7 +55,7 @@ function formatOnce(text: string, order: KeyOrder): string {
 }
 
 /** Numbers, booleans and nulls are written as they stand: `1.10` is a version, `1e3` stays `1e3`. */
-const keepSource: Extract<SchemaOptions['customTags'], (...args: never[]) => unknown> = (tags) =>
+export const keepSource: Extract<SchemaOptions['customTags'], (...args: never[]) => unknown> = (tags) =>
   tags.map((tag) => {
     if (typeof tag === 'string' || tag.collection !== undefined || tag.tag === 'tag:yaml.org,2002:str') return tag;
     const { stringify } = tag;

@@ -45,6 +45,11 @@ export const ERROR_CODES = {
   proxy_authentication_required: { status: 407, meaning: 'The proxy needs a valid workload token.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   conflict: { status: 409, meaning: 'The state of the entity does not permit this.' },
+  confirmation_needed: {
+    status: 409,
+    meaning:
+      'The change takes away more than it names, and was asked with `confirm: false`: nothing is changed, `details` says what it takes away.',
+  },
   limit_reached: { status: 409, meaning: 'The org has as many of these things as one org may have (guide to limits, "Who shares what").' },
   managed_remotely: {
     status: 409,

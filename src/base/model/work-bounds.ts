@@ -57,6 +57,36 @@ export const POLICY_BOUNDS = {
     shared: 'all who lay down or check policies, in the order in which they ask',
     full: 'the others wait; calls do not',
   },
+  checked: {
+    what: 'Characters of all texts of a policy whose mistakes and warnings are told by an operation, or beside a change that is tried',
+    one: 131_072,
+    shared: 'nobody: each answer has its own',
+    full: 'a check is refused (`gw policy check` has no such bound); a change that is tried is answered without its warnings',
+  },
+  edited: {
+    what: 'Characters of an overlay in which one rule is changed, or that is merged with others',
+    one: 131_072,
+    shared: 'nobody: each overlay has its own',
+    full: 'refused (`invalid_request`): it is put as a whole',
+  },
+  replayed: {
+    what: 'Records that are judged by the policy that a change would make, the newest ones',
+    one: 200,
+    shared: 'nobody: each answer has its own; one record in a turn',
+    full: 'older ones are not looked at',
+  },
+  testCases: {
+    what: 'Cases of the suites, and requests, that one answer judges',
+    one: 200,
+    shared: 'nobody: each answer has its own; one in a turn',
+    full: 'more of them in a request are refused; of the suites of the policies folder the first ones run',
+  },
+  testText: {
+    what: 'Characters of one suite that an operation runs',
+    one: 65_536,
+    shared: 'nobody: each suite has its own',
+    full: 'in a request refused; one of the policies folder is left out (`gw policy test` has no such bound)',
+  },
   listPatterns: {
     what: 'Instructions of all regular expressions of a price list',
     one: 50_000,

@@ -2,6 +2,7 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
 import { type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { answerText } from '../management/answer-text.ts';
+import { changeOnce, refusedUnconfirmed } from '../management/policy-write.ts';
 import { parseWithOne, parseWithWords } from '../parse-options.ts';
 import { readDocument } from '../policy/input.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
@@ -12,18 +13,32 @@ const ACCESS = { url: { type: 'string' }, token: { type: 'string' }, ...JSON_OPT
 /** Replaces the policy of an org by a file. */
 export const putBundle: Command = {
   name: 'control-plane bundle put',
-  usage: 'ORG FILE|- [--json] [--url http://HOST:PORT] [--token TOKEN]',
-  summary: 'Replaces the policy bundle of an org by a file. One that does not load changes nothing.',
+  usage: 'ORG FILE|- [--dry-run] [--yes] [--json] [--url http://HOST:PORT] [--token TOKEN]',
+  summary:
+    'Replaces the policy bundle of an org by a file. One that does not load changes nothing; what changes is shown, and asked for at a terminal.',
   async run(args, io) {
-    const { values, words } = parseWithWords(args, ACCESS, 2);
+    const { values, words } = parseWithWords(args, { ...ACCESS, 'dry-run': { type: 'boolean' }, yes: { type: 'boolean' } }, 2);
     const [org, file] = words;
     if (org === undefined || file === undefined) throw new UsageError('it takes ORG and the FILE of a bundle, or - for standard input');
     const { text } = await readDocument(file, io);
     const client = await ControlPlaneClient.open(values, io);
-    const answer = await client.json(adminOperationOf('bundle.put'), { org, bundle_yaml: text });
-    if (values.json === true) printJson(answer, io);
-    else io.stdout(answerText(answer, { things: 'bundles', view: { width: io.columns, now: systemClock.now() } }));
-    return EXIT_OK;
+    const operation = adminOperationOf('bundle.put');
+    const ask = ({ if_match: _tag, ...more }: Readonly<Record<string, unknown>>) =>
+      client.json(operation, { org, bundle_yaml: text, ...more }).then(JSON.stringify);
+    const how = {
+      yes: values.yes === true,
+      mayAsk: io.columns !== undefined && file !== '-',
+      json: values.json === true,
+      isDry: values['dry-run'] === true,
+    };
+    try {
+      return await changeOnce(ask, how, io, (answer) => {
+        const { change: _shown, ...stored } = JSON.parse(answer) as Readonly<Record<string, unknown>>;
+        return answerText(stored, { things: 'bundles', view: { width: io.columns, now: systemClock.now() } });
+      });
+    } catch (error) {
+      return refusedUnconfirmed(error, putBundle.name, io);
+    }
   },
 };
 

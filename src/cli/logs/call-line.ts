@@ -3,8 +3,8 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
-import { tellingCodes } from '../telling-codes.ts';
 import { costMark, doubtsOfRecord } from '../money/cost-mark.ts';
+import { tellingCodes } from '../telling-codes.ts';
 import { cellText } from '../terminal-text.ts';
 
 /** What is shown of a call; texts as they came. */

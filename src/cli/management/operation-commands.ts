@@ -14,13 +14,18 @@ import { LISTS, REPORT_VIEWS, TEXTS } from './command-tables.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts';
 import type { ManagementClient } from './management-client.ts';
 import { type OperationInput, operationInput } from './operation-options.ts';
+import { askingFirst, writesPolicy } from './policy-write.ts';
 import { textByShortId } from './short-ids.ts';
 
 const PREFIX = 'mgmt.';
 
 /** A command for each operation of the management API: its name is the id, its options are the input. */
 export function operationCommands(operations: readonly GatewayOperation[] = OPERATIONS): Command[] {
-  return operations.filter(({ id }) => id.startsWith(PREFIX)).map((operation) => commandOf(operation, operations));
+  const managed = operations.filter(({ id }) => id.startsWith(PREFIX));
+  return managed.map((operation) => {
+    const command = commandOf(operation, operations);
+    return writesPolicy(operation) ? askingFirst(command, operation) : command;
+  });
 }
 
 function commandOf(operation: GatewayOperation, operations: readonly GatewayOperation[]): Command {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { members } from '../../operations/members.ts';
+import { CHANGE, CHANGE_MEMBERS, weighing } from '../../operations/policy-change-shapes.ts';
 import { POLICY_WARNINGS } from '../../operations/policy-operations.ts';
 import { time } from '../../operations/shapes.ts';
 import type { OrgBundle } from '../state/control-plane-state.ts';
@@ -17,10 +18,15 @@ const SIGNED = z.object({
 });
 
 const PUT = SIGNED.extend({
+  change: CHANGE,
   warnings: POLICY_WARNINGS.optional().meta({ description: 'Gating layers that have lost their last rule and count as absent' }),
 });
 
-const BODY = members({ bundle_yaml: z.string('must be the text of a policy bundle') });
+const BODY = members({
+  bundle_yaml: z.string('must be the text of a policy bundle'),
+  dry_run: CHANGE_MEMBERS.dry_run,
+  confirm: CHANGE_MEMBERS.confirm,
+});
 
 /** The policy of an org (decision 13.6). */
 export const BUNDLE_ADMIN_OPERATIONS: readonly AdminOperation[] = [
@@ -46,15 +52,17 @@ export const BUNDLE_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     path: '/v1/orgs/{org}/bundle',
     scope: 'admin',
     changes: true,
-    summary: 'Replaces the policy bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load changes nothing.',
-    errors: ['not_found', 'invalid_policy', 'body_too_large'],
+    summary:
+      'Replaces the policy bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load changes nothing. `change` of the answer says what it does; `dry_run` only says it.',
+    errors: ['not_found', 'invalid_policy', 'body_too_large', 'confirmation_needed'],
     maxBodyBytes: MAX_BUNDLE_BYTES,
     textMember: 'bundle_yaml',
     input: { params: ofOrg, body: { schema: () => BODY, what: 'The bundle' } },
     output: { status: 200, schema: PUT },
     handle: async ({ params, body, commit }, { state }) => {
-      const { warnings, ...bundle } = await state.bundles.put(params.org, body.bundle_yaml, commit);
-      return { json: { ...signedOf(bundle), ...(warnings.length === 0 ? {} : { warnings }) } };
+      const { accept, shown } = weighing(body);
+      const { warnings, ...bundle } = await state.bundles.put(params.org, body.bundle_yaml, commit, accept);
+      return { json: { ...signedOf(bundle), ...(warnings.length === 0 ? {} : { warnings }), ...shown() } };
     },
   }),
 ];

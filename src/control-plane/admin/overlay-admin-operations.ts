@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { members } from '../../operations/members.ts';
+import { CHANGE, CHANGE_MEMBERS, weighing } from '../../operations/policy-change-shapes.ts';
 import { time } from '../../operations/shapes.ts';
 import type { KeptOverlay } from '../state/control-plane-state.ts';
 import { type AdminOperation, adminOperation } from './admin-operation.ts';
@@ -16,7 +17,11 @@ const OVERLAY = z.object({
   bundle_yaml: z.string(),
 });
 
-const BODY = members({ bundle_yaml: z.string('must be the text of an overlay').min(1, 'must not be empty: remove the overlay instead') });
+const BODY = members({
+  bundle_yaml: z.string('must be the text of an overlay').min(1, 'must not be empty: remove the overlay instead'),
+  dry_run: CHANGE_MEMBERS.dry_run,
+  confirm: CHANGE_MEMBERS.confirm,
+});
 const params = oneOfOrg('`org`, or `node:` and the id of a node');
 
 /** What an org lays over its bundle: as its gateways hand it on, or put here (decision 13.12). */
@@ -41,14 +46,16 @@ export const OVERLAY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     changes: true,
     summary:
       'Lays an overlay over the bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load on its plan tier changes nothing.',
-    errors: ['not_found', 'invalid_policy', 'body_too_large'],
+    errors: ['not_found', 'invalid_policy', 'body_too_large', 'confirmation_needed'],
     maxBodyBytes: MAX_OVERLAY_BYTES,
     textMember: 'bundle_yaml',
     input: { params, body: { schema: () => BODY, what: 'The overlay' } },
-    output: { status: 200, schema: OVERLAY },
-    handle: async ({ params: { org, id }, body, commit }, { state }) => ({
-      json: shown(await state.overlays.put(org, id, body.bundle_yaml, commit)),
-    }),
+    output: { status: 200, schema: OVERLAY.extend({ change: CHANGE }) },
+    handle: async ({ params: { org, id }, body, commit }, { state }) => {
+      const weighed = weighing(body);
+      const overlay = await state.overlays.put(org, id, body.bundle_yaml, commit, weighed.accept);
+      return { json: { ...shown(overlay), ...weighed.shown() } };
+    },
   }),
   adminOperation({
     id: 'overlay.remove',

@@ -10,6 +10,7 @@ import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Commit } from '../../services/commit.ts';
 import type { emptiedWarnings } from '../../services/policy-warnings.ts';
+import type { AcceptWeighed } from '../../services/weigh-policy.ts';
 
 /** What a gateway may lack. The members of `Stale` and `Versions` of the protocol. */
 export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'] as const;
@@ -129,13 +130,16 @@ export interface ControlPlaneState {
   };
   readonly bundles: {
     get(orgId: string): Promise<OrgBundle | undefined>;
-    /** @throws GatewayError `invalid_policy` with line and column */
-    put(orgId: string, bundleYaml: string, commit: Commit): Promise<AcceptedBundle>;
+    /**
+     * @param accept told of what it changes before it is stored
+     * @throws GatewayError `invalid_policy` with line and column; what `accept` throws
+     */
+    put(orgId: string, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<AcceptedBundle>;
   };
   readonly overlays: {
     list(orgId: string): Promise<readonly KeptOverlay[]>;
     /** @throws GatewayError `invalid_request` for an id that is none, `invalid_policy` with line and column, on the tier of the org */
-    put(orgId: string, id: string, bundleYaml: string, commit: Commit): Promise<KeptOverlay>;
+    put(orgId: string, id: string, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<KeptOverlay>;
     /** @throws GatewayError `not_found` */
     remove(orgId: string, id: string, commit: Commit): Promise<void>;
   };

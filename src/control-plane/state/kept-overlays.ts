@@ -6,11 +6,13 @@ import { sha256Hex } from '../../base/lib/sha256.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
+import { overlayFile } from '../../services/org-overlays.ts';
+import { type AcceptWeighed, ofFile, type Weighed } from '../../services/weigh-policy.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
 import type { KeptOverlay, Org } from './control-plane-state.ts';
-import { loadedTogether, NO_RULES } from './loaded-together.ts';
+import { loadedTogether, NO_RULES, weighTogether } from './loaded-together.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const SIGNED_OVERLAY = 'gw.signed_overlay.v1';
@@ -47,8 +49,11 @@ export class KeptOverlays {
     return rows.map(({ value }) => value as KeptOverlay);
   }
 
-  /** @throws GatewayError `invalid_request`, `invalid_policy` with line and column; `conflict` when somebody else was first */
-  async put(org: Org, id: string, bundleYaml: string, commit: Commit): Promise<KeptOverlay> {
+  /**
+   * @param accept told of what the change does before it is stored; default: it is meant
+   * @throws GatewayError `invalid_request`, `invalid_policy` with line and column; `conflict` when somebody else was first; what `accept` throws
+   */
+  async put(org: Org, id: string, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<KeptOverlay> {
     const { store, clock, versions, signer } = this.#options;
     const { org_id: orgId } = org;
     await this.#check(org, id, bundleYaml);
@@ -56,6 +61,7 @@ export class KeptOverlays {
     const found = await store.entity(place.space, place.key);
     const level = id === ORG ? 'org' : 'node';
     const nodeId = id === ORG ? '' : id.slice('node:'.length);
+    const isWanted = accept?.(await this.#weigh(org, id, bundleYaml)) ?? true;
     const putAt = timestamp(clock.now());
     const signed = { schema: SIGNED_OVERLAY, org_id: orgId, level, node_id: nodeId, put_at: putAt, sha256: sha256Hex(bundleYaml) };
     const overlay: KeptOverlay = {
@@ -68,6 +74,7 @@ export class KeptOverlays {
       kid: signer.kid,
       signature: sign(undefined, Buffer.from(canonicalJson(signed)), signer.key).toString('base64'),
     };
+    if (!isWanted) return overlay;
     await versions.raising(orgId, ['overlays'], commit)(
       id,
       [{ op: 'put', ...place, value: overlay }],
@@ -83,6 +90,16 @@ export class KeptOverlays {
     const found = await store.entity(place.space, place.key);
     if (found === undefined) throw new GatewayError('not_found', `There is no overlay ${id}.`);
     await versions.raising(orgId, ['overlays'], commit)(id, [{ op: 'delete', ...place }], [{ ...place, version: found.version }]);
+  }
+
+  async #weigh({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string): Promise<Weighed> {
+    const kept = await this.list(orgId);
+    const textOf = (wanted: string): string | undefined => kept.find((one) => one.id === wanted)?.bundle_yaml;
+    const bundle = this.#options.bundleOf(orgId);
+    const [was, is] = id === ORG ? [{ org: textOf(ORG) }, { org: text }] : [{ node: textOf(id) }, { node: text }];
+    const below = id === ORG ? { bundle } : { bundle, org: textOf(ORG) };
+    const isOfText = ofFile(overlayFile(id === ORG ? 'org' : 'node'));
+    return weighTogether({ ...below, ...was }, { ...below, ...is }, isOfText, { tier, connectorId: this.#options.connectorId });
   }
 
   async #check({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string): Promise<void> {

@@ -1,6 +1,9 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { BUNDLE_SCHEMA } from '../../decide/policy/bundle.ts';
+import type { Rule } from '../../decide/policy/rule.ts';
 import { type LanguageOptions, loadPolicy } from '../../services/load-policy.ts';
+import { overlayFile } from '../../services/org-overlays.ts';
+import { type PolicyTexts, type Weighed, type WeighedSide, weigh } from '../../services/weigh-policy.ts';
 
 /** A bundle that says nothing. */
 export const NO_RULES: { readonly text: string; readonly file: string } = {
@@ -19,15 +22,32 @@ export interface Together {
  * Whether texts that load alone are small enough together, as each gateway of the org judges them: there the sum of their patterns would deny everything.
  * @throws GatewayError `invalid_policy` for that sum; what else is wrong between them is told at the gateway, as it may be put right here by the next change
  */
-export async function loadedTogether({ bundle, org, node }: Together, language: LanguageOptions): Promise<void> {
-  const overlays = {
-    ...(org === undefined ? {} : { org: { text: org, file: 'org overlay' } }),
-    ...(node === undefined ? {} : { node: { text: node, file: 'node overlay' } }),
-  };
+export async function loadedTogether(together: Together, language: LanguageOptions): Promise<void> {
   try {
-    const base = bundle === undefined ? NO_RULES : { text: bundle, file: 'bundle.yaml' };
-    await loadPolicy({ bundle: base, overlays }, language, 'Bundle and overlays of the org do not load together');
+    await loadPolicy(textsOf(together), language, 'Bundle and overlays of the org do not load together');
   } catch (error) {
     if (error instanceof GatewayError && error.details?.some(({ code }) => code === 'patterns_too_large')) throw error;
   }
+}
+
+function textsOf({ bundle, org, node }: Together): PolicyTexts {
+  const overlays = {
+    ...(org === undefined ? {} : { org: { text: org, file: overlayFile('org') } }),
+    ...(node === undefined ? {} : { node: { text: node, file: overlayFile('node') } }),
+  };
+  return { bundle: bundle === undefined ? NO_RULES : { text: bundle, file: 'bundle.yaml' }, overlays };
+}
+
+/** What a change of one of the texts does at a gateway that has all of them (decision 5.10). @param isOfText tells the rules of that text */
+export async function weighTogether(
+  before: Together,
+  after: Together,
+  isOfText: (rule: Rule) => boolean,
+  language: LanguageOptions,
+): Promise<Weighed> {
+  const sideOf = async (together: Together): Promise<WeighedSide> => {
+    const texts = textsOf(together);
+    return { texts, policy: await loadPolicy(texts, language, '').catch(() => undefined) };
+  };
+  return weigh(await sideOf(before), await sideOf(after), isOfText, language);
 }

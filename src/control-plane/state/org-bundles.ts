@@ -9,11 +9,12 @@ import { loadPolicy } from '../../services/load-policy.ts';
 import { doubtsOf } from '../../services/policy-doubts.ts';
 import { emptiedWarnings } from '../../services/policy-warnings.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
+import { type AcceptWeighed, ofBundle, type Weighed } from '../../services/weigh-policy.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';
 import type { AcceptedBundle, KeptOverlay, Org, OrgBundle } from './control-plane-state.ts';
-import { loadedTogether } from './loaded-together.ts';
+import { loadedTogether, weighTogether } from './loaded-together.ts';
 import type { OrgVersions } from './org-versions.ts';
 
 const SIGNED_BUNDLE = 'gw.signed_bundle.v1';
@@ -52,8 +53,11 @@ export class OrgBundles {
     return this.#space.get(orgId);
   }
 
-  /** @throws GatewayError `invalid_policy` with line and column; `conflict` when somebody else was first */
-  async put(org: Org, bundleYaml: string, commit: Commit): Promise<AcceptedBundle> {
+  /**
+   * @param accept told of what the change does before it is stored; default: it is meant
+   * @throws GatewayError `invalid_policy` with line and column; `conflict` when somebody else was first; what `accept` throws
+   */
+  async put(org: Org, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<AcceptedBundle> {
     const { store, clock, versions, signer, connectorId } = this.#options;
     const { org_id: orgId } = org;
     if (bundleYaml.length > MAX_CHARACTERS || !isWellFormed(bundleYaml))
@@ -65,6 +69,7 @@ export class OrgBundles {
     const overlay = (await store.entity(SPACE.overlays, keyIn(orgId, 'org')))?.value as KeptOverlay | undefined;
     if (overlay !== undefined) await loadedTogether({ bundle: bundleYaml, org: overlay.bundle_yaml }, { tier: org.plan_tier, connectorId });
     const found = await store.entity(SPACE.bundles, orgId);
+    const isWanted = accept?.(await this.#weigh(org, bundleYaml, overlay?.bundle_yaml)) ?? true;
     const sequence = ((found?.value as OrgBundle | undefined)?.sequence ?? 0) + 1;
     const version = `${policy.version}+${sequence}`;
     const signed = { schema: SIGNED_BUNDLE, org_id: orgId, version, sequence, sha256: sha256Hex(bundleYaml) };
@@ -77,6 +82,7 @@ export class OrgBundles {
       signature: sign(undefined, Buffer.from(canonicalJson(signed)), signer.key).toString('base64'),
       updated_at: timestamp(clock.now()),
     };
+    if (!isWanted) return { ...bundle, warnings: emptiedWarnings(policy) };
     await versions.raising(orgId, ['policy'], commit)(
       orgId,
       [{ op: 'put', space: SPACE.bundles, key: orgId, value: bundle }],
@@ -84,5 +90,10 @@ export class OrgBundles {
     );
     await this.#space.refresh(orgId);
     return { ...bundle, warnings: [...emptiedWarnings(policy), ...doubtsOf(policy)] };
+  }
+
+  #weigh({ org_id: orgId, plan_tier: tier }: Org, bundle: string, org: string | undefined): Promise<Weighed> {
+    const { connectorId } = this.#options;
+    return weighTogether({ bundle: this.get(orgId)?.bundle_yaml, org }, { bundle, org }, ofBundle, { tier, connectorId });
   }
 }

@@ -99,11 +99,11 @@ export class StoredControlPlane implements ControlPlaneState {
     };
     this.bundles = {
       get: async (orgId) => bundles.get(below(orgId).org_id),
-      put: async (orgId, yaml, commit) => bundles.put(below(orgId), yaml, commit),
+      put: async (orgId, yaml, commit, accept) => bundles.put(below(orgId), yaml, commit, accept),
     };
     this.overlays = {
       list: async (orgId) => overlays.list(below(orgId).org_id),
-      put: async (orgId, id, yaml, commit) => overlays.put(below(orgId), id, yaml, commit),
+      put: async (orgId, id, yaml, commit, accept) => overlays.put(below(orgId), id, yaml, commit, accept),
       remove: async (orgId, id, commit) => overlays.remove(below(orgId).org_id, id, commit),
     };
     this.entities = {

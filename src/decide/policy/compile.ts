@@ -128,7 +128,8 @@ export function readPolicy(input: PolicyInput, options: PolicyOptions = {}): Rea
   return atOnce(readingPolicy(input, options));
 }
 
-function* readingPolicy(input: PolicyInput, options: PolicyOptions): Sliced<ReadPolicy> {
+/** As {@link readPolicy}, in slices. */
+export function* readingPolicy(input: PolicyInput, options: PolicyOptions): Sliced<ReadPolicy> {
   const problems = new Problems();
   const patterns = new PatternSum();
   const reader: EffectReader = {
@@ -202,8 +203,7 @@ function* applyGenerated(
 ): Sliced<Layers> {
   if (kind === 'switch') return yield* applyLevel(before, [node], { level: 'org', tier: 'enterprise', generated: false }, reader);
   const laid = yield* applyLevel(NO_LAYERS, [node], { level: 'org', tier, generated: false }, reader);
-  const added = laid.get(node.layer) ?? new Map<string, Rule>();
-  return new Map([...before, [node.layer, new Map([...added, ...(before.get(node.layer) ?? [])])]]);
+  return new Map([...before, [node.layer, new Map([...(laid.get(node.layer) ?? []), ...(before.get(node.layer) ?? [])])]]);
 }
 
 function unusedFiles({ inline, files }: BundleShape): FileList | undefined {

@@ -1,0 +1,126 @@
+/* Commands that change policy show what would change, and ask, before they do it (decision 5.10). */
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { terminalOutput } from '../../base/lib/shown-text.ts';
+import type { GatewayOperation } from '../../operations/operation.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
+import { GatewayRefusal } from '../gateway-client.ts';
+import { printJsonText } from '../print-json.ts';
+import { askManagement } from './ask-management.ts';
+import { changeText } from './change-text.ts';
+import { callUsage, type GivenCall, givenCall } from './given-call.ts';
+import type { ManagementClient } from './management-client.ts';
+import { operationInput } from './operation-options.ts';
+
+const WHOLE = 'mgmt.policies.put';
+const WRITES: ReadonlySet<string> = new Set([WHOLE, 'mgmt.policies.rules.put', 'mgmt.policies.rules.remove']);
+const YES = '--yes';
+/** Said for a person by `--yes`, and by his answer. */
+const SAID_OTHERWISE: ReadonlySet<string> = new Set(['confirm', 'if_match']);
+const FROM_FILE = '--bundle-yaml-from';
+
+export function writesPolicy({ id }: Pick<GatewayOperation, 'id'>): boolean {
+  return WRITES.has(id);
+}
+
+/** The command of such an operation. `gw policies put FILE` takes the overlay from a file. */
+export function askingFirst(command: Command, operation: GatewayOperation): Command {
+  const all = operationInput(operation);
+  const isWhole = operation.id === WHOLE;
+  const input = { ...all, options: all.options.filter(({ path }) => !SAID_OTHERWISE.has(path.join('.'))) };
+  const facts = { versioned: true, views: [] };
+  const shown = { ...input, options: input.options.map((option) => (isWhole ? { ...option, required: false } : option)) };
+  return {
+    ...command,
+    usage: `${isWhole ? '[FILE|-] ' : ''}${callUsage(shown, facts)} [${YES}]`,
+    help: `${command.help ?? ''}  ${YES}\n      does it without asking, also when rules are lost or a layer becomes an allow-list\n`,
+    async run(args, io) {
+      const typed = args.filter((arg) => arg !== YES);
+      const [first] = typed;
+      const fromFile = isWhole && first !== undefined && (first === '-' || !first.startsWith('-'));
+      const call = await givenCall(fromFile ? [FROM_FILE, ...typed] : typed, input, facts, io);
+      const mayAsk = io.columns !== undefined && !typed.includes('-');
+      const how = { yes: args.includes(YES), mayAsk };
+      try {
+        return await askManagement(call, ['read', 'write'], io, (client) => write(operation, call, how, client, io));
+      } catch (error) {
+        // Arguments that make no request are a mistake of whoever typed them.
+        if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
+        return refusedUnconfirmed(error, command.name, io);
+      }
+    },
+  };
+}
+
+function write(
+  operation: GatewayOperation,
+  { args, headers, json }: GivenCall,
+  how: Agreement,
+  client: ManagementClient,
+  io: CliIo,
+): Promise<number> {
+  const ask = (more: Readonly<Record<string, unknown>>): Promise<string> => client.text(operation, { ...args, ...more }, headers);
+  return changeOnce(ask, { ...how, json, isDry: args['dry_run'] === true }, io);
+}
+
+/** Who has to agree to a change of policy. */
+interface Agreement {
+  readonly yes: boolean;
+  /** There is a person at a terminal. */
+  readonly mayAsk: boolean;
+}
+
+/**
+ * Shows what a change of policy does, asks where somebody can be asked, and makes it.
+ * @param ask asks for it with these members more (`dry_run`, `confirm`, `if_match`)
+ * @param alsoShown what of the answer to a change is shown behind it
+ */
+export async function changeOnce(
+  ask: (more: Readonly<Record<string, unknown>>) => Promise<string>,
+  { yes, mayAsk, json, isDry }: Agreement & { readonly json: boolean; readonly isDry: boolean },
+  io: CliIo,
+  alsoShown: (answer: string) => string = () => '',
+): Promise<number> {
+  const show = (text: string): void =>
+    json ? printJsonText(text, io) : io.stdout(changeText(changeIn(text), io.columns) + (isDry ? '' : alsoShown(text)));
+  if (isDry || yes || !mayAsk) {
+    show(await ask(isDry ? { dry_run: true } : { confirm: yes }));
+    return EXIT_OK;
+  }
+  const tried = await ask({ dry_run: true });
+  io.stdout(changeText(changeIn(tried), io.columns));
+  io.stderr('Do it? [y/N] ');
+  if (!(await agrees(io))) {
+    io.stderr('Nothing was changed.\n');
+    return EXIT_NO;
+  }
+  // What was shown is what is changed.
+  const done = await ask({ confirm: true, ...tagIn(tried) });
+  if (json) printJsonText(done, io);
+  else io.stdout(`Done.\n${alsoShown(done)}`);
+  return EXIT_OK;
+}
+
+/** @throws what is no such refusal */
+export function refusedUnconfirmed(error: unknown, name: string, io: CliIo): number {
+  if (!(error instanceof GatewayRefusal && error.code === 'confirmation_needed')) throw error;
+  io.stderr(`gw ${name}: ${terminalOutput(error.message)}\nHere ${YES} says so, and --dry-run shows everything.\n`);
+  return EXIT_NO;
+}
+
+async function agrees({ stdinLines }: CliIo): Promise<boolean> {
+  if (stdinLines === undefined) return false;
+  for await (const line of stdinLines()) return /^y(?:es)?$/i.test(line.trim());
+  return false;
+}
+
+function changeIn(text: string): unknown {
+  const answer: unknown = JSON.parse(text);
+  return isJsonObject(answer) ? answer['change'] : undefined;
+}
+
+function tagIn(text: string): { readonly if_match?: string } {
+  const answer: unknown = JSON.parse(text);
+  const tag = isJsonObject(answer) ? answer['etag'] : undefined;
+  return typeof tag === 'string' ? { if_match: tag } : {};
+}

@@ -1,0 +1,32 @@
+import { GatewayError } from '../base/lib/gateway-error.ts';
+import { type Base, type CompileOptions, compilePut, type PutBundle } from './active-policy.ts';
+import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
+import { ofBundle, type Weighed, weigh } from './weigh-policy.ts';
+
+/** A bundle that could be put. */
+export interface TriedBundle {
+  readonly put: PutBundle;
+  readonly base: Base;
+  readonly weighed: Weighed;
+}
+
+/**
+ * Compiles a bundle as one that is put, and compares it with the one in force, both without what orgs lay over them.
+ * @param folder undefined: the bundle comes from the control plane
+ * @throws GatewayError `invalid_policy`, `managed_remotely`
+ */
+export async function tryBundle(
+  bundleYaml: string,
+  { folder, base: { active, texts } }: { readonly folder: PolicyFolder | undefined; readonly base: Base },
+  options: CompileOptions & { readonly dir: string },
+): Promise<TriedBundle> {
+  if (folder === undefined)
+    throw new GatewayError('managed_remotely', 'The policy of this gateway comes from its control plane: change it there.');
+  const onDisk = await readPolicyFolder(options.dir).catch(() => folder);
+  // As in a file, a byte order mark is no part of the text.
+  const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: options.clock.now(), folder_hash: onDisk.hash };
+  const base = await compilePut(put, folder, options, 'The policy bundle does not load');
+  const before = { texts, policy: active.notLoaded === undefined ? active.policy : undefined };
+  const weighed = await weigh(before, { texts: base.texts, policy: base.active.policy }, ofBundle, options);
+  return { put, base, weighed };
+}
