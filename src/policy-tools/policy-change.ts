@@ -88,7 +88,7 @@ export function comparePolicies(before: ReadSide, after: ReadSide, isOfText: (ru
 
 /** What does not load denies all. */
 function deniesAll(policy: CompiledPolicy | undefined, asksPeople: boolean): boolean {
-  return policy === undefined || refusesAll(policy, asksPeople);
+  return policy === undefined || refusesAll(policy, { asksPeople });
 }
 
 /** Whether a change takes away more than its writer has named: rules that its text leaves out, or what a new allow-list denies. */
@@ -146,7 +146,7 @@ function gatesOf(
   const now = new Set(gates(after).map(({ name }) => name));
   return {
     // Where nothing could be let through before, none of them denies what was not denied.
-    new_allow_lists: refusesAll(before, asksPeople)
+    new_allow_lists: refusesAll(before, { asksPeople })
       ? []
       : gates(after)
           .filter(({ name }) => !gated.has(name))

@@ -37,7 +37,7 @@ const draftText = z.string(TEXT_RULE).max(MAX_PUT_LENGTH, TEXT_RULE);
 const CHECK = members({ bundle_yaml: draftText.meta({ description: 'A bundle or an overlay, as YAML' }), ...DRAFT });
 
 const CHECKED = z.object({
-  ok: z.boolean().meta({ description: 'It has no errors' }),
+  ok: z.boolean().meta({ description: 'It has no errors, and lets something pass (`denies_all` of warnings)' }),
   rules: count.meta({ description: 'Of all that the org would be judged by' }),
   errors: z.array(PROBLEM),
   warnings: z.array(PROBLEM),
@@ -104,8 +104,15 @@ export const POLICY_CHECK_OPERATIONS: readonly GatewayOperation[] = [
           'invalid_request',
           `All texts together have more than ${POLICY_BOUNDS.checked.one} characters: check them with gw policy check.`,
         );
-      const { policy, errors, warnings } = checked;
-      return { json: { ok: errors.length === 0, rules: policy?.ruleCount ?? 0, errors, warnings: ownWarnings(warnings) } };
+      const { policy, errors, warnings, deniesAll } = checked;
+      return {
+        json: {
+          ok: errors.length === 0 && deniesAll === undefined,
+          rules: policy?.ruleCount ?? 0,
+          errors,
+          warnings: [...(deniesAll === undefined ? [] : [deniesAll]), ...ownWarnings(warnings)],
+        },
+      };
     },
   }),
   operation({

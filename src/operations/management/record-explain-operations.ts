@@ -34,7 +34,9 @@ const EXPLAINED = z.object({
   reason: z.string().optional(),
   reason_codes: z.array(z.object({ code: z.string(), meaning: z.string().optional() })),
   decided_by: BUNDLE.optional().meta({ description: 'The policy that decided; absent: the rules were not asked' }),
-  judged_by: BUNDLE.extend({ same: z.boolean().meta({ description: 'It is the one that decided' }) })
+  judged_by: BUNDLE.extend({
+    same: z.boolean().nullable().meta({ description: 'It is the one that decided; null: the record is too old to say' }),
+  })
     .optional()
     .meta({
       description: 'The policy that is in force now, with the overlays of the org: layers and rules are what it says of the same call',
@@ -50,6 +52,10 @@ const EXPLAINED = z.object({
     description:
       'Where the record says something else than the rules do: a check behind them refused, other rules took part then, or rules were not asked',
   }),
+  not_known: z
+    .array(z.string())
+    .optional()
+    .meta({ description: 'What no record holds and could change the verdict: fields, spent amounts, buckets' }),
   would_let_it_through: z.array(z.string()),
   layers: z.array(
     z.object({
@@ -93,13 +99,17 @@ async function explained(
   orgId: string,
   { policies, connectors }: OperationServices,
 ): Promise<z.output<typeof EXPLAINED>> {
-  const { policy } = await policies.ready(orgId);
+  const { policy, content_hash: contentHash } = await policies.ready(orgId);
   const catalogue = connectors.catalogues.current();
-  const request = recordedRequest(record, [policy], (facts) => readCall(facts, true, catalogue));
-  const explanation = request === undefined ? undefined : explainRecorded(policy, request);
+  const request = recordedRequest(
+    record,
+    [policy],
+    (facts) => readCall(facts, true, catalogue),
+    () => contentHash,
+  );
+  const explanation = request === undefined ? undefined : explainRecorded(policy, request, { contentHash });
   const codes = Array.isArray(record['reason_codes']) ? record['reason_codes'].map(String) : [];
   const decision = String(record['decision']);
-  const isSame = request?.bundleId === policy.bundle_id && request.version === policy.version;
   return {
     record_id: String(record['record_id']),
     decision,
@@ -109,9 +119,11 @@ async function explained(
       ? { because: 'not_asked' as const }
       : {
           decided_by: { bundle_id: request.bundleId, version: request.version },
-          judged_by: { bundle_id: policy.bundle_id, version: policy.version, same: isSame },
+          judged_by: { bundle_id: policy.bundle_id, version: policy.version, same: explanation?.decided_by?.same ?? null },
         }),
-    ...(explanation === undefined ? {} : nowOf(explanation)),
+    ...(explanation === undefined
+      ? {}
+      : { ...nowOf(explanation), not_known: (explanation.not_known ?? []).map((text) => shorten(text, MAX_TEXT)) }),
     would_let_it_through: whatLetsThrough({ decision, reasonCodes: codes, matched: request?.matched ?? [] }, explanation).map((text) =>
       shorten(text, MAX_TEXT),
     ),

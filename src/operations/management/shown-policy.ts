@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { type ActivePolicy, POLICY_SOURCES } from '../../services/active-policy.ts';
 import type { PolicyService } from '../../services/policies.ts';
+import { doubtsOf } from '../../services/policy-doubts.ts';
 import { emptiedWarnings, notLoadedPieces } from '../../services/policy-warnings.ts';
 import { withEtag } from '../etag.ts';
 import { optional } from '../members.ts';
@@ -56,7 +57,7 @@ export function shownPolicy(
   const { source, loaded_at } = active;
   const auto = policies.autoRules(orgId);
   const base = { level: 'base' as const, ...namesOf(active), source, loaded_at: timestamp(loaded_at) };
-  const warnings = emptiedWarnings(judged.policy);
+  const warnings = [...emptiedWarnings(judged.policy), ...doubtsOf(judged.policy, policies.passage)];
   const laid = overlays.map(({ level, node_id, bundle_yaml, put_at }) => ({
     level,
     ...optional('node_id', node_id),
