@@ -109,9 +109,9 @@ async function writeRegistryTree(always) {
   writeFileSync(registryTree, JSON.stringify({ sha256, parsed: parseYaml(text, 'providers.yaml') }));
 }
 
-/** Of the commit that is checked out; a tree without one (an archive of the sources) names none. */
+/** Of the commit that is checked out, or that who builds names where there is no git (Dockerfile); a tree without one names none. */
 function writeVersion() {
-  const commit = checkedOutCommit(projectRoot);
+  const commit = checkedOutCommit(projectRoot) ?? /^[0-9a-f]{40}$/.exec(process.env.BUILD_COMMIT ?? '')?.[0];
   if (commit === undefined ? !existsSync(versionFile) : readJson(versionFile)?.commit === commit) return;
   if (commit === undefined) rmSync(versionFile);
   else writeFileSync(versionFile, JSON.stringify({ commit }));

@@ -1,6 +1,7 @@
 // What the README and the guides show to type is typed: each block of a shell, one guide after the other, in the folder of a gateway behind which the demo's stand-in is.
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { bareEnvironment, run } from '../support/child.ts';
@@ -9,7 +10,7 @@ import { MAIN } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { type StandInGateway, startStandInGateway } from '../support/stand-in-gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
-import { type GuidePlace, NOT_TYPED, PREPARED, PROGRAMS_NOT_RUN, PROGRAMS_SHOWN } from './typed-guides-table.ts';
+import { FILES_SHOWN, type GuidePlace, NOT_TYPED, PREPARED, PROGRAMS_NOT_RUN, PROGRAMS_SHOWN, SAYS_NO } from './typed-guides-table.ts';
 
 t.setTimeout(900_000);
 /** Commands start, and wait, more than they work. */
@@ -68,8 +69,15 @@ esac
 exec ${gw} "$@"`,
   );
   // An answer that says no is no success.
-  program('curl', `exec '${requirePeer('curl')}' --fail-with-body "$@"`);
-  for (const name of [...PROGRAMS_SHOWN, ...Object.keys(PROGRAMS_NOT_RUN)]) program(name, 'true');
+  program(
+    'curl',
+    `case " $* " in *" -f"*) exec '${requirePeer('curl')}' "$@" ;; esac\nexec '${requirePeer('curl')}' --fail-with-body "$@"`,
+  );
+  program('gw-mcp', `exec '${process.execPath}' '${fileURLToPath(new URL('../../src/mcp-main.js', import.meta.url))}' "$@"`);
+  for (const name of [...PROGRAMS_SHOWN, ...Object.keys(PROGRAMS_NOT_RUN)]) program(name, 'cat > /dev/null');
+  for (const [name, text] of Object.entries(FILES_SHOWN)) writeFileSync(join(work, name), text);
+  chmodSync(join(work, 'my-program'), 0o755);
+  cpSync(join(packageRoot(), 'policies', 'bundle.yaml'), join(work, 'bundle.yaml'));
   writeFileSync(join(gateway.dataDir, 'admin-token'), ADMIN_TOKEN);
   symlinkSync(gateway.dataDir, join(work, 'data'));
   symlinkSync(join(gateway.caFile, '..'), join(work, 'ca'));
@@ -83,9 +91,9 @@ exec ${gw} "$@"`,
 const HELPERS = `first_id() { grep -o '"[a-z_]*id": *"[^"]*"' | head -n 1 | sed 's/.*: *"//; s/"//'; }\n`;
 
 /** Every command that fails is told, and the next one is typed all the same. */
-function scriptOf(blocks: readonly (readonly [number: number, text: string])[]): string {
-  const typed = blocks.map(([number, text]) => `BLOCK=${number}\n${text}\n`).join('\n');
-  return `set -Eo pipefail\ntrap 'echo "block $BLOCK, status $?: $BASH_COMMAND" >> ../failed' ERR\n: > ../failed\n${HELPERS}${typed}\necho "all typed" >> ../failed\n`;
+function scriptOf(blocks: readonly (readonly [number: number, text: string])[], failed: string, work: string): string {
+  const typed = blocks.map(([number, text]) => `cd '${work}'; BLOCK=${number}\n${text}\n`).join('\n');
+  return `NEWLINE=$'\\n'\nset -Eo pipefail\ntrap 'echo "block $BLOCK, status $?: \${BASH_COMMAND%%$NEWLINE*}" >> "'${failed}'"' ERR\n: > '${failed}'\n${HELPERS}${typed}\necho "all typed" >> '${failed}'\n`;
 }
 
 for (const page of PAGES.filter((one) => !Object.hasOwn(TYPED_ELSEWHERE, one))) {
@@ -100,11 +108,25 @@ for (const page of PAGES.filter((one) => !Object.hasOwn(TYPED_ELSEWHERE, one))) 
       Object.entries(filled)
         .reduce((rest, [shown, real]) => rest.replaceAll(shown, real), text)
         .replace(/(?:127\.0\.0\.1|localhost|gateway):7080/g, `127.0.0.1:${gateway.port}`);
-    const script = join(place.work, '..', 'typed.sh');
-    writeFileSync(script, scriptOf(typed.map(([number, text]) => [number, fill(text)])));
+    const [script = '', failed = ''] = ['typed.sh', 'failed'].map((name) => join(place.work, '..', name));
+    writeFileSync(
+      script,
+      scriptOf(
+        typed.map(([number, text]) => [number, fill(text)]),
+        failed,
+        place.work,
+      ),
+    );
     const { stdout, stderr } = await run(t, 'bash', [script], { cwd: place.work, env: place.env, timeoutMs: 240_000 });
     const said = `${stdout}\n${stderr}`.slice(-4_000);
-    t.equal(readFileSync(join(place.work, '..', 'failed'), 'utf8'), 'all typed\n', said);
+    const lines = readFileSync(failed, 'utf8').trim().split('\n');
+    t.equal(lines.pop(), 'all typed', said);
+    const saysNo = SAYS_NO.filter(([where]) => where === page).map(([, part]) => part);
+    t.strictSame(
+      lines.map((line) => line.replaceAll(`:${gateway.port}`, ':7080')).filter((line) => !saysNo.some((part) => line.includes(part))),
+      [],
+      said,
+    );
   });
 }
 
@@ -113,6 +135,14 @@ t.test('what is not typed is on a page, and says why', (t) => {
     t.ok(
       blocksOf(page).some((block) => block.includes(part)),
       `${page}: ${part}`,
+    );
+    t.ok(reason.length > 10, page);
+  }
+  for (const [page, part, reason] of SAYS_NO.filter(([where]) => PAGES.includes(where))) {
+    const words = part.replace(/^block \d+, status \d+: /, '');
+    t.ok(
+      blocksOf(page).some((block) => block.includes(words)),
+      `${page}: ${words}`,
     );
     t.ok(reason.length > 10, page);
   }
