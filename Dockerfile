@@ -6,6 +6,8 @@ COPY package.json package-lock.json .npmrc ./
 # No install script runs: the one native module brings its compiled form.
 RUN ["npm", "ci", "--ignore-scripts"]
 COPY . .
+# The commit that `gw version` names: its 40 digits, since no git history reaches the builder.
+ARG BUILD_COMMIT=
 RUN ["npm", "run", "build"]
 # The image holds what the npm package holds, with exactly the dependencies of the lock file.
 RUN ["npm", "pack", "--ignore-scripts", "--silent", "--pack-destination", ".."]

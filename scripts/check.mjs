@@ -30,8 +30,11 @@ const PACKAGE_MUST_HOLD = [
   'NOTICE',
   'README.md',
   'SECURITY.md',
+  'bin/gw.mjs',
+  'bin/gw-mcp.mjs',
   'build/catalogue/providers.json',
   'build/src/main.js',
+  'build/version.json',
   'policies/bundle.yaml',
   'policies/presets/catalogue.yaml',
   'policies/rules/registered-providers.yaml',
@@ -50,7 +53,7 @@ const PACKAGE_MUST_HOLD = [
 const PACKAGE_MUST_NOT_HOLD = [
   /(^|\/)node_modules\//,
   /^(test|scripts|bench|data|credentials)\//,
-  /^build\/(?!src\/|catalogue\/)/,
+  /^build\/(?!src\/|catalogue\/|version\.json$)/,
   /\.(key|pem|p12|tsbuildinfo|log|map)$/,
   /(^|\/)\.env/,
 ];

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { checkedOutCommit } from './checked-out-commit.mjs';
 
 export const projectRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -16,6 +17,11 @@ const stampFile = join(projectRoot, 'build', '.stamp');
 const registryFile = join(projectRoot, 'src', 'base', 'catalogue', 'data', 'providers.yaml');
 const registryTree = join(projectRoot, 'build', 'catalogue', 'providers.json');
 
+/** Set for what the set-up starts, so that npm does not compile in the middle of it (prepare.mjs). */
+export const SET_UP_RUNS = 'AI_REQUEST_GATEWAY_SET_UP';
+/** What `gw version` says besides the number; in the package as well. */
+const versionFile = join(projectRoot, 'build', 'version.json');
+
 /**
  * Installs and compiles what is out of date. Throws an Error whose message is ready to be shown.
  * `typeCheck: false` only writes the JavaScript, in a third of the time: enough to start a product whose types the tests have checked.
@@ -24,6 +30,14 @@ export async function setUp({ typeCheck = true } = {}) {
   requireNode();
   if (!installed()) await install();
   await build(typeCheck);
+  writeVersion();
+}
+
+/** Compiles with what is installed, without a look at the types. Throws as {@link setUp} does. */
+export async function compileClone() {
+  requireNode();
+  await build(false);
+  writeVersion();
 }
 
 function requireNode() {
@@ -95,6 +109,14 @@ async function writeRegistryTree(always) {
   writeFileSync(registryTree, JSON.stringify({ sha256, parsed: parseYaml(text, 'providers.yaml') }));
 }
 
+/** Of the commit that is checked out, or that who builds names where there is no git (Dockerfile); a tree without one names none. */
+function writeVersion() {
+  const commit = checkedOutCommit(projectRoot) ?? /^[0-9a-f]{40}$/.exec(process.env.BUILD_COMMIT ?? '')?.[0];
+  if (commit === undefined ? !existsSync(versionFile) : readJson(versionFile)?.commit === commit) return;
+  if (commit === undefined) rmSync(versionFile);
+  else writeFileSync(versionFile, JSON.stringify({ commit }));
+}
+
 function compile(typeCheck) {
   const compiler = join(projectRoot, 'node_modules', 'typescript', 'bin', 'tsc');
   return run(process.execPath, [compiler, '-p', 'tsconfig.json', '--pretty', 'false', ...(typeCheck ? [] : ['--noCheck'])]);
@@ -138,7 +160,8 @@ function seconds(started) {
 
 function run(command, args) {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: projectRoot, stdio: ['ignore', 'pipe', 'pipe'], shell: command.endsWith('.cmd') });
+    const env = { ...process.env, [SET_UP_RUNS]: '1' };
+    const child = spawn(command, args, { cwd: projectRoot, env, stdio: ['ignore', 'pipe', 'pipe'], shell: command.endsWith('.cmd') });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
     child.on('error', reject);

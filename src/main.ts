@@ -4,12 +4,14 @@ import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
 import { messageOf } from './base/lib/thrown.ts';
 import { processIo } from './cli/process-io.ts';
-import { programName } from './cli/program-name.ts';
+import { asTyped, programName } from './cli/program-name.ts';
 import { runCli } from './cli/run.ts';
 import { StandardOutput } from './cli/standard-output.ts';
 
 /** A second one ends the process at once. SIGHUP is what a terminal sends that is closed. */
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+const program = programName(process.argv[1], process.cwd());
 
 /**
  * Starts the gateway, and stops it at the first signal: one that comes before the ports are open ends the start.
@@ -25,7 +27,7 @@ async function serve(): Promise<number> {
     });
   }
   const { config: given, warnings } = loadConfig();
-  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
+  for (const warning of warnings) process.stderr.write(asTyped(`warning: ${warning}\n`, program));
   // Loaded here, so that the small commands do not wait for what they do not use.
   const [{ startGateway }, { announcement }, { withShippedPolicies }, { rememberStart }] = await Promise.all([
     import('./app/gateway.ts'),
@@ -34,14 +36,14 @@ async function serve(): Promise<number> {
     import('./cli/gateways/remember-start.ts'),
   ]);
   const { config, note } = withShippedPolicies(given);
-  if (note !== undefined) process.stderr.write(`note: ${note}\n`);
+  if (note !== undefined) process.stderr.write(asTyped(`note: ${note}\n`, program));
   try {
     const gateway = await startGateway(config, { inherited: inheritedSockets(), signal: stop.signal });
     const noted = await rememberStart(gateway, config);
-    process.stdout.write(announcement(gateway, config, placeOf(noted.done)));
+    process.stdout.write(asTyped(announcement(gateway, config, placeOf(noted.done)), program));
     // Of use to a person who tries it; a service is not found from folders.
     if (noted.problem !== undefined && process.stdout.isTTY)
-      process.stderr.write(`note: gw finds this gateway from this folder alone: ${terminalOutput(noted.problem)}\n`);
+      process.stderr.write(asTyped(`note: gw finds this gateway from this folder alone: ${terminalOutput(noted.problem)}\n`, program));
     await asked;
     await gateway.stop();
     await noted.stopped();
@@ -70,7 +72,7 @@ if (command !== 'start' || rest.length > 0) {
     // Nothing that is left behind may hold up an end that was asked for.
     process.exit(await serve());
   } catch (error) {
-    process.stderr.write(`${terminalOutput(messageOf(error))}\n`);
+    process.stderr.write(asTyped(`${terminalOutput(messageOf(error))}\n`, program));
     process.exitCode = 1;
   }
 }

@@ -7,6 +7,7 @@ import { codeOf, messageOf } from '../base/lib/thrown.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from './command.ts';
 import { parseWithWords } from './parse-options.ts';
 import { printJsonDocument } from './print-json.ts';
+import { asTyped, programIn, shellWord } from './program-name.ts';
 import { terminalText } from './terminal-text.ts';
 
 const OPTIONS = { preset: { type: 'string', multiple: true }, json: { type: 'boolean' } } as const;
@@ -14,7 +15,7 @@ const OPTIONS = { preset: { type: 'string', multiple: true }, json: { type: 'boo
 /** The line of the shipped bundle behind which presets are named. */
 const RULES_LINE = '  - rules/registered-providers.yaml\n';
 
-const ENVIRONMENT = `# Settings of the AI Request Gateway: take away the # and load it, for example with
+const ENVIRONMENT = `# Settings of the AI Request Gateway: copy it to gateway.env, take away the # there and load it, for example with
 #   set -a; . ./gateway.env; set +a; gw start
 # Each is explained in docs/reference/settings.md.
 
@@ -51,12 +52,12 @@ export const init: Command = {
     const presets = await checkedPresets(values.preset ?? []);
     let done: readonly Done[];
     try {
-      done = [await policies(folder, presets), await environment(folder)];
+      done = [await policies(folder, presets), await environment(folder, asTyped(ENVIRONMENT, programIn(folder, io.program)))];
     } catch (error) {
       throw new Unusable(messageOf(error), { cause: error });
     }
     if (values.json === true) printJsonDocument(done, io);
-    else tell(done, presets, io);
+    else tell(done, presets, folder, io);
     return EXIT_OK;
   },
 };
@@ -95,10 +96,10 @@ async function policies(folder: string, presets: readonly string[]): Promise<Don
   return { path, made: true };
 }
 
-async function environment(folder: string): Promise<Done> {
+async function environment(folder: string, text: string): Promise<Done> {
   const path = join(folder, 'gateway.env.example');
   try {
-    await writeFile(path, ENVIRONMENT, { flag: 'wx' });
+    await writeFile(path, text, { flag: 'wx' });
     return { path, made: true };
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
@@ -116,13 +117,14 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-function tell(done: readonly Done[], presets: readonly string[], io: CliIo): void {
+function tell(done: readonly Done[], presets: readonly string[], folder: string, io: CliIo): void {
   for (const { path, made } of done) io.stdout(`${made ? 'made  ' : 'there '} ${terminalText(path)}\n`);
   const [policy] = done;
   if (policy?.made === false && presets.length > 0)
     io.stdout(
       `To use a preset, name it under files of ${join(policy.path, 'bundle.yaml')}:\n${presets.map((name) => `  - presets/${name}.yaml\n`).join('')}`,
     );
-  const gw = io.program ?? 'gw';
-  io.stdout(`Next: ${gw} policy check, then ${gw} start in this folder.\n`);
+  const gw = programIn(folder, io.program);
+  const there = folder === process.cwd() ? '' : `cd ${shellWord(folder)} && `;
+  io.stdout(`Next: ${there}${gw} policy check && ${gw} start\n`);
 }

@@ -1,4 +1,4 @@
-import { packageVersion } from '../base/lib/package-root.ts';
+import { packageCommit, packageVersion } from '../base/lib/package-root.ts';
 import { terminalOutput } from '../base/lib/shown-text.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
@@ -36,6 +36,7 @@ import { explainPrice } from './prices/price-explain.ts';
 import { priceListStatus } from './prices/price-status.ts';
 import { updatePriceList } from './prices/price-update.ts';
 import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
+import { asTyped } from './program-name.ts';
 import { replayRisk } from './risk/replay-command.ts';
 import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { OutputLost } from './standard-output.ts';
@@ -51,6 +52,9 @@ const start: Command = {
   summary: 'Starts the gateway; also what `gw` alone does.',
   run: () => Promise.reject(new UsageError('it takes no arguments: its settings are GW_* variables')),
 };
+
+/** Digits of a commit that a person reads; as git shows them. */
+const SHOWN_COMMIT = 12;
 
 /** Commands that are written by hand. */
 const OWN: readonly Command[] = [
@@ -97,14 +101,15 @@ const OWN: readonly Command[] = [
   startControlPlaneCommand,
   controlPlaneDemo,
   completion,
-  { name: 'version', usage: '[--json]', summary: 'Prints the version.', run: version },
+  { name: 'version', usage: '[--json]', summary: 'Prints the version, and the commit that it was made of.', run: version },
   { name: 'help', usage: '[COMMAND] [--json]', summary: 'Prints what commands there are, or how one is used.', run: help },
 ];
 
 async function version(args: readonly string[], io: CliIo): Promise<number> {
   const { json = false } = parseOptions(args, JSON_OPTION);
-  if (json) printJson({ version: packageVersion() }, io);
-  else io.stdout(`${packageVersion()}\n`);
+  const [number, commit] = [packageVersion(), packageCommit()];
+  if (json) printJson({ version: number, commit }, io);
+  else io.stdout(commit === undefined ? `${number}\n` : `${number} (commit ${commit.slice(0, SHOWN_COMMIT)})\n`);
   return EXIT_OK;
 }
 
@@ -116,7 +121,7 @@ async function help(args: readonly string[], io: CliIo): Promise<number> {
   const commands = await allCommands();
   const asked = words.length === 0 ? commands : namedBy(words, commands);
   if (values.json !== true || asked.length === 0)
-    return words.length === 0 ? print(io, overview(commands)) : runCli([...words, '--help'], io);
+    return words.length === 0 ? print(io, overview(commands)) : runLine([...words, '--help'], io);
   const told = asked.map(({ name, usage, summary }) => ({ name, usage, summary }));
   printJsonDocument(told, io);
   return EXIT_OK;
@@ -149,7 +154,11 @@ export async function allCommands(): Promise<readonly Command[]> {
  * @param argv the command's name and its arguments
  * @returns the exit code
  */
-export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
+export async function runCli(argv: readonly string[], given: CliIo): Promise<number> {
+  return runLine(argv, { ...given, stderr: (text) => given.stderr(asTyped(text, given.program)) });
+}
+
+async function runLine(argv: readonly string[], io: CliIo): Promise<number> {
   const [given = 'help', ...rest] = argv;
   const line = [SYNONYMS[given] ?? given, ...rest];
   if (given === 'complete') return complete(rest, io);
@@ -215,6 +224,6 @@ function groupHelp(group: string, commands: readonly Command[]): string {
 }
 
 function print(io: CliIo, text: string): Promise<number> {
-  io.stdout(text);
+  io.stdout(asTyped(text, io.program));
   return Promise.resolve(EXIT_OK);
 }

@@ -1,19 +1,27 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import t from 'tap';
 import { Unusable } from '../../src/cli/command.ts';
 import { followCalls } from '../../src/cli/logs/follow-calls.ts';
-import { programName } from '../../src/cli/program-name.ts';
-import { eventually, launch, run } from '../support/child.ts';
+import { asTyped, programName } from '../../src/cli/program-name.ts';
+import { npmEnvironment } from '../packages/npm-place.ts';
+import { bareEnvironment, eventually, launch, run } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { MAIN } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
+import { isInstalled } from '../support/program-under-test.ts';
 import { gw } from '../support/run-gw.ts';
 import { startStandInGateway } from '../support/stand-in-gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 t.setTimeout(300_000);
+
+/** What a line says that is typed in the folder of these tests, where an installed program is among the others. */
+function typed(line: string): string {
+  const env = { ...bareEnvironment(), ...npmEnvironment() };
+  return spawnSync('sh', ['-c', line], { encoding: 'utf8', env: { ...env, PATH: `${dirname(MAIN)}:${env['PATH']}` } }).stdout;
+}
 
 t.test('the demo shows a call through each door, a refusal, a record that verifies, and leaves nothing', async (t) => {
   const dir = tempDir(t);
@@ -29,12 +37,10 @@ t.test('the demo shows a call through each door, a refusal, a record that verifi
     readdirSync(dir).filter((name) => name.startsWith('gw-demo-')),
     [],
   );
-  const next = /^ {2}(node .*) demo --keep /m.exec(stdout)?.[1] ?? '';
-  t.match(
-    spawnSync('sh', ['-c', `${next} version`], { encoding: 'utf8' }).stdout,
-    /^\d+\.\d+\.\d+\n$/,
-    'what it says to do next can be done',
-  );
+  const [, next = ''] = /^ {2}(\S.*) demo --keep /m.exec(stdout) ?? [];
+  t.equal(next, isInstalled ? 'gw' : 'npx gw');
+  if (!skipWithout(['npm']))
+    t.match(typed(`${next} version`), /^\d+\.\d+\.\d+ \(commit [0-9a-f]{12}\)\n$/, 'what it says to do next can be done');
 });
 
 t.test('the demo as JSON is one object and nothing else', async (t) => {
@@ -55,11 +61,31 @@ t.test('the demo as JSON is one object and nothing else', async (t) => {
   t.ok(domains.some(({ domain }) => domain === 'api.openai.com'));
 });
 
-t.test('a program is called as it was: by its name when it is in PATH, else by its file', (t) => {
-  t.equal(programName('/usr/bin/gw', '/home/a'), 'gw');
-  t.equal(programName(undefined, '/home/a'), 'gw');
-  t.equal(programName('/home/a/build/src/main.js', '/home/a'), 'node build/src/main.js');
-  t.equal(programName("/opt/it's here/main.js", '/home/a'), `node '/opt/it'\\''s here/main.js'`);
+t.test('a program is called as it can be: by its name among the programs, by npx where npm finds it, else by its file', (t) => {
+  const clone = { root: '/home/a/gateway', clone: true };
+  const local = { root: '/home/a/app/node_modules/ai-request-gateway', clone: false };
+  const everywhere = { root: '/usr/lib/node_modules/ai-request-gateway', clone: false };
+  for (const [file, folder, place, name] of [
+    ['/home/a/gateway/build/src/main.js', '/home/a/gateway', clone, 'npx gw'],
+    ['/home/a/gateway/scripts/demo.mjs', '/home/a/gateway/policies', clone, 'npx gw'],
+    ['/home/a/.npm/_npx/1/node_modules/.bin/gw', '/home/a/gateway', clone, 'npx gw'],
+    ['/home/a/gateway/bin/gw.mjs', '/home/a', clone, 'node /home/a/gateway/bin/gw.mjs'],
+    ['/home/a/gateway/bin/gw.mjs', '/home/a/gateway-2', clone, 'node /home/a/gateway/bin/gw.mjs'],
+    ['/usr/local/bin/gw', '/home/a/gateway', clone, 'gw'],
+    ["/opt/it's/bin/gw.mjs", '/', { root: "/opt/it's", clone: true }, `node '/opt/it'\\''s/bin/gw.mjs'`],
+    ['/home/a/app/node_modules/.bin/gw', '/home/a/app/src', local, 'npx gw'],
+    ['/home/a/app/node_modules/.bin/gw', '/home/b', local, '/home/a/app/node_modules/.bin/gw'],
+    ['/usr/bin/gw', '/home/a', everywhere, 'gw'],
+    ['/usr/lib/node_modules/ai-request-gateway/build/src/main.js', '/var/lib', everywhere, 'gw'],
+    [undefined, '/home/a', everywhere, 'gw'],
+  ] as const)
+    t.equal(programName(file, folder, place), name, `${file} from ${folder}`);
+  t.equal(asTyped('gw run: start one with gw start, or "$(gw env)"', 'npx gw'), 'gw run: start one with npx gw start, or "$(npx gw env)"');
+  t.equal(
+    asTyped('usage: gw policy check\n/home/gw here, _gw x, gw-mcp y', 'npx gw'),
+    'usage: npx gw policy check\n/home/gw here, _gw x, gw-mcp y',
+  );
+  t.equal(asTyped('gw start'), 'gw start');
   t.end();
 });
 

@@ -1,7 +1,8 @@
 // Programs of every kind by `gw run`, in front of the demo's stand-in: nothing of what they ask for leaves the machine.
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { STAND_IN_TEXT } from '../../src/cli/demo/stand-in-answers.ts';
 import { type ChildOptions, eventually, launch, run } from '../support/child.ts';
 import { gatewayEnvironment, MAIN } from '../support/gateway-process.ts';
@@ -82,6 +83,42 @@ for (const { name, peers, file, text, command } of PROGRAMS) {
     t.equal(code, 0, stderr);
     t.match(stdout, STAND_IN_TEXT);
     t.equal(await countOfRecords(gateway), 1);
+  });
+}
+
+/** Programs that use the SDK of a provider, as its readme shows it. */
+const SDK_PROGRAMS: readonly (readonly [sdk: string, text: string])[] = [
+  [
+    'openai',
+    `import OpenAI from 'openai';
+const answer = await new OpenAI().chat.completions.create({ model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Say hello.' }] });
+console.log(answer.choices[0].message.content);
+`,
+  ],
+  [
+    '@anthropic-ai/sdk',
+    `import Anthropic from '@anthropic-ai/sdk';
+const answer = await new Anthropic().messages.create({ model: 'claude-haiku-4-5', max_tokens: 50, messages: [{ role: 'user', content: 'Say hello.' }] });
+console.log(answer.content[0].text);
+`,
+  ],
+];
+
+for (const [name, node, peers] of [
+  ['Node 20', () => process.execPath, []],
+  ['Node 24', () => requirePeer('node24'), ['node24']],
+] as const) {
+  t.test(`${name} with the SDKs of providers, which have a fetch of their own or none`, { skip: skipWithout(peers) }, async (t) => {
+    const gateway = await startStandInGateway(t);
+    const folder = tempDir(t);
+    symlinkSync(join(packageRoot(), 'node_modules'), join(folder, 'node_modules'));
+    for (const [at, [sdk, text]] of SDK_PROGRAMS.entries()) {
+      const file = join(folder, `call-${at}.mjs`);
+      writeFileSync(file, text);
+      const env = { ANTHROPIC_API_KEY: 'sk-ant-fake' };
+      t.match(await throughGateway(t, gateway, [node(), file], { env }), { code: 0, stdout: STAND_IN_TEXT, stderr: '' }, sdk);
+    }
+    t.equal(await countOfRecords(gateway), SDK_PROGRAMS.length);
   });
 }
 

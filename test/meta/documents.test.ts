@@ -53,6 +53,8 @@ t.test('nothing tells people to install the package by a name that no registry h
       /((?:npm (?:i|install|add|exec)|npx|yarn add|pnpm add)\b[^\n`#]*\s(?:ai-request-gateway|gw|gw-mcp)(?:@\S+)?(?=[\s`]|$))/gm,
     )
       .filter((line) => !/--no\b|--no-install\b|--package=\S*\.tgz/.test(line))
+      // In a clone npm takes the program of the folder for this name, and asks no registry.
+      .filter((line) => line !== 'npx gw')
       .map((line) => `${file}: ${line}`),
   );
   t.strictSame(told, []);
@@ -94,6 +96,43 @@ t.test('every GW_ variable that a document or the unit names is a setting, or re
       .map((name) => `${file}: ${name}`),
   );
   t.strictSame(unknown, []);
+});
+
+t.test('where npx calls the program, the page says that it is in a clone', async (t) => {
+  for (const { file, text } of documents().filter((one) => /\bnpx gw\b/.test(one.text)))
+    for (const line of text.split('\n').filter((one) => /\bnpx gw\b/.test(one))) t.match(line, /clone/, file);
+});
+
+t.test('the number of presets is that of their catalogue, wherever it is said', async (t) => {
+  const folder = join(root, 'policies', 'presets');
+  const catalogue = readFileSync(join(folder, 'catalogue.yaml'), 'utf8');
+  const presets = matches(catalogue, /^ {4}file: (\S+)$/gm);
+  t.strictSame(
+    [...presets].sort(),
+    readdirSync(folder).filter((file) => file.endsWith('.yaml') && file !== 'catalogue.yaml'),
+  );
+  const said = documents()
+    .filter(({ file }) => file !== 'CHANGELOG.md')
+    .flatMap(({ file, text }) =>
+      matches(text, /\b(\d+|[a-z]+teen|twenty|twelve|eleven|ten) presets\b/gi).map((number) => `${file}: ${number}`),
+    );
+  t.ok(said.includes(`README.md: ${presets.length}`), 'the README says it');
+  t.strictSame(
+    said.filter((one) => !one.endsWith(`: ${presets.length}`)),
+    [],
+  );
+});
+
+t.test('guides have one name for the address, the admin token and a management key', async (t) => {
+  for (const { file, text } of documents().filter((one) => one.file.startsWith(join('docs', 'guides')))) {
+    const blocks = matches(text, /^```sh\b[^\n]*\n([\s\S]*?)^```$/gm).join('\n');
+    for (const token of matches(blocks, /GW-Admin-Token: ([^"'\s]+)/g)) t.match(token, /^\$TOKEN$|^\$\(cat$|^\$1$/, file);
+    for (const key of matches(blocks, /Authorization: Bearer (\$\w+)/g)) t.match(key, /^\$(?:KEY|MCP_KEY|OPENAI_API_KEY|1)$/, file);
+    for (const name of ['TOKEN', 'KEY'])
+      if (blocks.includes(`$${name}`)) t.match(blocks, new RegExp(`^(?:export )?${name}=`, 'm'), `${file} says what ${name} is`);
+    t.notMatch(blocks, /\$(?:GW|GATEWAY)\//, file);
+    t.notMatch(blocks, /localhost:7080/, file);
+  }
 });
 
 t.test('every npm script that a document names exists', async (t) => {

@@ -1,13 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { type Child, eventually, launch } from './child.ts';
 import { ADMIN_TOKEN } from './gateway.ts';
+import { programUnderTest } from './program-under-test.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 
-/** The compiled program, beside the compiled tests. */
-export const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url));
+/** The compiled program, beside the compiled tests, or that of the package. */
+export const MAIN = programUnderTest();
 
 export interface GatewayProcess {
   readonly child: Child;

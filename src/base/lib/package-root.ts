@@ -20,6 +20,18 @@ export function packageVersion(): string {
   return typeof manifest === 'object' && manifest !== null && 'version' in manifest ? String(manifest.version) : '0.0.0';
 }
 
+/** The commit that it was compiled from, 40 digits; undefined where the compiler could not tell (scripts/setup.mjs). */
+export function packageCommit(): string | undefined {
+  let text: string;
+  try {
+    text = readFileSync(join(packageRoot(), 'build', 'version.json'), 'utf8');
+  } catch {
+    return undefined;
+  }
+  const version: unknown = JSON.parse(text);
+  return typeof version === 'object' && version !== null && 'commit' in version ? String(version.commit) : undefined;
+}
+
 function findRoot(start: string): string {
   for (let folder = start; ; folder = dirname(folder)) {
     if (isOurs(join(folder, 'package.json'))) return folder;

@@ -6,6 +6,7 @@ import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
+import { asTyped } from '../program-name.ts';
 import { printRoots } from './root-report.ts';
 
 /** Time enough to bring the next root to every client. */
@@ -79,5 +80,5 @@ function questionOf(asked: Asked): { readonly path: string; readonly body?: { re
 
 function sayWhatNow({ switch_at: at }: RootStatus, io: CliIo): void {
   const until = at === null ? 'Bring the root to every client now' : `Bring the next root to every client until then`;
-  io.stdout(`${until}: "gw trust install", or a new start of programs that read root-ca.pem or ca-bundle.pem.\n`);
+  io.stdout(asTyped(`${until}: "gw trust install", or a new start of programs that read root-ca.pem or ca-bundle.pem.\n`, io.program));
 }

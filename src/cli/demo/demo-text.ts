@@ -22,7 +22,7 @@ export function keptText(place: DemoPlace, gw: string): string {
   const quoted = (values: Readonly<Record<string, string>>) => (VARIABLE_FORMATS['sh']?.text(Object.entries(values)) ?? '').trimEnd();
   const found = quoted(findingSettings(place));
   return `
-It keeps running until Ctrl-C. In another terminal, any key will do:
+It keeps running until Ctrl-C. In another terminal${gw.startsWith('npx ') ? ' of this folder' : ''}, any key will do:
 
 # Claude Code, by its base URL
 ANTHROPIC_BASE_URL=${url}/proxy/anthropic ANTHROPIC_API_KEY=demo claude -p 'Say hello.'
@@ -39,6 +39,9 @@ export HTTPS_PROXY=${url} NODE_USE_ENV_PROXY=1 NODE_EXTRA_CA_CERTS=${shellWord(r
 # every command of gw: the calls as they come, for example
 ${found}
 ${gw} logs --follow
+
+# Gemini CLI, by gw run, behind the same exports
+GEMINI_API_KEY=demo ${gw} run -- gemini --skip-trust -p 'Say hello.'
 `;
 }
 

@@ -44,7 +44,8 @@ export async function startStandIn(clock: Clock): Promise<StandInProvider> {
 async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
   if (request.headers.upgrade !== undefined) {
     // It has no WebSockets; clients that try one first then come by HTTPS.
-    response.writeHead(426, { 'Content-Type': 'application/json', Connection: 'close' }).end('{"error":{"message":"no WebSockets here"}}');
+    response.setHeader('Connection', 'close');
+    send({ status: 426, json: { error: { message: 'no WebSockets here', type: 'upgrade_required' } } }, response);
     return;
   }
   const chunks: Buffer[] = [];
@@ -54,7 +55,8 @@ async function respond(request: IncomingMessage, response: ServerResponse): Prom
       if (!(chunk instanceof Buffer)) continue;
       bytes += chunk.length;
       if (bytes > MAX_BODY) {
-        response.writeHead(413, { Connection: 'close' }).end();
+        response.setHeader('Connection', 'close');
+        send({ status: 413, json: { error: { message: 'the stand-in takes 32 MB', type: 'too_large' } } }, response);
         return;
       }
       chunks.push(chunk);

@@ -8,6 +8,7 @@ import { URL_OPTION } from '../gateway-client.ts';
 import { foundConfig } from '../gateways/find-gateway.ts';
 import { parseOptions } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
+import { asTyped } from '../program-name.ts';
 import type { GatewaySettings } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
 import { askHealth } from './ask-health.ts';
@@ -40,12 +41,18 @@ export const doctor: Command = {
     if (unknown !== undefined) throw badValue('--for', NAMES.join(', '), unknown);
     const patient = await examine(url, runtimes, online, io);
     const findings: Finding[] = [];
-    for (const { look } of CHECKS) findings.push(...(await look(patient)));
+    for (const { look } of CHECKS) findings.push(...(await look(patient)).map((finding) => typable(finding, io.program)));
     if (json) printJson(findings, io);
     else print(findings, io);
     return findings.some(({ level }) => level === 'wrong') ? EXIT_NO : EXIT_OK;
   },
 };
+
+/** What it says to type can be typed here. */
+function typable(finding: Finding, program: string | undefined): Finding {
+  const { found, remedy } = finding;
+  return { ...finding, found: asTyped(found, program), ...(remedy === undefined ? {} : { remedy: asTyped(remedy, program) }) };
+}
 
 async function examine(given: string | undefined, runtimes: readonly string[], online: boolean, io: CliIo): Promise<Patient> {
   const { config, warnings, mistakes: found } = settingsIn(io, given);

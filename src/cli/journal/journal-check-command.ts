@@ -3,6 +3,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
+import { asTyped } from '../program-name.ts';
 import { terminalText } from '../terminal-text.ts';
 import { onDataFolder } from './data-command.ts';
 
@@ -36,7 +37,7 @@ async function checkAll(dataDir: string, io: CliIo): Promise<number> {
     return EXIT_OK;
   }
   io.stdout(`; ${total.damaged} place(s) are damaged, ${total.lost} bytes cannot be read\n`);
-  io.stdout('"gw journal repair --dry-run" says what a repair would do; stop the gateway for it\n');
+  io.stdout(asTyped('"gw journal repair --dry-run" says what a repair would do; stop the gateway for it\n', io.program));
   return EXIT_NO;
 }
 

@@ -6,6 +6,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
+import { programForSudo } from '../program-name.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
 import { type GatewayRoots, gatewayRoots } from './gateway-roots.ts';
@@ -73,7 +74,7 @@ async function workOn(
   const machine = machineOf(io, root);
   const reports: TrustReport[] = [];
   for (const place of stores.flatMap((one) => FINDERS[one](machine))) reports.push(await workIn(place, roots, work, machine, dryRun));
-  const again = `sudo ${sudoEnvironment(url, io)}"$(command -v gw)" trust ${work} --store `;
+  const again = `sudo ${sudoEnvironment(url, io)}${programForSudo(io.program)} trust ${work} --store `;
   if (json) printJson({ roots: roots.trusted.map(fingerprint), from: roots.from, stores: reports }, io);
   else print(work, roots, reports, again, dryRun, io);
   if (reports.length === 0) return work === 'uninstall' ? EXIT_OK : EXIT_NO;

@@ -1,0 +1,139 @@
+/* What typed-guides.test.ts needs to know of pages: which blocks cannot be typed on one machine, and what a page takes for granted. */
+import type { StandInGateway } from '../support/stand-in-gateway.ts';
+
+/** Where a page is typed. */
+export interface GuidePlace {
+  readonly gateway: StandInGateway;
+  /** As the folder of the gateway. */
+  readonly work: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Programs of others that pages start; their own tests are those that start them for real (coding-agents, run-tool, everyday-clients). */
+export const PROGRAMS_SHOWN = [
+  'claude',
+  'codex',
+  'gemini',
+  'copilot',
+  'opencode',
+  'aider',
+  'cursor',
+  'COMMAND',
+  'node',
+  'python',
+  'go',
+  'java',
+  'chromium',
+] as const;
+
+/** Programs that would change this machine or need another one; what a line has besides is typed. */
+export const PROGRAMS_NOT_RUN: Readonly<Record<string, string>> = {
+  sudo: 'changes the machine; units.test.ts runs what install.sh and uninstall.sh do, in a folder',
+  docker: 'needs a Docker engine; container.test.ts reads the files',
+  kubectl: 'needs a cluster; kubernetes.test.ts reads the manifests',
+  npm: 'installs, or runs the workshop of a clone; npm-package.test.ts packs and installs, process.test.ts starts by npm',
+  certutil: 'changes the store of a browser; trust.test.ts does it in a folder',
+  journalctl: 'needs a unit of systemd',
+  jq: 'not on every machine',
+};
+
+/** Files of the reader's own that pages name. */
+export const FILES_SHOWN: Readonly<Record<string, string>> = {
+  'call.go': '',
+  'key.txt': 'sk-of-the-guide',
+  'my-program': '#!/bin/sh\ntrue\n',
+  'overlay.yaml': 'schema: gw.policy_bundle.v1\ninline_rules:\n  budgets:\n    - {id: ours.cap, effect: {budget: {usd_max: "0.25"}}}\n',
+  'team-a.token': 'gwt_of-the-guide',
+};
+
+/** Blocks with a part of each, and why they are not typed. */
+export const NOT_TYPED: readonly (readonly [page: string, part: string, reason: string])[] = [
+  ['README.md', 'git clone', 'it is the clone itself: the demo is run by onboarding.test.ts'],
+  ['docs/guides/alerts.md', '# 2. Does it arrive?', 'it asks a chat of another company'],
+  ['docs/guides/clients/ci.md', 'docker run', 'needs a Docker engine'],
+  [
+    'docs/guides/control-plane.md',
+    '',
+    'needs a control plane with gateways: deployment-guide.test.ts and control-plane-commands.test.ts type these commands',
+  ],
+  ['docs/guides/exports.md', 'siem.example.com', 'it sends to a machine of another company'],
+  [
+    'docs/guides/managing.md',
+    'https://gateway.example.com',
+    'it asks a gateway on another machine; approvals.test.ts types these commands',
+  ],
+  [
+    'docs/guides/verifying.md',
+    'keys.json',
+    'needs a control plane: third-party-check.test.ts and verify-evidence.test.ts type these commands',
+  ],
+  ['docs/guides/verifying.md', '--watch', 'needs a control plane: watched-ledger.test.ts types it'],
+  ['docs/guides/verifying.md', '--control-plane', 'needs a control plane: verify-evidence.test.ts types it'],
+];
+
+/** Commands that are typed and say no here, by a part of the line, and why. */
+export const SAYS_NO: readonly (readonly [page: string, part: string, reason: string])[] = [
+  [
+    'docs/guides/operations.md',
+    '127.0.0.1:7080/v1/admin/org',
+    'this gateway has no org of its own; suspended-orgs.test.ts asks one that has',
+  ],
+  ['docs/guides/approvals.md', '01a2…', 'no request waits for an approval; approvals.test.ts types it with one'],
+  ['docs/guides/approvals.md', 'curl -s -H "GW-Admin-Token: $TOKEN" -X POST', 'no request waits for an approval'],
+  ['docs/guides/bodies-and-limits.md', 'curl', 'the stand-in has no transcriptions, and the reader brings the file'],
+  ['docs/guides/custom-connectors.md', 'mgmt/v1/credentials', 'the id of the connector stands in the answer to the first command'],
+  [
+    'docs/guides/custom-connectors.md',
+    'block 3, status 22: curl -s http',
+    'it is about a gateway with GW_EGRESS_ALLOW, as the line before says',
+  ],
+  ['docs/guides/delegation.md', 'gw delegate inspect', 'this shell has no GW_DELEGATION_VERIFY_KEY; delegate.test.ts types it with one'],
+  ['docs/guides/delegation.md', 'v1/actions:execute', 'this gateway has no GW_DELEGATION_VERIFY_KEY'],
+  ['docs/guides/docker.md', 'curl -X POST', 'the token is read out of a container'],
+  ['docs/guides/doctor.md', 'gw doctor', 'the runtimes here are stand-ins; doctor.test.ts types it with real ones'],
+  ['docs/guides/exports.md', 'dead-letters/resend', 'there is no destination yet; exports.test.ts asks it with one'],
+  [
+    'docs/guides/operations.md',
+    'gw ca rotate --finish',
+    'no former root is there until the next one signs; root-rotation-api.test.ts types it then',
+  ],
+  ['docs/guides/policy.md', 'curl -s -X PUT', 'jq is not on every machine; policies.test.ts puts a bundle'],
+  ['docs/guides/policy.md', 'gw policy', 'they are about files of the page, which policy-guide.test.ts saves and types'],
+  ['docs/guides/pricing.md', 'gw prices', 'the list is the reader’s own; price-lists.test.ts types it with one'],
+  ['docs/guides/quarantine.md', 'curl -s -X POST', 'nobody is in quarantine; quarantine.test.ts asks it with one'],
+  ['docs/guides/risk.md', 'gw risk replay', 'the gateway is running and the records are the reader’s own; risk.test.ts types it'],
+  ['docs/guides/routing.md', 'v1/actions:execute', 'it is about a gateway with the setting of the block before'],
+  ['docs/guides/trust.md', 'gw trust status', 'no store of this machine has the root; trust.test.ts types it in a folder'],
+];
+
+const firstId = (command: string) => `$(${command} | first_id)`;
+
+/** A key of the given kind, made by the operator. */
+async function keyOf({ gateway }: GuidePlace, kind: 'management' | 'mcp'): Promise<string> {
+  const scopes = kind === 'mcp' ? ['read'] : ['read', 'write'];
+  const { body } = await gateway.admin('POST', '/v1/admin/mgmt-keys', { org_id: 'default', name: `of a guide, ${kind}`, kind, scopes });
+  return (body as { key: string }).key;
+}
+
+/** A call, for what is said of its record. */
+async function recordOf({ gateway }: GuidePlace): Promise<string> {
+  const answer = await fetch(`${gateway.url}/proxy/openai/v1/models`, { headers: { authorization: 'Bearer k' } });
+  await answer.arrayBuffer();
+  return answer.headers.get('x-gw-record-id') ?? '';
+}
+
+/** What a page takes for granted: made before, with the text that stands for it on the page. */
+export const PREPARED: Readonly<Record<string, (place: GuidePlace) => Promise<Readonly<Record<string, string>>>>> = {
+  'README.md': async (place) => ({ RECORD_ID: await recordOf(place) }),
+  'docs/guides/alerts.md': () =>
+    Promise.resolve({
+      'T…/B…/…': 'T1/B1/x',
+      'CHANNEL=…': `CHANNEL=${firstId('gw alerts channels list --json')}`,
+      'LIMIT=…': `LIMIT=${firstId('gw budgets list --json')}`,
+    }),
+  'docs/guides/budgets-and-limits.md': () =>
+    Promise.resolve({ 'ID=…': `ID=${firstId('gw budgets list --json')}`, '2026-12-01T00:00:00Z': '2099-12-01T00:00:00Z' }),
+  'docs/guides/exports.md': () => Promise.resolve({ 'ID=…': 'ID=setting-webhook' }),
+  'docs/guides/managing.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management'), 'services/…': 'services/T1/B1/x' }),
+  'docs/guides/mcp.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management'), 'mcpk_…': await keyOf(place, 'mcp') }),
+};
