@@ -20,10 +20,9 @@ const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParamet
 const CURSORED = z.strictObject({ approval_id: id.optional(), ...FILTERS, ...CURSOR_PARAMETERS });
 
 const BODY = members({
-  decided_by: text
-    .min(1, 'must not be empty')
-    .optional()
-    .meta({ description: 'For whom who asks decides: kept as `decided_by_note`. Who decides is the key, or the admin token' }),
+  decided_by: text.min(1, 'must not be empty').optional().meta({
+    description: 'Who decides, where the admin token asks; of a key, whose name it is that decides, for whom: kept as `decided_by_note`',
+  }),
   reason: text.optional().meta({ description: 'For whoever asks again' }),
 });
 type Body = z.output<typeof BODY>;
@@ -70,7 +69,10 @@ const APPROVAL = z.object({
   record_id: z.string().meta({ description: 'The request that opened it' }),
   created_at: time,
   expires_at: time.meta({ description: 'Until then it can be decided, and once approved be used' }),
-  decided_by: z.string().nullable().meta({ description: 'The name of the key, else its id; `admin` for the admin token' }),
+  decided_by: z
+    .string()
+    .nullable()
+    .meta({ description: 'The name of the key, else its id; for the admin token what was given, else `admin`' }),
   decided_by_principal: PRINCIPAL.optional(),
   decided_by_note: z.string().optional().meta({ description: 'For whom that was, as it said itself' }),
   decided_at: time.nullable(),

@@ -22,10 +22,9 @@ const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParamet
 const CURSORED = z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS });
 
 const BODY = members({
-  released_by: text
-    .min(1, 'must not be empty')
-    .optional()
-    .meta({ description: 'For whom who asks releases: kept as `released_by_note`. Who releases is the key, or the admin token' }),
+  released_by: text.min(1, 'must not be empty').optional().meta({
+    description: 'Who releases, where the admin token asks; of a key, whose name it is that releases, for whom: kept as `released_by_note`',
+  }),
 });
 
 const ENTRY = z.object({
@@ -44,7 +43,10 @@ const ENTRY = z.object({
   record_id: z.string().meta({ description: 'The call that made it' }),
   created_at: time,
   released_at: time.nullable().meta({ description: 'null while it is active' }),
-  released_by: z.string().nullable().meta({ description: 'The name of the key, else its id; `admin` for the admin token' }),
+  released_by: z
+    .string()
+    .nullable()
+    .meta({ description: 'The name of the key, else its id; for the admin token what was given, else `admin`' }),
   released_by_principal: PRINCIPAL.optional(),
   released_by_note: z.string().optional().meta({ description: 'For whom that was, as it said itself' }),
 });

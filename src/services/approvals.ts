@@ -240,7 +240,7 @@ export class ApprovalService {
     const decided: Approval = {
       ...approval,
       status,
-      decided_by: principalWord(by),
+      decided_by: principalWord(by, note),
       decided_by_principal: by,
       ...(note === undefined ? {} : { decided_by_note: note }),
       decided_at: timestamp(now),

@@ -2,7 +2,6 @@ import type { Events } from '../base/events/bus.ts';
 import type { PolicyLoadEvent } from '../base/events/events.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import type { Maybe } from '../base/lib/maybe.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import type { OrgAddons } from '../base/model/org-addons.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { PolicyInput } from '../decide/policy/compile.ts';
@@ -24,6 +23,7 @@ import type { AutoAllowed } from './auto-rules.ts';
 import { type TriedBundle, tryBundle } from './bundle-trial.ts';
 import { type Commit, commitAlone } from './commit.ts';
 import { firstBase, logLoaded, type PolicyPlace, PUT_BUNDLE } from './first-policy.ts';
+import { FolderReads } from './folder-reads.ts';
 import {
   ADDONS,
   AUTO_ALLOWED,
@@ -39,7 +39,7 @@ import {
 import { compileOrgs, type OrgPolicies } from './org-policies.ts';
 import { type OverlayText, type TrialGround, type TriedOverlay, tryOverlay } from './overlay-trial.ts';
 import { PolicyDrafts } from './policy-drafts.ts';
-import { foldersOf, type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
+import { foldersOf, type PolicyFolder } from './policy-folder.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { unlessConflict } from './unless-conflict.ts';
 import type { Weighed } from './weigh-policy.ts';
@@ -78,10 +78,7 @@ export class PolicyService {
   #folder: PolicyFolder | undefined;
   #base: Base;
   #orgs: OrgPolicies;
-  /** Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a change. */
-  #seen: string | undefined;
-  /** Why the folder could not be read, or not be taken, when that was last tried. */
-  #folderProblem: { readonly read?: unknown; readonly load?: unknown } = {};
+  readonly #reads: FolderReads;
   /** Changes run one after the other. */
   #changes: Promise<unknown> = Promise.resolve();
 
@@ -91,7 +88,7 @@ export class PolicyService {
     this.#folder = opened.folder;
     this.#base = opened.base;
     this.#orgs = opened.orgs;
-    this.#seen = opened.folder?.hash;
+    this.#reads = new FolderReads(options.dir, opened.folder?.hash);
   }
 
   /**
@@ -169,7 +166,7 @@ export class PolicyService {
 
   /** Why what is in the folder now was not taken, so that the bundle before it runs on; undefined: it was. */
   get folderProblem(): unknown {
-    return this.#folderProblem.read ?? this.#folderProblem.load;
+    return this.#reads.problem;
   }
 
   /** The texts that the requests of an org are judged by here; of one that lays nothing over the bundle those of the bundle. */
@@ -238,7 +235,7 @@ export class PolicyService {
       accept(this.#base.active, weighed);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
       await commit(base.active.bundle_id, [{ op: 'put', ...PUT_BUNDLE, value: put }]);
-      this.#seen = put.folder_hash;
+      this.#reads.setAside(put.folder_hash);
       return this.#swap({ base, orgs, folder: this.#folder });
     });
   }
@@ -362,13 +359,12 @@ export class PolicyService {
    * @throws GatewayError as {@link put}; `invalid_request` in control-plane mode (specification, "Gateway admin API")
    */
   async reload(commit?: Commit): Promise<ActivePolicy> {
-    if (this.#options.managedRemotely) {
+    if (this.#options.managedRemotely)
       throw new GatewayError(
         'invalid_request',
         'The policy of this gateway comes from its control plane: there is nothing to reload here.',
       );
-    }
-    return this.#change('reload', async () => this.#take(await this.#read(), commit));
+    return this.#change('reload', async () => this.#take(await this.#reads.read(), commit));
   }
 
   /**
@@ -377,43 +373,20 @@ export class PolicyService {
    */
   async follow(): Promise<void> {
     if (this.#options.managedRemotely) return;
-    const before = this.#folderProblem.read;
-    try {
-      await this.#change('watch', async () => {
-        const folder = await this.#read();
-        return folder.hash === this.#seen ? undefined : this.#take(folder);
-      });
-    } catch (error) {
-      const message = messageOf(error);
-      if (before !== undefined && message === messageOf(before)) return;
-      this.#options.log.error({ dir: this.#options.dir }, message);
-    }
+    const change = async () => {
+      const folder = await this.#reads.read();
+      return this.#reads.isSeen(folder) ? undefined : this.#take(folder);
+    };
+    await this.#reads.following(this.#options.log, () => this.#change('watch', change));
   }
 
-  /** @throws GatewayError when the folder cannot be read */
-  async #read(): Promise<PolicyFolder> {
-    try {
-      const folder = await readPolicyFolder(this.#options.dir);
-      this.#folderProblem = { load: this.#folderProblem.load };
-      return folder;
-    } catch (error) {
-      this.#folderProblem = { ...this.#folderProblem, read: error };
-      throw error;
-    }
-  }
-
-  async #take(folder: PolicyFolder, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
-    this.#seen = folder.hash;
-    try {
+  #take(folder: PolicyFolder, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
+    return this.#reads.taking(folder, async () => {
       const base = await compileFolder(folder, this.#options);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
       await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }]);
-      this.#folderProblem = {};
       return this.#swap({ base, orgs, folder });
-    } catch (error) {
-      this.#folderProblem = { load: error };
-      throw error;
-    }
+    });
   }
 
   /** All of it at once: no request is judged by the bundle of one moment and the overlay of another. */

@@ -185,7 +185,7 @@ export class QuarantineService {
     const released: QuarantineEntry = {
       ...entry,
       released_at: timestamp(clock.now()),
-      released_by: principalWord(by),
+      released_by: principalWord(by, note),
       released_by_principal: by,
       ...(note === undefined ? {} : { released_by_note: note }),
     };

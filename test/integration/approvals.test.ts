@@ -89,11 +89,11 @@ t.test('on the structured API a request waits (202), is approved, runs once when
   });
   t.match(await decide(gw, id, 'approve', { decided_by: 'olga' }), {
     status: 200,
-    body: { status: 'approved', decided_by: 'admin', decided_by_principal: { kind: 'admin', id: 'admin' }, decided_by_note: 'olga' },
+    body: { status: 'approved', decided_by: 'olga', decided_by_principal: { kind: 'admin', id: 'admin' }, decided_by_note: 'olga' },
   });
   t.match(await decide(gw, id, 'deny'), {
     status: 409,
-    body: { error: { code: 'conflict', message: /was approved by admin \(for olga\) at \d{4}-/ } },
+    body: { error: { code: 'conflict', message: /was approved by olga \(with the admin token\) at \d{4}-/ } },
   });
   const other = await execute({}, { params: { ...ASK, messages: [{ role: 'user', content: 'another' }] } });
   t.match([other.status, other.body['approval_id'] !== id], [202, true], 'what was approved is what runs');
@@ -368,9 +368,9 @@ t.test('gw approvals lists, watches, shows, approves and denies', async (t) => {
   );
   t.match(
     (await cli('approve', id, '--reason', 'agreed', '--by', 'olga')).out,
-    /status: +approved[\s\S]*decided: +by admin \(for olga\) at \d{4}-\S+: agreed\n/,
+    /status: +approved[\s\S]*decided: +by olga \(with the admin token\) at \d{4}-\S+: agreed\n/,
   );
-  t.match(await cli('deny', id), { code: 1, err: /was approved by admin \(for olga\)/ });
+  t.match(await cli('deny', id), { code: 1, err: /was approved by olga \(with the admin token\)/ });
   t.match(JSON.parse((await cli('list', '--status', 'approved', '--json')).out), { approval_id: id });
   t.match(await cli('show'), { code: 2, err: /named by its id/ });
 });

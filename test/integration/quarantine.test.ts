@@ -75,7 +75,7 @@ t.test('whom a rule puts into quarantine is refused on every door from then on, 
     const id = String(entry?.['quarantine_id']);
     t.match(await gw.admin('POST', `/v1/admin/quarantine/${id}/release`, { released_by: 'olga' }), {
       status: 200,
-      body: { released_by: 'admin', released_by_note: 'olga', released_by_principal: { kind: 'admin' }, released_at: String },
+      body: { released_by: 'olga', released_by_note: 'olga', released_by_principal: { kind: 'admin' }, released_at: String },
     });
     t.not((await call(governed, caller, CHAT)).status, 403, 'policy decides again');
     t.match(await gw.admin('POST', `/v1/admin/quarantine/${id}/release`), {

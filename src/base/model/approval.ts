@@ -59,7 +59,7 @@ export interface Approval {
   readonly created_at: string;
   /** Until then a pending one can be decided, and an approved one be used. */
   readonly expires_at: string;
-  /** The principal that has decided it, in one word; of entries from before decision 9.1 said so what he has said himself. */
+  /** The principal that has decided it, in one word; of the admin token what its holder has said, if he has. */
   readonly decided_by: string | null;
   /** The same exactly. */
   readonly decided_by_principal?: NamedPrincipal;
@@ -74,5 +74,6 @@ export interface Approval {
 
 /** Who has decided, for people: the principal, and for whom that says to have done it. */
 export function deciderText(by: string | null, note: string | undefined): string {
-  return note === undefined ? String(by) : `${String(by)} (for ${note})`;
+  if (note === undefined) return String(by);
+  return note === by ? `${note} (with the admin token)` : `${String(by)} (for ${note})`;
 }

@@ -45,7 +45,10 @@ export function namedPrincipal({ kind, id, name, session }: Pick<Principal, 'kin
   return { kind, id, ...(name === undefined ? {} : { name }) };
 }
 
-/** The same in one word, for people. */
-export function principalWord({ id, name }: NamedPrincipal): string {
-  return name ?? id;
+/**
+ * The same in one word, for people. The admin token is nobody's name: where its holder says who he is, that stands for it (specification, `decided_by`).
+ * @param given what he has said
+ */
+export function principalWord({ kind, id, name }: NamedPrincipal, given?: string): string {
+  return (kind === 'admin' ? given : undefined) ?? name ?? id;
 }
