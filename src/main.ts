@@ -43,7 +43,7 @@ async function serve(): Promise<number> {
     process.stdout.write(asTyped(announcement(gateway, config, placeOf(noted.done)), program));
     // Of use to a person who tries it; a service is not found from folders.
     if (noted.problem !== undefined && process.stdout.isTTY)
-      process.stderr.write(asTyped(`note: gw finds this gateway from this folder alone: ${terminalOutput(noted.problem)}\n`, program));
+      process.stderr.write(asTyped(`note: this gateway is found from this folder alone: ${terminalOutput(noted.problem)}\n`, program));
     await asked;
     await gateway.stop();
     await noted.stopped();

@@ -142,7 +142,7 @@ t.test('columns are chosen by heading or member, and are whole', async (t) => {
     err: /--columns takes some of id, name, project.*, not "nothing"/,
   });
   t.match(await run('workloads list --columns ,', 80), { code: 2, err: /--columns takes names with commas/ });
-  t.match(await run('dashboard --columns total_requests', 80), { code: 2, err: /--columns is for a list/ });
+  t.match(await run('billing summary --columns total_requests', 80), { code: 2, err: /--columns is for a list/ });
   t.match(
     (await run('logs --columns time,who,path,reason', 80)).out,
     new RegExp(`^TIME +WHO +PATH +REASON\n[\\s\\S]* ${LONG} +/v1/chat/completions +model_not_allowed: Ask`),
