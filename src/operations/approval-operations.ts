@@ -21,7 +21,7 @@ const CURSORED = z.strictObject({ approval_id: id.optional(), ...FILTERS, ...CUR
 
 const BODY = members({
   decided_by: text.min(1, 'must not be empty').optional().meta({
-    description: 'Who decides, where the admin token asks; of a key, whose name it is that decides, for whom: kept as `decided_by_note`',
+    description: 'For whom: kept as `decided_by_note`; who decides, where the admin token asks',
   }),
   reason: text.optional().meta({ description: 'For whoever asks again' }),
 });
@@ -189,7 +189,7 @@ export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
     id: 'mgmt.approvals.deny',
     path: '/mgmt/v1/approvals/{id}/deny',
     scope: 'decide',
-    tools: [{ name: 'deny_request', title: 'Deny a request', ids: { id: 'approval_id' } }],
+    tools: [{ name: 'deny_request', title: 'Deny a request', ids: { id: 'approval_id' }, like: 'approve_request' }],
   }),
 ];
 

@@ -11,7 +11,7 @@ import { moment, PRINCIPAL, time } from './shapes.ts';
 const FILTERS = {
   principal: text
     .optional()
-    .meta({ description: 'Who: the id or the name of a key, `admin`, or whom a program names that works with the admin token' }),
+    .meta({ description: 'Who: id or name of a key, `admin`, or the user of a program that works with the admin token' }),
   operation: id
     .optional()
     .meta({ description: 'What: the id of an operation, or its beginning: `workloads` for all that is done to workloads' }),

@@ -27,7 +27,7 @@ export const CHANGE_MEMBERS: {
   readonly if_match: z.ZodOptional<z.ZodString>;
 } = {
   dry_run: flag.meta({ description: 'true: nothing is written; the answer says what would change' }),
-  confirm: flag.meta({ description: 'false: refused when rules would be lost or a layer would become an allow-list' }),
+  confirm: flag.meta({ description: 'false: refuses to lose rules or to make a layer an allow-list' }),
   if_match: z.string('must be text').optional().meta({ description: 'The etag that was read; refused when it has changed since' }),
 };
 

@@ -23,7 +23,7 @@ const CURSORED = z.strictObject({ ...FILTERS, ...CURSOR_PARAMETERS });
 
 const BODY = members({
   released_by: text.min(1, 'must not be empty').optional().meta({
-    description: 'Who releases, where the admin token asks; of a key, whose name it is that releases, for whom: kept as `released_by_note`',
+    description: 'For whom: kept as `released_by_note`; who releases, where the admin token asks',
   }),
 });
 

@@ -224,7 +224,7 @@ function nullableOf(operation: GatewayOperation): ReadonlySet<string> {
 }
 
 /** What is told once, of all tools, in the server's instructions. */
-const TOLD_ONCE: ReadonlySet<string> = new Set(['from', 'to', 'tz', 'limit', 'cursor']);
+const TOLD_ONCE: ReadonlySet<string> = new Set(['from', 'to', 'tz', 'limit', 'cursor', 'dry_run', 'if_match']);
 
 /** A description that says no more than the name does is none. */
 function withoutEcho(name: string, part: JsonObject): JsonObject {

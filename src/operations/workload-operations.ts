@@ -188,6 +188,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
         title: 'Replace a workload',
         description: 'Replaces one workload of the org as a whole: what is left out is gone.',
         only: 'update',
+        like: 'create_workload',
       },
     ],
     input: { body: { schema: () => OWN_BODY, what: 'The workload' } },

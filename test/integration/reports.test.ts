@@ -72,6 +72,21 @@ function totals(records: readonly ExecutionRecord[]) {
   return { requests: records.length, tokens_in, tokens_out, cost_usd: usd(cost) };
 }
 
+/** What of it is in doubt, with members for what there is alone. @param total in the names of its members */
+function doubts(records: readonly ExecutionRecord[], total = ''): Record<string, number | string> {
+  const paid = records.filter(({ upstream_status: status = 200, usage_record_id: later }) => status < 400 && later === undefined);
+  const silent = paid.filter(({ metering }) => metering?.usage_reported === false);
+  const byDefault = records.filter(({ metering }) => metering?.rate_source === 'default' && metering.cost_usd !== '0');
+  return Object.fromEntries(
+    [['without_usage', silent] as const, ['priced_by_default', byDefault] as const]
+      .filter(([, some]) => some.length > 0)
+      .flatMap(([name, some]) => [
+        [`${total}requests_${name}`, some.length],
+        [`${total}cost_${name}_usd`, totals(some).cost_usd],
+      ]),
+  );
+}
+
 function groupBy(records: readonly ExecutionRecord[], name: (record: ExecutionRecord) => string): Map<string, ExecutionRecord[]> {
   const groups = new Map<string, ExecutionRecord[]>();
   for (const record of records) groups.set(name(record), [...(groups.get(name(record)) ?? []), record]);
@@ -108,6 +123,7 @@ async function dashboardAgrees(t: Test, gw: Ask, all: readonly ExecutionRecord[]
       total_tokens_in: tokens_in,
       total_tokens_out: tokens_out,
       total_cost_usd: cost_usd,
+      ...doubts(inside, 'total_'),
     },
     `${org} ${from} ${to}`,
   );
@@ -134,7 +150,7 @@ async function monthAgrees(t: Test, gw: Ask, all: readonly ExecutionRecord[], pe
         Object.fromEntries(
           mapGroups(
             groupBy(group, (record) => record.connector_id ?? ''),
-            (connector, own) => [connector, totals(own)],
+            (connector, own) => [connector, { ...totals(own), ...doubts(own) }],
           ),
         ),
       ],
@@ -142,7 +158,7 @@ async function monthAgrees(t: Test, gw: Ask, all: readonly ExecutionRecord[], pe
   );
   t.same(
     (await gw.admin('GET', `/v1/admin/billing/summary?period=${period}`)).body,
-    { period, total_requests: requests, total_cost_usd: cost_usd, breakdown },
+    { period, total_requests: requests, total_cost_usd: cost_usd, ...doubts(month, 'total_'), breakdown },
     period,
   );
   const key = (record: ExecutionRecord) => JSON.stringify([record.org_id, record.workload_id, record.connector_id ?? '']);
@@ -172,7 +188,7 @@ async function reportsAgree(t: Test, gw: Ask, month: readonly ExecutionRecord[],
   const routed = own.filter((record) => record.connector_id !== undefined);
   const providers = mapGroups(
     groupBy(routed, (record) => record.connector_id ?? ''),
-    (provider, group) => ({ provider, requests: group.length, cost_usd: totals(group).cost_usd }),
+    (provider, group) => ({ provider, requests: group.length, cost_usd: totals(group).cost_usd, ...doubts(group) }),
   );
   const spend = { org_id: org, period, providers, total_cost_usd: totals(own).cost_usd };
   t.same((await gw.admin('GET', `/v1/reports/spend?org_id=${org}&period=${period}`)).body, spend);

@@ -3,9 +3,14 @@ import { systemClock } from '../../base/lib/clock.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { sendToGateway } from '../gateway-client.ts';
-import type { HealthWarning } from './health-warnings.ts';
 
 const TIMEOUT_MS = 5_000;
+
+/** What a gateway says of itself in `/healthz`. */
+export interface HealthWarning {
+  readonly code: string;
+  readonly message: string;
+}
 
 /** What `/healthz` says of the control plane; members that it does not say are undefined. */
 export interface ControlPlaneSaid {

@@ -1,10 +1,5 @@
+import type { HealthWarning } from './ask-health.ts';
 import { type Finding, type FindingLevel, warning, wrong } from './finding.ts';
-
-/** What a gateway says of itself in `/healthz`. */
-export interface HealthWarning {
-  readonly code: string;
-  readonly message: string;
-}
 
 interface Remedy {
   readonly level: Extract<FindingLevel, 'warning' | 'wrong'>;

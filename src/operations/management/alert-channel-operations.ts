@@ -13,7 +13,7 @@ import { orgOf } from './org-of.ts';
 const ALIASES = ['chat_1', 'chat_2', 'chat_3', 'chat_4'] as const;
 
 const kind = choice([...CHANNEL_KINDS, ...ALIASES]).meta({
-  description: '`chat_1` to `chat_4` are other names of the four chats, in this order',
+  description: '`chat_1` to `chat_4`: the four chats, in this order',
 });
 const config = z.unknown().meta({
   type: 'object',
@@ -22,7 +22,7 @@ const config = z.unknown().meta({
     to_addresses: { type: 'array', items: { type: 'string' }, description: 'Of email' },
   },
   additionalProperties: false,
-  description: `\`{webhook_url}\` for a chat, \`{to_addresses}\` for email. The URL is a secret: it is shown as ${MASK}, and that is never taken back`,
+  description: `The URL is a secret: it is shown as ${MASK}, which is never taken back`,
 });
 const enabled = z.boolean('must be true or false');
 

@@ -133,7 +133,7 @@ export const COST_REPORT_OPERATIONS: readonly GatewayOperation[] = [
         name: 'get_cost_report',
         title: 'Get cost report',
         description:
-          'What was spent, by whom and on what: cost, share, requests and tokens by project, customer, account, caller, workload, provider, model or label:NAME (several separated by commas), for today, yesterday, a month, the last 7d, or from and to.',
+          'What was spent, by whom and on what: cost, share, requests and tokens of the days of `period`, of the `last` 7d, or of `from` and `to`.',
       },
     ],
     input: { query: { schema: reportQuery } },

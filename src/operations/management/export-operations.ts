@@ -29,7 +29,7 @@ const config = z.unknown().meta({
   },
   additionalProperties: false,
   description:
-    '`{url, token?, secret?, format?}` of a webhook (`json`, the envelope, or `ocsf`), `{address, format?}` of syslog. `token`, `secret` and what stands behind the host of `url` are shown as bullets, and those are never taken back',
+    'A webhook has the format `json` (the envelope) or `ocsf`. Secrets, and what stands behind the host of `url`, are shown as bullets, which are never taken back',
 });
 const enabled = z.boolean('must be true or false');
 const eventTypes = ruled<readonly ExportEventName[]>(

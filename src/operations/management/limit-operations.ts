@@ -41,7 +41,7 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     path: PATH,
     scope: 'write',
     summary:
-      'Creates a budget limit for the org, a project, workload or provider. Where there is one already for the same scope and period, both hold, and the answer says so.',
+      'Creates a budget limit for the org, a project, workload or provider. Another one for the same scope and period holds as well; the answer says so.',
     annotations: ADDS,
     tools: [{ name: 'create_budget_limit', title: 'Create budget limit' }],
     input: { body: { schema: limitBody, what: 'The budget limit' } },

@@ -26,7 +26,7 @@ const SWITCH = z
   .refine((text) => text === 'true' || text === 'false', SWITCH_RULE)
   .optional()
   .meta({ type: 'boolean' });
-const RULE_ID = z.object({ rule_id: z.string().meta({ description: 'Id of the rule' }) });
+const RULE_ID = z.object({ rule_id: z.string().meta({ description: 'Rule id' }) });
 
 const RULE = z.object({
   rule_id: z.string(),
@@ -66,7 +66,7 @@ export const POLICY_RULE_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Every rule that the org is judged by, and those of its overlays that are not in force, in the order of layers.',
     annotations: READS,
     versioned: true,
-    tools: [{ name: 'list_policy_rules', title: 'List policy rules' }],
+    tools: [{ name: 'list_policy_rules', title: 'List policy rules', like: 'put_policy_rule' }],
     input: {
       query: {
         schema: () =>
@@ -99,7 +99,7 @@ export const POLICY_RULE_OPERATIONS: readonly GatewayOperation[] = [
     annotations: READS,
     versioned: true,
     errors: ['not_found', 'conflict'],
-    tools: [{ name: 'get_policy_rule', title: 'Get policy rule' }],
+    tools: [{ name: 'get_policy_rule', title: 'Get policy rule', like: 'put_policy_rule' }],
     input: { params: RULE_ID, query: { schema: () => z.strictObject({ layer: LAYER, ...PLACE_MEMBERS }) } },
     output: { status: 200, schema: RULE.extend({ etag }) },
     handle: async ({ principal, params, query }, services) => {
@@ -160,7 +160,7 @@ export const POLICY_RULE_OPERATIONS: readonly GatewayOperation[] = [
     ownedRemotely: true,
     versioned: true,
     errors: ['not_found', 'invalid_policy', 'precondition_failed', 'confirmation_needed', 'conflict', ...HANDED_ON],
-    tools: [{ name: 'delete_policy_rule', title: 'Delete policy rule', defaults: { confirm: false } }],
+    tools: [{ name: 'delete_policy_rule', title: 'Delete policy rule', like: 'put_policy_rule', defaults: { confirm: false } }],
     input: {
       params: RULE_ID,
       query: {

@@ -65,7 +65,7 @@ const FILTERS = {
 /** Whether items come as they were hashed (decision 7.13). */
 const WHOLE = choice(['true', 'false']).optional().meta({
   type: 'boolean',
-  description: 'true: whole records, as they were hashed; else policy_trace.attributes is left out and `shortened` says so',
+  description: 'true: as they were hashed; else `shortened`, without policy_trace.attributes',
 });
 
 function listQuery(services: OperationServices) {

@@ -205,7 +205,7 @@ function shownTool({ name, title, description, inputSchema, annotations }: Tool,
   const hints = saidHints(annotations);
   return structured
     ? { name, ...(saysMore(title, name) ? { title } : {}), description, inputSchema, annotations: hints }
-    : { name, description, inputSchema, annotations: { title, ...hints } };
+    : { name, description, inputSchema, annotations: { ...(saysMore(title, name) ? { title } : {}), ...hints } };
 }
 
 /** What a hint means that is left out, as the protocol says. */
