@@ -3,6 +3,7 @@ import { messageOf } from '../base/lib/thrown.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { emptiedMessage } from '../decide/policy/lint.ts';
 import { deniesAllMessage, whyNothingPasses } from '../decide/policy/refuses-all.ts';
+import { NO_BUNDLE } from './no-bundle.ts';
 import { overlayFile, presetFile } from './org-overlays.ts';
 import type { PolicyService } from './policies.ts';
 import type { PolicyWarning } from './policy-doubts.ts';
@@ -81,9 +82,10 @@ export function deniesAllWarnings(
   policies: Pick<PolicyService, 'current' | 'passage'>,
   orgId: string | undefined,
 ): readonly { readonly code: string; readonly message: string }[] {
-  const { policy, notLoaded } = policies.current(orgId);
-  // Of what does not load that is said.
-  const why = notLoaded === undefined ? whyNothingPasses(policy, policies.passage) : undefined;
+  const { policy, notLoaded, bundle_id: bundleId, source } = policies.current(orgId);
+  // Of what does not load, or never came, that is said.
+  const isTold = notLoaded !== undefined || (source === 'control_plane' && bundleId === NO_BUNDLE.file);
+  const why = isTold ? undefined : whyNothingPasses(policy, policies.passage);
   if (why === undefined) return [];
   return [{ code: 'policy_denies_all', message: `Every call is refused: ${deniesAllMessage(why, policy.unusedFiles)}.` }];
 }
