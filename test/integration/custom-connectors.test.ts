@@ -192,11 +192,7 @@ t.test('discovery, the list of connectors and restarts know it', async (t) => {
   await storeKey(one, id);
   await one.through(`${HOST}:443`, call('/api/v1/chat/completions'), FOR_ACME);
   const discovered = await one.gw.admin('GET', '/v1/admin/discovery/domains');
-  t.match(
-    discovered.text,
-    new RegExp(`"domain":"${HOST.replaceAll('.', '\\.')}".*"managed":false,"org_connector":true`),
-    'one org’s is no label for all',
-  );
+  t.match(discovered.body, { domains: [{ domain: HOST, managed: false, org_connector: true }] }, 'one org’s is no label for all');
   t.match((await one.gw.admin('GET', '/v1/admin/connectors')).text, `"connector_id":"${connectorId}"`);
   await one.gw.gateway.stop();
   const again = await startGoverned(t, { bundle: ALLOW_ALL, hosts: [HOST], env: { GW_DATA_DIR: one.gw.dataDir } });

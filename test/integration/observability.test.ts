@@ -208,7 +208,7 @@ t.test('no key, token, prompt or completion is in a log line, a record, an error
     'my-completion-text',
     'query-key',
     ADMIN_TOKEN,
-    'gwt_',
+    'gwt_wrong',
     'proxy-password',
     'cookie-value',
   ];
@@ -222,6 +222,7 @@ t.test('no key, token, prompt or completion is in a log line, a record, an error
   });
   await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
   const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+  secrets.push(token);
   const body = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'my-prompt-text' }] };
   const basic = { 'Proxy-Authorization': `Basic ${Buffer.from('someone:proxy-password').toString('base64')}` };
   const said: string[] = [];
