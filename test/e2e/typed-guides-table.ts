@@ -35,6 +35,7 @@ export const PROGRAMS_NOT_RUN: Readonly<Record<string, string>> = {
   certutil: 'changes the store of a browser; trust.test.ts does it in a folder',
   journalctl: 'needs a unit of systemd',
   jq: 'not on every machine',
+  git: 'the folder here is no clone',
 };
 
 /** Files of the reader's own that pages name. */
@@ -42,8 +43,12 @@ export const FILES_SHOWN: Readonly<Record<string, string>> = {
   'call.go': '',
   'key.txt': 'sk-of-the-guide',
   'my-program': '#!/bin/sh\ntrue\n',
-  'overlay.yaml': 'schema: gw.policy_bundle.v1\ninline_rules:\n  budgets:\n    - {id: ours.cap, effect: {budget: {usd_max: "0.25"}}}\n',
   'team-a.token': 'gwt_of-the-guide',
+};
+
+/** Settings of the gateway that a page is about. */
+export const SETTINGS_OF: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'docs/guides/routing.md': { GW_ACTION_TYPE_CONNECTORS: 'acme.summarise=anthropic,ai.moderate=openai' },
 };
 
 /** Blocks with a part of each, and why they are not typed. */
@@ -102,7 +107,6 @@ export const SAYS_NO: readonly (readonly [page: string, part: string, reason: st
   ['docs/guides/pricing.md', 'gw prices', 'the list is the reader’s own; price-lists.test.ts types it with one'],
   ['docs/guides/quarantine.md', 'curl -s -X POST', 'nobody is in quarantine; quarantine.test.ts asks it with one'],
   ['docs/guides/risk.md', 'gw risk replay', 'the gateway is running and the records are the reader’s own; risk.test.ts types it'],
-  ['docs/guides/routing.md', 'v1/actions:execute', 'it is about a gateway with the setting of the block before'],
   ['docs/guides/trust.md', 'gw trust status', 'no store of this machine has the root; trust.test.ts types it in a folder'],
 ];
 
@@ -115,11 +119,21 @@ async function keyOf({ gateway }: GuidePlace, kind: 'management' | 'mcp'): Promi
   return (body as { key: string }).key;
 }
 
-/** A call, for what is said of its record. */
-async function recordOf({ gateway }: GuidePlace): Promise<string> {
-  const answer = await fetch(`${gateway.url}/proxy/openai/v1/models`, { headers: { authorization: 'Bearer k' } });
+/** A call, for what is said of its record. @param path below the gateway; by default one that is allowed */
+async function recordOf({ gateway }: GuidePlace, path = '/proxy/openai/v1/models'): Promise<string> {
+  const answer = await fetch(`${gateway.url}${path}`, { headers: { authorization: 'Bearer k' } });
   await answer.arrayBuffer();
   return answer.headers.get('x-gw-record-id') ?? '';
+}
+
+/** The page adds a model to a list of those that are allowed; it stands in another overlay than the one that the page puts, so that nothing of it is lost then. */
+async function allowedModels({ gateway }: GuidePlace, key: string): Promise<void> {
+  const rule = { conditions: { 'context.action.params.model': 'gpt-4o-mini' }, effect: { decision: 'allow' } };
+  await fetch(`${gateway.url}/mgmt/v1/policies/rules/allow.gpt-4o-mini`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({ layer: 'targets', level: 'node', rule }),
+  });
 }
 
 /** What a page takes for granted: made before, with the text that stands for it on the page. */
@@ -134,6 +148,20 @@ export const PREPARED: Readonly<Record<string, (place: GuidePlace) => Promise<Re
   'docs/guides/budgets-and-limits.md': () =>
     Promise.resolve({ 'ID=…': `ID=${firstId('gw budgets list --json')}`, '2026-12-01T00:00:00Z': '2099-12-01T00:00:00Z' }),
   'docs/guides/exports.md': () => Promise.resolve({ 'ID=…': 'ID=setting-webhook' }),
-  'docs/guides/managing.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management'), 'services/…': 'services/T1/B1/x' }),
+  'docs/guides/managing.md': async (place) => {
+    const key = await keyOf(place, 'management');
+    await allowedModels(place, key);
+    return { 'mgk_…': key, 'services/…': 'services/T1/B1/x' };
+  },
   'docs/guides/mcp.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management'), 'mcpk_…': await keyOf(place, 'mcp') }),
+  'docs/guides/routing.md': async ({ gateway }) => {
+    const key = { scope: 'org_wide', org_id: 'default', mode: 'alias', type: 'ai_provider', secret: 'sk-ant-of-the-guide' };
+    await gateway.admin('PUT', '/v1/admin/credentials', { id: 'anthropic-main', provider: 'anthropic', ...key });
+    return {};
+  },
+  // One that was allowed, and two that were refused.
+  'docs/guides/verifying.md': async (place) => {
+    for (const path of ['', '/elsewhere', '/elsewhere']) await recordOf(place, path === '' ? undefined : path);
+    return {};
+  },
 };
