@@ -34,7 +34,11 @@ t.test('a list of no records says so, and is no success', async (t) => {
   const file = join(tempDir(t), 'records.ndjson');
   writeFileSync(file, '\n');
   for (const json of [[], ['--json']]) {
-    t.match(await gw(['verify', '-', ...json], { stdin: '' }), { code: 2, out: '', err: /standard input: it is empty: there is no record/ });
+    t.match(await gw(['verify', '-', ...json], { stdin: '' }), {
+      code: 2,
+      out: '',
+      err: /standard input: it is empty: there is no record/,
+    });
     t.match(await gw(['verify', file, ...json]), { code: 2, out: '', err: /records\.ndjson: it is empty: there is no record/ });
   }
 });

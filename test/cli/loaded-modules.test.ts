@@ -37,5 +37,8 @@ t.test('commands that neither start a gateway nor ask by operations load neither
       args.join(' '),
     );
   }
-  t.ok((await loadedBy('help')).some((url) => LARGE.test(url)), 'what needs the operations loads them');
+  t.ok(
+    (await loadedBy('help')).some((url) => LARGE.test(url)),
+    'what needs the operations loads them',
+  );
 });

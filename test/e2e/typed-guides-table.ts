@@ -1,4 +1,5 @@
 /* What typed-guides.test.ts needs to know of pages: which blocks cannot be typed on one machine, and what a page takes for granted. */
+import { ADMIN_TOKEN } from '../support/gateway.ts';
 import type { StandInGateway } from '../support/stand-in-gateway.ts';
 
 /** Where a page is typed. */
@@ -119,21 +120,24 @@ async function keyOf({ gateway }: GuidePlace, kind: 'management' | 'mcp'): Promi
   return (body as { key: string }).key;
 }
 
-/** A call, for what is said of its record. @param path below the gateway; by default one that is allowed */
-async function recordOf({ gateway }: GuidePlace, path = '/proxy/openai/v1/models'): Promise<string> {
-  const answer = await fetch(`${gateway.url}${path}`, { headers: { authorization: 'Bearer k' } });
+/** @throws Error where the gateway answers otherwise than the page needs */
+async function made({ gateway }: GuidePlace, method: string, path: string, body: object, status = 200, key = ADMIN_TOKEN): Promise<void> {
+  const headers = { authorization: `Bearer ${key}` };
+  const answer = await fetch(`${gateway.url}${path}`, { method, headers, body: JSON.stringify(body) });
+  if (answer.status !== status) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+}
+
+/** A call, for what is said of its record. */
+async function recordOf({ gateway }: GuidePlace): Promise<string> {
+  const answer = await fetch(`${gateway.url}/proxy/openai/v1/models`, { headers: { authorization: 'Bearer k' } });
   await answer.arrayBuffer();
   return answer.headers.get('x-gw-record-id') ?? '';
 }
 
 /** The page adds a model to a list of those that are allowed; it stands in another overlay than the one that the page puts, so that nothing of it is lost then. */
-async function allowedModels({ gateway }: GuidePlace, key: string): Promise<void> {
+async function allowedModels(place: GuidePlace, key: string): Promise<void> {
   const rule = { conditions: { 'context.action.params.model': 'gpt-4o-mini' }, effect: { decision: 'allow' } };
-  await fetch(`${gateway.url}/mgmt/v1/policies/rules/allow.gpt-4o-mini`, {
-    method: 'PUT',
-    headers: { authorization: `Bearer ${key}` },
-    body: JSON.stringify({ layer: 'targets', level: 'node', rule }),
-  });
+  await made(place, 'PUT', '/mgmt/v1/policies/rules/allow.gpt-4o-mini', { layer: 'targets', level: 'node', rule }, 200, key);
 }
 
 /** What a page takes for granted: made before, with the text that stands for it on the page. */
@@ -154,14 +158,22 @@ export const PREPARED: Readonly<Record<string, (place: GuidePlace) => Promise<Re
     return { 'mgk_…': key, 'services/…': 'services/T1/B1/x' };
   },
   'docs/guides/mcp.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management'), 'mcpk_…': await keyOf(place, 'mcp') }),
-  'docs/guides/routing.md': async ({ gateway }) => {
-    const key = { scope: 'org_wide', org_id: 'default', mode: 'alias', type: 'ai_provider', secret: 'sk-ant-of-the-guide' };
-    await gateway.admin('PUT', '/v1/admin/credentials', { id: 'anthropic-main', provider: 'anthropic', ...key });
+  'docs/guides/routing.md': async (place) => {
+    const key = { credential_id: 'anthropic-main', connector_id: 'anthropic', mode: 'alias', secret_ref: 'sk-ant-of-the-guide' };
+    await made(place, 'PUT', '/v1/admin/credentials', key);
     return {};
   },
-  // One that was allowed, and two that were refused.
+  // There are calls, one of which was refused.
   'docs/guides/verifying.md': async (place) => {
-    for (const path of ['', '/elsewhere', '/elsewhere']) await recordOf(place, path === '' ? undefined : path);
+    await recordOf(place);
+    const action = { type: 'http.request', method: 'GET', target_host: 'elsewhere.example', params: {} };
+    await made(
+      place,
+      'POST',
+      '/v1/actions:execute',
+      { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', action },
+      403,
+    );
     return {};
   },
 };

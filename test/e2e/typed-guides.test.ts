@@ -10,7 +10,16 @@ import { MAIN } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { type StandInGateway, startStandInGateway } from '../support/stand-in-gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
-import { FILES_SHOWN, type GuidePlace, NOT_TYPED, PREPARED, PROGRAMS_NOT_RUN, PROGRAMS_SHOWN, SAYS_NO, SETTINGS_OF } from './typed-guides-table.ts';
+import {
+  FILES_SHOWN,
+  type GuidePlace,
+  NOT_TYPED,
+  PREPARED,
+  PROGRAMS_NOT_RUN,
+  PROGRAMS_SHOWN,
+  SAYS_NO,
+  SETTINGS_OF,
+} from './typed-guides-table.ts';
 
 t.setTimeout(900_000);
 /** Commands start, and wait, more than they work. */

@@ -13,23 +13,11 @@ import { bareEnvironment } from './child.ts';
 import { requirePeer } from './peers.ts';
 
 /** Its value is `installed` where the package is tested. */
-const PROGRAM_VARIABLE = 'TEST_PROGRAM';
+export const PROGRAM_VARIABLE = 'TEST_PROGRAM';
 
 /** Whether tests run the package, in the place of what the clone has compiled: asked each time, since this module may be loaded before a file of tests says so. */
 export function isInstalled(): boolean {
   return process.env[PROGRAM_VARIABLE] === 'installed';
-}
-
-/**
- * Runs a file of tests with the package.
- * @param load imports it, so that nothing of it is read before the program is known
- */
-export async function testInstalled(load: () => Promise<unknown>): Promise<void> {
-  process.env[PROGRAM_VARIABLE] = 'installed';
-  await load();
-  // What is started is what the file has found when it was loaded.
-  const { MAIN } = await import('./gateway-process.ts');
-  if (MAIN !== installedProgram()) throw new Error(`${MAIN} is tested, not the package`);
 }
 
 /** What Node runs for `gw`: the compiled program, beside the compiled tests, or that of the package. */
