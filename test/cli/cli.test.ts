@@ -37,9 +37,14 @@ t.test('a list of no records says so, and is no success', async (t) => {
     t.match(await gw(['verify', '-', ...json], { stdin: '' }), {
       code: 2,
       out: '',
-      err: /standard input: it is empty: there is no record/,
+      err: /standard input: it is empty: there is nothing to verify/,
     });
-    t.match(await gw(['verify', file, ...json]), { code: 2, out: '', err: /records\.ndjson: it is empty: there is no record/ });
+    t.match(await gw(['verify', '--roots', file, '--keys', file, ...json]), {
+      code: 2,
+      out: '',
+      err: /it is empty: there is nothing to verify/,
+    });
+    t.match(await gw(['verify', file, ...json]), { code: 2, out: '', err: /records\.ndjson: it is empty: there is nothing to verify/ });
   }
 });
 

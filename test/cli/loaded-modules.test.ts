@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
+import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { run } from '../support/child.ts';
 import { MAIN } from '../support/gateway-process.ts';
 import { tempDir } from '../support/temp-dir.ts';
@@ -15,6 +16,8 @@ export async function load(url, context, next) {
   return next(url, context);
 }
 `;
+
+const TOO_FEW = 'this shell allows too few open files to load the program: "ulimit -n 4096" before it allows more.';
 
 /** Of the gateway itself, its store, and the schemas of its operations. */
 const LARGE = /build\/src\/(app|pipeline|storage\/embedded|surfaces)\/|operations\/operation\.js|node_modules\/(level|zod|nodemailer)\//;
@@ -41,4 +44,16 @@ t.test('commands that neither start a gateway nor ask by operations load neither
     (await loadedBy('help')).some((url) => LARGE.test(url)),
     'what needs the operations loads them',
   );
+});
+
+t.test('a shell that allows too few open files is told so, where Node needs more', async (t) => {
+  for (const program of ['gw', 'gw-mcp']) {
+    const file = join(packageRoot(), 'bin', `${program}.mjs`);
+    const { code, stderr } = await run(t, 'sh', ['-c', 'ulimit -n 48; exec "$@"', 'sh', process.execPath, file, '--help'], {
+      env: { HOME: tempDir(t) },
+    });
+    // Later versions of Node may read modules one after the other.
+    if (code === 0) t.equal(stderr, '');
+    else t.same({ code, stderr }, { code: 2, stderr: `${program}: ${TOO_FEW}\n` });
+  }
 });

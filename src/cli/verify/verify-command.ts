@@ -1,5 +1,5 @@
 import { systemClock } from '../../base/lib/clock.ts';
-import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
+import { type CliIo, type Command, UsageError } from '../command.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { checkEvidence, type EvidenceFiles } from './check-evidence.ts';
 import { nameOf, readEvidence } from './evidence-files.ts';
@@ -26,9 +26,6 @@ const OPTIONS = {
 
 type Values = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
 type OptionName = keyof typeof OPTIONS;
-
-/** The code of a space; those of line ends and tabs are lower. */
-const SPACE = 0x20;
 
 /** What the command does, the option that says so, and the other options that it takes then. */
 const DOINGS = {
@@ -111,8 +108,6 @@ async function judged(record: EvidenceFiles['record'], { json, ...beside }: Besi
 /** One record with what is given beside it, or many, each for itself. */
 async function recordsJudged(source: string, beside: Beside, io: CliIo): Promise<number> {
   const [bytes, name] = [await readEvidence(source, io), nameOf(source)];
-  // A list of no records is no success: a command before a pipe that has failed leaves nothing, too.
-  if (bytes.every((byte) => byte <= SPACE)) throw new Unusable(`${name}: it is empty: there is no record to verify`);
   const lines = recordLines(bytes);
   if (lines === undefined) return judged({ bytes, name }, beside, io);
   if (beside.proof !== undefined) throw new UsageError(`--proof is of one record, and ${name} has ${lines.length}`);
