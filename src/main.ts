@@ -2,7 +2,7 @@
 import { loadConfig } from './base/config/config.ts';
 import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
-import { messageOf } from './base/lib/thrown.ts';
+import { codeOf, messageOf } from './base/lib/thrown.ts';
 import { processIo } from './cli/process-io.ts';
 import { asTyped, programName } from './cli/program-name.ts';
 import { runCli } from './cli/run.ts';
@@ -34,7 +34,9 @@ async function serve(): Promise<number> {
     import('./app/announce.ts'),
     import('./app/shipped-policies.ts'),
     import('./cli/gateways/remember-start.ts'),
-  ]);
+  ]).catch((error: unknown) => {
+    throw notLoaded(error);
+  });
   const { config, note } = withShippedPolicies(given);
   if (note !== undefined) process.stderr.write(asTyped(`note: ${note}\n`, program));
   try {
@@ -51,6 +53,13 @@ async function serve(): Promise<number> {
     if (error !== stop.signal.reason) throw error;
   }
   return 0;
+}
+
+/** Node opens many modules at a time. Where a shell allows few open files it says so of some, and of others that they are not there. */
+function notLoaded(error: unknown): unknown {
+  if (!['EMFILE', 'ERR_MODULE_NOT_FOUND'].includes(codeOf(error))) return error;
+  const remedy = 'this shell may allow too few open files ("ulimit -n"): "ulimit -n 65536" before the start allows more';
+  return new Error(`the program cannot be loaded: ${remedy}. ${messageOf(error)}`, { cause: error });
 }
 
 /** Where commands find the gateway as they are printed: those of a clone are found by npm below it. */

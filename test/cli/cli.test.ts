@@ -30,6 +30,24 @@ t.test('one changed byte is a mismatch that shows both hashes', async (t) => {
   t.ok(out.includes(sha256Hex(HASHED.replace('0.000165', '0.000164'))));
 });
 
+t.test('a list of no records says so, and is no success', async (t) => {
+  const file = join(tempDir(t), 'records.ndjson');
+  writeFileSync(file, '\n');
+  for (const json of [[], ['--json']]) {
+    t.match(await gw(['verify', '-', ...json], { stdin: '' }), {
+      code: 2,
+      out: '',
+      err: /standard input: it is empty: there is nothing to verify/,
+    });
+    t.match(await gw(['verify', '--roots', file, '--keys', file, ...json]), {
+      code: 2,
+      out: '',
+      err: /it is empty: there is nothing to verify/,
+    });
+    t.match(await gw(['verify', file, ...json]), { code: 2, out: '', err: /records\.ndjson: it is empty: there is nothing to verify/ });
+  }
+});
+
 t.test('what is no record, or can be read in two ways, is not verified', async (t) => {
   const unusable = [
     '',
@@ -279,7 +297,7 @@ t.test('help lists every command', async (t) => {
   }
   t.match(await gw(['verify', '--help']), { code: 0, out: /^usage: gw verify/ });
   t.match(await gw(['start', '--help']), { code: 0, out: /^usage: gw start\n/ });
-  t.match(await gw(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ });
+  t.match(await gw(['--version']), { code: 0, out: /^\d+\.\d+\.\d+( \(commit [0-9a-f]{12}\))?\n$/ });
   t.match(JSON.parse((await gw(['version', '--json'])).out), { version: /^\d+\.\d+\.\d+$/ });
   const named = async (...words: string[]) =>
     (JSON.parse((await gw(['help', ...words, '--json'])).out) as readonly { readonly name: string }[]).map(({ name }) => name);

@@ -23,6 +23,8 @@ import { openTunnel } from '../support/raw-clients.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
+t.setTimeout(300_000);
+
 const DAY = 86_400_000;
 // Children have the clock of the machine.
 const NOW = Date.now();

@@ -38,7 +38,7 @@ t.test('the demo shows a call through each door, a refusal, a record that verifi
     [],
   );
   const [, next = ''] = /^ {2}(\S.*) demo --keep /m.exec(stdout) ?? [];
-  t.equal(next, isInstalled ? 'gw' : 'npx gw');
+  t.equal(next, isInstalled() ? 'gw' : 'npx gw');
   if (!skipWithout(['npm']))
     t.match(typed(`${next} version`), /^\d+\.\d+\.\d+ \(commit [0-9a-f]{12}\)\n$/, 'what it says to do next can be done');
 });

@@ -1,6 +1,6 @@
 /* Somebody who has nothing of ours checks what was handed out: with openssl, Python's standard library and coreutils, as the page in the folder says. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
@@ -244,7 +244,11 @@ t.test(
       .replaceAll('http://127.0.0.1:7444', place.controlPlane.url)
       .replaceAll('RECORD_ID', record.record_id)
       .replaceAll('RECORD_HASH', record.record_hash);
-    const offline = sh(tempDir(t), `gw() { "$NODE" "$MAIN" "$@"; }\n${script}`, { TOKEN: ADMIN_TOKEN, NODE: process.execPath, MAIN });
+    // As the folder of a gateway, which has its token.
+    const work = tempDir(t);
+    mkdirSync(join(work, 'data'));
+    writeFileSync(join(work, 'data', 'admin-token'), ADMIN_TOKEN);
+    const offline = sh(work, `gw() { "$NODE" "$MAIN" "$@"; }\n${script}`, { NODE: process.execPath, MAIN });
     t.equal(offline.code, 0, offline.said);
     t.equal(offline.said.match(/^verified {2}/gm)?.length, 4, offline.said);
     t.match(offline.said, /chain +roots 1 to \d+ of acme, without a gap/);

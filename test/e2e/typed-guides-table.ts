@@ -1,4 +1,5 @@
 /* What typed-guides.test.ts needs to know of pages: which blocks cannot be typed on one machine, and what a page takes for granted. */
+import { ADMIN_TOKEN } from '../support/gateway.ts';
 import type { StandInGateway } from '../support/stand-in-gateway.ts';
 
 /** Where a page is typed. */
@@ -35,6 +36,7 @@ export const PROGRAMS_NOT_RUN: Readonly<Record<string, string>> = {
   certutil: 'changes the store of a browser; trust.test.ts does it in a folder',
   journalctl: 'needs a unit of systemd',
   jq: 'not on every machine',
+  git: 'the folder here is no clone',
 };
 
 /** Files of the reader's own that pages name. */
@@ -42,8 +44,12 @@ export const FILES_SHOWN: Readonly<Record<string, string>> = {
   'call.go': '',
   'key.txt': 'sk-of-the-guide',
   'my-program': '#!/bin/sh\ntrue\n',
-  'overlay.yaml': 'schema: gw.policy_bundle.v1\ninline_rules:\n  budgets:\n    - {id: ours.cap, effect: {budget: {usd_max: "0.25"}}}\n',
   'team-a.token': 'gwt_of-the-guide',
+};
+
+/** Settings of the gateway that a page is about. */
+export const SETTINGS_OF: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'docs/guides/routing.md': { GW_ACTION_TYPE_CONNECTORS: 'acme.summarise=anthropic,ai.moderate=openai' },
 };
 
 /** Blocks with a part of each, and why they are not typed. */
@@ -102,7 +108,6 @@ export const SAYS_NO: readonly (readonly [page: string, part: string, reason: st
   ['docs/guides/pricing.md', 'gw prices', 'the list is the reader’s own; price-lists.test.ts types it with one'],
   ['docs/guides/quarantine.md', 'curl -s -X POST', 'nobody is in quarantine; quarantine.test.ts asks it with one'],
   ['docs/guides/risk.md', 'gw risk replay', 'the gateway is running and the records are the reader’s own; risk.test.ts types it'],
-  ['docs/guides/routing.md', 'v1/actions:execute', 'it is about a gateway with the setting of the block before'],
   ['docs/guides/trust.md', 'gw trust status', 'no store of this machine has the root; trust.test.ts types it in a folder'],
 ];
 
@@ -115,11 +120,24 @@ async function keyOf({ gateway }: GuidePlace, kind: 'management' | 'mcp'): Promi
   return (body as { key: string }).key;
 }
 
+/** @throws Error where the gateway answers otherwise than the page needs */
+async function made({ gateway }: GuidePlace, method: string, path: string, body: object, status = 200, key = ADMIN_TOKEN): Promise<void> {
+  const headers = { authorization: `Bearer ${key}` };
+  const answer = await fetch(`${gateway.url}${path}`, { method, headers, body: JSON.stringify(body) });
+  if (answer.status !== status) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+}
+
 /** A call, for what is said of its record. */
 async function recordOf({ gateway }: GuidePlace): Promise<string> {
   const answer = await fetch(`${gateway.url}/proxy/openai/v1/models`, { headers: { authorization: 'Bearer k' } });
   await answer.arrayBuffer();
   return answer.headers.get('x-gw-record-id') ?? '';
+}
+
+/** The page adds a model to a list of those that are allowed; it stands in another overlay than the one that the page puts, so that nothing of it is lost then. */
+async function allowedModels(place: GuidePlace, key: string): Promise<void> {
+  const rule = { conditions: { 'context.action.params.model': 'gpt-4o-mini' }, effect: { decision: 'allow' } };
+  await made(place, 'PUT', '/mgmt/v1/policies/rules/allow.gpt-4o-mini', { layer: 'targets', level: 'node', rule }, 200, key);
 }
 
 /** What a page takes for granted: made before, with the text that stands for it on the page. */
@@ -134,6 +152,28 @@ export const PREPARED: Readonly<Record<string, (place: GuidePlace) => Promise<Re
   'docs/guides/budgets-and-limits.md': () =>
     Promise.resolve({ 'ID=…': `ID=${firstId('gw budgets list --json')}`, '2026-12-01T00:00:00Z': '2099-12-01T00:00:00Z' }),
   'docs/guides/exports.md': () => Promise.resolve({ 'ID=…': 'ID=setting-webhook' }),
-  'docs/guides/managing.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management'), 'services/…': 'services/T1/B1/x' }),
+  'docs/guides/managing.md': async (place) => {
+    const key = await keyOf(place, 'management');
+    await allowedModels(place, key);
+    return { 'mgk_…': key, 'services/…': 'services/T1/B1/x' };
+  },
   'docs/guides/mcp.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management'), 'mcpk_…': await keyOf(place, 'mcp') }),
+  'docs/guides/routing.md': async (place) => {
+    const key = { credential_id: 'anthropic-main', connector_id: 'anthropic', mode: 'alias', secret_ref: 'sk-ant-of-the-guide' };
+    await made(place, 'PUT', '/v1/admin/credentials', key);
+    return {};
+  },
+  // There are calls, one of which was refused.
+  'docs/guides/verifying.md': async (place) => {
+    await recordOf(place);
+    const action = { type: 'http.request', method: 'GET', target_host: 'elsewhere.example', params: {} };
+    await made(
+      place,
+      'POST',
+      '/v1/actions:execute',
+      { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', action },
+      403,
+    );
+    return {};
+  },
 };

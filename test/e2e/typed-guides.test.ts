@@ -10,7 +10,16 @@ import { MAIN } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { type StandInGateway, startStandInGateway } from '../support/stand-in-gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
-import { FILES_SHOWN, type GuidePlace, NOT_TYPED, PREPARED, PROGRAMS_NOT_RUN, PROGRAMS_SHOWN, SAYS_NO } from './typed-guides-table.ts';
+import {
+  FILES_SHOWN,
+  type GuidePlace,
+  NOT_TYPED,
+  PREPARED,
+  PROGRAMS_NOT_RUN,
+  PROGRAMS_SHOWN,
+  SAYS_NO,
+  SETTINGS_OF,
+} from './typed-guides-table.ts';
 
 t.setTimeout(900_000);
 /** Commands start, and wait, more than they work. */
@@ -101,7 +110,7 @@ for (const page of PAGES.filter((one) => !Object.hasOwn(TYPED_ELSEWHERE, one))) 
   const typed = blocks.filter(([, text]) => reasonAgainst(page, text) === undefined && !wasTyped(text));
   if (typed.length === 0) continue;
   t.test(page, { skip: skipWithout(['curl']), buffered: true }, async (t) => {
-    const gateway = await startStandInGateway(t);
+    const gateway = await startStandInGateway(t, { env: SETTINGS_OF[page] ?? {} });
     const place = placeOf(t, gateway);
     const filled = (await PREPARED[page]?.(place)) ?? {};
     const fill = (text: string) =>
@@ -146,7 +155,7 @@ t.test('what is not typed is on a page, and says why', (t) => {
     );
     t.ok(reason.length > 10, page);
   }
-  for (const page of Object.keys(PREPARED)) t.ok(existsSync(join(packageRoot(), page)), page);
+  for (const page of [...Object.keys(PREPARED), ...Object.keys(SETTINGS_OF)]) t.ok(existsSync(join(packageRoot(), page)), page);
   for (const file of Object.values(TYPED_ELSEWHERE)) t.ok(existsSync(join(packageRoot(), 'test', 'e2e', file)), file);
   t.end();
 });

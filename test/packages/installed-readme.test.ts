@@ -1,14 +1,12 @@
 // What the README shows, typed with the package as a user installs it.
 import t from 'tap';
 import { skipWithout } from '../support/peers.ts';
-import { PROGRAM_VARIABLE } from '../support/program-under-test.ts';
+import { testInstalled } from './test-installed.ts';
 
 const missing = skipWithout(['npm']);
 if (missing !== false) t.test('the package', { skip: missing }, () => undefined);
 else {
-  // It is read when the first of the modules is.
-  process.env[PROGRAM_VARIABLE] = 'installed';
   // The part of the names of pages that is typed.
   process.argv[2] = 'README';
-  await import('../e2e/typed-guides.test.ts');
+  await testInstalled(() => import('../e2e/typed-guides.test.ts'));
 }

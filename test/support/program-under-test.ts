@@ -12,15 +12,17 @@ import { npmEnvironment } from '../packages/npm-place.ts';
 import { bareEnvironment } from './child.ts';
 import { requirePeer } from './peers.ts';
 
-/** `installed`: the package. */
+/** Its value is `installed` where the package is tested. */
 export const PROGRAM_VARIABLE = 'TEST_PROGRAM';
 
-/** Whether tests run the package, in the place of what the clone has compiled. */
-export const isInstalled = process.env[PROGRAM_VARIABLE] === 'installed';
+/** Whether tests run the package, in the place of what the clone has compiled: asked each time, since this module may be loaded before a file of tests says so. */
+export function isInstalled(): boolean {
+  return process.env[PROGRAM_VARIABLE] === 'installed';
+}
 
 /** What Node runs for `gw`: the compiled program, beside the compiled tests, or that of the package. */
 export function programUnderTest(): string {
-  return isInstalled ? installedProgram() : fileURLToPath(new URL('../../src/main.js', import.meta.url));
+  return isInstalled() ? installedProgram() : fileURLToPath(new URL('../../src/main.js', import.meta.url));
 }
 
 /**

@@ -23,7 +23,7 @@ export async function gw(
     lines?: readonly string[];
   } = {},
 ): Promise<Outcome> {
-  if (isInstalled) return installed(argv, options);
+  if (isInstalled()) return installed(argv, options);
   let out = '';
   let err = '';
   const io: CliIo = {

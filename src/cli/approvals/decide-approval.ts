@@ -1,7 +1,6 @@
 import type { Approval } from '../../base/model/approval.ts';
 import { type CliIo, type Command, EXIT_OK } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
-import { MOST_LOOKED_THROUGH, wholeId } from '../management/short-ids.ts';
 import { isUuid } from '../management/table-cells.ts';
 import { parseWithOne } from '../parse-options.ts';
 import { printJson } from '../print-json.ts';
@@ -50,13 +49,15 @@ function deciding(verb: 'approve' | 'deny', summary: string): Command {
 /** What a person has shortened is looked for among all approvals that whoever asks may see. @throws Unusable where several are meant */
 async function wholeApprovalId(approvals: ApprovalsAccess, id: string, changes: boolean, io: CliIo): Promise<string> {
   if (isUuid(id)) return id;
+  // The operations are loaded by what needs them alone.
+  const { MOST_LOOKED_THROUGH, wholeId } = await import('../management/short-ids.ts');
   const search = { short: id, list: 'mgmt.approvals.list', changes, removes: false };
-  return (await wholeId(search, pageOfAll(approvals), io)) ?? id;
+  return (await wholeId(search, pageOfAll(approvals, MOST_LOOKED_THROUGH), io)) ?? id;
 }
 
-async function* pageOfAll(approvals: ApprovalsAccess): AsyncGenerator<readonly unknown[]> {
+async function* pageOfAll(approvals: ApprovalsAccess, most: number): AsyncGenerator<readonly unknown[]> {
   const all = { org: undefined, workload: undefined, status: undefined };
-  for await (const item of approvals.each(all, MOST_LOOKED_THROUGH)) yield [item];
+  for await (const item of approvals.each(all, most)) yield [item];
 }
 
 function print(answer: unknown, json: boolean, io: CliIo): void {

@@ -10,8 +10,8 @@ import { parseOptions } from '../parse-options.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
 import { isShown } from '../standard-output.ts';
 import { terminalLines, terminalText } from '../terminal-text.ts';
-import { DEMO_CALLS, type DemoCall } from './demo-calls.ts';
-import { type DemoPlace, openDemo } from './demo-place.ts';
+import type { DemoCall } from './demo-calls.ts';
+import type { DemoPlace } from './demo-place.ts';
 import { ask } from './demo-requests.ts';
 import { endText, findingSettings, keptText } from './demo-text.ts';
 import { untilStopped } from './until-stopped.ts';
@@ -33,6 +33,8 @@ Exit code: 0 when all went as it says, 1 when something did not.
   async run(args, io) {
     const { keep = false, dir, json = false } = parseOptions(args, OPTIONS);
     const stopped = keep ? untilStopped() : undefined;
+    // The gateway is loaded by what starts one alone.
+    const [{ DEMO_CALLS }, { openDemo }] = await Promise.all([import('./demo-calls.ts'), import('./demo-place.ts')]);
     let place: DemoPlace;
     try {
       place = await openDemo(systemClock, dir);
@@ -40,7 +42,7 @@ Exit code: 0 when all went as it says, 1 when something did not.
       throw new Unusable(messageOf(error), { cause: error });
     }
     try {
-      const shown = await show(place, json ? { ...io, stdout: () => undefined } : io, systemClock);
+      const shown = await show(place, DEMO_CALLS, json ? { ...io, stdout: () => undefined } : io, systemClock);
       if (shown === undefined) return EXIT_NO;
       const gw = io.program ?? 'gw';
       if (json) printJson({ url: place.url, root_file: place.rootFile, settings: findingSettings(place), ...shown }, io);
@@ -70,14 +72,14 @@ interface Shown {
 }
 
 /** @returns undefined when something did not go as it should, which is said then */
-async function show(place: DemoPlace, io: CliIo, clock: Clock): Promise<Shown | undefined> {
+async function show(place: DemoPlace, calls: readonly DemoCall[], io: CliIo, clock: Clock): Promise<Shown | undefined> {
   const paint = paintFor(io.colours);
   io.stdout(`A gateway at ${paint.bold(place.url)}, and a stand-in for OpenAI, Anthropic and Google behind it.\n`);
   io.stdout('Both are on this machine: no key, no cost, nothing leaves it.\n\n');
   const table = callTable({ width: io.columns, usual: COLUMNS, now: () => clock.now() });
   io.stdout(`${paint.dim(table.heading)}\n`);
   const made: Made[] = [];
-  for (const call of DEMO_CALLS) {
+  for (const call of calls) {
     const done = await makeCall(place, call, clock);
     if (typeof done === 'string') {
       io.stderr(`gw demo: ${call.title}: ${terminalLines(done)}\n`);

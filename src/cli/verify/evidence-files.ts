@@ -12,14 +12,23 @@ export const MAX_EVIDENCE_BYTES = 16 * 1024 * 1024;
 /** Bytes of a line of a file of lines. */
 const MAX_LINE_BYTES = 1024 * 1024;
 const LINES = '.ndjson';
+/** The code of a space; those of line ends and tabs are lower. */
+const SPACE = 0x20;
 
-/** The bytes of a file, or of standard input. @param source `-`: standard input @throws Unusable */
+/**
+ * The bytes of a file, or of standard input. An empty one is no evidence of anything: it is what a list of no records leaves, and what a command before a pipe leaves that has failed.
+ * @param source `-`: standard input
+ * @throws Unusable
+ */
 export async function readEvidence(source: string, io: CliIo): Promise<Uint8Array> {
+  let bytes: Uint8Array;
   try {
-    return await (source === '-' ? io.stdin(MAX_EVIDENCE_BYTES) : wholeFile(source));
+    bytes = await (source === '-' ? io.stdin(MAX_EVIDENCE_BYTES) : wholeFile(source));
   } catch (error) {
     throw new Unusable(`${nameOf(source)}: ${messageOf(error)}`, { cause: error });
   }
+  if (bytes.every((byte) => byte <= SPACE)) throw new Unusable(`${nameOf(source)}: it is empty: there is nothing to verify`);
+  return bytes;
 }
 
 /** What stands in a file of JSON. @throws Unusable when it cannot be read, or in two ways */
