@@ -412,13 +412,10 @@ t.test('a body in tiny DATA frames beyond what its address may send ends alone; 
   const clock = fakeClock();
   const harness = await startListener(t, {
     clock,
-    onArrival: async ({ body, reply }) => {
-      try {
-        const { length } = await body.readAll(1_048_576);
-        reply.sendWhole(200, [], Buffer.from(String(length)));
-      } catch {
-        // It was cut.
-      }
+    onArrival: ({ body, reply }) => {
+      const answered = ({ length }: Uint8Array): void => reply.sendWhole(200, [], Buffer.from(String(length)));
+      // One that was cut is answered by nobody.
+      void body.readAll(1_048_576).then(answered, () => undefined);
     },
   });
   const socket = await rawH2(t, harness);
