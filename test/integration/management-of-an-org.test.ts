@@ -145,8 +145,8 @@ t.test('a tool is its operation: the same arguments, the same answer, and only o
   t.throws(() => table.requestOf('nothing', {}, () => 0), { code: 'not_found' });
   for (const { name, inputSchema, annotations, scope } of table.tools) {
     t.equal(inputSchema['type'], 'object', name);
-    t.equal(annotations.readOnlyHint, scope === 'read', name);
-    t.equal(annotations.readOnlyHint, /^(?:list|get|explain)_/.test(name), name);
+    t.equal(annotations.readOnlyHint, scope === 'read' || scope === 'review', name);
+    t.equal(annotations.readOnlyHint, /^(?:list|get|explain|check)_|^test_policy$/.test(name), name);
   }
 });
 

@@ -58,6 +58,7 @@ function work(p: string): readonly Step[] {
     ['remove_workload_token', { workload_id: `${p}-ci` }],
     ['list_audit', { operation: 'workloads', limit: 5 }],
     ['list_discovered_domains', { show: 'all' }],
+    ['get_cost_report', { by: 'project', period: 'this-month' }],
     ['create_project', { project_id: `${p}-apollo`, display_name: 'Apollo' }],
     ['update_project', { project_id: `${p}-apollo`, description: 'To the moon' }],
     ['list_projects', { status: 'active' }],

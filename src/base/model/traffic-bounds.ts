@@ -43,11 +43,11 @@ export const CONNECTION_BOUNDS = {
     full: 'the connection is reset',
   },
   tinyPieces: {
-    what: 'pieces of bodies (chunks, DATA frames of HTTP/2) of less than 16 bytes each that come at once',
+    what: 'chunks of HTTP/1.1 bodies of less than 16 bytes each that come at once',
     one: 20_000,
     much: 'and 200,000 a second',
     shared: 'addresses',
-    full: 'a chunked body is read no faster; a stream of HTTP/2 that brings 1,024 more is reset',
+    full: 'a chunked body is read no faster',
   },
   unread: {
     what: 'bytes of answers, WebSockets and tunnels that clients have not taken',

@@ -227,7 +227,7 @@ export class Http2Connection implements Activity {
       ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
     });
     if (hasBody) {
-      watchWaitingPieces(stream, this.#options.link.share.tinyPieces(clock), () => {
+      watchWaitingPieces(stream, () => {
         body.cut(PIECES_PILE_UP);
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       });

@@ -26,15 +26,6 @@ export class TinyPieces {
     return this.#bucket.tokens >= 0;
   }
 
-  /** Counts a piece if it may still come. False: it is one too many, and was not counted. */
-  takeIfLeft(piece: Uint8Array): boolean {
-    if (piece.length >= TINY) return true;
-    if (this.#bucket.tokens < 1) this.#refill();
-    if (this.#bucket.tokens < 1) return false;
-    this.#bucket.tokens -= 1;
-    return true;
-  }
-
   /** Milliseconds until one more is taken. */
   get waitMs(): number {
     return Math.ceil(waitForOne(this.#bucket.tokens, SHAPE));

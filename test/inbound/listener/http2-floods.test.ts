@@ -4,7 +4,6 @@ import { constants } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
-import { CONNECTION_BOUNDS } from '../../../src/base/model/traffic-bounds.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import type { ListenerOptions } from '../../../src/inbound/listener/listener.ts';
 import { eventually } from '../../support/child.ts';
@@ -406,38 +405,4 @@ t.test('a body in frames of one byte is ended when it piles up unread, and comes
   socket.write(frame(FRAME.data, END_STREAM, 5));
   t.equal((await read).length, PIECES);
   t.equal(resets.has(5), false);
-});
-
-t.test('a body in tiny DATA frames beyond what its address may send ends alone; one that brings few is taken', async (t) => {
-  const clock = fakeClock();
-  const harness = await startListener(t, {
-    clock,
-    onArrival: ({ body, reply }) => {
-      const answered = ({ length }: Uint8Array): void => reply.sendWhole(200, [], Buffer.from(String(length)));
-      // One that was cut is answered by nobody.
-      void body.readAll(1_048_576).then(answered, () => undefined);
-    },
-  });
-  const socket = await rawH2(t, harness);
-  const frames = framesOf(socket);
-  const post = (stream: number, pieces: number): void => {
-    const one = frame(FRAME.data, 0, stream, Buffer.from('x'));
-    socket.write(frame(FRAME.headers, END_HEADERS, stream, POST));
-    socket.write(Buffer.concat([...Array<Buffer>(pieces - 1).fill(one), frame(FRAME.data, END_STREAM, stream, Buffer.from('x'))]));
-  };
-  const endOf = async (stream: number): Promise<string> => {
-    for (;;) {
-      const end = frames.find((one) => one.stream === stream && (one.type === FRAME.rstStream || (one.flags & END_STREAM) !== 0));
-      if (end) return end.type === FRAME.rstStream ? `reset ${end.payload.readUInt32BE(0)}` : 'answered';
-      await turn();
-    }
-  };
-  const atOnce = CONNECTION_BOUNDS.tinyPieces.one;
-  post(1, atOnce + 3_000);
-  t.equal(await endOf(1), `reset ${constants.NGHTTP2_ENHANCE_YOUR_CALM}`);
-  post(3, 1_000);
-  t.equal(await endOf(3), 'answered', 'another one of its connection, that brings few');
-  clock.advance(1_000);
-  post(5, 4_000);
-  t.equal(await endOf(5), 'answered', 'and one that brings more when time has passed');
 });
