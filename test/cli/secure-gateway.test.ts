@@ -63,7 +63,7 @@ t.test('gw by a name that the certificate does not have says which it has', asyn
     t.strictSame(await runGw(['audit', '--url', url], { env: { ...certificate.env, GW_ADMIN_TOKEN: ADMIN_TOKEN } }), {
       code: 2,
       out: '',
-      err: `gw audit: ${url} cannot be asked: its certificate is not for 127.0.0.1 (${names}): ask it by a name of its certificate\n`,
+      err: `gw audit list: ${url} cannot be asked: its certificate is not for 127.0.0.1 (${names}): ask it by a name of its certificate\n`,
     });
   }
 });
