@@ -93,19 +93,23 @@ t.test('cases that a page shows pass with the files of the page', async (t) => {
 
 t.test('policy in the commands of a page loads as well', async (t) => {
   const commands = pages.map((page) => readFileSync(join(packageRoot(), page), 'utf8'));
+  const isOverlay = async (text: string) => {
+    const dir = shippedWith(t, [{ page: '', file: 'overlays/org.yaml', text }]);
+    t.match(await gw(['policy', 'check', dir, '--tier', 'pro']), { code: 0 }, text);
+  };
   const inJson = commands.flatMap((text) =>
     [...text.matchAll(/"bundle_yaml":\s*("schema: (?:[^"\\]|\\.)*")/g)].map(([, json = '""']) => json),
   );
   t.ok(inJson.length >= 2);
-  for (const json of new Set(inJson)) {
-    const overlay = JSON.parse(json) as string;
-    const dir = shippedWith(t, [{ page: '', file: 'overlays/org.yaml', text: overlay }]);
-    t.match(await gw(['policy', 'check', dir, '--tier', 'pro']), { code: 0 }, overlay);
-  }
+  for (const json of new Set(inJson)) await isOverlay(JSON.parse(json) as string);
   const written = commands.flatMap((text) =>
-    [...text.matchAll(/cat > \S+\.yaml <<'?END'?\n([\s\S]*?)^END$/gm)].map(([, body = '']) => body),
+    [...text.matchAll(/cat > (\S+\.yaml) <<'?END'?\n([\s\S]*?)^END$/gm)].map(([, name = '', body = '']) => ({ name, body })),
   );
-  for (const text of written.filter((one) => one.startsWith('schema: gw.policy_bundle'))) {
+  for (const { name, body: text } of written.filter(({ body }) => body.startsWith('schema: gw.policy_bundle'))) {
+    if (name.startsWith('overlay')) {
+      await isOverlay(text);
+      continue;
+    }
     const file = join(tempDir(t), 'bundle.yaml');
     writeFileSync(file, text);
     t.match(await gw(['policy', 'check', file]), { code: 0 }, text);
