@@ -30,12 +30,37 @@ const NOTHING = /^(?:\p{Mn}|\p{Me}|\p{Cf}|[\u1160-\u11ff])/u;
 const ONE_EMOJI = /\ufe0f|\u200d\p{ExtPict}|^\p{RI}{2}$/u;
 
 const CLUSTERS = new Intl.Segmenter('en', { granularity: 'grapheme' });
+/** The segmenter takes the square of the length of what it is given: it gets so many units at a time. */
+const PIECE = 256;
+
+/** Signs as they are drawn, each with all that belongs to it, and where it begins. */
+function* clustersOf(text: string): Generator<{ readonly segment: string; readonly index: number }> {
+  for (let at = 0; at < text.length; ) {
+    const end = endOfPiece(text, at);
+    for (const { segment, index } of CLUSTERS.segment(text.slice(at, end))) yield { segment, index: at + index };
+    at = end;
+  }
+}
+
+/** Between two plain signs nothing belongs together; where there are none of them for so long, halves of a sign do. */
+function endOfPiece(text: string, at: number): number {
+  if (text.length - at <= PIECE) return text.length;
+  for (let end = at + PIECE; end > at; end -= 1) if (isPlain(text, end - 1) && isPlain(text, end)) return end;
+  const end = at + PIECE;
+  const unit = text.charCodeAt(end);
+  return unit >= 0xdc00 && unit <= 0xdfff ? end + 1 : end;
+}
+
+function isPlain(text: string, at: number): boolean {
+  const unit = text.charCodeAt(at);
+  return unit >= 0x20 && unit <= 0x7e;
+}
 
 /** Cells of a text in one line. */
 export function cellWidth(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let cells = 0;
-  for (const { segment } of CLUSTERS.segment(text)) cells += clusterWidth(segment);
+  for (const { segment } of clustersOf(text)) cells += clusterWidth(segment);
   return cells;
 }
 
@@ -52,16 +77,15 @@ function clusterWidth(cluster: string): number {
  */
 export function cutToCells(text: string, max: number): string {
   if (text.length <= max && PLAIN.test(text)) return text;
-  if (cellWidth(text) <= max) return text;
   let kept = 0;
   let cells = 0;
-  for (const { segment, index } of CLUSTERS.segment(text)) {
+  for (const { segment, index } of clustersOf(text)) {
     cells += clusterWidth(segment);
-    if (cells > max - 1) break;
-    kept = index + segment.length;
+    // It is longer than what fits by a unit at least, in the place of which the sign comes that says that there is more.
+    if (cells > max) return cutShown(`${text}  `, kept + 1);
+    if (cells < max) kept = index + segment.length;
   }
-  // It is longer than what fits by a unit at least, in the place of which the sign comes that says that there is more.
-  return cutShown(`${text}  `, kept + 1);
+  return text;
 }
 
 /** Blanks up to this many cells behind a text. */

@@ -18,6 +18,9 @@ t.test('cells are counted as a terminal shows them', async (t) => {
     ['\u2764\ufe0f', 2],
     ['naïve — “x”…', 12],
     ['हिन्दी', 5],
+    ['サポート'.repeat(500), 4_000],
+    [`x${'e\u0301'.repeat(1_000)} and more`, 1_010],
+    [`${'gpt-4o '.repeat(200)}${FAMILY}`, 1_402],
   ] as const)
     t.equal(cellWidth(text), cells, text);
 });
