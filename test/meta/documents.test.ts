@@ -127,7 +127,7 @@ t.test('guides have one name for the address, the admin token and a management k
   for (const { file, text } of documents().filter((one) => one.file.startsWith(join('docs', 'guides')))) {
     const blocks = matches(text, /^```sh\b[^\n]*\n([\s\S]*?)^```$/gm).join('\n');
     for (const token of matches(blocks, /GW-Admin-Token: ([^"'\s]+)/g)) t.match(token, /^\$TOKEN$|^\$\(cat$|^\$1$/, file);
-    for (const key of matches(blocks, /Authorization: Bearer (\$\w+)/g)) t.match(key, /^\$(?:KEY|MCP_KEY|OPENAI_API_KEY|1)$/, file);
+    for (const key of matches(blocks, /Authorization: Bearer (\$\w+)/g)) t.match(key, /^\$(?:KEY|GW_MCP_KEY|OPENAI_API_KEY|1)$/, file);
     for (const name of ['TOKEN', 'KEY'])
       if (blocks.includes(`$${name}`)) t.match(blocks, new RegExp(`^(?:export )?${name}=`, 'm'), `${file} says what ${name} is`);
     t.notMatch(blocks, /\$(?:GW|GATEWAY)\//, file);

@@ -46,7 +46,7 @@ export function namedPrincipal({ kind, id, name, session }: Pick<Principal, 'kin
 }
 
 /**
- * The same in one word, for people. The admin token is nobody's name: where its holder says who he is, that stands for it (specification, `decided_by`).
+ * The same in one word, for people. The admin token is nobody's name: where its holder says who he is, that stands for it (decision 9.1).
  * @param given what he has said
  */
 export function principalWord({ kind, id, name }: NamedPrincipal, given?: string): string {

@@ -7,7 +7,7 @@ import { sendToGateway } from '../gateway-client.ts';
 const TIMEOUT_MS = 5_000;
 
 /** What a gateway says of itself in `/healthz`. */
-export interface HealthWarning {
+export interface SaidWarning {
   readonly code: string;
   readonly message: string;
 }
@@ -33,7 +33,7 @@ export type Health =
       readonly skewMs: number | undefined;
       readonly controlPlane: ControlPlaneSaid;
       /** What it says of itself. */
-      readonly warnings: readonly HealthWarning[];
+      readonly warnings: readonly SaidWarning[];
     }
   | { readonly kind: 'stranger'; readonly says: string }
   | { readonly kind: 'nobody'; readonly reason: string };
@@ -92,7 +92,7 @@ function controlPlaneIn(health: JsonObject): ControlPlaneSaid {
   };
 }
 
-function warningsIn({ warnings }: JsonObject): readonly HealthWarning[] {
+function warningsIn({ warnings }: JsonObject): readonly SaidWarning[] {
   const all = Array.isArray(warnings) ? warnings.filter(isJsonObject) : [];
   return all.map(({ code, message }) => ({ code: String(code), message: String(message) }));
 }

@@ -51,7 +51,6 @@ t.test('tools are listed in one order, with what their revision knows of them', 
       tools.tools.map(({ name }) => name),
     );
     t.equal((await post(requestOf('tools/list', {}), session)).text, first.text);
-    const isStructured = revision !== '2025-03-26';
     t.strictSame(
       listed.map((tool) => 'title' in tool),
       listed.map(() => false),
@@ -59,7 +58,6 @@ t.test('tools are listed in one order, with what their revision knows of them', 
     );
     t.notOk('outputSchema' in (listed[0] ?? {}));
     t.strictSame(listed[0]?.['annotations'], {
-      ...(isStructured ? {} : { title: 'List things' }),
       readOnlyHint: true,
     });
     t.notOk(listed.some((tool) => 'scope' in tool));
