@@ -57,7 +57,14 @@ function effectsOf(row: Row, decision: string, part: { readonly tokens: number; 
     connector_id: row.connector,
     decision,
     upstream_status: 200,
-    metering: { tokens_in: part.tokens, tokens_out: 3, cost_usd: usd(part.pico), model: 'm' },
+    metering: {
+      tokens_in: part.tokens,
+      tokens_out: 3,
+      cost_usd: usd(part.pico),
+      model: 'm',
+      usage_reported: true,
+      rate_source: 'catalogue',
+    },
   };
   return rollUp(record as unknown as ExecutionRecord).filter(({ space }) => space === USAGE_MONTH);
 }
