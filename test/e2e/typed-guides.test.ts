@@ -66,10 +66,10 @@ function placeOf(t: Test, gateway: StandInGateway): GuidePlace {
     chmodSync(join(bin, name), 0o755);
   };
   const gw = `'${process.execPath}' '${MAIN}'`;
-  // What goes on until it is stopped is stopped; a second gateway keeps away from the first.
+  // What goes on until it is stopped is stopped, by one signal: a second one ends a gateway at once. A second gateway keeps away from the first.
   program(
     'gw',
-    `for_a_while() { timeout --preserve-status --signal TERM 5 "$@"; code=$?; [ $code = 143 ] || exit $code; exit 0; }
+    `for_a_while() { timeout --foreground --preserve-status --signal TERM 5 "$@"; code=$?; [ $code = 143 ] || exit $code; exit 0; }
 case " $* " in
   *" --follow "*|*" --watch "*) for_a_while ${gw} "$@" ;;
   " start ") GW_PORT=0 GW_AMBIENT_PORT=0 GW_DATA_DIR="$(mktemp -d)" for_a_while ${gw} "$@" ;;
