@@ -1,17 +1,10 @@
 import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
-import type { NotReady } from '../base/model/not-ready.ts';
+import type { HealthWarning, NotReady } from '../base/model/not-ready.ts';
 import { type PassageOptions, refusesAll } from '../decide/policy/refuses-all.ts';
 import { NO_BUNDLE } from '../services/no-bundle.ts';
 import type { OrgService } from '../services/orgs.ts';
 import type { PolicyService } from '../services/policies.ts';
-
-/** Something an operator should know of a gateway that runs, told in its health. */
-export interface HealthWarning {
-  /** Stable. */
-  readonly code: string;
-  readonly message: string;
-}
 
 const STORE_UNAVAILABLE: HealthWarning = {
   code: 'record_store_unavailable',

@@ -1,5 +1,6 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
+import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { OrgState, Versions } from '../control-plane/proto/messages.ts';
 import type { Protocol } from '../control-plane/proto/protocol.ts';
 import { CertificateRenewal } from './certificate-renewal.ts';
@@ -40,12 +41,6 @@ export interface LinkOptions {
   readonly signedBundle?: () => { readonly sequence: number; readonly kid: string } | undefined;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-/** Something about the link that an operator should know. */
-interface LinkWarning {
-  readonly code: string;
-  readonly message: string;
 }
 
 /** The gateway's way to its control plane: one channel for as long as it lives, with everything that watches over it. */
@@ -117,10 +112,10 @@ export class GatewayLink implements ControlPlaneLink {
     return this.#fetches.counts();
   }
 
-  warnings(): readonly LinkWarning[] {
+  warnings(): readonly HealthWarning[] {
     const { clock } = this.#options;
     const left = this.certificateExpiresAt - clock.now();
-    const warnings: LinkWarning[] = this.#fetches.faults.map(({ resource, message }) => ({
+    const warnings: HealthWarning[] = this.#fetches.faults.map(({ resource, message }) => ({
       code: 'cp_fetch_failed',
       message: `${resource}: the one before stays in force: ${message}`,
     }));

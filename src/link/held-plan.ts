@@ -1,4 +1,5 @@
 import type { Logger } from '../base/lib/log.ts';
+import type { HealthWarning } from '../base/model/not-ready.ts';
 import { PLAN_TIERS, planTierOf } from '../base/model/plan-tier.ts';
 import type { OrgState } from '../control-plane/proto/messages.ts';
 import type { OrgPlanService } from '../services/org-plans.ts';
@@ -34,7 +35,7 @@ export class HeldPlan {
     if (tier !== undefined) await policies.holdTier(tier);
   }
 
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     if (this.#unknown === undefined) return [];
     const message = `The control plane says the plan tier ${JSON.stringify(this.#unknown.slice(0, 64))}, which is none of ${PLAN_TIERS.join(', ')}: the one before holds.`;
     return [{ code: 'unknown_plan_tier', message }];

@@ -4,6 +4,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import { decodeUtf8 } from '../base/lib/utf8.ts';
+import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { SignedBundle } from '../control-plane/proto/messages.ts';
 import type { Commit } from '../services/commit.ts';
 import type { PolicyService } from '../services/policies.ts';
@@ -56,7 +57,7 @@ export class RemotePolicy implements RemoteResource {
   }
 
   /** What an operator should know: that the last bundle was not taken, that there is none. */
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     const refused = this.#refused;
     return [
       ...(refused === undefined

@@ -1,6 +1,6 @@
 import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Clock } from '../base/lib/clock.ts';
-import type { NotReady } from '../base/model/not-ready.ts';
+import type { HealthWarning, NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { PortIssuer } from '../inbound/ca/port-issuer.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
@@ -59,7 +59,7 @@ export interface ReadinessFacts {
   /** Empty: it is ready. */
   reasons(): readonly NotReady[];
   /** What an operator should know. */
-  warnings(): readonly { readonly code: string; readonly message: string }[];
+  warnings(): readonly HealthWarning[];
 }
 
 /** What is told of the control plane. */
@@ -73,7 +73,7 @@ export interface ControlPlaneHealth {
   };
   /** Milliseconds since the epoch. */
   readonly certificateExpiresAt: number;
-  warnings(): readonly { readonly code: string; readonly message: string }[];
+  warnings(): readonly HealthWarning[];
 }
 
 /** What operations stand on. Nothing of it is used before one is asked for. */

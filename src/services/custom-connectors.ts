@@ -8,6 +8,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { holdsOwnToken } from '../base/lib/own-tokens.ts';
 import { uuidv7 } from '../base/lib/uuidv7.ts';
 import type { CustomConnector } from '../base/model/custom-connector.ts';
+import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from './commit.ts';
 import { authMistakes, authOf } from './custom-auth.ts';
@@ -89,7 +90,7 @@ export class CustomConnectorService {
   }
 
   /** For health, which everybody may read: how many there are, and none by name. */
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     let count = 0;
     for (const connector of this.#values()) if (this.notUsed(connector) !== undefined) count += 1;
     return count === 0 ? [] : [{ code: 'custom_connector_not_used', message: `${count} ${NOT_USED_HERE}` }];

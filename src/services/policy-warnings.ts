@@ -1,5 +1,6 @@
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { messageOf } from '../base/lib/thrown.ts';
+import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { emptiedMessage } from '../decide/policy/lint.ts';
 import { deniesAllMessage, whyNothingPasses } from '../decide/policy/refuses-all.ts';
@@ -11,11 +12,6 @@ import type { PolicyWarning } from './policy-doubts.ts';
 /** Orgs that health names; of more it says how many. */
 const NAMED = 8;
 const PRESET = presetFile('');
-
-interface HealthWarning {
-  readonly code: string;
-  readonly message: string;
-}
 
 /** Something that an org lays over the bundle and that does not load. */
 export interface NotLoadedPiece {
@@ -81,7 +77,7 @@ function told(problems: readonly ErrorDetail[]): string {
 export function deniesAllWarnings(
   policies: Pick<PolicyService, 'current' | 'passage'>,
   orgId: string | undefined,
-): readonly { readonly code: string; readonly message: string }[] {
+): readonly HealthWarning[] {
   const { policy, notLoaded, bundle_id: bundleId, source } = policies.current(orgId);
   // Of what does not load, or never came, that is said.
   const isTold = notLoaded !== undefined || (source === 'control_plane' && bundleId === NO_BUNDLE.file);

@@ -4,6 +4,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import type { ShadowTrace } from '../base/model/execution-record.ts';
+import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { PlanTier } from '../base/model/plan-tier.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
@@ -60,7 +61,7 @@ export class ShadowPolicy {
   }
 
   /** What health says of it. */
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     if (this.#problem === undefined) return [];
     const then = this.#policy === undefined ? 'nothing is compared' : 'the one before it is compared';
     const message = `The shadow bundle does not load, so that ${then}: ${firstProblem(this.#problem)}`;

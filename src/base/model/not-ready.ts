@@ -10,3 +10,10 @@ export const NOT_READY = [
   'starting',
 ] as const;
 export type NotReady = (typeof NOT_READY)[number];
+
+/** Something that an operator should know of a gateway that runs, told in its health (decision 12.1). */
+export interface HealthWarning {
+  /** Stable. */
+  readonly code: string;
+  readonly message: string;
+}

@@ -1,16 +1,11 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { sendToGateway } from '../gateway-client.ts';
 
 const TIMEOUT_MS = 5_000;
-
-/** What a gateway says of itself in `/healthz`. */
-export interface SaidWarning {
-  readonly code: string;
-  readonly message: string;
-}
 
 /** What `/healthz` says of the control plane; members that it does not say are undefined. */
 export interface ControlPlaneSaid {
@@ -33,7 +28,7 @@ export type Health =
       readonly skewMs: number | undefined;
       readonly controlPlane: ControlPlaneSaid;
       /** What it says of itself. */
-      readonly warnings: readonly SaidWarning[];
+      readonly warnings: readonly HealthWarning[];
     }
   | { readonly kind: 'stranger'; readonly says: string }
   | { readonly kind: 'nobody'; readonly reason: string };
@@ -92,7 +87,7 @@ function controlPlaneIn(health: JsonObject): ControlPlaneSaid {
   };
 }
 
-function warningsIn({ warnings }: JsonObject): readonly SaidWarning[] {
+function warningsIn({ warnings }: JsonObject): readonly HealthWarning[] {
   const all = Array.isArray(warnings) ? warnings.filter(isJsonObject) : [];
   return all.map(({ code, message }) => ({ code: String(code), message: String(message) }));
 }

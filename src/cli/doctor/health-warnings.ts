@@ -1,4 +1,4 @@
-import type { SaidWarning } from './ask-health.ts';
+import type { HealthWarning } from '../../base/model/not-ready.ts';
 import { type Finding, type FindingLevel, warning, wrong } from './finding.ts';
 
 interface Remedy {
@@ -45,7 +45,7 @@ const ELSE: Remedy = { level: 'warning', remedy: 'the log of the gateway says mo
 export const CONTROL_PLANE = 'cp_';
 
 /** What the gateway itself says is wrong with it, each with what to do. */
-export function warningFindings(id: string, warnings: readonly SaidWarning[]): readonly Finding[] {
+export function warningFindings(id: string, warnings: readonly HealthWarning[]): readonly Finding[] {
   return warnings
     .filter(({ code }) => !code.startsWith(CONTROL_PLANE))
     .map(({ code, message }) => {

@@ -4,6 +4,7 @@ import type { SecureContext } from 'node:tls';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import type { HealthWarning } from '../../base/model/not-ready.ts';
 import {
   judgeOwnCertificate,
   type OwnCertificate,
@@ -99,7 +100,7 @@ export class CertificateInForce {
   }
 
   /** What an operator should know now, each with a code. */
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     const { notAfter } = this.#current;
     const left = notAfter - this.#options.clock.now();
     const until = timestamp(notAfter);

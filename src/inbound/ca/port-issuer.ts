@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
+import type { HealthWarning } from '../../base/model/not-ready.ts';
 import { isNamedAsRoot } from './certificate.ts';
 import type { CertificateAuthority } from './certificate-authority.ts';
 import type { CertificateInForce } from './certificate-in-force.ts';
@@ -15,6 +16,7 @@ type Role = 'dropped' | 'former' | 'other';
 export class PortIssuer {
   readonly #certificate: Pick<CertificateInForce, 'current'>;
   readonly #ca: Pick<CertificateAuthority, 'rootPem' | 'status'>;
+  #judged: { readonly issued: X509Certificate; readonly rootPem: string; readonly role: Role } | undefined;
 
   constructor(certificate: Pick<CertificateInForce, 'current'>, ca: Pick<CertificateAuthority, 'rootPem' | 'status'>) {
     this.#certificate = certificate;
@@ -22,7 +24,7 @@ export class PortIssuer {
   }
 
   /** What an operator should know now, each with a code. */
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     const role = this.#role();
     if (role === 'former')
       return [
@@ -50,9 +52,17 @@ export class PortIssuer {
       );
   }
 
+  /** Judged once for a certificate and the roots in their order: anybody asks for health, as often as he likes. */
   #role(): Role {
     const { issued } = this.#certificate.current;
-    const signer = certificatesIn(this.#ca.rootPem)
+    const { rootPem } = this.#ca;
+    if (this.#judged?.issued !== issued || this.#judged.rootPem !== rootPem)
+      this.#judged = { issued, rootPem, role: this.#roleOf(issued, rootPem) };
+    return this.#judged.role;
+  }
+
+  #roleOf(issued: X509Certificate, rootPem: string): Role {
+    const signer = certificatesIn(rootPem)
       .map((pem) => new X509Certificate(pem))
       .find((root) => issued.checkIssued(root) && issued.verify(root.publicKey));
     if (signer === undefined) return isNamedAsRoot(issued.issuer) ? 'dropped' : 'other';

@@ -6,6 +6,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { retryDelay } from '../../base/lib/retry-delay.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import type { HealthWarning } from '../../base/model/not-ready.ts';
 import { FolderWatch } from '../folder-watch.ts';
 import type { ListSources, NamedSource } from './list-sources.ts';
 import type { ComparedList, ListChange, PriceLists, TakenOutcome } from './price-lists.ts';
@@ -75,7 +76,7 @@ export class PriceListRefresh {
     return this.#nextAt;
   }
 
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     const { outcome, detail = '' } = this.#last ?? {};
     return outcome === 'refused' || outcome === 'failed' ? [{ code: 'price_list_not_renewed', message: detail }] : [];
   }

@@ -12,6 +12,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../commit.ts';
 import { unlessConflict } from '../unless-conflict.ts';
@@ -142,7 +143,7 @@ export class PriceLists {
     return Math.floor((this.ageSeconds * 1_000) / DAY_MS);
   }
 
-  warnings(): readonly { readonly code: string; readonly message: string }[] {
+  warnings(): readonly HealthWarning[] {
     const models = new Set(this.held.map(({ provider, model }) => `${provider} ${model}`)).size;
     return [
       ...(this.#unusable === undefined ? [] : [{ code: 'price_list_unusable', message: this.#unusable }]),
