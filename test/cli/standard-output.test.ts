@@ -91,8 +91,8 @@ t.test('every command says that a device is full', { skip: !existsSync('/dev/ful
 });
 
 t.test('a pipe whose reader has gone is quiet, and the code is 0', async (t) => {
-  const piped = await run(t, 'sh', ['-c', '{ "$@"; echo "code $?" >&2; } | head -1', 'sh', process.execPath, MAIN, 'help']);
-  t.match(piped, { code: 0, stderr: 'code 0\n', stdout: /^usage: gw .*\n$/ });
+  const piped = await run(t, 'sh', ['-c', '{ "$@"; echo "code $?" >&2; } | true', 'sh', process.execPath, MAIN, 'help']);
+  t.match(piped, { code: 0, stderr: 'code 0\n', stdout: '' });
 });
 
 t.test('gw-mcp says it too', { skip: !existsSync('/dev/full') }, async (t) => {
