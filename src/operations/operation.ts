@@ -11,7 +11,7 @@ import type { Commit } from '../services/commit.ts';
 import { readUntil } from '../services/read-until.ts';
 import { etagOf, preconditionOf } from './etag.ts';
 import { type HandOn, handOnFor, ownedElsewhere, requireOwnPrincipal } from './hand-on.ts';
-import { type Issue, NO_QUERY, readBody, readQuery } from './read-input.ts';
+import { type Issue, NO_QUERY, readBody, readParams, readQuery } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 
 /** What a caller may assume before it asks. */
@@ -251,7 +251,7 @@ function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObj
   const query = { refusal: input.query?.refusal, schema: input.query?.schema(services) ?? NO_QUERY };
   const body = input.body && { ...input.body, schema: input.body.schema(services) };
   return async ({ params, query: parameters, json }: Asked): Promise<Pick<Call<P, Q, B>, 'params' | 'query' | 'body'>> => ({
-    params: (input.params?.parse(params) ?? {}) as z.output<P>,
+    params: (input.params === undefined ? {} : readParams(input.params, params)) as z.output<P>,
     query: readQuery(query.schema, parameters, { refusal: query.refusal, anybodys }) as z.output<Q>,
     body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
   });

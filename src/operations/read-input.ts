@@ -26,6 +26,17 @@ export function readBody<B extends z.ZodObject>({ schema, what, refusal }: BodyR
   throw new GatewayError('invalid_request', `${what} has ${details.length} bad member(s).`, { details });
 }
 
+/**
+ * The names in a path.
+ * @throws GatewayError `invalid_request`
+ */
+export function readParams<P extends z.ZodObject>(schema: P, params: Readonly<Record<string, string>>): z.output<P> {
+  const read = schema.safeParse(params);
+  if (read.success) return read.data;
+  const details = detailsOf(read.error.issues);
+  throw new GatewayError('invalid_request', `The path has ${details.length} bad name(s).`, { details });
+}
+
 /** Of what takes no parameters. */
 export const NO_QUERY: z.ZodObject = z.object({});
 

@@ -25,7 +25,8 @@ const labels = z
     const entries = Object.entries(value);
     if (entries.length > MAX_LABELS) addIssue({ code: 'custom', message: `at most ${MAX_LABELS} labels` });
     for (const [name, label] of entries) {
-      for (const { message } of text.safeParse(label).error?.issues.slice(0, 1) ?? []) addIssue({ code: 'custom', message, path: [name] });
+      const mistakes = [...(text.safeParse(name).error?.issues ?? []), ...(text.safeParse(label).error?.issues ?? [])];
+      for (const { message } of mistakes.slice(0, 1)) addIssue({ code: 'custom', message, path: [name] });
     }
   })
   .meta({ type: 'object', maxProperties: MAX_LABELS, additionalProperties: { type: 'string', maxLength: 256 } })

@@ -122,7 +122,7 @@ export interface Store {
    */
   records(query: RecordQuery): Promise<readonly StoredRecord[]>;
 
-  /** A copy of the entity's value; undefined when there is none. */
+  /** A copy of the entity's value; undefined when there is none: also of a key that none can have, since callers ask for what strangers name. */
   get(space: string, key: string): Promise<unknown>;
   /** The same with its version. */
   entity(space: string, key: string): Promise<Entity | undefined>;

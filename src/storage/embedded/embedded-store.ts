@@ -23,7 +23,7 @@ import type { JournalWriter } from './journal-writer.ts';
 import { type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation, positionText } from './location.ts';
 import { mergeRows } from './merge-rows.ts';
-import { joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
+import { isKey, joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
 import { recordsOf } from './query-records.ts';
 import { corruptFrame, onSegment } from './record-pages.ts';
 import { type DroppedSegment, eraseSegment, removableThrough } from './retention.ts';
@@ -140,12 +140,12 @@ export class EmbeddedStore implements Store {
   }
 
   async get(space: string, key: string): Promise<unknown> {
-    const text = this.#entityText(joinKey(space, key));
+    const text = this.#textOf(space, key);
     return text === undefined ? undefined : JSON.parse(text);
   }
 
   async entity(space: string, key: string): Promise<Entity | undefined> {
-    const text = this.#entityText(joinKey(space, key));
+    const text = this.#textOf(space, key);
     return text === undefined ? undefined : { value: JSON.parse(text), version: versionOf(text) };
   }
 
@@ -326,7 +326,14 @@ export class EmbeddedStore implements Store {
     return undefined;
   }
 
-  /** The visible value of an entity, by its joined key. */
+  /** The visible value of an entity. */
+  #textOf(space: string, key: string): string | undefined {
+    if (isKey(key)) return this.#entityText(joinKey(space, key));
+    this.#mustBeOpen();
+    return undefined;
+  }
+
+  /** The same by its joined key. */
   #entityText(joined: string): string | undefined {
     this.#mustBeOpen();
     const found = this.#parts.tail.entity(joined);

@@ -91,9 +91,14 @@ function counterKey(space: string, key: string): string {
   return joined;
 }
 
+/** True of what the contract allows as a key: nothing is kept under any other. */
+export function isKey(key: string): boolean {
+  return KEY.test(key);
+}
+
 /** Entities and counters are kept under `space NUL key`. Throws a TypeError for what the contract does not allow. */
 export function joinKey(space: string, key: string): string {
-  if (!KEY.test(space) || !KEY.test(key)) throw new TypeError('A space and a key are ASCII without NUL and not empty');
+  if (!KEY.test(space) || !isKey(key)) throw new TypeError('A space and a key are ASCII without NUL and not empty');
   return space + SEPARATOR + key;
 }
 
