@@ -51,6 +51,18 @@ async function startFilled(t: HasTeardown) {
   return { ...managed, run, listed };
 }
 
+t.test('why a call was decided as it was is read from the top at 80 cells', async (t) => {
+  const { run, listed } = await startFilled(t);
+  for (const { record_id: id, decision } of await listed('records?from=1970-01-01T00:00:00Z')) {
+    const { out, code } = await run(`records explain ${String(id)}`, 80);
+    t.equal(code, 0);
+    t.match(out.split('\n')[0], new RegExp(`^${String(decision)}\\b`), 'the verdict comes first');
+    t.equal(out.includes('What would let it through:'), decision !== 'allow', String(decision));
+    for (const line of out.split('\n')) t.ok(cellWidth(line) <= 80, line);
+    t.match(out, /\n {2}\+ targets\/all \(allow\), .*: matched\n/, 'each rule with its place');
+  }
+});
+
 t.test('every list and report fits a terminal of 80 cells, and is whole where there is none', async (t) => {
   const { run, listed } = await startFilled(t);
   const lists = OPERATIONS.filter(({ id, method, path }) => id.startsWith('mgmt.') && method === 'GET' && !path.includes('{')).map(

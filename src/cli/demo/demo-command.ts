@@ -7,6 +7,7 @@ import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command
 import { callOfRecord } from '../logs/call-line.ts';
 import { callTable } from '../logs/call-table.ts';
 import { parseOptions } from '../parse-options.ts';
+import { plural } from '../prices/price-texts.ts';
 import { JSON_OPTION, printJson } from '../print-json.ts';
 import { isShown } from '../standard-output.ts';
 import { terminalLines, terminalText } from '../terminal-text.ts';
@@ -152,7 +153,7 @@ async function showDomains(place: DemoPlace, io: CliIo): Promise<readonly object
   io.stdout('\nDomains that it has seen:\n');
   for (const { domain, requests, vendor } of domains)
     io.stdout(
-      `  ${terminalText(String(domain)).padEnd(28)} ${String(requests).padStart(3)} requests  ${terminalText(String(vendor ?? ''))}\n`,
+      `  ${terminalText(String(domain)).padEnd(28)} ${plural(Number(requests), 'request').padEnd(12)}  ${terminalText(String(vendor ?? ''))}\n`,
     );
   return domains;
 }

@@ -35,7 +35,7 @@ export function listText(items: readonly unknown[], { things, columns, view }: T
 /** Anything. */
 export function answerText(answer: unknown, facts: TextFacts): string {
   if (!isJsonObject(answer)) return `${terminalText(valueText(answer))}\n`;
-  const own = Object.entries(answer).filter(([name]) => name !== 'next_cursor' && name !== 'has_more');
+  const own = Object.entries(answer).filter(([name]) => name !== 'next_cursor' && name !== 'has_more' && name !== 'etag');
   const [only] = own;
   if (own.length === 1 && only !== undefined && Array.isArray(only[1])) return listText(only[1], facts);
   if (facts.view.columns !== undefined) throw new UsageError('--columns is for a list; this is shown whole');

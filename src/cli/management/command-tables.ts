@@ -1,5 +1,6 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
 import { budgetLimitsText } from '../money/budget-limits-text.ts';
+import { explainedText } from './explained-text.ts';
 
 /** Words that mean the same at the end of a command; the operation has one of them. */
 export const SAME_VERBS: readonly (readonly string[])[] = [
@@ -111,6 +112,14 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
     things: 'changes',
     columns: ['time: at', 'operation', 'object: object_name | object', 'who: principal.name | principal.id', 'from'],
   },
+  'mgmt.policies.list': {
+    things: 'policies',
+    columns: ['level', 'node: node_id', 'bundle: bundle_id', 'version', 'source', 'loaded: loaded_at'],
+  },
+  'mgmt.policies.rules.list': {
+    things: 'rules',
+    columns: ['id: rule_id', 'layer', 'level', 'from', 'in force: in_force', 'decision', 'priority'],
+  },
   'mgmt.ratelimit.keys': { things: 'callers with a bucket' },
 };
 
@@ -127,6 +136,7 @@ export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
 /** Answers that people see in a form of their own; undefined: it is not the answer that was expected. */
 export const TEXTS: Readonly<Record<string, (answer: unknown, width: number | undefined) => string | undefined>> = {
   'mgmt.budgets.list': budgetLimitsText,
+  'mgmt.records.explain': explainedText,
 };
 
 /** A report by one thing: which operation has the figures, and in which member of its answer. */

@@ -22,7 +22,8 @@ function placed(name: string, text: string, width: number | undefined): string {
   return [name.trimEnd(), ...brokenAtBlanks(text, width - INDENT.length).map((part) => INDENT + part)].join('\n');
 }
 
-function brokenAtBlanks(text: string, width: number): readonly string[] {
+/** Lines no wider than that many cells, but for a word that is. */
+export function brokenAtBlanks(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(' ')) {

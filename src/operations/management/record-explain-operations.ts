@@ -28,7 +28,8 @@ const RULE = z.object({
 });
 const BUNDLE = z.object({ bundle_id: z.string(), version: z.string() });
 
-const EXPLAINED = z.object({
+/** What `mgmt.records.explain` answers. */
+export const EXPLAINED = z.object({
   record_id: z.string(),
   decision: z.string(),
   reason: z.string().optional(),
