@@ -16,7 +16,7 @@ export class TapCounter {
   skipped = 0;
   /** Skipped as well, and no reason to fail. */
   optional = 0;
-  #rest = '';
+  #rest = [];
   /** Open subtests, outermost first; the file itself is the first. */
   #open = [{ name: '', level: -1, tests: 0, failed: 0, assertions: 0, assertionsFailed: 0, skipReason: false }];
 
@@ -29,8 +29,13 @@ export class TapCounter {
   }
 
   write(text) {
-    const lines = (this.#rest + text).split('\n');
-    this.#rest = lines.pop();
+    const lines = text.split('\n');
+    // The parts of a line are joined when it ends: one of millions of characters would otherwise be copied with each of them.
+    this.#rest.push(lines.shift());
+    if (lines.length === 0) return;
+    const rest = lines.pop();
+    lines.unshift(this.#rest.join(''));
+    this.#rest = [rest];
     for (const line of lines) this.#line(line);
   }
 

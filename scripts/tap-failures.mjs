@@ -12,6 +12,7 @@ const NOISE = new Set(['handles:', 'generated:']);
 const SHOWN_WHOLE = 2;
 const DETAIL_LINES = 18;
 const STRAY_LINES = 12;
+const LINE_SHOWN = 500;
 
 /** Lines to print of a file that failed. */
 export function failuresIn(output) {
@@ -98,9 +99,14 @@ function withoutNoise(details) {
   });
 }
 
-/** The first lines without the indentation that all have; what is left out is said. */
+/** The first lines without the indentation that all of them have, and no longer than a person reads; what is left out is said. */
 function cut(lines, count) {
-  const indentation = Math.min(...lines.map((line) => line.search(/\S/)));
-  const shown = lines.slice(0, count).map((line) => line.slice(indentation));
+  const first = lines.slice(0, count);
+  const indentation = Math.min(...first.map((line) => line.search(/\S/)));
+  const shown = first.map((line) => shortened(line.slice(indentation)));
   return lines.length > count ? [...shown, `[... ${lines.length - count} more lines]`] : shown;
+}
+
+function shortened(line) {
+  return line.length > LINE_SHOWN ? `${line.slice(0, LINE_SHOWN)}[... ${line.length - LINE_SHOWN} more characters]` : line;
 }

@@ -58,3 +58,12 @@ t.test('a test that hangs is named with the last that went well, a crash with it
   t.match(failuresIn(killed), ['under way at the end: one', 'beside TAP it said:', /Error: why/]);
   t.end();
 });
+
+t.test('hundreds of thousands of lines, and one line of millions of characters, are told by their beginning', (t) => {
+  const lines = failuresIn(`${'a line\n'.repeat(300_000)}not ok 1 - it holds\n`);
+  t.match(lines, ['not ok: it holds', 'beside TAP it said:']);
+  t.match(lines.at(-1), /^ +\[\.\.\. 299988 more lines\]$/);
+  const [, , long = ''] = failuresIn(`not ok 1 - it holds\n${'x'.repeat(2_000_000)}\n`);
+  t.match(long, /^ +x{500}\[\.\.\. 1999500 more characters\]$/);
+  t.end();
+});

@@ -98,3 +98,11 @@ t.test('files in which a test was skipped or left out are noted, so that they ca
   const { skipping } = await run(t, { fine: PASSES, skips: skips('curl not found'), leavesOut: skips('java not found (optional)') });
   t.same(skipping, ['leavesOut.test.mjs', 'skips.test.mjs']);
 });
+
+t.test('a failure that says very much ends the run like any other', async (t) => {
+  const much =
+    "for (let at = 0; at < 300; at += 1) process.stdout.write('x'.repeat(65_536));\nfor (let at = 0; at < 200_000; at += 1) process.stdout.write('line\\n');\n";
+  const { code, text } = await run(t, { much: `${much}${FAILS}` });
+  t.equal(code, 1);
+  t.match(text, /^0 passed, 1 failed$/m);
+});
