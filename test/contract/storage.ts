@@ -151,6 +151,10 @@ async function commits(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promi
       [{ ...record, record_hash: 'abc' }, []],
       [{ ...record, committed_at: Number.NaN }, []],
     ];
+    for (const key of ['nul\0', 'ü', '']) {
+      t.equal(await store.get('e', key), undefined, 'nothing is kept under a key that is none');
+      t.equal(await store.entity('e', key), undefined);
+    }
     for (const [badRecord, effects] of bad) t.ok((await rejection(store.commit(badRecord, effects))) instanceof TypeError);
     t.strictSame(await store.list('e'), []);
     t.strictSame(await store.records({ limit: 1 }), []);

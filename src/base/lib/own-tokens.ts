@@ -40,6 +40,8 @@ export function placeOfToken(presented: string | undefined): string | undefined 
   return PLACES.find(([prefix]) => presented?.startsWith(prefix) === true)?.[1];
 }
 
+const NO_TOKENS = { apiKey: undefined, workloadToken: undefined };
+
 /**
  * The API key and the workload's token in the headers of this gateway (`X-GW-API-Key`, `X-GW-Workload-Token`): each is taken in the place of the other, since both begin with what they are
  * (decision 9.5).
@@ -48,6 +50,7 @@ export function tokensInHeaders(headers: Readonly<Record<string, string | readon
   readonly apiKey: string | undefined;
   readonly workloadToken: string | undefined;
 } {
+  if (headers['x-gw-api-key'] === undefined && headers['x-gw-workload-token'] === undefined) return NO_TOKENS;
   const key = textOf(headers['x-gw-api-key']);
   const token = textOf(headers['x-gw-workload-token']);
   return {

@@ -98,7 +98,7 @@ export function isKey(key: string): boolean {
 
 /** Entities and counters are kept under `space NUL key`. Throws a TypeError for what the contract does not allow. */
 export function joinKey(space: string, key: string): string {
-  if (!KEY.test(space) || !isKey(key)) throw new TypeError('A space and a key are ASCII without NUL and not empty');
+  if (!KEY.test(space) || !KEY.test(key)) throw new TypeError('A space and a key are ASCII without NUL and not empty');
   return space + SEPARATOR + key;
 }
 
