@@ -1,5 +1,4 @@
 /* A recorded call in the pretty form of the log, for who looks on while it runs: one line, where the JSON form has thirty members. */
-import { isJsonObject } from '../base/json/json-object.ts';
 import { cutShown, shownText } from '../base/lib/shown-text.ts';
 import { DECISIONS, permits } from '../base/model/decision.ts';
 import { paintFor } from '../policy-tools/paint.ts';
@@ -40,8 +39,7 @@ function cell(text: string, width: number): string {
 }
 
 function reasonOf({ reason_codes: codes, error }: LogLine): string {
-  const failed = isJsonObject(error) ? error['message'] : error;
-  return textOf(failed ?? (Array.isArray(codes) ? codes.map(String).join(',') : ''));
+  return textOf(error ?? (Array.isArray(codes) ? codes.map(String).join(',') : ''));
 }
 
 /** Of the person's own zone, as the other lines have it. */

@@ -70,4 +70,6 @@ t.test('the JSON form is as it was, without the path', async (t) => {
   const told = JSON.parse(line) as Record<string, unknown>;
   t.match(told, { msg: 'request', decision: 'allow', model: 'gpt-4o-mini', duration_ms: 21.4 });
   t.notOk('path' in told);
+  const [failed = ''] = linesOf('json', { ...CALL, decision: 'error', error: { code: 'upstream_unreachable', message: 'no' } });
+  t.equal((JSON.parse(failed) as Record<string, unknown>)['error'], 'upstream_unreachable', 'a text, as the reference says');
 });

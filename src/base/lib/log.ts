@@ -51,7 +51,8 @@ export function createLogger(options: LoggerOptions): Logger {
       base: null,
       timestamp: () => `,"time":"${timestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: errorFields, error: errorFields },
+      // `error` is the code of a call that failed, too: a text stays one.
+      serializers: { err: errorFields, error: (told: unknown) => (told instanceof Error ? errorFields(told) : told) },
       ...(format === 'json' ? { hooks: { streamWrite: shownLine } } : {}),
     },
     sink,
