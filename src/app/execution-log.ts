@@ -1,7 +1,7 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { LogFormat, Logger } from '../base/lib/log.ts';
+import { doubtNames } from '../base/model/cost-doubt.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
-import { doubtNames } from '../record/cost-doubt.ts';
 import type { Fields, REQUEST_FIELDS } from './log-fields.ts';
 
 /** One line per recorded request, without content, keys or query. */

@@ -77,7 +77,13 @@ export class ArgumentNames {
   constructor(own: readonly string[], ids: readonly string[]) {
     this.#own = own;
     for (const argument of own) this.#learn(argument, { argument });
-    for (const [name, meant] of [...idGuesses(ids), ...scopeGuesses(own), ...own.flatMap(guessesOf), ...lastGuesses(own, ids)])
+    for (const [name, meant] of [
+      ...idGuesses(ids),
+      ...scopeGuesses(own),
+      ...own.map(withoutId),
+      ...own.flatMap(sameNames),
+      ...lastGuesses(own, ids),
+    ])
       this.#learn(name, meant);
   }
 
@@ -112,9 +118,13 @@ function scopeGuesses(own: readonly string[]): readonly Guess[] {
   return SCOPES.flatMap((scope) => [scope, `${scope}_id`].map((name): Guess => [name, { argument: 'scope_id', scope }]));
 }
 
-function guessesOf(argument: string): readonly Guess[] {
-  const other = argument.endsWith('_id') ? argument.slice(0, -'_id'.length) : `${argument}_id`;
-  return [other, ...(SAME[argument]?.split(' ') ?? [])].map((name): Guess => [name, { argument }]);
+/** `caller` is `caller_id`, before it is another name of anything else. */
+function withoutId(argument: string): Guess {
+  return [argument.endsWith('_id') ? argument.slice(0, -'_id'.length) : `${argument}_id`, { argument }];
+}
+
+function sameNames(argument: string): readonly Guess[] {
+  return (SAME[argument]?.split(' ') ?? []).map((name): Guess => [name, { argument }]);
 }
 
 /** A thing is called by its name only where nothing else is. */

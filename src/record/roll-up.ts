@@ -1,4 +1,5 @@
 import { picoFromUsd } from '../base/lib/money.ts';
+import { costDoubt } from '../base/model/cost-doubt.ts';
 import type { ExecutionRecord, RecordedDelegation } from '../base/model/execution-record.ts';
 import {
   delegationSpendKey,
@@ -20,7 +21,6 @@ import {
   USAGE_QUARTER,
 } from '../storage/contract/counter-spaces.ts';
 import type { Effect } from '../storage/contract/store.ts';
-import { costDoubt } from './cost-doubt.ts';
 
 const NONE: readonly Effect[] = [];
 

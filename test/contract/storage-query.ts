@@ -1,10 +1,19 @@
 import { picoFromUsd } from '../../src/base/lib/money.ts';
+import { doubtNames } from '../../src/base/model/cost-doubt.ts';
 import { QUERY_TEXTS, type RecordFilters, type RecordMembers, type RecordQuery } from '../../src/storage/contract/record-query.ts';
 import type { RecordCommit, Store } from '../../src/storage/contract/store.ts';
 import { add, EPOCH, makeRecord, rejection, type StoreUnderTest, states, type Tap } from './store-under-test.ts';
 
 const COUNT = 240;
 const MODELS = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4', 'GPT', '', 'modèle'];
+
+const SURE = [
+  { usage_reported: true, rate_source: 'catalogue' },
+  { usage_reported: true, rate_source: 'default' },
+  { usage_reported: false, rate_source: 'catalogue' },
+  { usage_reported: false, rate_source: 'default' },
+  { usage_reported: false, rate_source: 'catalogue', billing: 'plan' },
+] as const;
 
 interface Given extends RecordCommit {
   readonly members: RecordMembers;
@@ -17,7 +26,7 @@ function given(n: number): Given {
     ...(Object.fromEntries(texts) as RecordMembers),
     model: n % 11 === 0 ? undefined : MODELS[n % MODELS.length],
     labels: n % 3 === 0 ? { env: n % 2 === 0 ? 'prod' : 'test', [`x"env`]: 'odd', 'a,': 'b', n: `${n % 5}` } : undefined,
-    metering: n % 4 === 0 ? undefined : { cost_usd: n % 8 === 1 ? '0' : `0.${String(n).padStart(9, '0')}` },
+    metering: n % 4 === 0 ? undefined : { cost_usd: n % 8 === 1 ? '0' : `0.${String(n).padStart(9, '0')}`, ...SURE[n % SURE.length] },
   };
   const plain = makeRecord(n, { pad: (n * 37) % 300 });
   const text = JSON.stringify({ ...(JSON.parse(plain.text) as object), ...members });
@@ -35,15 +44,17 @@ async function fill(store: Store): Promise<void> {
 }
 
 function isWanted({ record_id: id, committed_at: at, members }: Given, filters: RecordFilters): boolean {
-  const { label, min_cost_usd: cost, model, since, until, record_id } = filters;
+  const { label, min_cost_usd: cost, cost_doubt: doubt, model, since, until, record_id } = filters;
   const isSame = (Object.keys(QUERY_TEXTS) as (keyof typeof QUERY_TEXTS)[]).every((name) => isOneOf(filters[name], members[name]));
   const labels = members.labels ?? {};
+  const doubts = doubtNames(members);
   return (
     isSame &&
     (record_id === undefined || record_id === id) &&
     (model === undefined || [model, model.toLowerCase()].some((part) => members.model?.includes(part) === true)) &&
     (label === undefined || (Object.hasOwn(labels, label.key) && (label.value === undefined || labels[label.key] === label.value))) &&
     (cost === undefined || (members.metering !== undefined && picoFromUsd(members.metering.cost_usd) >= picoFromUsd(cost))) &&
+    (doubt === undefined || (doubt === 'any' ? doubts !== undefined : doubts?.includes(doubt) === true)) &&
     (since === undefined || at >= since) &&
     (until === undefined || at < until)
   );
@@ -57,6 +68,7 @@ function isOneOf(wanted: string | readonly string[] | undefined, text: string | 
 const FILTERS: readonly RecordFilters[] = [
   ...Object.keys(QUERY_TEXTS).flatMap((name) => [{ [name]: `${name}-1` }, { [name]: 'nobody' }, { [name]: '' }]),
   ...['gpt-4o', 'GPT', 'mini', '', 'è', 'none', 'gpt-4oclaude'].map((model) => ({ model })),
+  ...(['any', 'no_usage', 'default_rate'] as const).map((doubt) => ({ cost_doubt: doubt })),
   { label: { key: 'env' } },
   { label: { key: 'env', value: 'prod' } },
   { label: { key: 'env', value: 'odd' } },

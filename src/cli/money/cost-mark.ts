@@ -1,4 +1,4 @@
-import { doubtNames } from '../../record/cost-doubt.ts';
+import { doubtNames } from '../../base/model/cost-doubt.ts';
 
 /** What stands behind the cost of one call in a list: `?` the provider told no usage, `*` it is at the default rates. A legend for people is {@link COST_MARKS}. */
 export function costMark(doubts: readonly string[]): string {

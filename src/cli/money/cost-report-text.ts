@@ -32,6 +32,9 @@ export interface CostReport extends Doubted {
 
 /** What of a sum is in doubt; absent: nothing. */
 export interface Doubted {
+  /** A day or a time, and the zone of a day. */
+  readonly from: string;
+  readonly tz?: string;
   readonly total_requests: number;
   readonly total_cost_usd: string;
   readonly total_requests_without_usage?: number | undefined;
@@ -135,7 +138,10 @@ export function doubtText(sum: Doubted): string {
         : `The gateway approximated ${dollars(approximated)} from what it saw of the answers.`,
     );
   }
-  return lines.length === 0 ? '' : `\n${lines.join('\n')}\n`;
+  if (lines.length === 0) return '';
+  const zone = sum.tz === undefined || sum.tz === 'UTC' ? '' : ` --tz ${sum.tz}`;
+  lines.push(terminalText(`"gw records list --cost-doubt any --from ${sum.from.slice(0, 10)}${zone}" lists them.`));
+  return `\n${lines.join('\n')}\n`;
 }
 
 function requestsText(count: number): string {

@@ -3,6 +3,7 @@ import { amountFromNumber } from '../../base/lib/amounts.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
+import { DOUBT_NAMES } from '../../base/model/cost-doubt.ts';
 import { DECISIONS, permits, type RecordedDecision } from '../../base/model/decision.ts';
 import { type ExecutionRecord, RECORD_TIERS, STREAM_OUTCOMES } from '../../base/model/execution-record.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
@@ -38,6 +39,7 @@ const FILTERS = {
     .meta({ description: '`allow` includes `downgrade`, `deny` every refusal; any other matches exactly' }),
   traffic_class: choice(TRAFFIC_CLASSES).optional(),
   workload_id: text.optional(),
+  caller_id: text.optional(),
   model: text.optional().meta({ description: 'A part of its name, as it is or in lower case' }),
   action_type: text.optional(),
   record_tier: choice(RECORD_TIERS).optional(),
@@ -60,6 +62,9 @@ const FILTERS = {
     .refine((cost) => amountFromNumber(cost) !== undefined, COST_RULE)
     .optional()
     .meta({ type: 'number', minimum: 0, description: 'US dollars' }),
+  cost_doubt: choice(['any', ...DOUBT_NAMES])
+    .optional()
+    .meta({ description: 'Costs that are not certain: the provider told no usage, or the price list has no rate' }),
 };
 
 /** Whether items come as they were hashed (decision 7.13). */
@@ -192,6 +197,7 @@ function filtersOf(orgId: string, query: ListQuery): RecordFilters {
     decision: decision === undefined ? undefined : decisionsFor(decision),
     traffic_class: query.traffic_class,
     workload_id: query.workload_id,
+    caller_id: query.caller_id,
     provider: query.provider,
     model: query.model,
     // Nothing else is an action type (specification, "ActionRequest").
@@ -208,6 +214,7 @@ function filtersOf(orgId: string, query: ListQuery): RecordFilters {
     customer_id: query.customer,
     label: key === undefined ? undefined : { key, ...(value === undefined ? {} : { value }) },
     min_cost_usd: minCost,
+    cost_doubt: query.cost_doubt,
   };
   return { ...Object.fromEntries(Object.entries(filters).filter(([, filter]) => filter !== undefined)), org_id: orgId };
 }

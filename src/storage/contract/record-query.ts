@@ -3,10 +3,13 @@
  * than today's routes). A new filter for a text is a line in `QUERY_TEXTS`; drivers make what they keep from that table.
  */
 
+import type { DoubtedRecord, DoubtName } from '../../base/model/cost-doubt.ts';
+
 /** The members of a record that queries ask for, as they are in its text. */
-export interface RecordMembers {
+export interface RecordMembers extends DoubtedRecord {
   readonly org_id?: string | undefined;
   readonly workload_id?: string | undefined;
+  readonly caller_id?: string | undefined;
   readonly decision?: string | undefined;
   readonly traffic_class?: string | undefined;
   readonly provider?: string | undefined;
@@ -23,13 +26,13 @@ export interface RecordMembers {
   readonly account_id?: string | undefined;
   readonly customer_id?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
-  readonly metering?: { readonly cost_usd: string } | undefined;
 }
 
 /** Texts that a query compares whole, by the name of their member. Functions, and not names, so that reading a member is as cheap as it can be. */
 export const QUERY_TEXTS = {
   org_id: (record) => record.org_id,
   workload_id: (record) => record.workload_id,
+  caller_id: (record) => record.caller_id,
   decision: (record) => record.decision,
   traffic_class: (record) => record.traffic_class,
   provider: (record) => record.provider,
@@ -57,6 +60,8 @@ export interface RecordFilters extends Readonly<Partial<Record<QueryText, string
   readonly label?: { readonly key: string; readonly value?: string };
   /** The record has a cost, and it is at least this: US dollars as decimal text. */
   readonly min_cost_usd?: string;
+  /** Its cost is not certain (decision 6.17), for that reason or for any. */
+  readonly cost_doubt?: DoubtName | 'any';
   /** Committed then or later. Milliseconds since the epoch. */
   readonly since?: number;
   /** Committed before. */

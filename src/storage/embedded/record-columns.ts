@@ -1,4 +1,5 @@
 import { parseUsd } from '../../base/lib/money.ts';
+import { doubtNames } from '../../base/model/cost-doubt.ts';
 import { QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } from '../contract/record-query.ts';
 
 /*
@@ -33,6 +34,7 @@ interface TextColumn {
 export const TEXT_COLUMNS: readonly TextColumn[] = [
   ...Object.entries(QUERY_TEXTS).map(([name, of]) => ({ name, of })),
   { name: 'model', of: (record) => record.model },
+  { name: 'doubts', of: (record) => doubtNames(record)?.join() },
   { name: 'labels', of: ({ labels }) => labels && JSON.stringify(labels) },
 ];
 
@@ -50,6 +52,8 @@ export function textTests(filters: RecordFilters): readonly (readonly [column: n
     if (wanted !== undefined) add(name, { isOneOf: typeof wanted === 'string' ? [wanted] : wanted });
   }
   if (filters.model !== undefined) add('model', { containsOneOf: [filters.model, filters.model.toLowerCase()] });
+  // Nothing is part of every text.
+  if (filters.cost_doubt !== undefined) add('doubts', { containsOneOf: [filters.cost_doubt === 'any' ? '' : filters.cost_doubt] });
   if (filters.label) add('labels', { containsOneOf: labelTexts(filters.label) });
   return tests;
 }

@@ -1,4 +1,4 @@
-import type { ExecutionRecord } from '../base/model/execution-record.ts';
+import type { ExecutionRecord, Metering } from './execution-record.ts';
 
 /** In which way the cost of a record is not the provider's own count at a known price (decision 6.17). */
 export interface CostDoubt {
@@ -8,8 +8,12 @@ export interface CostDoubt {
   readonly byDefault: boolean;
 }
 
+type Metered = Pick<Metering, 'cost_usd'> & Partial<Pick<Metering, 'usage_reported' | 'rate_source' | 'billing' | 'rate_in' | 'rate_out'>>;
+
 /** What of a record says so. */
-export type DoubtedRecord = Pick<ExecutionRecord, 'metering' | 'upstream_status' | 'usage_record_id'>;
+export interface DoubtedRecord extends Pick<ExecutionRecord, 'upstream_status' | 'usage_record_id'> {
+  readonly metering?: Metered | undefined;
+}
 
 const NO_DOUBT: CostDoubt = { withoutUsage: false, byDefault: false };
 
@@ -20,9 +24,9 @@ const NO_DOUBT: CostDoubt = { withoutUsage: false, byDefault: false };
 export function costDoubt({ metering, upstream_status: status, usage_record_id: later }: DoubtedRecord): CostDoubt {
   if (metering === undefined) return NO_DOUBT;
   const byDefault = metering.rate_source === 'default' && metering.cost_usd !== '0';
-  if (metering.usage_reported && !byDefault) return NO_DOUBT;
+  if (metering.usage_reported === true && !byDefault) return NO_DOUBT;
   const certain =
-    metering.usage_reported ||
+    metering.usage_reported === true ||
     metering.billing === 'plan' ||
     later !== undefined ||
     (status !== undefined && status >= 400) ||
@@ -31,7 +35,8 @@ export function costDoubt({ metering, upstream_status: status, usage_record_id: 
 }
 
 /** Names of {@link CostDoubt} as logs and lists have them. */
-export type DoubtName = 'no_usage' | 'default_rate';
+export const DOUBT_NAMES = ['no_usage', 'default_rate'] as const;
+export type DoubtName = (typeof DOUBT_NAMES)[number];
 
 /** The doubts of a record by name; undefined for nearly every one. */
 export function doubtNames(record: DoubtedRecord): readonly DoubtName[] | undefined {
