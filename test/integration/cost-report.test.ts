@@ -228,6 +228,8 @@ t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, 
   t.match(plain.out, /\nlast month +2026-10-01 to 2026-10-31 +\$0\.00\d+ +5 +1 +\$0\.00\d+\n/);
   t.match(plain.out, /\nBy default: \$0\.00\d+ of 6 requests for which the price list lacks a rate:/);
   t.match(plain.out, /\nNo usage: the provider did not say what 3 requests used\.\nWhat that cost nobody knows; it counts as \$0\.\n/);
+  const [, listing = ''] = /\n"gw (records list .*)" lists them\.\n/.exec(plain.out) ?? [];
+  t.equal((await run(`${listing} --all --json`)).out.trim().split('\n').length, 6 + 3, 'none of them is both');
   const byProject = await run('spend last-month --by project');
   t.match(byProject.out, /^Spend of org default by project, 2026-10-01 to 2026-10-31 \(UTC\)\n\nPROJECT +COST +SHARE % /);
   t.match(byProject.out, /\n\(none\) +\$/);
