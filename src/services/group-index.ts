@@ -1,10 +1,10 @@
 import { newestFirst } from '../base/lib/newest-first.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { entityPages } from '../storage/contract/store-pages.ts';
 import { type EntitiesPage, type PageQuery, pageOf, type ReadEntities, type TakeEntity } from './entity-page.ts';
 
 /** Which indexes name everything that is in their space. */
 const COMPLETE = 'group_index';
-const AT_ONCE = 200;
 
 /**
  * Which entities of a space are of which group (an org, a destination), the newest first: a list of one org reads its own alone, however many another has (decision 7.12). The
@@ -32,14 +32,13 @@ export class GroupIndex {
   /** Names what a version without such an index has stored. Done once for a folder. @throws Error when the store cannot be read or written */
   async complete(groupOf: (value: unknown) => string): Promise<void> {
     if ((await this.#store.get(COMPLETE, this.#index)) !== undefined) return;
-    for (let after: string | undefined; ; ) {
-      const rows = await this.#store.list(this.#space, { limit: AT_ONCE, ...(after === undefined ? {} : { after }) });
-      const effects = rows.map(({ key, value }) => this.put(groupOf(value), newestFirst(key)));
-      const isDone = rows.length < AT_ONCE;
-      await this.#store.commit(undefined, isDone ? [...effects, { op: 'put', space: COMPLETE, key: this.#index, value: true }] : effects);
-      if (isDone) return;
-      after = rows.at(-1)?.key;
+    for await (const rows of entityPages(this.#store, this.#space)) {
+      await this.#store.commit(
+        undefined,
+        rows.map(({ key, value }) => this.put(groupOf(value), newestFirst(key))),
+      );
     }
+    await this.#store.commit(undefined, [{ op: 'put', space: COMPLETE, key: this.#index, value: true }]);
   }
 
   /** A page of what a group has, the newest first, as `entityPage` gives it of the whole space. */

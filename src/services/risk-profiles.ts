@@ -8,6 +8,7 @@ import { Shares } from '../base/lib/shares.ts';
 import { newProfile, type RiskProfile, type Spread } from '../decide/risk/risk-profile.ts';
 import type { RiskNotice } from '../decide/risk/risk-score.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
+import { entityPages } from '../storage/contract/store-pages.ts';
 import type { QuarantineCaller } from './quarantines.ts';
 import { ALL_LAID_DOWN, type LaidDown, type Sharer, sharerOf } from './sharers.ts';
 
@@ -19,7 +20,6 @@ const STORED_AT_ONCE = 250;
 /** Callers that memory has no place for any more and that wait to be stored: from the first number on they are stored at once, beyond the second what was learnt lately of the oldest is lost. */
 const MANY_LEAVING = 250;
 const MAX_LEAVING = 1_000;
-const REMOVED_AT_ONCE = 250;
 /** Another form of the profile: what is stored in this one is not read then. */
 const FORM = 1;
 /** Of what is stored, significant digits. */
@@ -119,8 +119,7 @@ export class RiskProfiles {
   async removeBefore(epochMs: number): Promise<number> {
     const { store } = this.#options;
     let removed = 0;
-    for (let after: string | undefined; ; ) {
-      const rows = await store.list(SPACE, { limit: REMOVED_AT_ONCE, ...(after === undefined ? {} : { after }) });
+    for await (const rows of entityPages(store, SPACE)) {
       const gone = rows.filter(({ value }) => !((value as StoredProfile).profile.lastAt >= epochMs));
       if (gone.length > 0)
         await store.commit(
@@ -128,10 +127,8 @@ export class RiskProfiles {
           gone.map(({ key }): Effect => ({ op: 'delete', space: SPACE, key })),
         );
       removed += gone.length;
-      after = rows.at(-1)?.key;
-      if (rows.length < REMOVED_AT_ONCE) return removed;
-      await turn();
     }
+    return removed;
   }
 
   async close(): Promise<void> {
