@@ -57,6 +57,8 @@ export function proofEnvironment(
   writeFileSync(caFile, upstream.caPem);
   return {
     HOME: folders.home,
+    // All that it writes is to be in the folders of its own.
+    GW_CONFIG_DIR: 'none',
     TMPDIR: folders.temporary,
     UV_THREADPOOL_SIZE: '16',
     GW_PORT: '0',

@@ -34,7 +34,21 @@ interface ReadRecord {
   readonly upstream_status?: number;
   readonly stream_outcome?: string;
   readonly response_sha256?: string;
-  readonly metering?: { readonly model?: string; readonly tokens_in: number; readonly tokens_out: number; readonly cost_usd: string };
+  readonly usage_record_id?: string;
+  readonly metering?: ReadMetering;
+}
+
+interface ReadMetering {
+  readonly model?: string;
+  readonly tokens_in: number;
+  readonly tokens_out: number;
+  readonly cached_tokens_in?: number;
+  readonly cost_usd: string;
+  readonly usage_reported: boolean;
+  readonly rate_source: string;
+  readonly rate_in?: string;
+  readonly rate_out?: string;
+  readonly billing?: string;
 }
 
 export interface SeenRecord {
@@ -106,40 +120,53 @@ async function audit(store: Store): Promise<Audit> {
 /** Adds one record to the recount: written here a second time, so that a slip in the product's own roll-up shows. */
 function count(record: ReadRecord, recount: Map<string, Record<string, bigint>>): void {
   if (record.record_tier !== 'action') return;
-  const { metering, upstream_status: status } = record;
+  const { upstream_status: status, metering } = record;
   const accepted = status !== undefined && status < 400 ? metering?.model : undefined;
+  const amounts = amountsOf(record);
   const { completed_at: time, org_id: org, connector_id: connector = '', decision } = record;
   const isStranger = record.reason_codes.includes('workload_not_registered');
   const workload = isStranger ? STRANGERS : record.workload_id;
   const model = isStranger ? '' : (accepted ?? record.model ?? '');
-  addTo(recount, 'usage_day', [time.slice(0, 10), org, workload, connector, model, decision], metering);
-  addTo(recount, 'usage_month', [time.slice(0, 7), org, workload, connector, decision], metering);
+  addTo(recount, 'usage_day', [time.slice(0, 10), org, workload, connector, model, decision], amounts);
+  addTo(recount, 'usage_month', [time.slice(0, 7), org, workload, connector, decision], amounts);
   const [hour, minute] = [time.slice(0, 13), Number(time.slice(14, 16))];
-  addTo(recount, 'usage_hour', [org, hour, decision], metering);
+  addTo(recount, 'usage_hour', [org, hour, decision], amounts);
   const five = String(Math.floor(minute / 5) * 5).padStart(2, '0');
-  addTo(recount, 'usage_hour', [org, hour, decision], undefined, `_m${five}`);
-  addTo(recount, 'usage_quarter', [org, hour, workload, connector, model, decision], metering, `_${Math.floor(minute / 15)}`);
+  addTo(recount, 'usage_hour', [org, hour, decision], { requests: 1n }, `_m${five}`);
+  addTo(recount, 'usage_quarter', [org, hour, workload, connector, model, decision], amounts, `_${Math.floor(minute / 15)}`);
+}
+
+/** What it adds to a total, by name; what is 0 of tokens from a cache and of doubts (decision 6.17) is not there. */
+function amountsOf({ metering, upstream_status: status, usage_record_id: later }: ReadRecord): Readonly<Record<string, bigint>> {
+  if (metering === undefined) return { requests: 1n };
+  const { tokens_in, tokens_out, cached_tokens_in: cached = 0, cost_usd: cost, usage_reported: isReported, billing } = metering;
+  const [whole = '0', fraction = ''] = cost.split('.');
+  const pico = BigInt(whole) * 1_000_000_000_000n + BigInt(fraction.padEnd(12, '0'));
+  const isFree = pico === 0n && metering.rate_in === '0' && metering.rate_out === '0';
+  const isCertain = isReported || isFree || billing === 'plan' || later !== undefined || (status ?? 0) >= 400;
+  const isByDefault = metering.rate_source === 'default' && pico !== 0n;
+  const seldom = {
+    cached_in: BigInt(cached),
+    no_usage: isCertain ? 0n : 1n,
+    no_usage_pico: isCertain ? 0n : pico,
+    by_default: isByDefault ? 1n : 0n,
+    by_default_pico: isByDefault ? pico : 0n,
+  };
+  const there = Object.entries(seldom).filter(([, amount]) => amount !== 0n);
+  return { requests: 1n, tokens_in: BigInt(tokens_in), tokens_out: BigInt(tokens_out), cost_pico: pico, ...Object.fromEntries(there) };
 }
 
 function addTo(
   recount: Map<string, Record<string, bigint>>,
   space: string,
   parts: readonly string[],
-  metering: ReadRecord['metering'],
+  amounts: Readonly<Record<string, bigint>>,
   part = '',
 ): void {
   const key = `${space} ${parts.map((part) => encodeURIComponent(part)).join('|')}`;
   const totals = recount.get(key) ?? {};
   recount.set(key, totals);
-  const add = (name: string, amount: bigint) => {
-    totals[name + part] = (totals[name + part] ?? 0n) + amount;
-  };
-  add('requests', 1n);
-  if (metering === undefined) return;
-  add('tokens_in', BigInt(metering.tokens_in));
-  add('tokens_out', BigInt(metering.tokens_out));
-  const [whole = '0', fraction = ''] = metering.cost_usd.split('.');
-  add('cost_pico', BigInt(whole) * 1_000_000_000_000n + BigInt(fraction.padEnd(12, '0')));
+  for (const [name, amount] of Object.entries(amounts)) totals[name + part] = (totals[name + part] ?? 0n) + amount;
 }
 
 function compare(stored: ReadonlyMap<string, Record<string, bigint>>, recount: ReadonlyMap<string, Record<string, bigint>>): string[] {
