@@ -17,7 +17,7 @@ interface Floors {
 }
 
 interface CruiseResult {
-  readonly modules: readonly { readonly source: string }[];
+  readonly modules: readonly { readonly source: string; readonly dependencies: readonly { readonly resolved: string }[] }[];
   readonly summary: {
     readonly totalCruised: number;
     readonly violations: readonly { readonly from: string; readonly rule: { readonly name: string } }[];
@@ -49,6 +49,15 @@ const WILDCARD_ROOMS: Readonly<Record<string, string>> = {
   'surfaces/*': 'surfaces/api',
   'decide/*': 'decide/policy',
 };
+
+/** Files that no other one of src/ imports: programs, threads, and what is for the reference pages. */
+const ENTRIES = [
+  'src/base/catalogue/price-list/list-worker.ts',
+  'src/base/lib/yaml-worker.ts',
+  'src/base/model/bounds.ts',
+  'src/main.ts',
+  'src/mcp-main.ts',
+];
 
 interface Plant {
   readonly rule: string;
@@ -115,6 +124,8 @@ t.test('the tree keeps to the floors, and the linter has really seen it', async 
     'an unparsable or empty tree would pass silently',
   );
   t.ok(summary.totalCruised >= files.length);
+  const imported = new Set(modules.flatMap(({ dependencies }) => dependencies.map(({ resolved }) => resolved)));
+  t.strictSame(files.filter((file) => !imported.has(file)).sort(), ENTRIES, 'a file that nothing imports');
 });
 
 t.test('every room that the rules name is there, and stands in a line of floors', async (t) => {
