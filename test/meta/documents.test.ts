@@ -83,6 +83,19 @@ t.test('every source file that a document names by the end of its path is there'
   t.strictSame(broken, []);
 });
 
+t.test('the list of ADRs has each of them by its number and title', async (t) => {
+  const folder = join(root, 'docs', 'adr');
+  const rows = readdirSync(folder)
+    .filter((file) => file !== 'README.md')
+    .sort()
+    .map((file) => {
+      const [, number = '', title = ''] = /^# (\d+)\. (.+)$/m.exec(readFileSync(join(folder, file), 'utf8')) ?? [];
+      t.ok(file.startsWith(`${number.padStart(4, '0')}-`), file);
+      return `| ${number} | [${title}](${file}) |`;
+    });
+  t.strictSame(readFileSync(join(folder, 'README.md'), 'utf8').match(/^\| \d.*$/gm), rows);
+});
+
 t.test('what a document finds in a source file stands there', async (t) => {
   const found = documents().flatMap(({ file, text }) =>
     [...text.matchAll(/`(\w+)`(?: and `(\w+)`)? in `((?:src|test|scripts)\/[\w./-]+\.(?:ts|mjs|yaml|json))`/g)].flatMap(
