@@ -6,6 +6,7 @@ import { SETTINGS } from '../../src/base/config/settings.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { ERROR_CODES } from '../../src/base/model/error-codes.ts';
 import { REASON_CODES } from '../../src/base/model/reason-codes.ts';
+import { RECORD_MEMBERS } from '../../src/record/canonical-record.ts';
 import { METRICS } from '../../src/surfaces/metrics/metric-table.ts';
 
 const folder = join(packageRoot(), 'src');
@@ -34,3 +35,16 @@ for (const [what, [names, declares]] of Object.entries(TABLES))
     t.strictSame(unused(names, declares), []);
     t.strictSame(unused(['planted_row'], declares), ['planted_row'], 'it would be found');
   });
+
+t.test('every member of a record stands in the table of the interface or in that of decision 7.2', (t) => {
+  const pages = ['docs/interface/resources.md', 'docs/decisions/7-records.md'].map((page) =>
+    readFileSync(join(packageRoot(), page), 'utf8'),
+  );
+  const cells = pages.flatMap((page) => page.match(/^\| `[^|]+\|/gm) ?? []);
+  const told = new Set(cells.flatMap((cell) => cell.match(/\w+/g) ?? []));
+  t.strictSame(
+    RECORD_MEMBERS.filter((name) => !told.has(name)),
+    [],
+  );
+  t.end();
+});
