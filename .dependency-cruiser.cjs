@@ -21,6 +21,7 @@ function roomPattern(room) {
 const anyOf = (rooms) => `^src/(${rooms.map(roomPattern).join('|')})`;
 const packagePath = (names) => `(^|/)node_modules/(@types/)?(${names.map(escaped).join('|')})(/|$)`;
 
+/** The linter shows, with a violation, the comment of the first rule of that name: all of one name say the same. */
 const error = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
 
 /** @type {import('dependency-cruiser').IConfiguration} */
@@ -31,15 +32,15 @@ module.exports = {
       .map(({ floor, rooms }) =>
         error(
           'looks-down',
-          `Floor ${floor} may only import from the floors below it.`,
+          'An import goes down: scripts/floors.json has the floor of each room.',
           { path: anyOf(rooms) },
           { path: anyOf(floors.filter((other) => other.floor > floor).flatMap((other) => other.rooms)) },
         ),
       ),
-    ...floors.map(({ floor, rooms }) =>
+    ...floors.map(({ rooms }) =>
       error(
         'no-neighbours',
-        `Rooms on floor ${floor} do not know each other.`,
+        'Rooms on one floor of scripts/floors.json do not know each other.',
         { path: anyOf(rooms) },
         { path: anyOf(rooms), pathNot: '^src/$1' },
       ),
@@ -79,7 +80,7 @@ module.exports = {
       const rooms = Object.keys(packages).filter((room) => packages[room].includes(name));
       return error(
         'one-package-one-room',
-        `Only ${rooms.join(' and ')} imports ${name}.`,
+        'Only the rooms that list a package under `packages` of scripts/floors.json import it.',
         { path: '^src/', pathNot: anyOf(rooms) },
         { path: packagePath([name]) },
       );

@@ -311,8 +311,6 @@ for (const [file, schema] of Object.entries(SCHEMAS)) {
   if (options.check) process.exitCode = 1;
   else writeFileSync(path, text);
   console.log(
-    options.check
-      ? `policies/schema/${file} is not what the tables say: run node scripts/policy-schema.mjs`
-      : `wrote policies/schema/${file}`,
+    options.check ? `policies/schema/${file} is not what the tables say: run npm run reference` : `wrote policies/schema/${file}`,
   );
 }

@@ -30,7 +30,9 @@ export function realClockReaders(root = projectRoot) {
 export function flawsOfList(readers, listed) {
   return [
     ...[...readers].flatMap(([file, way]) =>
-      listed.includes(file) ? [] : [`${file} reads the real clock (${way.join(' > ')}): give it another one, or list it`],
+      listed.includes(file)
+        ? []
+        : [`${file} reads the real clock (${way.join(' > ')}): give it another clock, or list it in scripts/real-clock.json`],
     ),
     ...listed.flatMap((file) => (readers.has(file) ? [] : [`${file} is listed and does not read the real clock`])),
     ...listed.flatMap((file, at) => (listed.indexOf(file) < at ? [`${file} is listed twice`] : [])),

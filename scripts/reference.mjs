@@ -95,8 +95,7 @@ for (const { file, name, from, body } of SECTIONS) {
 }
 const stray = readdirSync(folder).filter((name) => !PAGES.some(({ file }) => file === name) && !OTHERS.includes(name));
 
-for (const path of differing)
-  console.log(options.check ? `${path} is not what the tables say: run node scripts/reference.mjs` : `wrote ${path}`);
+for (const path of differing) console.log(options.check ? `${path} is not what the tables say: run npm run reference` : `wrote ${path}`);
 for (const name of stray) console.log(`docs/reference/${name} is not a generated page and does not belong there`);
 if (stray.length > 0 || (options.check && differing.length > 0)) process.exitCode = 1;
 

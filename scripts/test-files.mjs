@@ -49,9 +49,10 @@ export async function asProgram(main) {
  * @param times milliseconds that each file took, by its name; read for the order, and updated
  * @param skipsFail skipped tests count as failures
  * @param noteSkipping is given the names of the files in which a test was skipped or left out
+ * @param keepOutput keeps all that a file said that failed, and returns where; absent: that is written here
  * @returns the exit code
  */
-export async function runFiles(files, { root, jobs, times, skipsFail, noteSkipping, write }) {
+export async function runFiles(files, { root, jobs, times, skipsFail, noteSkipping, keepOutput, write }) {
   const name = ({ file, at }) => (at === undefined ? nameOf(file, root) : `${nameOf(file, root)}, ${at}`);
   // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
   const queue = files
@@ -70,7 +71,7 @@ export async function runFiles(files, { root, jobs, times, skipsFail, noteSkippi
       times[name(one)] = result.ms;
       if (result.skipped > 0) skipping.push(name(one));
       else if (result.optional > 0) leavingOut.push(name(one));
-      write(reported(name(one), result));
+      write(reported(name(one), result, keepOutput));
       if (result.failed > 0) failed.push({ one, result });
       else add(result);
     }
@@ -78,7 +79,7 @@ export async function runFiles(files, { root, jobs, times, skipsFail, noteSkippi
   const runAgain = async (one) => {
     write(`again, alone: ${name(one)}\n`);
     const result = await runFile(one);
-    write(reported(name(one), result));
+    write(reported(name(one), result, keepOutput));
     return result;
   };
   await Promise.all(Array.from({ length: Math.min(files.length, jobs) }, worker));
@@ -157,7 +158,7 @@ function asItIs() {
   return { before: [], environment: {} };
 }
 
-function reported(name, { passed, failed, skipped, optional, reasons, output, ms }) {
+function reported(name, { passed, failed, skipped, optional, reasons, output, ms }, keepOutput) {
   const counts = [`${passed} passed`, ...counted(failed, 'failed'), ...counted(skipped, 'skipped'), ...counted(optional, 'left out')].join(
     ', ',
   );
@@ -165,9 +166,13 @@ function reported(name, { passed, failed, skipped, optional, reasons, output, ms
   for (const reason of reasons) text += `       ${name}: ${reason}\n`;
   if (failed > 0) {
     for (const line of failuresIn(output)) text += `       ${line}\n`;
-    text += `all that it said:\n${output.length > OUTPUT_SHOWN ? `[...]${output.slice(-OUTPUT_SHOWN)}` : output}\n`;
+    text += `all that it said:${keepOutput === undefined ? shown(output) : ` ${keepOutput(name, output)}`}\n`;
   }
   return text;
+}
+
+function shown(output) {
+  return `\n${output.length > OUTPUT_SHOWN ? `[...]${output.slice(-OUTPUT_SHOWN)}` : output}`;
 }
 
 function counted(count, what) {

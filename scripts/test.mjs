@@ -2,7 +2,7 @@
  * `npm test [-- pattern ...]`: sets the clone up, runs every compiled test file (those whose path contains a pattern, if any), and ends with the line
  * `N passed, N failed`. `--skipped` runs those in which the last run of all files skipped a test: with the peers that were missing then, CI judges what is left.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -10,6 +10,7 @@ import { filesBelow, projectRoot, setUp } from './setup.mjs';
 import { asProgram, runFiles } from './test-files.mjs';
 
 const timesFile = join(projectRoot, 'build', '.test-times.json');
+const outputFolder = join(projectRoot, 'build', 'failed-tests');
 const skippingFile = join(projectRoot, 'build', '.test-skipping.json');
 
 await asProgram(async () => {
@@ -19,6 +20,7 @@ await asProgram(async () => {
 });
 
 async function runAll(patterns, onlySkipping) {
+  rmSync(outputFolder, { recursive: true, force: true });
   const files = filesBelow(join(projectRoot, 'build', 'test'))
     .filter((file) => file.endsWith('.test.js'))
     .filter(
@@ -34,10 +36,19 @@ async function runAll(patterns, onlySkipping) {
     noteSkipping: (names) => {
       if (patterns.length === 0 && !onlySkipping) writeJson(skippingFile, names);
     },
+    // Of several files the lines about what failed would be lost among all the others. Where nobody can look into build/ later, they stay.
+    ...(process.env.CI === 'true' || files.length === 1 ? {} : { keepOutput }),
     write: (text) => process.stdout.write(text),
   });
   writeJson(timesFile, times);
   return code;
+}
+
+function keepOutput(name, output) {
+  const file = join(outputFolder, `${name}.tap`);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, output);
+  return relative(projectRoot, file);
 }
 
 /** @throws Error when no run of all files has ended in this clone */

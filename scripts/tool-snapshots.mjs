@@ -33,6 +33,6 @@ for (const file of readdirSync(folder).filter((name) => !wanted.has(name))) {
   if (!options.check) rmSync(join(folder, file));
 }
 for (const file of differing) {
-  console.log(options.check ? `test/cases/tools/${file} is not what the tool is: run node scripts/tool-snapshots.mjs` : `wrote ${file}`);
+  console.log(options.check ? `test/cases/tools/${file} is not what the tool is: run npm run tools` : `wrote ${file}`);
 }
 if (options.check && differing.length > 0) process.exitCode = 1;

@@ -1,9 +1,7 @@
 import { type CliIo, UsageError } from './command.ts';
-import { parseGatewayUrl } from './gateway-address.ts';
 import { GatewayClient } from './gateway-client.ts';
 import { eachItem } from './list-items.ts';
 import { givenKey } from './management/given-key.ts';
-import { settingsOf } from './settings-of.ts';
 
 /** Which entries; undefined: all. */
 export interface AuditQuery {
@@ -37,6 +35,10 @@ export async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQ
     import('./management/list-by-key.ts'),
     import('./management/management-client.ts'),
   ]);
-  const place = url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io), io);
-  yield* listByKey(new ManagementClient(place, own), entryOf(AUDIT_OPERATIONS, 'mgmt.audit.list'), Object.fromEntries(given), most);
+  yield* listByKey(
+    new ManagementClient(GatewayClient.keyPlace(io, url), own),
+    entryOf(AUDIT_OPERATIONS, 'mgmt.audit.list'),
+    Object.fromEntries(given),
+    most,
+  );
 }

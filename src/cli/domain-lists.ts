@@ -1,9 +1,7 @@
 import type { DiscoveredDomain, OrgDomain } from '../services/discovered-domain.ts';
 import type { OtherDomains } from '../services/discovery.ts';
 import { type CliIo, UsageError } from './command.ts';
-import { parseGatewayUrl } from './gateway-address.ts';
 import { GatewayClient } from './gateway-client.ts';
-import { settingsOf } from './settings-of.ts';
 
 export interface DomainsAsked {
   /** Not AI alone. */
@@ -64,9 +62,8 @@ export async function domainsByKey(asked: DomainsAsked, key: string, url: string
     workload_id: workload,
   };
   const args = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  const place = url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io), io);
   const found: OrgDomain[] = [];
-  const client = new ManagementClient(place, key);
+  const client = new ManagementClient(GatewayClient.keyPlace(io, url), key);
   for await (const item of listByKey(client, entryOf(DISCOVERY_OPERATIONS, 'mgmt.domains.list'), args, Number.POSITIVE_INFINITY)) {
     const domain = item as OrgDomain;
     if ((!lookalike || domain.looks_like !== undefined) && (category === undefined || domain.category === category)) found.push(domain);

@@ -60,6 +60,11 @@ export class GatewayClient {
     return config.mgmtPort === undefined ? place : place.withPort(config.mgmtPort);
   }
 
+  /** Where a command asks that shows a management key: at the address that it was given, else at {@link managementPlace}. @throws UsageError */
+  static keyPlace(io: CliIo, url: string | undefined): GatewayAddress {
+    return url === undefined ? GatewayClient.managementPlace(io) : GatewayClient.firstPlace(io, url);
+  }
+
   /** Where a gateway with the settings of this shell has its first port. @param url in place of that @throws UsageError */
   static firstPlace(io: CliIo, url?: string): GatewayAddress {
     const config = settingsOf(io, { url });

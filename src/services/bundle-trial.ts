@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { withoutByteOrderMark } from '../base/lib/utf8.ts';
 import { type Base, type CompileOptions, compilePut, type PutBundle } from './active-policy.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 import { ofBundle, type Weighed, weigh } from './weigh-policy.ts';
@@ -23,8 +24,7 @@ export async function tryBundle(
   if (folder === undefined)
     throw new GatewayError('managed_remotely', 'The policy of this gateway comes from its control plane: change it there.');
   const onDisk = await readPolicyFolder(options.dir).catch(() => folder);
-  // As in a file, a byte order mark is no part of the text.
-  const put: PutBundle = { bundle_yaml: bundleYaml.replace(/^\ufeff/, ''), put_at: options.clock.now(), folder_hash: onDisk.hash };
+  const put: PutBundle = { bundle_yaml: withoutByteOrderMark(bundleYaml), put_at: options.clock.now(), folder_hash: onDisk.hash };
   const base = await compilePut(put, folder, options, 'The policy bundle does not load');
   const before = { texts, policy: active.notLoaded === undefined ? active.policy : undefined };
   const weighed = await weigh(before, { texts: base.texts, policy: base.active.policy }, ofBundle, options);

@@ -1,3 +1,4 @@
+import { withoutByteOrderMark } from '../base/lib/utf8.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type ActivePolicy, type Base, type CompileOptions, orgPolicy, orgPolicyUnless, textsOfOrg } from './active-policy.ts';
 import { type OrgLayers, type OrgOverlay, type OrgOverlays, OVERLAYS, type OverlayPlace, overlayFile, overlayKey } from './org-overlays.ts';
@@ -35,8 +36,7 @@ export async function tryOverlay({ base, overlays, options }: TrialGround, place
   const entity = await store.entity(OVERLAYS, overlayKey(place));
   const stored = entity?.value as OrgOverlay | undefined;
   const given = typeof text === 'string' ? text : text(stored?.bundle_yaml ?? '');
-  // As in a file, a byte order mark is no part of the text.
-  const overlay: OrgOverlay = { ...place, bundle_yaml: given.replace(/^\ufeff/, ''), put_at: clock.now() };
+  const overlay: OrgOverlay = { ...place, bundle_yaml: withoutByteOrderMark(given), put_at: clock.now() };
   const countsHere = level === 'org' || place.node_id === nodeId;
   const here = (one: OrgOverlay): OrgOverlay => (level === 'node' ? { ...one, node_id: nodeId } : one);
   const file = overlayFile(level);

@@ -3,8 +3,9 @@ import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { type BucketShape, bucketShape } from '../decide/limits/token-bucket.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type Commit, commitAlone } from './commit.ts';
+import { workloadKey } from './org-key.ts';
 import { WatchedSpace } from './watched-space.ts';
-import { WORKLOAD_RATES, type WorkloadRate, workloadRateKey } from './workload-rates.ts';
+import { WORKLOAD_RATES, type WorkloadRate } from './workload-rates.ts';
 
 /** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
 export interface RateLimitConfig {
@@ -129,14 +130,14 @@ export class RateLimitConfigs {
         details: [{ path: 'requests_per_minute', message }],
       });
     }
-    const key = workloadRateKey(rate);
+    const key = workloadKey(rate);
     await commit(rate.workload_id, [{ op: 'put', space: WORKLOAD_RATES, key, value: rate }]);
     await this.#stored?.workloads.refresh(key);
   }
 
   /** False when the workload has none. */
   async removeWorkloadRate(orgId: string, workloadId: string, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
-    const key = workloadRateKey({ org_id: orgId, workload_id: workloadId });
+    const key = workloadKey({ org_id: orgId, workload_id: workloadId });
     if (this.#stored?.workloads.has(key) !== true) return false;
     await commit(workloadId, [{ op: 'delete', space: WORKLOAD_RATES, key }]);
     await this.#stored.workloads.refresh(key);

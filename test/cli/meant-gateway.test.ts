@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { type AskedGateway, type FoundBy, foundConfig, meantGateway } from '../../src/cli/gateways/find-gateway.ts';
 import { type RememberedGateway, rememberedGateways, rememberGateway } from '../../src/cli/gateways/remembered-gateways.ts';
+import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 const NOBODY = '/nowhere';
@@ -137,4 +138,33 @@ t.test('what is damaged, too large or of another form is none, and 32 are kept',
   const kept = rememberedGateways(home).map(({ node_id: name }) => name);
   t.equal(kept.length, 32);
   t.same([kept[0], kept.at(-1)], ['39', '8']);
+});
+
+t.test('a command with a management key means the gateway of its address, as one with the admin token does', async (t) => {
+  const home = tempDir(t);
+  // Ports at which nobody listens: what a command says then tells which gateway it means.
+  for (const [name, port] of [
+    ['a', 1],
+    ['b', 3],
+  ] as const) {
+    const data = join(home, name);
+    mkdirSync(data);
+    t.ok(await rememberGateway(home, noted(name, port, ENDED, { GW_DATA_DIR: data })));
+  }
+  const key = `mgk_${'k'.repeat(43)}`;
+  for (const command of ['audit list', 'domains list', 'approvals list', 'logs', 'workloads list'])
+    for (const [shown, env] of [
+      [['--key', key], {}],
+      [[], { GW_ADMIN_TOKEN: 'token-of-the-test' }],
+    ] as const)
+      for (const [port, name] of [
+        ['1', 'a'],
+        ['3', 'b'],
+      ] as const) {
+        const { code, err } = await gw([...command.split(' '), ...shown, '--url', `http://127.0.0.1:${port}`], {
+          env: { GW_CONFIG_DIR: home, ...env },
+        });
+        t.not(code, 0, command);
+        t.match(err, `the gateway of /srv/${name} was stopped`, `${command} ${shown.join(' ')}`);
+      }
 });

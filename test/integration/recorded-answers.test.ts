@@ -1,6 +1,6 @@
 /*
  * What the gateway's own routes answer, byte for byte, as it was recorded: whoever moves or rewrites a route sees what a client would see.
- * `RECORD_ANSWERS=1 node build/test/integration/recorded-answers.test.js` writes the recording anew; read its difference before it is kept.
+ * `npm run record` (`RECORD_ANSWERS=1` for this file alone) writes the recording again; read its difference before it is kept.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -95,7 +95,8 @@ t.test('every route answers as it was recorded', async (t) => {
   if (process.env['RECORD_ANSWERS'] === '1') writeFileSync(recordingFile, `${JSON.stringify(answers, null, 2)}\n`);
   const recording = JSON.parse(readFileSync(recordingFile, 'utf8')) as readonly Recorded[];
   t.equal(answers.length, recording.length);
-  for (const [at, answer] of answers.entries()) t.strictSame(answer, recording[at], `${at}: ${answer.request}`);
+  for (const [at, answer] of answers.entries())
+    t.strictSame(answer, recording[at], `${at}: ${answer.request}; if it is to change: npm run record`);
 });
 
 function recordable(text: string): string {
@@ -115,6 +116,7 @@ t.test('the recording asks every route', async (t) => {
   t.strictSame(
     unasked.map(({ name }) => name),
     [],
+    'add a request for it to test/cases/operations/requests.json, then npm run record',
   );
 });
 

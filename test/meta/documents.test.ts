@@ -83,6 +83,33 @@ t.test('every source file that a document names by the end of its path is there'
   t.strictSame(broken, []);
 });
 
+t.test('the list of ADRs has each of them by its number and title', async (t) => {
+  const folder = join(root, 'docs', 'adr');
+  const rows = readdirSync(folder)
+    .filter((file) => file !== 'README.md')
+    .sort()
+    .map((file) => {
+      const [, number = '', title = ''] = /^# (\d+)\. (.+)$/m.exec(readFileSync(join(folder, file), 'utf8')) ?? [];
+      t.ok(file.startsWith(`${number.padStart(4, '0')}-`), file);
+      return `| ${number} | [${title}](${file}) |`;
+    });
+  t.strictSame(readFileSync(join(folder, 'README.md'), 'utf8').match(/^\| \d.*$/gm), rows);
+});
+
+t.test('what a document finds in a source file stands there', async (t) => {
+  const found = documents().flatMap(({ file, text }) =>
+    [...text.matchAll(/`(\w+)`(?: and `(\w+)`)? in `((?:src|test|scripts)\/[\w./-]+\.(?:ts|mjs|yaml|json))`/g)].flatMap(
+      ([, one, other, path = '']) => [one, other].flatMap((name) => (name === undefined ? [] : [{ file, name, path }])),
+    ),
+  );
+  t.ok(found.length > 10);
+  const broken = found.filter(({ name, path }) => !new RegExp(`\\b${name}\\b`).test(readFileSync(join(root, path), 'utf8')));
+  t.strictSame(
+    broken.map(({ file, name, path }) => `${file}: ${name} in ${path}`),
+    [],
+  );
+});
+
 t.test('every GW_ variable that a document or the unit names is a setting, or read by a command', async (t) => {
   const known = new Set([
     ...Object.values(SETTINGS).map((setting) => setting.variable),
@@ -141,6 +168,26 @@ t.test('every npm script that a document names exists', async (t) => {
     matches(text, /\bnpm run ([\w:-]+)/g).flatMap((name) => (name in scripts ? [] : [`${file}: ${name}`])),
   );
   t.strictSame(unknown, []);
+});
+
+/** What npm runs by itself. */
+const LIFECYCLE = ['prepare', 'prepack'];
+
+t.test('CONTRIBUTING.md has every npm script, and what reads compiled tables compiles first', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
+  const page = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
+  const told = new Set(matches(page, /`npm (?:run )?([\w:-]+)/g));
+  t.strictSame(
+    Object.keys(scripts).filter((name) => !told.has(name) && !LIFECYCLE.includes(name)),
+    [],
+  );
+  const stale = Object.entries(scripts).flatMap(([name, command]) =>
+    matches(command, /\b(scripts\/[\w-]+\.mjs)/g)
+      .filter((file) => /join\(root, 'build', 'src'\)/.test(readFileSync(join(root, file), 'utf8')))
+      .filter(() => !command.startsWith('node scripts/setup.mjs && '))
+      .map((file) => `${name}: ${file}`),
+  );
+  t.strictSame(stale, []);
 });
 
 t.test('every bundle that a document shows compiles', async (t) => {

@@ -2,7 +2,7 @@
  * Tests about the project itself: its rules bite, its documents and tables agree. What lives here reads the tree, it does not run the product.
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t from 'tap';
@@ -10,11 +10,14 @@ import { packageRoot } from '../../src/base/lib/package-root.ts';
 
 interface Floors {
   readonly floors: readonly { readonly floor: number; readonly rooms: readonly string[] }[];
+  readonly pure: { readonly rooms: readonly string[] };
+  readonly strangers: readonly string[];
+  readonly adapters: { readonly rooms: readonly string[]; readonly importers: readonly string[] };
   readonly packages: Readonly<Record<string, readonly string[]>>;
 }
 
 interface CruiseResult {
-  readonly modules: readonly { readonly source: string }[];
+  readonly modules: readonly { readonly source: string; readonly dependencies: readonly { readonly resolved: string }[] }[];
   readonly summary: {
     readonly totalCruised: number;
     readonly violations: readonly { readonly from: string; readonly rule: { readonly name: string } }[];
@@ -44,9 +47,17 @@ function sourceFiles(): string[] {
 /** One room of each line of the table that a wildcard stands for, so that planted files land in real rooms. */
 const WILDCARD_ROOMS: Readonly<Record<string, string>> = {
   'surfaces/*': 'surfaces/api',
-  'control-plane/*': 'control-plane/client',
   'decide/*': 'decide/policy',
 };
+
+/** Files that no other one of src/ imports: programs, threads, and what is for the reference pages. */
+const ENTRIES = [
+  'src/base/catalogue/price-list/list-worker.ts',
+  'src/base/lib/yaml-worker.ts',
+  'src/base/model/bounds.ts',
+  'src/main.ts',
+  'src/mcp-main.ts',
+];
 
 interface Plant {
   readonly rule: string;
@@ -113,6 +124,47 @@ t.test('the tree keeps to the floors, and the linter has really seen it', async 
     'an unparsable or empty tree would pass silently',
   );
   t.ok(summary.totalCruised >= files.length);
+  const imported = new Set(modules.flatMap(({ dependencies }) => dependencies.map(({ resolved }) => resolved)));
+  t.strictSame(files.filter((file) => !imported.has(file)).sort(), ENTRIES, 'a file that nothing imports');
+});
+
+t.test('every room that the rules name is there, and stands in a line of floors', async (t) => {
+  const rooms = floors.floors.flatMap((floor) => floor.rooms);
+  const missing = rooms.filter((room) => !existsSync(join(root, 'src', room.replace(/\/\*$/, ''))));
+  t.strictSame(missing, []);
+  const ruled = [
+    floors.pure.rooms,
+    floors.strangers,
+    floors.adapters.rooms,
+    floors.adapters.importers,
+    Object.keys(floors.packages),
+  ].flat();
+  const unknown = ruled.filter((room) => !rooms.includes(room) && !rooms.includes(`${dirname(room)}/*`));
+  t.strictSame(unknown, []);
+});
+
+t.test('ARCHITECTURE.md has every room on its floor, from the top down', async (t) => {
+  const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
+  const lines = [...text.matchAll(/^\| ([\d.]+) \| (`[^|]+`) \|/gm)].map(([, floor, rooms = '']) => ({
+    floor: Number(floor),
+    rooms: [...rooms.matchAll(/`([^`]+)`/g)].map(([, room = '']) => room),
+  }));
+  const told = lines.flatMap(({ floor, rooms }) => rooms.map((room) => `${floor} ${room}`));
+  // Those of the pipeline are one line there, and told in their order below the table.
+  const ruled = floors.floors.flatMap(({ floor, rooms }) =>
+    rooms.filter((room) => !room.startsWith('pipeline/')).map((room) => `${floor} ${room}`),
+  );
+  t.strictSame(told.filter((one) => one !== '6 pipeline/*').sort(), [...ruled].sort());
+  t.ok(told.includes('6 pipeline/*'));
+  t.strictSame(
+    lines.map(({ floor }) => floor),
+    lines.map(({ floor }) => floor).sort((a, b) => b - a),
+  );
+  const [, pipeline = ''] = /^Inside `pipeline\/` it goes down in this order: ([\s\S]*?)\.\s*No stage/m.exec(text) ?? [];
+  t.strictSame(
+    [...pipeline.matchAll(/`([a-z]+(?:\/|\.ts))`/g)].map(([, room = '']) => `pipeline/${room.replace(/\/$/, '')}`),
+    floors.floors.flatMap(({ rooms }) => rooms.filter((room) => room.startsWith('pipeline/'))),
+  );
 });
 
 t.test('every kind of violation is caught where it is planted', async (t) => {

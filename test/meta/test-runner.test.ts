@@ -12,6 +12,7 @@ interface Options {
   readonly times: Record<string, number>;
   readonly skipsFail: boolean;
   noteSkipping(names: readonly string[]): void;
+  keepOutput?(name: string, output: string): string;
   write(text: string): void;
 }
 
@@ -29,7 +30,7 @@ interface Outcome {
 }
 
 /** Runs files of these texts, by name; each may use `mark`, the path of a file that its first run can leave for its second. */
-async function run(t: HasTeardown, texts: Readonly<Record<string, string>>): Promise<Outcome> {
+async function run(t: HasTeardown, texts: Readonly<Record<string, string>>, keepOutput?: Options['keepOutput']): Promise<Outcome> {
   const root = tempDir(t);
   const marks = join(root, 'marks');
   mkdirSync(marks);
@@ -51,6 +52,7 @@ async function run(t: HasTeardown, texts: Readonly<Record<string, string>>): Pro
     noteSkipping: (names) => {
       skipping = names;
     },
+    ...(keepOutput === undefined ? {} : { keepOutput }),
     write: (more) => (text += more),
   });
   return { code, text, skipping };
@@ -105,4 +107,19 @@ t.test('a failure that says very much ends the run like any other', async (t) =>
   const { code, text } = await run(t, { much: `${much}${FAILS}` });
   t.equal(code, 1);
   t.match(text, /^0 passed, 1 failed$/m);
+});
+
+t.test('all that a file said that failed is shown, or kept where its name leads to', async (t) => {
+  const { text } = await run(t, { broken: FAILS });
+  t.match(text, /^all that it said:\nTAP version 14\nnot ok 1 - it holds\n/m);
+  const kept = new Map<string, string>();
+  const { text: short } = await run(t, { broken: FAILS, fine: PASSES }, (name, output) => {
+    kept.set(name, output);
+    return `folder/${name}.tap`;
+  });
+  t.match(short, /^ +not ok: it holds$/m, 'which assertion failed stays');
+  t.match(short, /^all that it said: folder\/broken\.test\.mjs\.tap$/m);
+  t.notMatch(short, 'TAP version 14');
+  t.strictSame([...kept.keys()], ['broken.test.mjs']);
+  t.match(kept.get('broken.test.mjs'), /^TAP version 14\nnot ok 1 - it holds\n/);
 });

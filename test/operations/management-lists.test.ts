@@ -146,7 +146,7 @@ t.test('the management API has every route of the specification, with its scope,
   );
   t.equal(rows.length, 73);
   const expected = [...rows.map(({ route }) => route), ...MORE_ROUTES];
-  t.strictSame([...named].sort(), expected.sort());
+  t.strictSame([...named].sort(), expected.sort(), 'what is more than the specification has stands in MORE_ROUTES');
   for (const { route, scope } of rows) {
     const row = management[named.indexOf(route)];
     t.equal(row?.scope, scope, route);
@@ -158,7 +158,7 @@ t.test('MCP has every tool of the specification and no others, each with the sco
   t.equal(TOOL_NAMES.length, 66);
   t.equal(new Set(TOOL_NAMES).size, TOOL_NAMES.length);
   const expected = [...TOOL_NAMES, ...MORE_TOOLS];
-  t.strictSame(TOOLS.tools.map(({ name }) => name).sort(), expected.sort());
+  t.strictSame(TOOLS.tools.map(({ name }) => name).sort(), expected.sort(), 'what is more stands in MORE_TOOLS');
   for (const { name, scope, annotations } of TOOLS.tools) {
     const reads = ['read', 'review'].includes(scope);
     t.equal(reads, annotations.readOnlyHint, name);

@@ -36,3 +36,8 @@ function faultOf(bytes: Uint8Array): Utf8Fault {
   const before = new TextDecoder('utf-8', { ignoreBOM: true }).decode(sound).replace(/\ufffd$/, '');
   return { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n'), text };
 }
+
+/** A text as it would be read from a file: a byte order mark is no part of it. */
+export function withoutByteOrderMark(text: string): string {
+  return text.replace(/^\ufeff/, '');
+}

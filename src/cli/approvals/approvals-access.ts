@@ -1,9 +1,7 @@
 import type { CliIo } from '../command.ts';
-import { parseGatewayUrl } from '../gateway-address.ts';
 import { GatewayClient } from '../gateway-client.ts';
 import { eachItem } from '../list-items.ts';
 import { givenKey } from '../management/given-key.ts';
-import { settingsOf } from '../settings-of.ts';
 import type { ApprovalsAccess } from './approvals-port.ts';
 
 const PATH = '/v1/admin/approvals';
@@ -20,10 +18,7 @@ export async function openApprovals(
   if (key === undefined) return byAdmin(await GatewayClient.open(options.url, io));
   // Loaded here: the small commands do not wait for the operations.
   const { approvalsByKey } = await import('./approvals-by-key.ts');
-  return approvalsByKey(
-    options.url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(options.url, settingsOf(io, { url: options.url }), io),
-    key,
-  );
+  return approvalsByKey(GatewayClient.keyPlace(io, options.url), key);
 }
 
 function byAdmin(gateway: GatewayClient): ApprovalsAccess {

@@ -3,7 +3,6 @@ import { type Clock, systemClock, timestamp } from '../../base/lib/clock.ts';
 import { RECORD_LIST_OPERATIONS } from '../../operations/management/record-list-operations.ts';
 import { entryOf } from '../../operations/operation.ts';
 import { type CliIo, Unusable } from '../command.ts';
-import { parseGatewayUrl } from '../gateway-address.ts';
 import { GatewayClient } from '../gateway-client.ts';
 import type { ManagementAccess } from '../management/ask-management.ts';
 import { givenKey } from '../management/given-key.ts';
@@ -95,11 +94,7 @@ export class RecordSource {
 
   async #client(): Promise<ManagementClient> {
     const { url, org } = this.#access;
-    if (this.#given !== undefined)
-      return new ManagementClient(
-        url === undefined ? GatewayClient.managementPlace(this.#io) : parseGatewayUrl(url, settingsOf(this.#io, { url }), this.#io),
-        this.#given,
-      );
+    if (this.#given !== undefined) return new ManagementClient(GatewayClient.keyPlace(this.#io, url), this.#given);
     const now = this.#clock.now();
     if (this.#made !== undefined && now < this.#made.until) return this.#made.client;
     await this.close();

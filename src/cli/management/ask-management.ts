@@ -1,6 +1,5 @@
 import type { KeyScope } from '../../base/model/management-key.ts';
 import type { CliIo } from '../command.ts';
-import { parseGatewayUrl } from '../gateway-address.ts';
 import { GatewayClient } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
 import { givenKey } from './given-key.ts';
@@ -26,10 +25,7 @@ export async function askManagement<T>(
   ask: (client: ManagementClient) => Promise<T>,
 ): Promise<T> {
   const own = givenKey(key, io);
-  if (own !== undefined)
-    return ask(
-      new ManagementClient(url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io, { url }), io), own),
-    );
+  if (own !== undefined) return ask(new ManagementClient(GatewayClient.keyPlace(io, url), own));
   const admin = await GatewayClient.open(url, io);
   const orgId = org ?? settingsOf(io, { url }).orgId ?? 'default';
   return withShortLivedKey(admin, { orgId, scopes, holder: 'gw' }, (made) =>

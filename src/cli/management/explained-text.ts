@@ -1,26 +1,23 @@
 /* Why a call was decided as it was, for people: the verdict, what would change it, then the rules by layer with the tests of each. */
-import type { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
-import type { EXPLAINED } from '../../operations/management/record-explain-operations.ts';
+import type { ExplainedRecord } from '../../operations/management/record-explain-operations.ts';
 import { terminalText } from '../terminal-text.ts';
 import { brokenAtBlanks } from './named-values.ts';
 
-type Explained = z.output<typeof EXPLAINED>;
-
-const KINDS: Readonly<Record<Explained['layers'][number]['kind'], string>> = {
+const KINDS: Readonly<Record<ExplainedRecord['layers'][number]['kind'], string>> = {
   allow_list: 'allow-list: no match is a denial',
   block_list: 'block-list: no match is no opinion',
   empty: 'no rules: denies everything',
   open: 'no match is no opinion',
 };
-const OUTCOMES: Readonly<Record<Explained['rules'][number]['outcome'], string>> = {
+const OUTCOMES: Readonly<Record<ExplainedRecord['rules'][number]['outcome'], string>> = {
   matched: 'matched',
   after_the_end: 'would match, but a rule before it ended the layer',
   not_matched: 'did not match',
   not_evaluated: 'not asked',
   unknown: 'cannot be said: it reads what records do not keep',
 };
-const BECAUSE: Readonly<Record<NonNullable<Explained['because']>, string>> = {
+const BECAUSE: Readonly<Record<NonNullable<ExplainedRecord['because']>, string>> = {
   after_the_rules: 'The rules let it run; a check behind them (caps, buckets, credentials, the way to the provider) refused it.',
   other_rules: 'Other rules took part when it was decided than do now.',
   not_asked: 'The rules were not asked about it.',
@@ -29,7 +26,7 @@ const BECAUSE: Readonly<Record<NonNullable<Explained['because']>, string>> = {
 /** The answer of `mgmt.records.explain`. @param width of the terminal in cells; undefined: it is none, and no line is broken */
 export function explainedText(answer: unknown, width: number | undefined): string | undefined {
   if (!isJsonObject(answer) || !Array.isArray(answer['rules']) || !Array.isArray(answer['layers'])) return undefined;
-  const explained = answer as Explained;
+  const explained = answer as ExplainedRecord;
   const text = (line: string, indent = ''): readonly string[] =>
     (width === undefined ? [terminalText(line)] : brokenAtBlanks(terminalText(line), width - indent.length)).map((part) => indent + part);
   const lines = [
@@ -45,16 +42,16 @@ export function explainedText(answer: unknown, width: number | undefined): strin
   return `${lines.join('\n')}\n`;
 }
 
-function headOf({ decision, reason, reason_codes: codes }: Explained): string {
+function headOf({ decision, reason, reason_codes: codes }: ExplainedRecord): string {
   const shown = codes.length === 0 ? '' : ` [${codes.map(({ code }) => code).join(', ')}]`;
   return `${decision}${shown}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
-function meaningsOf({ reason_codes: codes }: Explained): readonly string[] {
+function meaningsOf({ reason_codes: codes }: ExplainedRecord): readonly string[] {
   return codes.flatMap(({ code, meaning }) => (meaning === undefined ? [] : [`${code}: ${meaning}`]));
 }
 
-function policyOf({ record_id: id, decided_by: by, judged_by: judged, decides_now: now, because }: Explained): readonly string[] {
+function policyOf({ record_id: id, decided_by: by, judged_by: judged, decides_now: now, because }: ExplainedRecord): readonly string[] {
   const lines = [`record ${id}${by === undefined ? '' : `, decided by bundle ${by.bundle_id}, version ${by.version}`}`];
   if (because !== undefined) lines.push(BECAUSE[because]);
   if (judged?.same === false)
@@ -66,12 +63,16 @@ function policyOf({ record_id: id, decided_by: by, judged_by: judged, decides_no
   return lines;
 }
 
-function layerText({ layer, kind, decision, code, stopped }: Explained['layers'][number]): string {
+function layerText({ layer, kind, decision, code, stopped }: ExplainedRecord['layers'][number]): string {
   const byItself = code === null ? '' : ` by the layer itself [${code}]`;
   return `${layer} (${KINDS[kind]}): ${decision ?? 'no opinion'}${byItself}${stopped ? ', evaluation stopped here' : ''}`;
 }
 
-function rulesText({ rules }: Explained, layer: string, text: (line: string, indent?: string) => readonly string[]): readonly string[] {
+function rulesText(
+  { rules }: ExplainedRecord,
+  layer: string,
+  text: (line: string, indent?: string) => readonly string[],
+): readonly string[] {
   const own = rules.filter(({ rule }) => rule.startsWith(`${layer}/`));
   return own.flatMap(({ rule, level, file, line, decision, outcome, tests }) => [
     ...text(

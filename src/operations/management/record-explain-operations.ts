@@ -28,8 +28,7 @@ const RULE = z.object({
 });
 const BUNDLE = z.object({ bundle_id: z.string(), version: z.string() });
 
-/** What `mgmt.records.explain` answers. */
-export const EXPLAINED = z.object({
+const EXPLAINED = z.object({
   record_id: z.string(),
   decision: z.string(),
   reason: z.string().optional(),
@@ -71,6 +70,9 @@ export const EXPLAINED = z.object({
   more_rules: z.int().meta({ description: 'Rules that are not shown' }),
 });
 
+/** What `mgmt.records.explain` answers. */
+export type ExplainedRecord = z.output<typeof EXPLAINED>;
+
 /** Why a call was decided as it was (decision 10.13). */
 export const RECORD_EXPLAIN_OPERATIONS: readonly GatewayOperation[] = [
   operation({
@@ -99,7 +101,7 @@ async function explained(
   record: Readonly<Record<string, unknown>>,
   orgId: string,
   { policies, connectors }: OperationServices,
-): Promise<z.output<typeof EXPLAINED>> {
+): Promise<ExplainedRecord> {
   const { policy, content_hash: contentHash } = await policies.ready(orgId);
   const catalogue = connectors.catalogues.current();
   const request = recordedRequest(
