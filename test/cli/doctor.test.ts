@@ -19,6 +19,7 @@ import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { MAIN } from '../support/gateway-process.ts';
 import { managedAs } from '../support/managed.ts';
 import { type PeerName, requirePeer, skipWithout } from '../support/peers.ts';
+import { portCertificate } from '../support/port-tls.ts';
 import { openTunnel } from '../support/raw-clients.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
@@ -115,11 +116,38 @@ t.test('the self-test says nothing but that, goes nowhere, leaves no record, and
   t.notMatch(metrics, /gw_requests_total\{/);
 });
 
+t.test('a runtime that comes through and shows no token where one is asked for', async (t) => {
+  const { shell, gateway, url } = await place(t, fakeClock(NOW), { GW_PROXY_AUTH: 'required' });
+  const failures = async () => (/^gw_auth_failures_total\{.*$/m.exec(await (await fetch(`${gateway.url}/metrics`)).text()) ?? [''])[0];
+  const before = await failures();
+  const without = await ask(shell, '--for', 'node', ...url);
+  t.match(without.of('node'), [
+    { level: 'wrong', found: /its calls are refused: the proxy asks for a token/, remedy: /gw workloads token/ },
+  ]);
+  t.equal(without.code, 1);
+  t.equal(await failures(), before, 'a trial is no failure');
+  await gateway.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  const { body } = await gateway.admin('POST', '/v1/admin/workloads/ci/token');
+  const { token } = body as { token: string };
+  for (const [shown, level] of [
+    [token, 'ok'],
+    [`${token}x`, 'wrong'],
+  ] as const) {
+    const proxy = `http://ci:${shown}@127.0.0.1:${gateway.port}`;
+    const { of } = await ask({ ...shell, HTTPS_PROXY: proxy, https_proxy: proxy }, '--for', 'node', ...url);
+    t.match(of('node'), [{ level }], JSON.stringify(of('node')));
+  }
+});
+
 t.test('a gateway that is not there, and another program at its port', async (t) => {
   const { env } = await place(t);
   const nobody = await ask(env, '--url', 'http://127.0.0.1:9');
   t.match(nobody.of('gateway'), [{ level: 'wrong', found: /no gateway answers at http:\/\/127\.0\.0\.1:9/ }]);
   t.equal(nobody.code, 1);
+  t.equal(JSON.stringify(nobody.of('gateway')).split('http://127.0.0.1:9').length, 2, 'its address is told once');
+  const secure = await startTestGateway(t, { env: portCertificate(t).env });
+  const plain = await ask(env, '--url', `http://127.0.0.1:${secure.port}`);
+  t.match(plain.of('gateway'), [{ level: 'wrong', found: /its port speaks TLS alone: its address begins with https:/ }]);
   const other = createServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-other\r\n')).listen(0, '127.0.0.1');
   await once(other, 'listening');
   t.teardown(() => other.close());
@@ -136,6 +164,8 @@ t.test('settings that are not valid, and names that are none', async (t) => {
     { level: 'warning', found: /GW_PROT"? is not a setting/ },
   ]);
   t.equal(bad.code, 1);
+  const nowhere = await ask({ ...env, GW_LOG_LEVEL: 'loud' });
+  t.match(nowhere.of('gateway'), [{ level: 'skipped', found: /while a setting is not valid/ }], 'it may run as well as ever');
   const known = await ask({ ...env, GW_PROT: '1' }, ...url);
   t.equal(known.code, 0, 'a warning is no fault');
   t.equal((await gw(['doctor', '--for', 'perl'], { env })).code, 2);
