@@ -6,7 +6,9 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
+import type { DeadLetter } from '../../src/base/model/export-destination.ts';
 import { CHECKS } from '../../src/cli/doctor/doctor.ts';
+import { exportFindings } from '../../src/cli/doctor/export-check.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { diskFinding } from '../../src/cli/doctor/machine-checks.ts';
 import { priceFindings } from '../../src/cli/doctor/price-check.ts';
@@ -168,6 +170,11 @@ t.test('settings that are not valid, and names that are none', async (t) => {
   t.match(nowhere.of('gateway'), [{ level: 'skipped', found: /while a setting is not valid/ }], 'it may run as well as ever');
   const known = await ask({ ...env, GW_PROT: '1' }, ...url);
   t.equal(known.code, 0, 'a warning is no fault');
+  t.match((await gw(['doctor', ...url], { env: { ...env, GW_PROT: '1' } })).out, /\nNothing is wrong \(\d+ warnings\)\.\n$/);
+  t.match(
+    (await gw(['doctor', ...url], { env: { ...env, GW_LOG_LEVEL: 'loud' } })).out,
+    /\nOne thing is wrong(?: \(\d+ warnings?\))?\.\n$/,
+  );
   t.equal((await gw(['doctor', '--for', 'perl'], { env })).code, 2);
 });
 
@@ -340,6 +347,28 @@ t.test('a price list that is old, not renewed or held back in parts, and models 
   t.match((await ask(env, ...url)).of('prices'), [{ level: 'warning', found: /the price list in force is that of/ }]);
   t.match((await ask({ ...env, GW_ADMIN_TOKEN: 'wrong-token-of-some-length' }, ...url)).of('prices'), [{ level: 'skipped' }]);
   t.match((await ask(env, '--url', 'http://127.0.0.1:9')).of('prices'), [{ level: 'skipped' }]);
+});
+
+t.test('an export destination that took nothing is named with its last reason', async (t) => {
+  const letter = (destination: string, detail: string): DeadLetter => ({
+    dead_letter_id: '01a219a7-fa97-7137-9b49-891ffe24cb7e',
+    destination_id: destination,
+    org_id: 'default',
+    event_type: 'execution',
+    event_id: '01a219a7-fa97-7137-9b49-891ffe24cb7f',
+    reason: 'unreachable',
+    detail,
+    attempts: 4,
+    at: '2026-11-24T12:00:00.000Z',
+  });
+  t.match(exportFindings([letter('siem', 'connection refused'), letter('siem', 'HTTP 503'), letter('other', '')]), [
+    { level: 'warning', found: '2 event(s) were not taken by siem, the last at 2026-11-24T12:00:00.000Z: connection refused' },
+    { level: 'warning', found: /^1 event\(s\) .* other, .*: unreachable$/, remedy: /When a receiver is away/ },
+  ]);
+  t.match(exportFindings(Array.from({ length: 500 }, () => letter('siem', 'no'))), [{ found: /^500 or more event/ }]);
+  const { env, url } = await place(t);
+  t.match((await ask(env, ...url)).of('exports'), [{ level: 'ok' }]);
+  t.match((await ask(env, '--url', 'http://127.0.0.1:9')).of('exports'), [{ level: 'skipped' }]);
 });
 
 t.test('little room on a disk', (t) => {

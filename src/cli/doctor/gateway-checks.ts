@@ -7,6 +7,7 @@ import { loadRoot } from '../../inbound/ca/root-chain.ts';
 import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';
 import { GatewayClient, sendToGateway } from '../gateway-client.ts';
+import { EXPORT_CHECK } from './export-check.ts';
 import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
 import { CONTROL_PLANE, warningFindings } from './health-warnings.ts';
 import { PRICE_CHECK } from './price-check.ts';
@@ -44,6 +45,7 @@ export const GATEWAY_CHECKS: readonly DoctorCheck[] = [
     look: passedBy,
   },
   PRICE_CHECK,
+  EXPORT_CHECK,
 ];
 
 function settings({ mistakes, warnings }: Patient): readonly Finding[] {
