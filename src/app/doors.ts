@@ -25,7 +25,7 @@ import { senderOf } from '../pipeline/passage/sender.ts';
 import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn } from './proxy-callers.ts';
-import { answerSelfTest, isSelfTest } from './self-test.ts';
+import { answerSelfTest, isSelfTest, selfTestTunnel } from './self-test.ts';
 import { catalogueFor, dependsOnOrg, restPasses, type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
@@ -179,10 +179,11 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
   if (holdsOwnToken(request.authority.host)) return refuse(tokenInUrl());
-  if (isSelfTest(request.authority) && rules.intercept) return { kind: 'intercept', tunnel: { authority: request.authority } };
+  const isTrial = isSelfTest(request.authority) && rules.intercept;
   const asked = tunnelOf(request, pipeline);
   const shown = { user: asked.proxyUser, password: asked.proxyPassword, apiKey: asked.apiKey };
-  const who = await letIn(shown, () => connectHead(request, asked, pipeline), pipeline);
+  const who = await letIn(shown, () => connectHead(request, asked, pipeline), pipeline, isTrial);
+  if (isTrial) return { kind: 'intercept', tunnel: selfTestTunnel(request.authority, who instanceof GatewayError) };
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = { ...asked, ...who };
   const head = connectHead(request, tunnel, pipeline);

@@ -20,9 +20,15 @@ type Fixed = Pick<Tunnel, 'fixedWorkload' | 'workloadOrg' | 'fixedOrg'>;
  * Whether somebody may use the proxy (decisions 4.5, 9.5). A user name in `Proxy-Authorization` names a workload; one that has a token must give it as the password. In the
  * place of either may stand an API key, which must be valid; with `GW_MANAGED_MODE` there must be one.
  * @param headOf for who is told of a failure
+ * @param isTrial it only asks what would be said: nobody is told of a failure, and none is counted (decision 12.11)
  */
-export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipeline: LineGround): Promise<Fixed | GatewayError> {
-  const org = await orgOf(shown, headOf, pipeline);
+export async function letIn(
+  shown: ShownToProxy,
+  headOf: () => ArrivalHead,
+  pipeline: LineGround,
+  isTrial = false,
+): Promise<Fixed | GatewayError> {
+  const org = await orgOf(shown, headOf, pipeline, isTrial);
   if (org instanceof Error) return org;
   const { authenticator } = pipeline;
   const token = shownAs(WORKLOAD_TOKEN_PREFIX, shown) ?? shown.password;
@@ -36,7 +42,11 @@ export async function letIn(shown: ShownToProxy, headOf: () => ArrivalHead, pipe
   if (verdict === 'open') return fixed;
   if (verdict === 'holder' && workloadId !== undefined)
     return { ...fixed, fixedWorkload: workloadId, ...(holder?.org_id === undefined ? {} : { workloadOrg: holder.org_id }) };
-  authenticator.failed({ surface: 'proxy', head: headOf(), presented: token, workloadId });
+  if (!isTrial) authenticator.failed({ surface: 'proxy', head: headOf(), presented: token, workloadId });
+  return tokenNeeded(workloadId);
+}
+
+function tokenNeeded(workloadId: string | undefined): GatewayError {
   const message = `This proxy needs ${workloadId === undefined ? 'a workload and its token' : `the token of workload ${workloadId}`}.`;
   return ProxyAuthenticationRequired.forWorkload(message, workloadId);
 }
@@ -46,6 +56,7 @@ async function orgOf(
   shown: ShownToProxy,
   headOf: () => ArrivalHead,
   { authenticator, settings }: LineGround,
+  isTrial: boolean,
 ): Promise<string | undefined | GatewayError> {
   const key = shown.apiKey ?? shownAs(API_KEY_PREFIX, shown);
   if (key === undefined && !authenticator.needsApiKey) return undefined;
@@ -58,7 +69,8 @@ async function orgOf(
   }
   if (verdict?.result === 'valid') return verdict.key.org_id;
   const reason = verdict?.result ?? 'missing_header';
-  authenticator.failed({ surface: 'proxy', head: headOf(), presented: undefined, reason, orgId: verdict && orgOfKey(verdict) });
+  if (!isTrial)
+    authenticator.failed({ surface: 'proxy', head: headOf(), presented: undefined, reason, orgId: verdict && orgOfKey(verdict) });
   const message = verdict === undefined ? 'This proxy needs an API key.' : keyRefusal(verdict);
   return new ProxyAuthenticationRequired(message, 'the password is an API key, gwk_...');
 }

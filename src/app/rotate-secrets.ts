@@ -5,6 +5,7 @@ import type { Config } from '../base/config/config.ts';
 import { systemClock } from '../base/lib/clock.ts';
 import { silentLogger } from '../base/lib/log.ts';
 import { type Sealed, SecretBox } from '../base/lib/secret-box.ts';
+import { codeOf } from '../base/lib/thrown.ts';
 import { CHANNELS, channelContext } from '../services/alerts/alert-channels.ts';
 import { CREDENTIALS } from '../services/credentials.ts';
 import { EXPORTS, exportContext } from '../services/exports/export-destinations.ts';
@@ -48,8 +49,16 @@ export async function rotateSecrets(config: Config, newKey: Uint8Array = randomB
 
 /** Reads a key as `GW_SECRETS_KEY` takes it. @throws Error when the file holds none */
 export async function readKeyFile(file: string): Promise<Uint8Array> {
-  const key = Buffer.from((await readFile(file, 'utf8')).trim(), 'base64');
-  if (key.length !== 32) throw new Error(`${file} must hold 32 bytes in base64`);
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new Error(
+      `--new-key-file: ${file} cannot be read (${codeOf(error)}); it holds 32 bytes in base64, as openssl rand -base64 32 gives`,
+      {
+        cause: error,
+      },
+    );
+  });
+  const key = Buffer.from(text.trim(), 'base64');
+  if (key.length !== 32) throw new Error(`--new-key-file: ${file} does not hold 32 bytes in base64, as openssl rand -base64 32 gives`);
   return key;
 }
 

@@ -9,7 +9,7 @@ import { OUTBOUND_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type CliIo, Unusable } from './command.ts';
 import { askFailure, GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
 import { settingsOf } from './settings-of.ts';
-import { terminalText } from './terminal-text.ts';
+import { terminalLines, terminalText } from './terminal-text.ts';
 
 const TIMEOUT_MS = 10_000;
 const MAX_ANSWER = OUTBOUND_BOUNDS.gatewayAnswer.one;
@@ -155,15 +155,19 @@ async function adminToken({ adminToken: configured, dataDir }: Config): Promise<
 export function errorOf(text: string): { readonly code: string; readonly message: string } {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown; details?: unknown } };
-    return { code: String(error?.code ?? ''), message: [terminalText(String(error?.message ?? '')), ...detailsOf(error)].join('\n  ') };
+    const said = String(error?.message ?? '');
+    // A line of it begins no line of ours.
+    const [first = '', ...more] = [...terminalLines(said).split('\n'), ...detailsOf(error, said)];
+    return { code: String(error?.code ?? ''), message: [first, ...more.map((line) => (line === '' ? '' : `  ${line}`))].join('\n') };
   } catch {
     return { code: '', message: '' };
   }
 }
 
-function detailsOf(error: { details?: unknown } | undefined): readonly string[] {
+/** What an excerpt of a file has shown is not said again. */
+function detailsOf(error: { details?: unknown } | undefined, said: string): readonly string[] {
   if (!Array.isArray(error?.details)) return [];
-  return (error.details as readonly { path?: unknown; message?: unknown }[]).map(({ path, message }) =>
-    terminalText(`${String(path)} ${String(message)}`),
-  );
+  return (error.details as readonly { path?: unknown; message?: unknown }[])
+    .filter(({ message }) => !(said.includes('\n') && said.includes(String(message))))
+    .map(({ path, message }) => terminalText(`${String(path)} ${String(message)}`));
 }

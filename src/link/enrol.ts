@@ -97,9 +97,26 @@ function mismatch(what: string, check: string): EnrolmentError {
 function unreachable(address: Authority, cause: Error): EnrolmentError {
   return new EnrolmentError(
     'unreachable',
-    `The control plane at ${placeOf(address)} (GW_CP_ADDR) cannot be reached: ${cause.message}. The first start of a gateway needs it; start again when it is there.`,
+    `The control plane at ${placeOf(address)} (GW_CP_ADDR) cannot be reached: ${reasonOf(address, cause)}. The first start of a gateway needs it; start again when it is there.`,
     { cause },
   );
+}
+
+/** What two mistakes in the address look like, in the words of TLS and of gRPC, and what each means here. */
+const MISTAKES: readonly (readonly [says: RegExp, means: (host: string) => string])[] = [
+  [
+    /wrong version number|packet length too long|record layer failure/i,
+    () => 'what answers there speaks no TLS (the port for gateways is CP_GRPC_PORT of the control plane, not CP_HTTP_PORT)',
+  ],
+  [
+    /ERR_TLS_CERT_ALTNAME_INVALID|does not match certificate/,
+    (host) => `its certificate is not for ${host} (start the control plane with CP_NAMES that has this name)`,
+  ],
+];
+
+function reasonOf({ host }: Authority, { message }: Error): string {
+  const known = MISTAKES.find(([says]) => says.test(message));
+  return known === undefined ? message.trim() : known[1](host);
 }
 
 function placeOf({ host, port }: Authority): string {

@@ -29,6 +29,12 @@ t.test('the commands make and show what the API does', async (t) => {
     t.match((await cp('org get acme')).out, /^grace_seconds: +60$/m);
     t.match(await cp('org put acme --grace-seconds soon'), { code: 2, err: /--grace-seconds takes a whole number/ });
     t.match(await cp('org put acme --suspended-reason null'), { code: 0 });
+    const names = (out: string) => out.split('\n').map((line) => line.split(':')[0]);
+    t.strictSame(
+      names((await cp('org put acme')).out),
+      names((await cp('org put other')).out),
+      'one order for a new org and a changed one',
+    );
   });
 
   await t.test('a bootstrap token, with the settings of the gateway that is to use it', async (t) => {
@@ -53,7 +59,10 @@ t.test('the commands make and show what the API does', async (t) => {
     t.match(await json('bundle put acme -', PLANE_BUNDLE.replace('"1"', '"2"')), { version: '2', sequence: 2 });
     t.equal((await cp('bundle get acme --yaml')).out, PLANE_BUNDLE.replace('"1"', '"2"'));
     t.match(await json('bundle read acme'), { version: '2', bundle_yaml: String });
-    t.match(await cp('bundle put acme -', PLANE_BUNDLE.replace('allow', 'perhaps')), { code: 1, err: /inline_rules/ });
+    const refused = await cp('bundle put acme -', PLANE_BUNDLE.replace('allow', 'perhaps'));
+    t.match(refused, { code: 1, err: /^gw control-plane bundle put: The bundle does not load:\n(?:(?: {2}.*)?\n)+$/ }, 'line by line');
+    t.notMatch(refused.err, '\\u{', 'no line break is written out');
+    t.equal(refused.err.split('unknown decision "perhaps"').length, 2, 'it is said once');
     const emptied = `${PLANE_BUNDLE.split('inline_rules')[0]}`;
     t.match(await cp('bundle put acme -', emptied), { code: 1, err: /Nothing was changed\. It would lose [\s\S]*Here --yes says so/ });
     t.match(await cp('bundle put acme - --dry-run', emptied), { code: 0, out: /^- rule [\s\S]*Nothing has been changed yet\.\n$/ });
@@ -95,7 +104,7 @@ t.test('the commands make and show what the API does', async (t) => {
     t.match((await ask('root list acme')).out, 'There are no roots.');
     t.match(await ask('org list'), {
       code: 2,
-      err: /there is no admin token: .*admin-token cannot be read, and CP_ADMIN_TOKEN is not set/,
+      err: /there is no admin token: .*admin-token cannot be read, and CP_ADMIN_TOKEN is not set; run this in the folder in which the control plane was started, or set/,
     });
   });
 

@@ -6,7 +6,9 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
+import type { DeadLetter } from '../../src/base/model/export-destination.ts';
 import { CHECKS } from '../../src/cli/doctor/doctor.ts';
+import { exportFindings } from '../../src/cli/doctor/export-check.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { diskFinding } from '../../src/cli/doctor/machine-checks.ts';
 import { priceFindings } from '../../src/cli/doctor/price-check.ts';
@@ -19,6 +21,7 @@ import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { MAIN } from '../support/gateway-process.ts';
 import { managedAs } from '../support/managed.ts';
 import { type PeerName, requirePeer, skipWithout } from '../support/peers.ts';
+import { portCertificate } from '../support/port-tls.ts';
 import { openTunnel } from '../support/raw-clients.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
@@ -115,11 +118,38 @@ t.test('the self-test says nothing but that, goes nowhere, leaves no record, and
   t.notMatch(metrics, /gw_requests_total\{/);
 });
 
+t.test('a runtime that comes through and shows no token where one is asked for', async (t) => {
+  const { shell, gateway, url } = await place(t, fakeClock(NOW), { GW_PROXY_AUTH: 'required' });
+  const failures = async () => (/^gw_auth_failures_total\{.*$/m.exec(await (await fetch(`${gateway.url}/metrics`)).text()) ?? [''])[0];
+  const before = await failures();
+  const without = await ask(shell, '--for', 'node', ...url);
+  t.match(without.of('node'), [
+    { level: 'wrong', found: /its calls are refused: the proxy asks for a token/, remedy: /gw workloads token/ },
+  ]);
+  t.equal(without.code, 1);
+  t.equal(await failures(), before, 'a trial is no failure');
+  await gateway.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  const { body } = await gateway.admin('POST', '/v1/admin/workloads/ci/token');
+  const { token } = body as { token: string };
+  for (const [shown, level] of [
+    [token, 'ok'],
+    [`${token}x`, 'wrong'],
+  ] as const) {
+    const proxy = `http://ci:${shown}@127.0.0.1:${gateway.port}`;
+    const { of } = await ask({ ...shell, HTTPS_PROXY: proxy, https_proxy: proxy }, '--for', 'node', ...url);
+    t.match(of('node'), [{ level }], JSON.stringify(of('node')));
+  }
+});
+
 t.test('a gateway that is not there, and another program at its port', async (t) => {
   const { env } = await place(t);
   const nobody = await ask(env, '--url', 'http://127.0.0.1:9');
   t.match(nobody.of('gateway'), [{ level: 'wrong', found: /no gateway answers at http:\/\/127\.0\.0\.1:9/ }]);
   t.equal(nobody.code, 1);
+  t.equal(JSON.stringify(nobody.of('gateway')).split('http://127.0.0.1:9').length, 2, 'its address is told once');
+  const secure = await startTestGateway(t, { env: portCertificate(t).env });
+  const plain = await ask(env, '--url', `http://127.0.0.1:${secure.port}`);
+  t.match(plain.of('gateway'), [{ level: 'wrong', found: /its port speaks TLS alone: its address begins with https:/ }]);
   const other = createServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-other\r\n')).listen(0, '127.0.0.1');
   await once(other, 'listening');
   t.teardown(() => other.close());
@@ -136,8 +166,15 @@ t.test('settings that are not valid, and names that are none', async (t) => {
     { level: 'warning', found: /GW_PROT"? is not a setting/ },
   ]);
   t.equal(bad.code, 1);
+  const nowhere = await ask({ ...env, GW_LOG_LEVEL: 'loud' });
+  t.match(nowhere.of('gateway'), [{ level: 'skipped', found: /while a setting is not valid/ }], 'it may run as well as ever');
   const known = await ask({ ...env, GW_PROT: '1' }, ...url);
   t.equal(known.code, 0, 'a warning is no fault');
+  t.match((await gw(['doctor', ...url], { env: { ...env, GW_PROT: '1' } })).out, /\nNothing is wrong \(\d+ warnings\)\.\n$/);
+  t.match(
+    (await gw(['doctor', ...url], { env: { ...env, GW_LOG_LEVEL: 'loud' } })).out,
+    /\nOne thing is wrong(?: \(\d+ warnings?\))?\.\n$/,
+  );
   t.equal((await gw(['doctor', '--for', 'perl'], { env })).code, 2);
 });
 
@@ -310,6 +347,28 @@ t.test('a price list that is old, not renewed or held back in parts, and models 
   t.match((await ask(env, ...url)).of('prices'), [{ level: 'warning', found: /the price list in force is that of/ }]);
   t.match((await ask({ ...env, GW_ADMIN_TOKEN: 'wrong-token-of-some-length' }, ...url)).of('prices'), [{ level: 'skipped' }]);
   t.match((await ask(env, '--url', 'http://127.0.0.1:9')).of('prices'), [{ level: 'skipped' }]);
+});
+
+t.test('an export destination that took nothing is named with its last reason', async (t) => {
+  const letter = (destination: string, detail: string): DeadLetter => ({
+    dead_letter_id: '01a219a7-fa97-7137-9b49-891ffe24cb7e',
+    destination_id: destination,
+    org_id: 'default',
+    event_type: 'execution',
+    event_id: '01a219a7-fa97-7137-9b49-891ffe24cb7f',
+    reason: 'unreachable',
+    detail,
+    attempts: 4,
+    at: '2026-11-24T12:00:00.000Z',
+  });
+  t.match(exportFindings([letter('siem', 'connection refused'), letter('siem', 'HTTP 503'), letter('other', '')]), [
+    { level: 'warning', found: '2 event(s) were not taken by siem, the last at 2026-11-24T12:00:00.000Z: connection refused' },
+    { level: 'warning', found: /^1 event\(s\) .* other, .*: unreachable$/, remedy: /When a receiver is away/ },
+  ]);
+  t.match(exportFindings(Array.from({ length: 500 }, () => letter('siem', 'no'))), [{ found: /^500 or more event/ }]);
+  const { env, url } = await place(t);
+  t.match((await ask(env, ...url)).of('exports'), [{ level: 'ok' }]);
+  t.match((await ask(env, '--url', 'http://127.0.0.1:9')).of('exports'), [{ level: 'skipped' }]);
 });
 
 t.test('little room on a disk', (t) => {

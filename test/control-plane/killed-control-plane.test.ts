@@ -53,7 +53,8 @@ t.test('a second process on the same folder is told so and changes nothing; a si
   const { child, client, place } = await launchControlPlane(t, dataDir);
   const before = readFileSync(join(dataDir, 'ca.pem'), 'utf8');
   const second = await runControlPlane(t, {}, { dataDir }).catch((error: unknown) => error);
-  t.match(second, { name: 'StoreError', code: 'in_use', message: String(child.pid) });
+  t.match(second, { name: 'StoreError', code: 'in_use', message: `in use by another control plane (pid ${child.pid})` });
+  t.match(second, { message: '(CP_DATA_DIR)' });
   t.equal(readFileSync(join(dataDir, 'ca.pem'), 'utf8'), before);
   t.equal(await faultOfCall(client.call(PROTOCOL.enrolment, 'Enroll', enrolment(place.token), TIMEOUT_MS)), 'none');
   client.close();

@@ -547,6 +547,15 @@ t.test('gw secrets rotate', async (t) => {
   const file = join(tempDir(t), 'next');
   writeFileSync(file, Buffer.alloc(32, 7).toString('base64'));
   t.match(await command(['secrets', 'rotate'], { env: { ...env, GW_SECRETS_KEY: configured } }), { code: 2, err: /--new-key-file/ });
+  const rotateWith = (name: string) =>
+    command(['secrets', 'rotate', '--new-key-file', name], { env: { ...env, GW_SECRETS_KEY: configured } });
+  t.match(await rotateWith(`${file}-not-there`), {
+    code: 1,
+    err: /--new-key-file: .* cannot be read \(ENOENT\); it holds 32 bytes in base64/,
+  });
+  const short = join(tempDir(t), 'short');
+  writeFileSync(short, 'c2hvcnQ=');
+  t.match(await rotateWith(short), { code: 1, err: /--new-key-file: .* does not hold 32 bytes in base64, as openssl rand/ });
   t.match(await command(['secrets', 'rotate', '--new-key-file', file], { env: { ...env, GW_SECRETS_KEY: configured } }), {
     code: 0,
     out: /Set GW_SECRETS_KEY/,

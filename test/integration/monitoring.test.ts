@@ -96,6 +96,19 @@ t.test('a counter that alerts look at is there before it counts, since nothing r
     t.ok(text.includes(`\n${series} 0\n`), series);
 });
 
+t.test('the guide lists the rows of the dashboard, in their order', (t) => {
+  const guide = readFileSync(join(packageRoot(), 'docs/guides/monitoring.md'), 'utf8');
+  const table = guide.slice(guide.indexOf('| Row | Shows |'), guide.indexOf('## Who is told'));
+  const listed = [...table.matchAll(/^\| ([^|]+?) \|/gm)].map(([, name]) => name).slice(1);
+  t.strictSame(
+    listed,
+    dashboard()
+      .panels.filter(({ type }) => type === 'row')
+      .map(({ title }) => title),
+  );
+  t.end();
+});
+
 t.test('the panels of the dashboard do not overlap, say what they show, and use no variable that it lacks', (t) => {
   const { panels, templating } = dashboard();
   const variables = new Set(templating.list.map(({ name }) => name));

@@ -1,5 +1,6 @@
 // A link before peers that are not what they should be: each is told in words that say what is wrong, nothing is lost, and all is well again when the peer is.
 
+import { writeFileSync } from 'node:fs';
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2';
 import { createServer as createPlainServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -277,6 +278,26 @@ t.test('a peer that does not show its CA is not enrolled with where the token al
   t.type(error, EnrolmentError);
   t.match(error, { fault: 'ca_not_shown', message: /does not show its CA: set GW_CP_CA_FILE/ });
   t.same(calls, [], 'the token was not shown');
+});
+
+t.test('a first start says of two mistakes in GW_CP_ADDR what is to be done, and not in the words of OpenSSL', async (t) => {
+  const ca = testCa('Control plane');
+  const plain = createPlainServer((socket) => socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+  const sockets = trackSockets(plain);
+  t.teardown(() => closeServer(plain, sockets));
+  const caFile = join(tempDir(t), 'ca.pem');
+  writeFileSync(caFile, ca.certPem);
+  const otherName = await speaking(t, ca.leaf({ hosts: ['plane.example.com'] }), (stream) => stream.close());
+  for (const [port, says] of [
+    [await listenOnFreePort(plain), /cannot be reached: what answers there speaks no TLS \(the port for gateways is CP_GRPC_PORT/],
+    [otherName, /cannot be reached: its certificate is not for 127\.0\.0\.1 \(start the control plane with CP_NAMES/],
+  ] as const) {
+    const place = { protocol: PROTOCOL, address: { host: '127.0.0.1', port }, orgId: PLACE_ORG, nodeId: 'node-1' };
+    const asked = enrol({ ...place, token: bootstrapTokenOf(ca), caFile, clock: fakeClock(Date.now()) });
+    const error = await asked.catch((failure: unknown) => failure);
+    t.match(error, { fault: 'unreachable', message: says }, String(error));
+    t.notMatch(String(error), /Resolution note|routines/);
+  }
 });
 
 t.test('a first start waits for a control plane that asks it to come again', async (t) => {

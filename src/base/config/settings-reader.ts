@@ -52,9 +52,24 @@ export function unknownSettings(
   ]);
   const unknown = Object.keys(env).filter((name) => name.startsWith(prefix) && !known.has(name));
   return unknown.sort().map((name) => {
-    const nearest = nearestName(name, known);
-    return `${printable(name)} is not a setting and has no effect${nearest === undefined ? '' : `; did you mean ${nearest}?`}`;
+    const meant = namesMeant(name, known);
+    return `${printable(name)} is not a setting and has no effect${meant === undefined ? '' : `; did you mean ${meant}?`}`;
   });
+}
+
+/** More say nothing. */
+const MOST_NAMES = 3;
+/** Each secret has a second name, which ends so. */
+const FILE = '_FILE';
+
+/** Who leaves a word out (`GW_RETENTION`) means a name that has all of the others; else it is misspelt. */
+function namesMeant(name: string, known: ReadonlySet<string>): string | undefined {
+  const words = name.split('_');
+  const longer = [...known].filter((one) => {
+    const parts = one.split('_');
+    return one.endsWith(FILE) === name.endsWith(FILE) && words.every((word) => parts.includes(word));
+  });
+  return longer.length > 0 && longer.length <= MOST_NAMES ? longer.join(' or ') : nearestName(name, known);
 }
 
 /** Reads settings from an environment and keeps every mistake, so that all of them are told at once. */

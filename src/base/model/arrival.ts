@@ -42,6 +42,8 @@ export interface Tunnel {
   readonly undecided?: true;
   /** Leads to a host that carries much beside its calls: what is no call is passed on undecided and unrecorded (decision 3.8). */
   readonly shared?: true;
+  /** Of the self-test alone: a CONNECT to another host would be refused, since it shows no valid token or key (decision 12.11). */
+  readonly refusedCaller?: true;
   /** Absent where upstream connections are shared, and where plain HTTP is spoken inside. */
   readonly dialled?: Dialled;
 }

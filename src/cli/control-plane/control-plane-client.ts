@@ -60,7 +60,9 @@ export class ControlPlaneClient {
     const base = new URL(url === undefined ? originOf('http', reachableHost(settings.host), settings.httpPort) : addressIn(url));
     const file = join(settings.dataDir, 'admin-token');
     const found = token ?? settings.adminToken ?? (await tokenIn(file));
-    return new ControlPlaneClient(base, found, `there is no admin token: ${file} cannot be read, and CP_ADMIN_TOKEN is not set`);
+    const then =
+      'run this in the folder in which the control plane was started, or set CP_DATA_DIR or CP_ADMIN_TOKEN to those of the control plane';
+    return new ControlPlaneClient(base, found, `there is no admin token: ${file} cannot be read, and CP_ADMIN_TOKEN is not set; ${then}`);
   }
 
   get host(): string {

@@ -1,11 +1,15 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
 import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import type { ErrorCode } from '../../base/model/error-codes.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { sendToGateway } from '../gateway-client.ts';
 
 const TIMEOUT_MS = 5_000;
+/** What a port of a gateway with a certificate answers to plain HTTP (decision 12.1). */
+const HTTPS_REQUIRED: ErrorCode = 'https_required';
+const TLS_ALONE = 'a gateway is there, and its port speaks TLS alone: its address begins with https://';
 
 /** What `/healthz` says of the control plane; members that it does not say are undefined. */
 export interface ControlPlaneSaid {
@@ -55,7 +59,7 @@ export function speaks(error: unknown): boolean {
 function judge(text: string, status: number, date: string | undefined): Health {
   try {
     const health: unknown = JSON.parse(text);
-    const { node_id: nodeId, status: said } = isJsonObject(health) ? health : {};
+    const { node_id: nodeId, status: said, error } = isJsonObject(health) ? health : {};
     if (isJsonObject(health) && typeof nodeId === 'string') {
       const at = Date.parse(date ?? '');
       const skewMs = Number.isNaN(at) ? undefined : at - systemClock.now();
@@ -68,6 +72,7 @@ function judge(text: string, status: number, date: string | undefined): Health {
         warnings: warningsIn(health),
       };
     }
+    if (isJsonObject(error) && error['code'] === HTTPS_REQUIRED) return { kind: 'nobody', reason: TLS_ALONE };
   } catch {
     // No gateway speaks like that.
   }

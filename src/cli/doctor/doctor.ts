@@ -102,5 +102,7 @@ function print(findings: readonly Finding[], io: CliIo): void {
     if (remedy !== undefined) io.stdout(`${' '.repeat(25)}-> ${terminalText(remedy)}\n`);
   }
   const wrongs = findings.filter(({ level }) => level === 'wrong').length;
-  io.stdout(wrongs === 0 ? '\nNothing is wrong.\n' : `\n${wrongs} thing(s) are wrong.\n`);
+  const warnings = findings.filter(({ level }) => level === 'warning').length;
+  const said = wrongs === 1 ? 'One thing is wrong' : `${wrongs === 0 ? 'Nothing is' : `${wrongs} things are`} wrong`;
+  io.stdout(`\n${said}${warnings === 0 ? '' : ` (${warnings} warning${warnings === 1 ? '' : 's'})`}.\n`);
 }

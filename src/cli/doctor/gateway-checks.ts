@@ -7,6 +7,7 @@ import { loadRoot } from '../../inbound/ca/root-chain.ts';
 import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';
 import { GatewayClient, sendToGateway } from '../gateway-client.ts';
+import { EXPORT_CHECK } from './export-check.ts';
 import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
 import { CONTROL_PLANE, warningFindings } from './health-warnings.ts';
 import { PRICE_CHECK } from './price-check.ts';
@@ -44,6 +45,7 @@ export const GATEWAY_CHECKS: readonly DoctorCheck[] = [
     look: passedBy,
   },
   PRICE_CHECK,
+  EXPORT_CHECK,
 ];
 
 function settings({ mistakes, warnings }: Patient): readonly Finding[] {
@@ -54,7 +56,8 @@ function settings({ mistakes, warnings }: Patient): readonly Finding[] {
   return found.length > 0 ? found : [ok('settings', 'all GW_ variables are settings, and their values are allowed')];
 }
 
-function gateway({ health, url, config }: Patient): readonly Finding[] {
+function gateway(patient: Patient): readonly Finding[] {
+  const { health, url } = patient;
   const place = url?.origin ?? 'GW_PORT';
   if (health.kind === 'gateway') {
     return [
@@ -64,11 +67,23 @@ function gateway({ health, url, config }: Patient): readonly Finding[] {
   }
   if (health.kind === 'stranger')
     return [wrong('gateway', `another program answers at ${place}: ${health.says}`, 'stop that program, or set GW_PORT to another port')];
-  const then =
-    config?.port === 0 && url === undefined
+  return [nobodyThere(patient, health.reason)];
+}
+
+/** What the address itself knows to do comes as the remedy, and no place is named twice. */
+function nobodyThere({ url, config, mistakes }: Patient, reason: string): Finding {
+  const id = 'gateway';
+  if (url === undefined) {
+    if (mistakes.length > 0) return skipped(id, 'which one is meant is not known while a setting is not valid (--url names one)');
+    const isAny = config?.port === 0;
+    const then = isAny
       ? 'GW_PORT is 0, so that it took any: give its address with --url'
       : 'start it with gw, or give its address with --url';
-  return [wrong('gateway', `no gateway answers at ${place}: ${health.reason}`, then)];
+    return wrong(id, `no gateway answers at GW_PORT: ${reason}`, then);
+  }
+  const { origin, hint } = url;
+  const why = reason.replace(`${origin} cannot be asked: `, '').replace(`; ${hint}`, '');
+  return wrong(id, `no gateway answers at ${origin}: ${why}`, hint ?? 'start it with gw start, or give its address with --url');
 }
 
 function controlPlane({ health }: Patient): readonly Finding[] {
@@ -206,7 +221,7 @@ function passedBy(patient: Patient): Promise<readonly Finding[]> {
   const id = 'connectors';
   return aboutDomains(id, patient, (domains) => {
     const found = domains.filter((one) => one.org_connector === true && one.connections > 0 && one.requests === 0);
-    if (found.length === 0) return [ok(id, 'no connector of an org is passed by by all of its clients')];
+    if (found.length === 0) return [ok(id, 'of each connector of an org some client comes to the gateway')];
     const then = 'let clients of that org show its API key or its workload to the proxy (docs/guides/custom-connectors.md, Calling it)';
     return found.map(({ domain }) =>
       warning(id, `an org has a connector at ${domain}, and no client there said that it is of that org: nothing was governed`, then),

@@ -8,6 +8,9 @@ import { type Finding, ok, type Patient, skipped, warning, wrong } from './findi
 
 const URL_TEXT = `https://${SELF_TEST_HOST}/`;
 const ANSWERED = /"self_test": ?"ok"/;
+/** It came through, and no call of it would. */
+const REFUSED = /"caller": ?"refused"/;
+const TOKEN_REMEDY = 'eval "$(gw env --workload ID --token-file FILE)", with a token of "gw workloads token ID" (docs/guides/api-keys.md)';
 const SOON_MS = 20_000;
 /** It is compiled first. */
 const COMPILED_MS = 180_000;
@@ -190,6 +193,12 @@ async function tryOne(runtime: Runtime, { env, runtimes }: Patient): Promise<Fin
 }
 
 function judge({ id, passed, trust, proxy }: Runtime, { stdout, stderr, code }: Ran): Finding {
+  if (REFUSED.test(stdout))
+    return wrong(
+      id,
+      `${id} trusts the root, and its calls are refused: the proxy asks for a token or key, and HTTPS_PROXY has none that is valid`,
+      TOKEN_REMEDY,
+    );
   if (ANSWERED.test(stdout) || passed?.test(stderr)) return ok(id, `${id} came through the proxy and trusts the root`);
   const said = `${stderr}\n${stdout}`;
   const fault = SAYINGS.find(([says]) => says.test(said))?.[1];
@@ -205,11 +214,7 @@ function judge({ id, passed, trust, proxy }: Runtime, { stdout, stderr, code }: 
         'HTTPS_PROXY leads to where nothing listens: start the gateway there, or eval "$(gw env)"',
       );
     case 'auth':
-      return wrong(
-        id,
-        `${id} shows its proxy no valid token: ${tell(said)}`,
-        'put the workload and its token into HTTPS_PROXY (docs/guides/getting-started.md)',
-      );
+      return wrong(id, `${id} shows its proxy no valid token: ${tell(said)}`, TOKEN_REMEDY);
     default:
       return wrong(
         id,

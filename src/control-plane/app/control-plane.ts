@@ -15,6 +15,7 @@ import { clockConfirmation } from '../../services/clock-confirmation.ts';
 import { ClockWatch } from '../../services/clock-watch.ts';
 import { keepHourly } from '../../services/keep-hourly.ts';
 import { PolicyPresets } from '../../services/policy-presets.ts';
+import { StoreError } from '../../storage/contract/store.ts';
 import type { EmbeddedStore } from '../../storage/embedded/embedded-store.ts';
 import { openEmbeddedStore } from '../../storage/embedded/open-embedded-store.ts';
 import { createControlPlaneMetrics } from '../../surfaces/metrics/control-plane-metrics.ts';
@@ -102,6 +103,14 @@ export async function startControlPlane(config: ControlPlaneConfig, start: Contr
   }
 }
 
+/** A store that is in use says so of a gateway; in this folder it is another control plane. */
+function inUse(error: unknown, dir: string): unknown {
+  if (!(error instanceof StoreError && error.code === 'in_use')) return error;
+  const who = error.pid === undefined ? '' : ` (pid ${error.pid})`;
+  const text = `The data folder ${dir} is in use by another control plane${who}: stop that one, or give this one a folder of its own (${SETTING})`;
+  return new StoreError('in_use', text, { cause: error, pid: error.pid });
+}
+
 async function openState(
   config: ControlPlaneConfig,
   { clock = systemClock, log = silentLogger }: ControlPlaneStart,
@@ -113,7 +122,11 @@ async function openState(
   return inFolder(SETTING, dir, async () => {
     await makeFolder(join(dir, 'ledger'), 0o700);
     // First, because it says whether another process is at work here.
-    const store: EmbeddedStore = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'always', clock, log });
+    const store: EmbeddedStore = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'always', clock, log }).catch(
+      (error: unknown) => {
+        throw inUse(error, dir);
+      },
+    );
     closers.push(() => store.close());
     const retentionMs = config.auditRetention ?? AUDIT_MS;
     const clockWatch = await ClockWatch.open({ store, clock, log, events, retentionMs, confirmation: clockConfirmation(dir) });

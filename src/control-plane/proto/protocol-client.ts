@@ -132,10 +132,13 @@ function methodOf<Calls>(service: ProtocolService<Calls>, name: string & keyof C
   return method;
 }
 
+/** gRPC wraps what a socket said into words of its own, some of them twice. */
+const GRPC_WORDS = /^No connection established\..*Last error: (?:Error: )?|\.? Resolution note: .*$/gs;
+
 function protocolError(error: unknown): ProtocolError {
   const { code, details, message, metadata } = error as Partial<ServiceError>;
   const pushback = /^\d{1,8}$/.exec(String(metadata?.get('grpc-retry-pushback-ms')[0] ?? ''))?.[0];
-  return new ProtocolError(faultOf(code), details || message || 'the call broke off', {
+  return new ProtocolError(faultOf(code), (details || message || 'the call broke off').replaceAll(GRPC_WORDS, ''), {
     cause: error,
     retryAfterMs: pushback === undefined ? undefined : Number(pushback),
   });

@@ -77,8 +77,6 @@ export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
   }
 }
 
-/** Of an org that was stored before there were these. */
-const NOT_SAID = { gateway_writes: 'allow', monthly_request_limit: null, overage_enabled: false } as const;
 /** What tiers were called in what was stored before; nobody may say so any more. */
 const FORMER_TIERS: Readonly<Record<string, PlanTier>> = { community: 'starter', professional: 'pro' };
 
@@ -87,7 +85,8 @@ function storedOrg(value: unknown): Org | undefined {
   if (value === undefined) return undefined;
   const org = value as Org;
   const tier = planTierOf(org.plan_tier) ?? FORMER_TIERS[org.plan_tier] ?? 'starter';
-  return { ...NOT_SAID, ...org, plan_tier: tier };
+  // Members come in one order, whenever it was stored.
+  return { ...newOrg(org.org_id, org.created_at), ...org, plan_tier: tier };
 }
 
 /** As decision 13.5 has it for an org of which nothing is said. */
@@ -99,7 +98,10 @@ function newOrg(orgId: string, now: string): Org {
     cp_down_policy: 'permissive',
     redis_down_policy: 'allow',
     grace_seconds: 300,
-    ...NOT_SAID,
+    // An org may have been stored before there were these.
+    gateway_writes: 'allow',
+    monthly_request_limit: null,
+    overage_enabled: false,
     created_at: now,
     updated_at: now,
   };

@@ -78,10 +78,14 @@ export interface CounterRow {
 export class StoreError extends Error {
   readonly code: 'in_use' | 'newer_format' | 'corrupt' | 'closed';
 
-  constructor(code: StoreError['code'], message: string, options?: { cause?: unknown }) {
+  /** Of the process that has the store, where it is known. */
+  readonly pid: number | undefined;
+
+  constructor(code: StoreError['code'], message: string, options?: { cause?: unknown; pid?: number | undefined }) {
     super(message, options);
     this.name = 'StoreError';
     this.code = code;
+    this.pid = options?.pid;
   }
 }
 

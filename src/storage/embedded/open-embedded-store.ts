@@ -60,7 +60,7 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
   const dir = resolve(options.dir);
   await makeFolder(dir, 0o700);
   const unclaim = await claimFolder(dir);
-  if (unclaim === undefined) throw new StoreError('in_use', inUseLine(dir, process.pid));
+  if (unclaim === undefined) throw new StoreError('in_use', inUseLine(dir, process.pid), { pid: process.pid });
   try {
     return await openClaimed({ ...options, dir }, unclaim);
   } catch (error) {
@@ -259,7 +259,7 @@ const SYSTEM_CODES: Readonly<Record<string, string>> = {
 
 /** Why LevelDB did not open. */
 function cannotOpen(dir: string, owner: number | undefined, cause: unknown): Error {
-  if (isLocked(cause)) return new StoreError('in_use', inUseLine(dir, owner), { cause });
+  if (isLocked(cause)) return new StoreError('in_use', inUseLine(dir, owner), { cause, pid: owner });
   const why = reason(cause);
   const message = `The index in ${indexFolder(dir)} cannot be opened: ${why}`;
   const corrupt = `${message}. "gw journal repair" makes it anew from the journal`;

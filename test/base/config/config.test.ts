@@ -289,6 +289,12 @@ t.test('an unknown GW_ variable is a warning with the nearest name; other variab
     '"GW_PROT" is not a setting and has no effect; did you mean GW_PORT?',
     '"GW_QQQQQQQQQQ" is not a setting and has no effect',
   ]);
+  const left = loadConfig({ GW_CA_FILE: 'a', GW_RETENTION: '1d', GW_TOKEN: 'a' }, false).warnings;
+  t.same(left, [
+    '"GW_CA_FILE" is not a setting and has no effect; did you mean GW_CP_CA_FILE or GW_UPSTREAM_CA_FILE?',
+    '"GW_RETENTION" is not a setting and has no effect; did you mean GW_RECORD_RETENTION or GW_AUDIT_RETENTION?',
+    '"GW_TOKEN" is not a setting and has no effect',
+  ]);
 });
 
 t.test('the node has a stable name that differs between data folders and says nothing about the machine', async (t) => {
