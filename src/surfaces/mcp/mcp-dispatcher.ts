@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
@@ -155,7 +156,7 @@ export class McpDispatcher {
   async #call({ name, arguments: args = {} }: JsonObject, { revision, asker }: Context): Promise<string> {
     if (typeof name !== 'string') throw new RpcError(RPC.invalidParams, 'tools/call takes the name of a tool.');
     const tool = this.#tools.get(name);
-    if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${shorten(name, 128)}; tools/list has them all.`);
+    if (tool === undefined) throw new RpcError(RPC.invalidParams, noSuchTool(name, this.#tools.keys()));
     if (!isJsonObject(args)) throw new RpcError(RPC.invalidParams, 'arguments is an object.');
     try {
       return toolAnswer(await this.#toolSet.call(name, args, asker), revision);
@@ -226,4 +227,23 @@ function saysMore(title: string, name: string): boolean {
       .replace(/ (?:a|an|the) /g, ' ')
       .replaceAll(' ', '_') !== name
   );
+}
+
+/** Letters of a thing by which tools are found, and how many are named. */
+const SHORTEST_THING = 3;
+const OFFERED = 8;
+
+function listsFirst(a: string, b: string): number {
+  return Number(b.startsWith('list_')) - Number(a.startsWith('list_'));
+}
+
+/** Tools for the same thing, or the nearest name, are what a model may call instead. */
+function noSuchTool(name: string, known: Iterable<string>): string {
+  const names = [...known];
+  const thing = name.slice(name.indexOf('_') + 1).replace(/(?<=...)(?:ies|[ys])$/, '');
+  const alike = thing.length < SHORTEST_THING ? [] : names.filter((one) => one.includes(`_${thing}`)).toSorted(listsFirst);
+  const nearest = nearestName(name, names);
+  const offered = alike.length > 0 ? alike : nearest === undefined ? [] : [nearest];
+  const hint = offered.length === 0 ? 'tools/list has them all' : `did you mean ${offered.slice(0, OFFERED).join(', ')}?`;
+  return `There is no tool ${shorten(name, 128)}; ${hint}`;
 }

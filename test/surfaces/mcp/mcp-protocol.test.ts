@@ -81,6 +81,15 @@ t.test('a call is answered as text, and as structured content where the revision
   });
 });
 
+t.test('a tool that there is not is answered with those that are meant', async (t) => {
+  const { post, begin } = mcpPlace();
+  const session = { 'mcp-session-id': await begin('2025-11-25') };
+  const said = async (name: string) => (await post(requestOf('tools/call', { name }), session)).json;
+  t.match(await said('get_things'), { error: { code: -32602, message: /did you mean list_things\b.*\?$/ } });
+  t.match(await said('say_nothin'), { error: { message: /did you mean say_nothing\?$/ } });
+  t.match(await said('make_coffee'), { error: { message: /tools\/list has them all$/ } });
+});
+
 t.test('what is no object is structured nowhere, and a tool that answers nothing has answered', async (t) => {
   const { post, begin } = mcpPlace();
   const session = { 'mcp-session-id': await begin('2025-11-25') };
