@@ -57,6 +57,7 @@ const SAME: Readonly<Record<string, string>> = {
   refill_rate: 'rate requests requests_per_window calls',
   max_tokens: 'burst capacity bucket_size',
   window_duration: 'window per period interval',
+  requests: 'calls request call samples',
   by: 'group_by grouped_by breakdown dimension dimensions split_by keys',
   operation: 'action what event activity operation_id change type',
   principal: 'who actor user changed_by key key_id',
