@@ -28,7 +28,6 @@ const SAME: Readonly<Record<string, string>> = {
   weekly: 'week per_week a_week this_week',
   monthly: 'month per_month a_month this_month',
   org: 'organization organisation company everyone global all',
-  project: 'team',
   workload: 'service application app',
   provider: 'connector vendor',
   alert: 'warn notify warning',
@@ -45,6 +44,8 @@ const SAME: Readonly<Record<string, string>> = {
   provider_integration: 'provider providers integration routing',
   credential_mode: 'credential credentials byok mode',
   policy_preset: 'preset presets policy policies',
+  budget_alert: 'budget budget_limit cap',
+  risk_alert: 'risk',
   any: 'true yes all both uncertain',
   day: 'daily per_day days',
   month: 'monthly per_month months',
@@ -81,7 +82,7 @@ export function readableValue(name: string, value: unknown, part: JsonObject): u
 }
 
 function numberIn(name: string, value: unknown): unknown {
-  const text = name.endsWith('_usd') ? textIn(name, value) : value;
+  const text = name.endsWith('_usd') ? textIn(name, value) : name.endsWith('_pct') ? String(value).replace(/ ?%$/, '') : value;
   return typeof text === 'string' && NUMBER.test(text.trim()) ? Number(text) : value;
 }
 
@@ -129,7 +130,11 @@ export function wordMistake(value: unknown, { enum: words, items }: JsonObject):
 export function word(value: unknown, words: readonly string[]): string | undefined {
   if (typeof value !== 'string' && typeof value !== 'boolean') return undefined;
   const asked = plainWord(String(value));
-  return words.find((one) => plainWord(one) === asked) ?? words.find((one) => SAME[one]?.split(' ').includes(asked));
+  const one = asked.replace(/s$/, '');
+  return (
+    words.find((known) => plainWord(known) === asked || plainWord(known) === one) ??
+    words.find((known) => SAME[known]?.split(' ').includes(asked))
+  );
 }
 
 function plainWord(text: string): string {

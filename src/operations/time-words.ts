@@ -22,6 +22,8 @@ const MONTH = /^(\d{4})-(0[1-9]|1[0-2])$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const SLASHED = /^\d{4}\/\d{2}\/\d{2}$/;
 const NAMED_TIME = /^(today|yesterday)(?:,| at)? ([01]\d|2[0-3]):([0-5]\d)$/;
+/** `friday 18:00`. */
+const DAY_AND_TIME = /^(.+?)(?:,| at)? ([01]\d|2[0-3]):([0-5]\d)$/;
 const LOCAL_TIME = /^(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(:\d{2})?(Z?)$/i;
 const WEEKDAYS = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
 
@@ -77,8 +79,12 @@ function dayBack(text: string, zone: TimeZone, now: number): string | undefined 
 function timeOfDay(text: string, zone: TimeZone, now: number): string | undefined {
   const [, named = '', hour, minute] = NAMED_TIME.exec(text.trim().toLowerCase()) ?? [];
   if (hour === undefined || minute === undefined) return undefined;
-  const day = dayAfter(zone.dayOf(now), named === 'yesterday' ? -1 : 0);
-  return timestamp(zone.startOf(day) + Number(hour) * (UNIT_MS['h'] ?? 0) + Number(minute) * (UNIT_MS['m'] ?? 0));
+  return timestamp(atTime(zone, dayAfter(zone.dayOf(now), named === 'yesterday' ? -1 : 0), hour, minute));
+}
+
+/** Hours and minutes behind the beginning of a day, in epoch milliseconds. */
+function atTime(zone: TimeZone, day: string, hour = '0', minute = '0'): number {
+  return zone.startOf(day) + Number(hour) * (UNIT_MS['h'] ?? 0) + Number(minute) * (UNIT_MS['m'] ?? 0);
 }
 
 /** A day as the moment of that end; every other text as it is. */
@@ -96,6 +102,9 @@ export function spelledUntil(text: string, zone: TimeZone, now: number): string 
     .replace(/^until |^end of (?=today|tomorrow|the)|^next (?=[a-z]+day$)/, '');
   const day = dayToCome(said, zone.dayOf(now));
   if (day !== undefined) return timestamp(zone.startOf(dayAfter(day)));
+  const [, named = '', hour, minute] = DAY_AND_TIME.exec(said) ?? [];
+  const dayNamed = dayToCome(named, zone.dayOf(now));
+  if (dayNamed !== undefined && !DAY.test(named)) return timestamp(atTime(zone, dayNamed, hour, minute));
   const ahead = AHEAD.exec(said);
   return ahead === null ? localTime(text) : timestamp(now + lengthOf(ahead));
 }

@@ -3,6 +3,7 @@
  */
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { parseTime } from '../base/lib/rfc3339.ts';
 import type { TimeZone } from '../base/lib/time-zone.ts';
 import { ArgumentNames, type MeantName, type ObjectMembers } from './argument-names.ts';
 import { readableValue, truth, word, wordMistake } from './argument-values.ts';
@@ -26,6 +27,9 @@ const TO_COME = ['until', 'expires_at'] as const;
 const RANGE = '';
 /** Where a tool has them beside its ends, they take fewer words. */
 const STRETCHES = ['period', 'last'] as const;
+const TO_COME_RULE = 'must be a time to come such as 2026-11-27T18:00:00Z, a day, friday, friday 18:00, end of month, or in 2 days';
+/** The two arguments that one label is. */
+const LABEL = { key: 'label_key', value: 'label_value' } as const;
 const TIMES: readonly string[] = [...ENDS, ...TO_COME, ...STRETCHES, RANGE];
 
 /** Reads the arguments of one tool; made once. */
@@ -49,8 +53,9 @@ export class ToolArguments {
     const mistakes: ErrorDetail[] = [];
     const read = this.#named(given, mistakes);
     this.#moveWords(read);
+    this.#splitLabel(read);
     for (const [name, value] of read) read.set(name, readableValue(name, value, this.#part(name)));
-    if (TIMES.some((name) => read.has(name))) this.#spellTimes(read, now());
+    if (TIMES.some((name) => read.has(name))) this.#spellTimes(read, now(), mistakes);
     for (const [path, value] of read) {
       const message = wordMistake(value, this.#part(path));
       if (message !== undefined) mistakes.push({ path, message });
@@ -110,7 +115,18 @@ export class ToolArguments {
     }
   }
 
-  #spellTimes(read: Map<string, unknown>, now: number): void {
+  /** A label with its value in one: `team=red`, `{team: red}`. */
+  #splitLabel(read: Map<string, unknown>): void {
+    if (!this.#own.has(LABEL.value) || read.has(LABEL.value)) return;
+    const label = read.get(LABEL.key);
+    const [pair, another] = isJsonObject(label) ? Object.entries(label) : [String(label).split('=', 2)];
+    const [key, value] = pair ?? [];
+    if (another !== undefined || value === undefined) return;
+    read.set(LABEL.key, key);
+    read.set(LABEL.value, value);
+  }
+
+  #spellTimes(read: Map<string, unknown>, now: number, mistakes: ErrorDetail[]): void {
     const zone = zoneOf(read.get('tz'));
     const inDays = this.#part('from')['format'] === 'date';
     this.#freeRange(read, zone, now);
@@ -123,7 +139,10 @@ export class ToolArguments {
     }
     for (const name of TO_COME) {
       const text = read.get(name);
-      if (typeof text === 'string') read.set(name, spelledUntil(text, zone, now) ?? text);
+      if (typeof text !== 'string') continue;
+      const spelled = spelledUntil(text, zone, now) ?? text;
+      if (parseTime(spelled) === undefined) mistakes.push({ path: name, message: TO_COME_RULE });
+      read.set(name, spelled);
     }
   }
 
