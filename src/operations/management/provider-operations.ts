@@ -51,7 +51,7 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/providers',
     scope: 'read',
-    summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy.',
+    summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy; all of it is long.',
     annotations: READS,
     tools: [{ name: 'list_providers', title: 'List providers' }],
     input: { query: { schema: catalogueQuery } },

@@ -1,12 +1,12 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { nearestName } from '../../base/lib/nearest.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
 import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
 import { type McpRevision, negotiated, STATELESS } from './mcp-revision.ts';
+import { noSuchTool, tellingIds } from './meant-tools.ts';
 import { toolAnswer, toolFailure } from './tool-answer.ts';
 
 /** How this server presents itself. */
@@ -163,7 +163,7 @@ export class McpDispatcher {
     } catch (error) {
       // Nobody waits for it any more.
       if (error instanceof RpcError || (error instanceof GatewayError && error.code === 'client_gone')) throw error;
-      if (error instanceof GatewayError) return toolFailure(error, revision);
+      if (error instanceof GatewayError) return toolFailure(tellingIds(error, tool, this.#tools.keys()), revision);
       this.#log.error({ err: error, tool: name }, 'a tool failed unexpectedly');
       return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), revision);
     }
@@ -227,23 +227,4 @@ function saysMore(title: string, name: string): boolean {
       .replace(/ (?:a|an|the) /g, ' ')
       .replaceAll(' ', '_') !== name
   );
-}
-
-/** Letters of a thing by which tools are found, and how many are named. */
-const SHORTEST_THING = 3;
-const OFFERED = 8;
-
-function listsFirst(a: string, b: string): number {
-  return Number(b.startsWith('list_')) - Number(a.startsWith('list_'));
-}
-
-/** Tools for the same thing, or the nearest name, are what a model may call instead. */
-function noSuchTool(name: string, known: Iterable<string>): string {
-  const names = [...known];
-  const thing = name.slice(name.indexOf('_') + 1).replace(/(?<=...)(?:ies|[ys])$/, '');
-  const alike = thing.length < SHORTEST_THING ? [] : names.filter((one) => one.includes(`_${thing}`)).toSorted(listsFirst);
-  const nearest = nearestName(name, names);
-  const offered = alike.length > 0 ? alike : nearest === undefined ? [] : [nearest];
-  const hint = offered.length === 0 ? 'tools/list has them all' : `did you mean ${offered.slice(0, OFFERED).join(', ')}?`;
-  return `There is no tool ${shorten(name, 128)}; ${hint}`;
 }
