@@ -4,6 +4,7 @@
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { nearestName } from '../base/lib/nearest.ts';
 import { shorten } from '../base/lib/shorten.ts';
+import { ArgumentNames } from './argument-names.ts';
 
 /** Other words for a word of a list, wherever a tool has that word. */
 const SAME: Readonly<Record<string, string>> = {
@@ -27,7 +28,6 @@ const SAME: Readonly<Record<string, string>> = {
   weekly: 'week per_week a_week this_week',
   monthly: 'month per_month a_month this_month',
   org: 'organization organisation company everyone global all',
-  project: 'team',
   workload: 'service application app',
   provider: 'connector vendor',
   alert: 'warn notify warning',
@@ -41,6 +41,15 @@ const SAME: Readonly<Record<string, string>> = {
   webhook: 'http https url',
   routing: 'route routes',
   byok: 'bring_your_own_key own_key',
+  provider_integration: 'provider providers integration routing',
+  credential_mode: 'credential credentials byok mode',
+  policy_preset: 'preset presets policy policies',
+  budget_alert: 'budget budget_limit cap',
+  risk_alert: 'risk',
+  any: 'true yes all both uncertain',
+  day: 'daily per_day days',
+  month: 'monthly per_month months',
+  caller: 'user developer person who',
 };
 const YES: ReadonlySet<string> = new Set(['true', 'yes', 'on', '1', 'active', 'enable', 'enabled', 'open', 'current', 'only']);
 const NO: ReadonlySet<string> = new Set(['false', 'no', 'off', '0', 'inactive', 'disable', 'disabled', 'released', 'closed']);
@@ -48,15 +57,19 @@ const NUMBER = /^-?\d+(?:\.\d+)?$/;
 /** `$50`, `50 USD`, `1,000.00`. */
 const DOLLARS = /^\s*(?:USD|US\$|\$)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?:USD|dollars?|\$)?\s*$/i;
 
+/** The argument that names by what costs are summed, separated by commas. */
+const KEYS = 'by';
+const KEY_WORDS: readonly string[] = ['project', 'workload', 'provider', 'caller', 'customer', 'account', 'model'];
+
 type Reader = (name: string, value: unknown, part: JsonObject) => unknown;
 
 /** By the type that the schema says. */
 const READERS: Readonly<Record<string, Reader>> = {
   boolean: (_name, value) => truth(value),
-  integer: (_name, value) => numberIn(value),
-  number: (_name, value) => numberIn(value),
+  integer: (name, value) => numberIn(name, value),
+  number: (name, value) => numberIn(name, value),
   array: (name, value, { items }) => list(name, value, isJsonObject(items) ? items : {}),
-  object: (_name, value) => (typeof value === 'string' ? (parsed(value) ?? value) : value),
+  object: (_name, value, part) => objectIn(typeof value === 'string' ? (parsed(value) ?? value) : value, part),
   string: (name, value) => textIn(name, value),
 };
 
@@ -68,14 +81,38 @@ export function readableValue(name: string, value: unknown, part: JsonObject): u
   return read === undefined ? value : read(name, value, part);
 }
 
-function numberIn(value: unknown): unknown {
-  return typeof value === 'string' && NUMBER.test(value.trim()) ? Number(value) : value;
+function numberIn(name: string, value: unknown): unknown {
+  const text = name.endsWith('_usd') ? textIn(name, value) : name.endsWith('_pct') ? String(value).replace(/ ?%$/, '') : value;
+  return typeof text === 'string' && NUMBER.test(text.trim()) ? Number(text) : value;
 }
 
 function textIn(name: string, value: unknown): unknown {
+  if (name === KEYS) return keysIn(value);
   const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
   if (typeof text !== 'string' || !name.endsWith('_usd')) return text;
   return DOLLARS.exec(text)?.[1]?.replaceAll(',', '') ?? text;
+}
+
+/** Members of an object by their own names, where it tells them. */
+function objectIn(value: unknown, { properties }: JsonObject): unknown {
+  if (!isJsonObject(value) || !isJsonObject(properties)) return value;
+  const names = new ArgumentNames(Object.keys(properties), []);
+  const read: Record<string, unknown> = {};
+  for (const [given, member] of Object.entries(value)) {
+    const meant = names.meant(given);
+    const named = meant !== undefined && 'argument' in meant && !('opposite' in meant) ? meant.argument : given;
+    const name = named in value || named in read ? given : named;
+    const part = properties[name];
+    read[name] = isJsonObject(part) ? readableValue(name, member, part) : member;
+  }
+  return read;
+}
+
+/** A list of keys as text, each by its own word: `["user", "model"]` is `caller,model`. */
+function keysIn(value: unknown): unknown {
+  const keys: unknown = typeof value === 'string' ? (parsed(value) ?? value.split(',')) : value;
+  if (!Array.isArray(keys) || !keys.every((key) => typeof key === 'string')) return value;
+  return keys.map((key) => word(key.replace(/_id$/, ''), KEY_WORDS) ?? key.trim()).join(',');
 }
 
 /** What is said of a value that is none of the words its argument has; undefined: it is one, or has none. */
@@ -89,10 +126,15 @@ export function wordMistake(value: unknown, { enum: words, items }: JsonObject):
   return `must be one of ${words.join(', ')}, not ${shorten(JSON.stringify(value) ?? 'nothing', 64)}${hint}`;
 }
 
-function word(value: unknown, words: readonly string[]): string | undefined {
+/** Which of the words a value means; undefined: none of them. */
+export function word(value: unknown, words: readonly string[]): string | undefined {
   if (typeof value !== 'string' && typeof value !== 'boolean') return undefined;
   const asked = plainWord(String(value));
-  return words.find((one) => plainWord(one) === asked) ?? words.find((one) => SAME[one]?.split(' ').includes(asked));
+  const one = asked.replace(/s$/, '');
+  return (
+    words.find((known) => plainWord(known) === asked || plainWord(known) === one) ??
+    words.find((known) => SAME[known]?.split(' ').includes(asked))
+  );
 }
 
 function plainWord(text: string): string {
@@ -103,8 +145,9 @@ function plainWord(text: string): string {
     .replace(/[\s-]+/g, '_');
 }
 
-function truth(value: unknown): unknown {
-  const text = typeof value === 'string' || typeof value === 'number' ? String(value).trim().toLowerCase() : '';
+/** A switch as true or false; what is neither stays as it is. */
+export function truth(value: unknown): unknown {
+  const text = ['string', 'number', 'boolean'].includes(typeof value) ? String(value).trim().toLowerCase() : '';
   if (YES.has(text)) return true;
   return NO.has(text) ? false : value;
 }

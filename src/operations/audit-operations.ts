@@ -14,7 +14,7 @@ const FILTERS = {
     .meta({ description: 'Who: id or name of a key, `admin`, or the user of a program that works with the admin token' }),
   operation: id
     .optional()
-    .meta({ description: 'What: the id of an operation, or its beginning: `workloads` for all that is done to workloads' }),
+    .meta({ description: 'What: the id of an operation, or a word of it: `policy` for all that is done to policies' }),
   object: text.optional().meta({ description: 'Which thing: its id, or its name' }),
   from: moment.optional(),
   to: moment.optional().meta({ description: 'This time is excluded' }),
@@ -76,7 +76,7 @@ export const AUDIT_OPERATIONS: readonly GatewayOperation[] = [
     summary:
       'What people have changed in the org, the newest first: who, what, when, from where, and before and after of what is no secret.',
     annotations: READS,
-    tools: [{ name: 'list_audit', title: 'List changes' }],
+    tools: [{ name: 'list_audit', title: 'List changes', defaults: { limit: 20 } }],
     input: { query: { schema: () => CURSORED } },
     output: { status: 200, schema: dataPage(AUDIT_ENTRY) },
     handle: async ({ principal, query }, { audit }) => {

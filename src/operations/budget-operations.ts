@@ -49,7 +49,7 @@ function limitMembers() {
       .meta({
         type: 'array',
         items: { type: 'string', enum: BUDGET_ACTIONS },
-        description: 'Left out: alert. An empty list is a draft that does nothing',
+        description: 'alert tells, cap refuses calls. Left out: alert; an empty list: a draft that does nothing',
       }),
   };
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { parseTime } from '../base/lib/rfc3339.ts';
 import { TRAFFIC_CLASSES } from '../base/model/connection.ts';
 import { LOOKED_BY } from '../services/discovered-domain.ts';
 import { type Discovery, DOMAIN_ORDERS } from '../services/discovery.ts';
@@ -8,7 +9,7 @@ import { orgOf } from './management/org-of.ts';
 import { choice, id, text } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
-import { count, time } from './shapes.ts';
+import { count, moment, time } from './shapes.ts';
 
 const path = '/v1/admin/discovery/domains';
 
@@ -95,6 +96,7 @@ const CURSORED = z.strictObject({
   managed: flagWord.optional().meta({ type: 'boolean', description: 'Only those that a connector covers, or only those that none does' }),
   vendor: text.min(1, 'must not be empty').optional(),
   workload_id: id.optional().meta({ description: 'Only where this workload went' }),
+  from: moment.optional().meta({ description: 'Only those that were met since' }),
   ...CURSOR_PARAMETERS,
 });
 
@@ -166,7 +168,9 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
         vendor,
         workloadId,
       });
-      return { json: pageInMemory(found, (one) => one.domain, page) };
+      const since = parseTime(query.from ?? '');
+      const met = found.filter((one) => since === undefined || Date.parse(one.last_seen) >= since);
+      return { json: pageInMemory(met, (one) => one.domain, page) };
     },
   }),
   operation({

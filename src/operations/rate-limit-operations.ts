@@ -11,8 +11,10 @@ const WINDOW_RULE = 'must be a duration from 1ms to 24h such as 1m';
 
 /** The configuration (specification, "Limits"). */
 const CONFIG_BODY = members({
-  refill_rate: positive,
-  max_tokens: positive.refine((value) => !(value > 0 && value < 1), 'must be at least 1, or no request would ever pass'),
+  refill_rate: positive.meta({ description: 'Calls per window' }),
+  max_tokens: positive
+    .refine((value) => !(value > 0 && value < 1), 'must be at least 1, or no request would ever pass')
+    .meta({ description: 'Calls at once' }),
   window_duration: z
     .string(WINDOW_RULE)
     .refine(isWindow, WINDOW_RULE)

@@ -33,11 +33,11 @@ export const DAY_PARAMETERS = {
   from: z
     .string()
     .optional()
-    .meta({ description: 'The first day', examples: ['2026-11-01'] }),
+    .meta({ format: 'date', description: 'The first day', examples: ['2026-11-01'] }),
   to: z
     .string()
     .optional()
-    .meta({ description: 'The last day, included; default: today', examples: ['2026-11-15'] }),
+    .meta({ format: 'date', description: 'The last day, included; default: today', examples: ['2026-11-15'] }),
   tz: timeZone,
 };
 

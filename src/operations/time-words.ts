@@ -16,8 +16,14 @@ const UNITS = '(m|mins?|minutes?|h|hours?|d|days?|w|weeks?)';
 const BACK = new RegExp(`^(?:now ?)?(?:-|last |past |previous )?(\\d{1,4}) ?${UNITS}(?: ago)?$`);
 /** `3d`, `+3d`, `in 3 days`, `next 3 days`, `for 2 hours`, `now+3d`. */
 const AHEAD = new RegExp(`^(?:now ?)?(?:\\+|in |next |for )?(\\d{1,4}) ?${UNITS}(?: from now)?$`);
+/** `last hour`, `the past day`. */
+const ONE_BACK = /^(?:the )?(?:last|past|previous) (minute|hour|day)$/;
 const MONTH = /^(\d{4})-(0[1-9]|1[0-2])$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const SLASHED = /^\d{4}\/\d{2}\/\d{2}$/;
+const NAMED_TIME = /^(today|yesterday)(?:,| at)? ([01]\d|2[0-3]):([0-5]\d)$/;
+/** `friday 18:00`. */
+const DAY_AND_TIME = /^(.+?)(?:,| at)? ([01]\d|2[0-3]):([0-5]\d)$/;
 const LOCAL_TIME = /^(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(:\d{2})?(Z?)$/i;
 const WEEKDAYS = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
 
@@ -37,7 +43,7 @@ const NAMED: Readonly<Record<string, (today: string) => SpelledRange>> = {
  * @param inDays true: the ends are days, also of a stretch of hours
  */
 export function spelledRange(text: string, zone: TimeZone, now: number, inDays: boolean): SpelledRange | undefined {
-  const said = text.trim().toLowerCase().replace(/\s+/g, ' ');
+  const said = text.trim().toLowerCase().replace(/\s+/g, ' ').replace(ONE_BACK, '1 $1');
   const today = zone.dayOf(now);
   const named = Object.hasOwn(NAMED, said.replace(/[ -]/g, '_')) ? NAMED[said.replace(/[ -]/g, '_')] : undefined;
   if (named !== undefined) return named(today);
@@ -53,9 +59,32 @@ export function spelledRange(text: string, zone: TimeZone, now: number, inDays: 
 /** A time that a text means as one end; undefined when it is none of these forms. @param end which one is asked for */
 export function spelledEnd(text: string, end: 'from' | 'to', zone: TimeZone, now: number, inDays: boolean): string | undefined {
   const range = spelledRange(text, zone, now, inDays);
-  if (range === undefined) return localTime(text);
+  if (range === undefined) return dayBack(text, zone, now) ?? timeOfDay(text, zone, now) ?? localTime(text);
   // `7d` is a time ago, at either end.
   return end === 'from' || (!DAY.test(range.to) && !inDays) ? range.from : range.to;
+}
+
+/** `monday`, `last monday`, `2026/11/22`: a day that is not to come. */
+function dayBack(text: string, zone: TimeZone, now: number): string | undefined {
+  const said = text.trim().toLowerCase();
+  if (SLASHED.test(said)) return said.replaceAll('/', '-');
+  const today = zone.dayOf(now);
+  const weekday = WEEKDAYS.indexOf(said.replace(/^(?:last|on|since|past) /, ''));
+  if (weekday < 0) return undefined;
+  const back = (weekdayOf(today) - weekday + 7) % 7;
+  return dayAfter(today, -(back === 0 && said.startsWith('last ') ? 7 : back));
+}
+
+/** `yesterday 14:00`, in the zone of the day. */
+function timeOfDay(text: string, zone: TimeZone, now: number): string | undefined {
+  const [, named = '', hour, minute] = NAMED_TIME.exec(text.trim().toLowerCase()) ?? [];
+  if (hour === undefined || minute === undefined) return undefined;
+  return timestamp(atTime(zone, dayAfter(zone.dayOf(now), named === 'yesterday' ? -1 : 0), hour, minute));
+}
+
+/** Hours and minutes behind the beginning of a day, in epoch milliseconds. */
+function atTime(zone: TimeZone, day: string, hour = '0', minute = '0'): number {
+  return zone.startOf(day) + Number(hour) * (UNIT_MS['h'] ?? 0) + Number(minute) * (UNIT_MS['m'] ?? 0);
 }
 
 /** A day as the moment of that end; every other text as it is. */
@@ -73,6 +102,9 @@ export function spelledUntil(text: string, zone: TimeZone, now: number): string 
     .replace(/^until |^end of (?=today|tomorrow|the)|^next (?=[a-z]+day$)/, '');
   const day = dayToCome(said, zone.dayOf(now));
   if (day !== undefined) return timestamp(zone.startOf(dayAfter(day)));
+  const [, named = '', hour, minute] = DAY_AND_TIME.exec(said) ?? [];
+  const dayNamed = dayToCome(named, zone.dayOf(now));
+  if (dayNamed !== undefined && !DAY.test(named)) return timestamp(atTime(zone, dayNamed, hour, minute));
   const ahead = AHEAD.exec(said);
   return ahead === null ? localTime(text) : timestamp(now + lengthOf(ahead));
 }

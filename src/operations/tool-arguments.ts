@@ -3,9 +3,10 @@
  */
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { parseTime } from '../base/lib/rfc3339.ts';
 import type { TimeZone } from '../base/lib/time-zone.ts';
-import { ArgumentNames } from './argument-names.ts';
-import { readableValue, wordMistake } from './argument-values.ts';
+import { ArgumentNames, type MeantName, type ObjectMembers } from './argument-names.ts';
+import { readableValue, truth, word, wordMistake } from './argument-values.ts';
 import { zoneOf } from './report-query.ts';
 import { momentOf, spelledEnd, spelledRange, spelledUntil } from './time-words.ts';
 
@@ -24,7 +25,12 @@ const ENDS = ['from', 'to'] as const;
 const TO_COME = ['until', 'expires_at'] as const;
 /** Where a stretch waits that is said by one argument; no tool has an argument of that name. */
 const RANGE = '';
-const TIMES: readonly string[] = [...ENDS, ...TO_COME, RANGE];
+/** Where a tool has them beside its ends, they take fewer words. */
+const STRETCHES = ['period', 'last'] as const;
+const TO_COME_RULE = 'must be a time to come such as 2026-11-27T18:00:00Z, a day, friday, friday 18:00, end of month, or in 2 days';
+/** The two arguments that one label is. */
+const LABEL = { key: 'label_key', value: 'label_value' } as const;
+const TIMES: readonly string[] = [...ENDS, ...TO_COME, ...STRETCHES, RANGE];
 
 /** Reads the arguments of one tool; made once. */
 export class ToolArguments {
@@ -35,7 +41,7 @@ export class ToolArguments {
   constructor(taken: TakenArguments) {
     this.#taken = taken;
     const own = Object.keys(taken.properties);
-    this.#names = new ArgumentNames(own, taken.ids);
+    this.#names = new ArgumentNames(own, taken.ids, objectsIn(taken.properties));
     this.#own = new Set(own);
   }
 
@@ -46,8 +52,10 @@ export class ToolArguments {
   read(given: Readonly<Record<string, unknown>>, now: () => number): Readonly<Record<string, unknown>> {
     const mistakes: ErrorDetail[] = [];
     const read = this.#named(given, mistakes);
+    this.#moveWords(read);
+    this.#splitLabel(read);
     for (const [name, value] of read) read.set(name, readableValue(name, value, this.#part(name)));
-    if (TIMES.some((name) => read.has(name))) this.#spellTimes(read, now());
+    if (TIMES.some((name) => read.has(name))) this.#spellTimes(read, now(), mistakes);
     for (const [path, value] of read) {
       const message = wordMistake(value, this.#part(path));
       if (message !== undefined) mistakes.push({ path, message });
@@ -76,17 +84,52 @@ export class ToolArguments {
       else if ('range' in meant) put(name, RANGE, value);
       // What a model has nothing to say to it often says by null.
       else if (value === null && !this.#taken.nullable.has(meant.argument)) continue;
-      else {
-        put(name, meant.argument, value);
-        if ('scope' in meant) put(name, 'scope', meant.scope);
-      }
+      else if ('member' in meant) this.#putMember(read, meant, value, (path) => put(path, meant.argument, value));
+      else putNamed(put, name, meant, value);
     }
     return read;
   }
 
-  #spellTimes(read: Map<string, unknown>, now: number): void {
+  /** Into the object whose member it is, unless that has it. @param refuse says that it is given twice */
+  #putMember(
+    read: Map<string, unknown>,
+    { argument, member }: { readonly argument: string; readonly member: string },
+    value: unknown,
+    refuse: (path: string) => void,
+  ): void {
+    const there = read.get(argument) ?? {};
+    if (isJsonObject(there) && !(member in there)) read.set(argument, { ...there, [member]: value });
+    else refuse(`${argument}.${member}`);
+  }
+
+  /** A word of one list that was given for another: `mode: off` is `state: disable`. */
+  #moveWords(read: Map<string, unknown>): void {
+    for (const [name, value] of [...read]) {
+      const own = wordsOf(this.#part(name));
+      if (own === undefined || word(value, own) !== undefined) continue;
+      const others = [...this.#own].filter((other) => !read.has(other) && word(value, wordsOf(this.#part(other)) ?? []) !== undefined);
+      const [only] = others;
+      if (only === undefined || others.length > 1) continue;
+      read.delete(name);
+      read.set(only, value);
+    }
+  }
+
+  /** A label with its value in one: `team=red`, `{team: red}`. */
+  #splitLabel(read: Map<string, unknown>): void {
+    if (!this.#own.has(LABEL.value) || read.has(LABEL.value)) return;
+    const label = read.get(LABEL.key);
+    const [pair, another] = isJsonObject(label) ? Object.entries(label) : [String(label).split('=', 2)];
+    const [key, value] = pair ?? [];
+    if (another !== undefined || value === undefined) return;
+    read.set(LABEL.key, key);
+    read.set(LABEL.value, value);
+  }
+
+  #spellTimes(read: Map<string, unknown>, now: number, mistakes: ErrorDetail[]): void {
     const zone = zoneOf(read.get('tz'));
     const inDays = this.#part('from')['format'] === 'date';
+    this.#freeRange(read, zone, now);
     this.#spellRange(read, { zone, now, inDays });
     for (const end of ENDS) {
       const text = read.get(end);
@@ -96,8 +139,22 @@ export class ToolArguments {
     }
     for (const name of TO_COME) {
       const text = read.get(name);
-      if (typeof text === 'string') read.set(name, spelledUntil(text, zone, now) ?? text);
+      if (typeof text !== 'string') continue;
+      const spelled = spelledUntil(text, zone, now) ?? text;
+      if (parseTime(spelled) === undefined) mistakes.push({ path: name, message: TO_COME_RULE });
+      read.set(name, spelled);
     }
+  }
+
+  /** A stretch in words that the tool's own `period` or `last` does not know, as its two ends. */
+  #freeRange(read: Map<string, unknown>, zone: TimeZone, now: number): void {
+    const [name, another] = STRETCHES.filter((one) => this.#own.has('from') && this.#own.has(one) && read.has(one));
+    if (name === undefined || another !== undefined || ENDS.some((end) => read.has(end)) || read.has(RANGE)) return;
+    const value = read.get(name);
+    const text = name === 'last' && /^\d+$/.test(String(value)) ? `${String(value)}d` : String(value);
+    if (spelledRange(text, zone, now, true) === undefined) return;
+    read.delete(name);
+    read.set(RANGE, text);
   }
 
   /** One text for both ends, or, where a report needs both, the one that is given. */
@@ -111,4 +168,31 @@ export class ToolArguments {
     if (!read.has('from') || named === undefined) read.set('from', range.from);
     if (!read.has('to')) read.set('to', range.to);
   }
+}
+
+/** @param put takes what was given, the argument that it stands for, and the value */
+function putNamed(
+  put: (path: string, argument: string, value: unknown) => void,
+  name: string,
+  meant: Exclude<MeantName, { readonly range: true } | { readonly member: string }>,
+  value: unknown,
+): void {
+  put(name, meant.argument, 'opposite' in meant ? opposite(value) : value);
+  if ('scope' in meant) put(name, 'scope', meant.scope);
+}
+
+function objectsIn(properties: TakenArguments['properties']): ObjectMembers {
+  const objects = Object.entries(properties).flatMap(([name, part]) =>
+    isJsonObject(part) && isJsonObject(part['properties']) ? [[name, Object.keys(part['properties'])] as const] : [],
+  );
+  return Object.fromEntries(objects);
+}
+
+function wordsOf({ enum: words }: JsonObject): readonly string[] | undefined {
+  return Array.isArray(words) ? words.map(String) : undefined;
+}
+
+function opposite(value: unknown): unknown {
+  const said = truth(value);
+  return typeof said === 'boolean' ? !said : value;
 }

@@ -6,7 +6,7 @@ const LIST_KEYS: FixedTool = {
   tool: {
     name: 'list_keys',
     title: 'List keys',
-    description: 'Says where keys are listed, made and revoked: not by tools.',
+    description: 'Says by which command keys are listed, made and revoked: not by tools.',
     scope: 'read',
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     inputSchema: { type: 'object', properties: {} },
@@ -19,7 +19,8 @@ const LIST_KEYS: FixedTool = {
   },
   answer: {
     list: 'GET /mgmt/v1/keys',
-    message: 'Keys are listed, made and revoked by the management API with a management key (mgk_…), never by tools.',
+    message:
+      'Keys are listed, made and revoked by the management API with a management key (mgk_…), never by tools. A person makes one by: gw keys create --name NAME --kind management --scopes read',
   },
 };
 

@@ -207,7 +207,8 @@ function inputSchemaOf(operation: GatewayOperation, { ids = {}, like }: ToolFact
     if (schema === undefined) return;
     const made = jsonSchema(schema, 'input');
     for (const [name, member] of Object.entries(made.properties ?? {}))
-      properties[nameOf(name)] = isJsonObject(member) ? withoutEcho(nameOf(name), forModels(withoutNull(member), untold)) : member;
+      properties[nameOf(name)] =
+        name === FORMAT ? JSON_ALONE : isJsonObject(member) ? withoutEcho(nameOf(name), forModels(withoutNull(member), untold)) : member;
     required.push(...(made.required ?? []).map(nameOf));
   };
   take(params, (name) => ids[name] ?? name, false);
@@ -222,6 +223,10 @@ function nullableOf(operation: GatewayOperation): ReadonlySet<string> {
   const takesNull = (part: unknown) => isJsonObject(part) && Array.isArray(part['type']) && part['type'].includes('null');
   return new Set(Object.keys(members).filter((name) => takesNull(members[name])));
 }
+
+/** A tool answers JSON, whatever else the API has. */
+const FORMAT = 'format';
+const JSON_ALONE = { type: 'string', enum: ['json'], description: 'CSV is at the REST API and `gw`' } as const;
 
 /** What is told once, of all tools, in the server's instructions. */
 const TOLD_ONCE: ReadonlySet<string> = new Set(['from', 'to', 'tz', 'limit', 'cursor', 'dry_run', 'if_match']);

@@ -6,7 +6,7 @@ import type { Workload } from '../base/model/workload.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
 import { withEtag } from './etag.ts';
 import { HANDED_ON, type HandOn, onlyOf, ownOrg, type Watched } from './hand-on.ts';
-import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
 import { choice, id, members, optional, requiredId, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
@@ -160,11 +160,12 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Workloads that the org may use: its own, and those that count for every org.',
     annotations: READS,
     tools: [{ name: 'list_workloads', title: 'List workloads' }],
-    input: { query: { schema: () => CURSOR_QUERY } },
+    input: { query: { schema: () => z.strictObject({ workload_id: id.optional(), ...CURSOR_PARAMETERS }) } },
     output: { status: 200, schema: dataPage(WORKLOAD.extend({ etag })) },
     handle: ({ principal, query }, { workloads }) => {
       const orgId = orgOf(principal);
-      return { json: pageInMemory(workloads.usableBy(orgId).map(withEtag), (one) => one.workload_id, cursorPage('workloads', query)) };
+      const found = workloads.usableBy(orgId).filter((one) => (query.workload_id ?? one.workload_id) === one.workload_id);
+      return { json: pageInMemory(found.map(withEtag), (one) => one.workload_id, cursorPage('workloads', query)) };
     },
   }),
   operation({

@@ -217,9 +217,14 @@ interface ChangedThing {
   readonly orgId: string | undefined;
 }
 
-/** `workloads` stands for all that is done to workloads, on each surface. */
+/** `workloads` stands for all that is done to workloads, on each surface; so does one word of an id, in the singular too: `policy`, `rule`. */
 function isOperation(id: string, sought: string): boolean {
-  return `${id}.`.startsWith(`${sought}.`) || `${id}.`.startsWith(`mgmt.${sought}.`);
+  if (`${id}.`.startsWith(`${sought}.`) || `${id}.`.startsWith(`mgmt.${sought}.`)) return true;
+  return id.split('.').some((part) => singular(part) === singular(sought));
+}
+
+function singular(word: string): string {
+  return word.toLowerCase().replace(/ies$/, 'y').replace(/s$/, '');
 }
 
 /** A name finds what its id does: people know names. */

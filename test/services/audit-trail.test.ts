@@ -83,6 +83,19 @@ t.test('a change and its entry are there together or not at all', async (t) => {
   await outbox.close();
 });
 
+t.test('an operation is found by its beginning, or by any word of it', async (t) => {
+  const { trail } = await open(t);
+  for (const id of ['mgmt.policies.rules.put', 'workloads.put'])
+    await trail.commitFor({ ...ADMIN, operation: id })(id, [{ op: 'put', space: 'things', key: id, value: {} }]);
+  const found = async (operation: string) =>
+    (await trail.page({ operation }, { after: undefined, limit: 5 })).items.map((one) => one.operation);
+  for (const word of ['mgmt.policies', 'policies', 'policy', 'policies.rules', 'rule'])
+    t.strictSame(await found(word), ['mgmt.policies.rules.put'], word);
+  t.strictSame(await found('workload'), ['workloads.put']);
+  t.strictSame(await found('put'), ['workloads.put', 'mgmt.policies.rules.put']);
+  t.strictSame(await found('pol'), []);
+});
+
 t.test('pages are of the newest first, go on behind what is gone, and pass over what is not asked for', async (t) => {
   const { clock, store, trail } = await open(t);
   const start = clock.now();

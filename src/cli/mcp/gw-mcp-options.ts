@@ -95,7 +95,9 @@ function secretOf(
   const key = fromEnvironment ? environment.key : mgk;
   if (key !== undefined) {
     if (!key.startsWith(MANAGEMENT_KEY_PREFIX))
-      throw new UsageError(`--mgk takes a management key, which begins with ${MANAGEMENT_KEY_PREFIX}`);
+      throw new UsageError(
+        `--mgk takes a management key, which begins with ${MANAGEMENT_KEY_PREFIX} and is made with "kind": "management"; an MCP key is for clients that ask ${MCP_PATH} of the gateway themselves`,
+      );
     return { kind: 'management', text: checkedToken('--mgk', key) };
   }
   const text = fromEnvironment ? ownAdmin : admin;

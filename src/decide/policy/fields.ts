@@ -2,6 +2,7 @@ import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
 import type { Facts } from './facts.ts';
 
@@ -136,6 +137,27 @@ export const FIELD_NAMES: readonly string[] = [
 export function namesNear(path: string): readonly string[] {
   const whole = FIELD_NAMES.map((name) => `${PREFIX}${name}`);
   return path.startsWith(PREFIX) ? whole : [...FIELD_NAMES, ...whole];
+}
+
+/** What people call a field before they have read its name. */
+const SAID: Readonly<Record<string, string>> = {
+  model: 'action.params.model',
+  workload: 'workload.id',
+  workload_id: 'workload.id',
+  project: 'attribution.project_id',
+  project_id: 'attribution.project_id',
+  customer: 'attribution.customer_id',
+  provider: 'connector.id',
+  connector: 'connector.id',
+  host: 'action.target_host',
+  target_host: 'action.target_host',
+  user: 'caller_id',
+  caller: 'caller_id',
+};
+
+/** The name of the field that a person most probably meant; undefined: nothing is near. */
+export function meantField(path: string): string | undefined {
+  return (Object.hasOwn(SAID, path) ? SAID[path] : undefined) ?? nearestName(path, namesNear(path));
 }
 
 /** A name of the table with its field; of an open root the field of a sample. */

@@ -68,8 +68,16 @@ export class Problems {
     this.#mistakes.addAll(details);
   }
 
-  /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. */
-  unknown(place: SourcePlace, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
+  /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. @param meant what it stands for, where that is known */
+  unknown(
+    place: SourcePlace,
+    node: YamlNode,
+    code: ProblemCode,
+    what: string,
+    name: string,
+    known: readonly string[],
+    meant?: string,
+  ): void {
     if (this.#mistakes.full) {
       this.#mistakes.count();
       return;
@@ -84,7 +92,7 @@ export class Problems {
       );
       return;
     }
-    const nearest = nearestName(name, known);
+    const nearest = meant ?? nearestName(name, known);
     const few = known.length <= 12 ? `one of ${known.join(', ')}` : undefined;
     this.add(place, node, code, `unknown ${what} "${name}"`, nearest === undefined ? few : `did you mean "${nearest}"?`);
   }

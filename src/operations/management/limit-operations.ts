@@ -1,12 +1,16 @@
 import { z } from 'zod';
 import { RivalLimits } from '../../services/rival-limits.ts';
+import { BUDGET_SCOPES } from '../../services/spend-book.ts';
 import { BUDGET_OPERATIONS, CREATED_LIMIT, createLimit, LIMIT, limitBody, shownLimit } from '../budget-operations.ts';
+import { choice, id } from '../members.ts';
 import { ADDS, alike, entryOf, type GatewayOperation, operation, READS } from '../operation.ts';
-import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
 const ids = { id: 'limit_id' } as const;
 const PATH = '/mgmt/v1/budgets/limits';
+
+const LISTED = z.strictObject({ scope: choice(BUDGET_SCOPES).optional(), scope_id: id.optional(), ...CURSOR_PARAMETERS });
 
 const CONFIG = z.object({
   cp_down_policy: z.enum(['permissive', 'strict']).meta({ description: 'What becomes of calls when the control plane is away too long' }),
@@ -26,12 +30,15 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Budget limits of the org with the spend of their current period.',
     annotations: READS,
     tools: [{ name: 'list_budget_limits', title: 'List budget limits' }],
-    input: { query: { schema: () => CURSOR_QUERY } },
+    input: { query: { schema: () => LISTED } },
     output: { status: 200, schema: dataPage(LIMIT) },
     handle: ({ principal, query }, { budgets }) => {
       const all = budgets.service.list(orgOf(principal));
       const rivals = new RivalLimits(all);
-      const limits = all.map((limit) => shownLimit(limit, rivals));
+      const { scope, scope_id: scopeId } = query;
+      const limits = all
+        .map((limit) => shownLimit(limit, rivals))
+        .filter((limit) => (scope ?? limit.scope) === limit.scope && (scopeId ?? limit.scope_id) === limit.scope_id);
       return { json: pageInMemory(limits, ({ limit_id: id }) => id, cursorPage('budget limits', query)) };
     },
   }),

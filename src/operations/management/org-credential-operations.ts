@@ -9,9 +9,10 @@ import { HANDED_ON, onlyOf } from '../hand-on.ts';
 import { shownHere, watchedCredential, writtenCredential } from '../handed-on-credentials.ts';
 import { ALSO_WHEN_WRONG, choice, members, optional, requiredId, text } from '../members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
+import { providerFilter } from '../provider-filter.ts';
 import type { OperationServices } from '../services.ts';
 import { etag, pathId } from '../shapes.ts';
-import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
+import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
 /** The environment is the operator's: a key of one org may not have its variables sent anywhere. */
@@ -63,14 +64,17 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Stored credentials that the org may use, without their secrets.',
     annotations: READS,
     tools: [{ name: 'list_credentials', title: 'List credentials' }],
-    input: { query: { schema: () => CURSOR_QUERY } },
+    input: { query: { schema: (services) => z.strictObject({ provider: providerFilter(services), ...CURSOR_PARAMETERS }) } },
     output: { status: 200, schema: dataPage(SHOWN.extend({ etag })) },
     handle: ({ principal, query }, { credentials }) => {
       const orgId = orgOf(principal);
       const usable = credentials.service.usableBy(orgId);
       return {
         json: pageInMemory(
-          usable.map((one) => withEtag(shown(one))),
+          usable
+            .map(shown)
+            .filter((one) => (query.provider ?? one.provider) === one.provider)
+            .map(withEtag),
           (one) => one.id,
           cursorPage('credentials', query),
         ),
@@ -87,7 +91,14 @@ export const ORG_CREDENTIAL_OPERATIONS: readonly GatewayOperation[] = [
     ownedRemotely: true,
     versioned: true,
     errors: ['INVALID_ARGUMENT', 'conflict', ...HANDED_ON],
-    tools: [{ name: 'create_credential', title: 'Create a credential', only: 'create' }],
+    tools: [
+      {
+        name: 'create_credential',
+        title: 'Create a credential',
+        description: 'Creates one credential of the org; one that is there stays as it is. Another secret: delete_credential, then this.',
+        only: 'create',
+      },
+    ],
     input: { body: { schema: ownBody, what: 'The credential' } },
     output: { status: 200, schema: SHOWN },
     handle: async ({ principal, body, commit, expectShown }, { credentials }) => {

@@ -19,6 +19,8 @@ import { handOnOverlay, type OverlayAnswer, type OverlayChange, PLACE_MEMBERS, p
 import { shownPolicy } from './shown-policy.ts';
 
 const RULE_RULE = `must be the rule as YAML or JSON of at most ${POLICY_BOUNDS.edited.one} characters`;
+const RULE_TEXT =
+  'As YAML or JSON: {when: {all: [{field: action.params.model, equals: o3}, {not: {field: workload.id, equals: red}}]}, effect: {decision: deny, reason: text}}; other fields: attribution.project_id, connector.id, caller_id; disabled: true switches off the rule of that id';
 const LAYER = text.optional().meta({ description: `${STANDARD_LAYERS.join(', ')} or custom.NAME` });
 const SWITCH_RULE = 'must be true or false';
 const SWITCH = z
@@ -46,7 +48,7 @@ const PUT = members({
       (given) => (isJsonObject(given) ? JSON.stringify(given) : given),
       z.string(RULE_RULE).max(POLICY_BOUNDS.edited.one, RULE_RULE),
     )
-    .meta({ type: 'string', description: 'The rule as YAML or JSON: when or conditions, effect, priority' }),
+    .meta({ type: 'string', description: RULE_TEXT }),
   layer: LAYER,
   before: text.optional().meta({ description: 'Id of the rule before which it stands in the text' }),
   after: text.optional().meta({ description: 'Id of the rule behind which it stands' }),
@@ -54,7 +56,10 @@ const PUT = members({
   ...CHANGE_MEMBERS,
 });
 
-const PUT_ANSWER = RULE.omit({ from: true, in_force: true, decision: true, priority: true }).extend({ etag, change: CHANGE });
+const PUT_ANSWER = RULE.omit({ from: true, in_force: true, decision: true, priority: true }).extend({
+  previous_rule: z.string().optional().meta({ description: 'Of a rule that was there: as it was, as YAML; it is put back by putting it' }),
+  ...{ etag, change: CHANGE },
+});
 
 /** One rule of what an org lays over the bundle, all others staying as they are (decision 5.10). */
 export const POLICY_RULE_OPERATIONS: readonly GatewayOperation[] = [
@@ -184,6 +189,8 @@ export const POLICY_RULE_OPERATIONS: readonly GatewayOperation[] = [
 interface RuleChange {
   readonly layer: string;
   readonly ruleId: string;
+  /** As it was, as YAML. */
+  readonly was: string | undefined;
   readonly place: OverlayPlace;
   readonly change: OverlayChange;
 }
@@ -205,7 +212,8 @@ async function ruleChange(orgId: string, ruleId: string, body: z.output<typeof P
   const layer = body.layer ?? layerOf(ruleId, known);
   const { rule, before, after } = body;
   const put = (text: string): string => putRule(text, { layer, rule_id: ruleId }, rule, { before, after });
-  return { layer, ruleId, place, change: { ...body, text: put, object: `${layer}/${ruleId}` } };
+  const was = known.find((one) => one.layer === layer && isOwn(one, place))?.rule;
+  return { layer, ruleId, was, place, change: { ...body, text: put, object: `${layer}/${ruleId}` } };
 }
 
 interface RemovalAsked extends Pick<ChangeAsked, 'if_match'> {
@@ -220,7 +228,7 @@ async function removal(orgId: string, ruleId: string, query: RemovalAsked, servi
   const place = placeOf(query, orgId, services.health.nodeId);
   const { rules } = await rulesOf(orgId, services);
   const known = rules.filter((one) => one.rule_id === ruleId && (query.layer ?? one.layer) === one.layer);
-  const own = known.filter((one) => one.from === 'overlay' && one.level === place.level && one.node_id === place.node_id);
+  const own = known.filter((one) => isOwn(one, place));
   if (own.length === 0) throw noSuchRule(ruleId, known);
   const layer = query.layer ?? layerOf(ruleId, own);
   const named = new Set([`${layer}/${ruleId}`]);
@@ -231,7 +239,13 @@ async function removal(orgId: string, ruleId: string, query: RemovalAsked, servi
     if_match: query.if_match,
   };
   const without = (text: string): string => removeRules(text, [{ layer, rule_id: ruleId }]);
-  return { layer, ruleId, place, change: { ...asked, text: without, named, object: `${layer}/${ruleId}` } };
+  const was = own.find((one) => one.layer === layer)?.rule;
+  return { layer, ruleId, was, place, change: { ...asked, text: without, named, object: `${layer}/${ruleId}` } };
+}
+
+/** Whether a rule stands in the overlay of that place. */
+function isOwn({ from, level, node_id: node }: HeldRule, place: OverlayPlace): boolean {
+  return from === 'overlay' && level === place.level && node === place.node_id;
 }
 
 function layerOf(ruleId: string, found: readonly HeldRule[]): string {
@@ -265,8 +279,9 @@ function noSuchRule(ruleId: string, known: readonly HeldRule[] = []): GatewayErr
 }
 
 /** The rule that was put, and not the whole policy. */
-function answered({ json: { etag: tag, change }, tagged, after }: OverlayAnswer, { layer, ruleId, place }: RuleChange) {
+function answered({ json: { etag: tag, change }, tagged, after }: OverlayAnswer, { layer, ruleId, was, place }: RuleChange) {
   const { level, node_id: node } = place;
   const rule = writtenRules(after).find((one) => one.layer === layer && one.rule_id === ruleId)?.rule;
-  return { json: { rule_id: ruleId, layer, level, ...optional('node_id', node), ...optional('rule', rule), etag: tag, change }, tagged };
+  const texts = { ...optional('rule', rule), ...optional('previous_rule', was) };
+  return { json: { rule_id: ruleId, layer, level, ...optional('node_id', node), ...texts, etag: tag, change }, tagged };
 }

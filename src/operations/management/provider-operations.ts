@@ -4,8 +4,11 @@ import { ADDON_KINDS } from '../../base/model/addon.ts';
 import { PROVIDER_MODES } from '../../base/model/org-addons.ts';
 import { HANDED_ON } from '../hand-on.ts';
 import { switchElsewhere } from '../handed-on-addons.ts';
+import { choice } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';
 import { pageLimit } from '../pages.ts';
+import { providerFilter } from '../provider-filter.ts';
+import type { OperationServices } from '../services.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
 
@@ -20,8 +23,16 @@ const ADDON = z.object({
   docs_url: z.string().nullable(),
 });
 
-/** The catalogue is read as a whole: the interface shows it without pages. */
-const WHOLE_CATALOGUE = z.strictObject({ ...CURSOR_PARAMETERS, limit: pageLimit(500) });
+/** Without filters the catalogue is read as a whole: the interface shows it without pages. */
+function catalogueQuery(services: OperationServices) {
+  return z.strictObject({
+    provider: providerFilter(services),
+    kind: choice(ADDON_KINDS).optional(),
+    enabled: choice(['true', 'false']).optional().meta({ type: 'boolean', description: 'Only what is on, or only what is off' }),
+    ...CURSOR_PARAMETERS,
+    limit: pageLimit(500),
+  });
+}
 
 const ENABLE = 'enable';
 const STATES = [ENABLE, 'disable'] as const;
@@ -40,13 +51,24 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/providers',
     scope: 'read',
-    summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy.',
+    summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy; all of it is long.',
     annotations: READS,
     tools: [{ name: 'list_providers', title: 'List providers' }],
-    input: { query: { schema: () => WHOLE_CATALOGUE } },
+    input: { query: { schema: catalogueQuery } },
     output: { status: 200, schema: dataPage(ADDON) },
     handle: ({ principal, query }, { addons }) => {
-      const rows = addons.list(orgOf(principal)).map((addon, at) => ({ addon, place: String(at).padStart(5, '0') }));
+      const { provider, kind, enabled } = query;
+      const found = addons
+        .list(orgOf(principal))
+        .filter((addon) => (kind ?? addon.kind) === addon.kind && (enabled ?? `${addon.enabled}`) === `${addon.enabled}`)
+        .filter(
+          ({ addon_id: id }) =>
+            provider === undefined ||
+            id === provider ||
+            id === `provider-${provider}` ||
+            (id.startsWith('credential-') && id.endsWith(`-${provider}`)),
+        );
+      const rows = found.map((addon, at) => ({ addon, place: String(at).padStart(5, '0') }));
       const page = pageInMemory(rows, ({ place }) => place, cursorPage('providers', query));
       return { json: { ...page, data: page.data.map(({ addon }) => addon) } };
     },
@@ -60,7 +82,7 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     annotations: REPLACES,
     ownedRemotely: true,
     errors: ['not_found', 'mode_not_supported', 'invalid_policy', 'conflict', ...HANDED_ON],
-    tools: [{ name: 'set_provider_mode', title: 'Switch a mode of a provider' }],
+    tools: [{ name: 'set_provider_mode', title: 'Switch a mode of a provider', defaults: { mode: 'routing' } }],
     input: { params },
     output: { status: 200, schema: ADDON },
     handle: async ({ principal, params: { provider, mode, state }, commit }, { addons }) => {

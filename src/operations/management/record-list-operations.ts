@@ -117,7 +117,7 @@ export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
     summary:
       'Execution records of the org, the newest first, by default those of the last 24 hours; all filters that are given must be true.',
     annotations: READS,
-    tools: [{ name: 'list_records', title: 'List records' }],
+    tools: [{ name: 'list_records', title: 'List records', defaults: { limit: 20 } }],
     input: { query: { schema: listQuery } },
     output: { status: 200, schema: dataPage(LISTED_RECORD) },
     handle: async ({ principal, query }, { store, reports: { clock } }) => {

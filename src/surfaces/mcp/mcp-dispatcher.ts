@@ -6,6 +6,7 @@ import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
 import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
 import { type McpRevision, negotiated, STATELESS } from './mcp-revision.ts';
+import { noSuchTool, tellingIds } from './meant-tools.ts';
 import { toolAnswer, toolFailure } from './tool-answer.ts';
 
 /** How this server presents itself. */
@@ -155,14 +156,14 @@ export class McpDispatcher {
   async #call({ name, arguments: args = {} }: JsonObject, { revision, asker }: Context): Promise<string> {
     if (typeof name !== 'string') throw new RpcError(RPC.invalidParams, 'tools/call takes the name of a tool.');
     const tool = this.#tools.get(name);
-    if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${shorten(name, 128)}; tools/list has them all.`);
+    if (tool === undefined) throw new RpcError(RPC.invalidParams, noSuchTool(name, this.#tools.keys()));
     if (!isJsonObject(args)) throw new RpcError(RPC.invalidParams, 'arguments is an object.');
     try {
       return toolAnswer(await this.#toolSet.call(name, args, asker), revision);
     } catch (error) {
       // Nobody waits for it any more.
       if (error instanceof RpcError || (error instanceof GatewayError && error.code === 'client_gone')) throw error;
-      if (error instanceof GatewayError) return toolFailure(error, revision);
+      if (error instanceof GatewayError) return toolFailure(tellingIds(error, tool, this.#tools.keys()), revision);
       this.#log.error({ err: error, tool: name }, 'a tool failed unexpectedly');
       return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), revision);
     }

@@ -2,7 +2,7 @@ import type { McpServerFacts } from './mcp-dispatcher.ts';
 
 const INSTRUCTIONS = [
   'Manages an AI request gateway: who may call which AI provider, at what cost, and what came of it.',
-  'Lists come in pages of at most 500 (limit): pass next_cursor of an answer as cursor.',
+  'Lists come in pages of at most 500 (limit; list_records and list_audit show 20 where it is left out): where has_more is true, pass next_cursor of the answer as cursor.',
   'Amounts of money are exact decimal text in USD; times are RFC 3339 in UTC, and from, to and until also take a day (that of to is included), a month, or words such as today, yesterday, last week, 7d, friday, in the IANA time zone tz (UTC).',
   'dry_run true writes nothing and says what would change; if_match is the etag that was read, and refuses what somebody has changed since.',
   'Why a call was denied: list_records with decision deny finds it, explain_record says which rule or limit stood in the way and what would let it through.',

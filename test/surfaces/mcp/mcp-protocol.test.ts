@@ -1,5 +1,8 @@
 // The Model Context Protocol message by message, revision by revision: what is answered, with which code and status, and to whom.
 import t from 'tap';
+import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
+import { TOOLS } from '../../../src/operations/tool-table.ts';
+import { tellingIds } from '../../../src/surfaces/mcp/meant-tools.ts';
 import { aloneOf, initializeOf, mcpPlace, principalOf, requestOf } from './mcp-place.ts';
 
 const WITH_SESSIONS = ['2025-03-26', '2025-06-18', '2025-11-25'] as const;
@@ -79,6 +82,33 @@ t.test('a call is answered as text, and as structured content where the revision
     args: { limit: 3 },
     asker: { principal: { id: 'k1', orgId: 'acme' }, from: '127.0.0.1' },
   });
+});
+
+t.test('a tool that there is not is answered with those that are meant', async (t) => {
+  const { post, begin } = mcpPlace();
+  const session = { 'mcp-session-id': await begin('2025-11-25') };
+  const said = async (name: string) => (await post(requestOf('tools/call', { name }), session)).json;
+  t.match(await said('get_things'), { error: { code: -32602, message: /did you mean list_things\b.*\?$/ } });
+  t.match(await said('say_nothin'), { error: { message: /did you mean say_nothing\?$/ } });
+  t.match(await said('make_coffee'), { error: { message: /tools\/list has them all$/ } });
+});
+
+t.test('where there is no such thing, the list that has the ids is named', (t) => {
+  const tools = new Map(TOOLS.tools.map((tool) => [tool.name, tool]));
+  const told = (name: string, code: 'not_found' | 'conflict' = 'not_found') => {
+    const tool = tools.get(name);
+    if (tool === undefined) throw new TypeError(`There is no tool ${name}`);
+    return tellingIds(new GatewayError(code, 'There is none.'), tool, tools.keys()).message;
+  };
+  const lists = {
+    ...{ delete_workload: 'list_workloads', delete_budget_limit: 'list_budget_limits', get_alert_channel: 'list_alert_channels' },
+    ...{ approve_request: 'list_approvals', release_quarantine: 'list_quarantine', explain_record: 'list_records' },
+    ...{ get_record: 'list_records', delete_policy_rule: 'list_policy_rules', update_project: 'list_projects' },
+  };
+  for (const [name, list] of Object.entries(lists)) t.equal(told(name), `There is none. ${list} has the ids.`, name);
+  t.equal(told('get_health'), 'There is none.');
+  t.equal(told('delete_workload', 'conflict'), 'There is none.');
+  t.end();
 });
 
 t.test('what is no object is structured nowhere, and a tool that answers nothing has answered', async (t) => {
