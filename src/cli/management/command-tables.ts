@@ -1,5 +1,6 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
-import { budgetLimitsText } from '../money/budget-limits-text.ts';
+import { budgetLimitsText, madeLimitText } from '../money/budget-limits-text.ts';
+import { answeredReportText } from '../money/cost-report-text.ts';
 import { explainedText } from './explained-text.ts';
 
 /** Words that mean the same at the end of a command; the operation has one of them. */
@@ -133,8 +134,13 @@ export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
   subscription_id: 'mgmt.alerts.subscriptions.list',
 };
 
-/** Answers that people see in a form of their own; undefined: it is not the answer that was expected. */
-export const TEXTS: Readonly<Record<string, (answer: unknown, width: number | undefined) => string | undefined>> = {
+/** An answer as people see it; undefined: it is not the answer that was expected. @param given the arguments of the call */
+type AnswerText = (answer: unknown, width: number | undefined, given: Readonly<Record<string, unknown>>) => string | undefined;
+
+/** Answers that people see in a form of their own. */
+export const TEXTS: Readonly<Record<string, AnswerText>> = {
+  'mgmt.billing.report': answeredReportText,
+  'mgmt.budgets.create': madeLimitText,
   'mgmt.budgets.list': budgetLimitsText,
   'mgmt.records.explain': explainedText,
 };
