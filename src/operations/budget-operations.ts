@@ -34,7 +34,7 @@ const WHOSE = {
 /** The same for what nobody has and for what another org has. */
 const PROVIDER_RULE = 'must be a provider id such as openai, or custom:<id> of a connector of the org; a host name is none';
 
-type Services = Pick<OperationServices, 'budgets' | 'customConnectors'>;
+type Services = Pick<OperationServices, 'budgets' | 'customConnectors' | 'workloads'>;
 
 /** Members of a budget limit (specification, "Budget limit creation rules"). */
 function limitMembers() {
@@ -168,7 +168,8 @@ export const CREATED_LIMIT = z.object({
   limit_id: z.string(),
   status: z.literal('created'),
   note: z.string().optional().meta({
-    description: 'That it refuses calls from now on; that other limits hold for the same scope and period, and which cap refuses first',
+    description:
+      'That nothing counts for it yet, or that it refuses calls from now on; that other limits hold for the same scope and period, and which cap refuses first',
   }),
   also: z.array(z.object({ limit_id: z.string(), effective_limit_usd: usd, actions: z.array(z.enum(BUDGET_ACTIONS)) })).optional(),
 });
@@ -204,16 +205,22 @@ export async function createLimit(
   const now = budgets.clock.now();
   const limit: BudgetLimit = { limit_id: uuidv7(now), org_id: orgId, ...limitOf(orgId, body, services), created_at: timestamp(now) };
   await budgets.service.create(limit, commit);
-  return { json: { limit_id: limit.limit_id, status: 'created', ...said(limit.limit_id, budgets.service.list(orgId)) } };
+  return { json: { limit_id: limit.limit_id, status: 'created', ...said(limit.limit_id, budgets.service.list(orgId), services) } };
 }
 
 /** What whoever makes a limit may not know of it: it is no mistake, but it may be none of what was meant. */
-function said(limitId: string, all: readonly LimitStatus[]) {
+function said(limitId: string, all: readonly LimitStatus[], services: Services) {
   const made = all.find(({ limit }) => limit.limit_id === limitId);
   if (made === undefined) return {};
   const { note: rivals, also } = besides(made, all);
-  const notes = [...spentNotes(made), ...(rivals === undefined ? [] : [rivals])];
+  const notes = [...strangerNotes(made, services), ...spentNotes(made), ...(rivals === undefined ? [] : [rivals])];
   return { ...(notes.length === 0 ? {} : { note: notes.join(' ') }), ...(also === undefined ? {} : { also }) };
+}
+
+/** It may be registered later, as with a project; but one of no workload counts nothing, and that it is misspelled nothing else says. */
+function strangerNotes({ limit }: LimitStatus, { workloads }: Services): readonly string[] {
+  if (limit.scope !== 'workload' || limit.scope_id === undefined || workloads.get(limit.org_id, limit.scope_id) !== undefined) return [];
+  return [`No workload ${limit.scope_id} is registered: until one is, nothing counts for this limit.`];
 }
 
 /** A cap of less than what is spent refuses from now on; who makes it by a typing error finds out from those who are refused. */

@@ -246,6 +246,10 @@ t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, 
     const [, models] = /\n {2}gw (spend --by model .*)\n/.exec(out) ?? [];
     if (words !== 'spend') t.match((await run(models ?? '')).out, /\nour-own-model .* \$0\.00\d+ /, `${words}: which models have no price`);
   }
+  const listed = (await run('records list --from 2026-11-02 --to 2026-11-02')).out;
+  t.match(listed, / gpt-4o +\$0 no_usage +[0-9a-f-]{36}\n/, 'what is not certain is said of each call');
+  t.match(listed, / our-own-model +\$0\.\d+ default_rate +[0-9a-f-]{36}\n/);
+  t.match(listed, / gpt-4o-mini +\$0\.\d+ +[0-9a-f-]{36}\n/);
   t.equal(
     (await run('spend --by project --by model')).out,
     (await run('spend --by project,model')).out,

@@ -200,7 +200,7 @@ t.test('a second limit of a scope and period is said where it is made and where 
   for (const other of [
     { scope: 'project', scope_id: 'apollo', period: 'daily' },
     { scope: 'project', scope_id: 'zeus' },
-    { scope: 'workload', scope_id: 'apollo' },
+    { scope: 'workload', scope_id: 'default' },
     { scope: 'org' },
   ])
     t.notOk('note' in (await make({ ...other, limit_usd: '1' })), JSON.stringify(other));
@@ -221,8 +221,8 @@ t.test('a second limit of a scope and period is said where it is made and where 
     /^limit_id: .*\nstatus: +created\n\n\$7\.00 monthly \(UTC\) for org\.\nIt alerts, and refuses no call: --actions alert,cap would do both\.\nThere is another limit of the org/,
   );
   t.match(
-    await made('--scope workload --scope-id ci --limit-usd 7 --period daily --actions cap,alert'),
-    /\n\$7\.00 daily \(UTC\) for workload ci\.\nIt alerts at its thresholds, and refuses the calls that would pass it\.\n$/,
+    await made('--scope workload --scope-id default --limit-usd 7 --period daily --actions cap,alert'),
+    /\n\$7\.00 daily \(UTC\) for workload default\.\nIt alerts at its thresholds, and refuses the calls that would pass it\.\n$/,
   );
   t.match(await made('--scope org --limit-usd 7 --actions='), /\nIt is a draft: it neither alerts nor refuses a call\.\n$/);
   const { limits } = (await governed.gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: readonly Json[] };
@@ -239,6 +239,10 @@ t.test('a cap below what is spent says at once that it refuses; a limit of nobod
     note: /^It refuses calls from now on: since 2026-11-01 0[.\d]* USD are spent, and the limit is 0 USD\.$/,
   });
   t.notOk('note' in (await make({ scope: 'workload', scope_id: 'default', limit_usd: '0' })), 'what only alerts refuses nothing');
+  t.match(await make({ scope: 'workload', scope_id: 'dfault', limit_usd: '1', actions: ['cap'] }), {
+    status: 'created',
+    note: 'No workload dfault is registered: until one is, nothing counts for this limit.',
+  });
   for (const [scope, message] of [
     ['project', /^is needed for the scope project: /],
     ['workload', /^is needed for the scope workload: /],

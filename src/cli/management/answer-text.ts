@@ -28,13 +28,15 @@ export interface TextFacts {
   readonly things: string;
   /** The columns of its table, as {@link namedColumn} reads them; default: the plain members, as they come. */
   readonly columns?: readonly string[];
+  /** An item with what is not a member of it and stands in a column. */
+  readonly seen?: (item: Json) => Json;
   readonly view: TableView;
 }
 
 /** A list. @throws UsageError for a column that it does not have */
-export function listText(items: readonly unknown[], { things, columns, view }: TextFacts): string {
+export function listText(items: readonly unknown[], { things, columns, seen = (item) => item, view }: TextFacts): string {
   if (items.length === 0) return `There are no ${things}.\n`;
-  const rows = items.map((item) => (isJsonObject(item) ? item : { value: item }));
+  const rows = items.map((item) => (isJsonObject(item) ? seen(item) : { value: item }));
   const shown = columnsOf(rows, columns ?? [], view).map(
     (column): TableColumn => ({ name: column.heading, ...columnCells(column, rows, view) }),
   );

@@ -1,5 +1,6 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
 import { budgetLimitsText, madeLimitText } from '../money/budget-limits-text.ts';
+import { doubtsOfRecord } from '../money/cost-mark.ts';
 import { answeredReportText } from '../money/cost-report-text.ts';
 import { explainedText } from './explained-text.ts';
 
@@ -19,6 +20,8 @@ export interface ListFacts {
    * members, as they come.
    */
   readonly columns?: readonly string[];
+  /** An item with what is not a member of it and stands in a column. */
+  readonly seen?: (item: Readonly<Record<string, unknown>>) => Readonly<Record<string, unknown>>;
   /** Members beside that of the column `id` by which an item can be named. */
   readonly alsoNamedBy?: readonly string[];
   /** What the list is asked with where all of it is meant. */
@@ -34,10 +37,12 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
       'decision',
       'who: workload_id',
       'model: model | target_host',
-      'cost/reason: metering.cost_usd + reason_codes | reason',
+      'cost/reason: metering.cost_usd + cost_doubt + reason_codes | reason',
       'calls: summed_requests',
       'id: record_id',
     ],
+    // In the words that `--cost-doubt` takes.
+    seen: (record) => ({ ...record, cost_doubt: doubtsOfRecord(record) }),
     alsoNamedBy: ['record_hash'],
     all: { from: '1970-01-01T00:00:00Z' },
   },
