@@ -25,11 +25,16 @@ const amount = z
   .string(AMOUNT_RULE)
   .refine((given) => readAmount(given) !== undefined, AMOUNT_RULE)
   .meta({ examples: ['250.00'] });
-const PROJECT_ID_MISSING = 'must be text of at most 256 characters';
+/** Whose limit it is; a project may have any name, and the calls without one have the empty one. */
+const WHOSE = {
+  project: 'is needed for the scope project: the name of the project, at most 256 characters',
+  workload: 'is needed for the scope workload: the id of the workload',
+  provider: 'is needed for the scope provider: a provider id such as openai, or custom:<id> of a connector of the org',
+} as const;
 /** The same for what nobody has and for what another org has. */
 const PROVIDER_RULE = 'must be a provider id such as openai, or custom:<id> of a connector of the org; a host name is none';
 
-type Services = Pick<OperationServices, 'budgets' | 'customConnectors'>;
+type Services = Pick<OperationServices, 'budgets' | 'customConnectors' | 'workloads'>;
 
 /** Members of a budget limit (specification, "Budget limit creation rules"). */
 function limitMembers() {
@@ -101,7 +106,8 @@ function scopeIdMistake(
 ): string | undefined {
   if (!BUDGET_SCOPES.some((known) => known === scope)) return undefined;
   if (scope === 'org') return given === undefined ? undefined : 'has no place in a limit of the whole org';
-  if (scope === 'project') return given === undefined ? PROJECT_ID_MISSING : text.safeParse(given).error?.issues[0]?.message;
+  if (given === undefined) return scope === undefined ? undefined : WHOSE[scope];
+  if (scope === 'project') return text.safeParse(given).error?.issues[0]?.message;
   const read = requiredId().safeParse(given);
   if (!read.success) return read.error.issues[0]?.message;
   return scope !== 'provider' || canonicalProvider(read.data) !== undefined ? undefined : PROVIDER_RULE;
@@ -161,7 +167,10 @@ export const LIMIT = z.object({
 export const CREATED_LIMIT = z.object({
   limit_id: z.string(),
   status: z.literal('created'),
-  note: z.string().optional().meta({ description: 'That other limits hold for the same scope and period, and which cap refuses first' }),
+  note: z.string().optional().meta({
+    description:
+      'That nothing counts for it yet, or that it refuses calls from now on; that other limits hold for the same scope and period, and which cap refuses first',
+  }),
   also: z.array(z.object({ limit_id: z.string(), effective_limit_usd: usd, actions: z.array(z.enum(BUDGET_ACTIONS)) })).optional(),
 });
 
@@ -196,14 +205,35 @@ export async function createLimit(
   const now = budgets.clock.now();
   const limit: BudgetLimit = { limit_id: uuidv7(now), org_id: orgId, ...limitOf(orgId, body, services), created_at: timestamp(now) };
   await budgets.service.create(limit, commit);
-  return { json: { limit_id: limit.limit_id, status: 'created', ...besides(limit.limit_id, budgets.service.list(orgId)) } };
+  return { json: { limit_id: limit.limit_id, status: 'created', ...said(limit.limit_id, budgets.service.list(orgId), services) } };
+}
+
+/** What whoever makes a limit may not know of it: it is no mistake, but it may be none of what was meant. */
+function said(limitId: string, all: readonly LimitStatus[], services: Services) {
+  const made = all.find(({ limit }) => limit.limit_id === limitId);
+  if (made === undefined) return {};
+  const { note: rivals, also } = besides(made, all);
+  const notes = [...strangerNotes(made, services), ...spentNotes(made), ...(rivals === undefined ? [] : [rivals])];
+  return { ...(notes.length === 0 ? {} : { note: notes.join(' ') }), ...(also === undefined ? {} : { also }) };
+}
+
+/** It may be registered later, as with a project; but one of no workload counts nothing, and that it is misspelled nothing else says. */
+function strangerNotes({ limit }: LimitStatus, { workloads }: Services): readonly string[] {
+  if (limit.scope !== 'workload' || limit.scope_id === undefined || workloads.get(limit.org_id, limit.scope_id) !== undefined) return [];
+  return [`No workload ${limit.scope_id} is registered: until one is, nothing counts for this limit.`];
+}
+
+/** A cap of less than what is spent refuses from now on; who makes it by a typing error finds out from those who are refused. */
+function spentNotes({ limit, spentUsd, effectiveUsd, periodStart }: LimitStatus): readonly string[] {
+  const [spent, held] = [readAmount(spentUsd) ?? 0n, readAmount(effectiveUsd) ?? 0n];
+  if (!limit.actions.includes('cap') || spent < held) return [];
+  return [`It refuses calls from now on: since ${periodStart} ${spentUsd} USD are spent, and the limit is ${effectiveUsd} USD.`];
 }
 
 /** A second limit of a scope and period is no mistake: a low one may alert and a high one cap. But who makes it may not know of the first. */
-function besides(limitId: string, all: readonly LimitStatus[]) {
-  const made = all.find(({ limit }) => limit.limit_id === limitId);
-  const others = made === undefined ? [] : new RivalLimits(all).of(made);
-  if (made === undefined || others.length === 0) return {};
+function besides(made: LimitStatus, all: readonly LimitStatus[]) {
+  const others = new RivalLimits(all).of(made);
+  if (others.length === 0) return {};
   const { scope, scope_id: id, period } = made.limit;
   const whose = scope === 'org' ? 'the org' : `the ${scope} ${id ?? ''}`;
   const caps = [made, ...others].filter(({ limit }) => limit.actions.includes('cap'));

@@ -239,9 +239,24 @@ t.test('reports are shown by one thing, the dearest first, and reads answer to t
     ['gpt-4o', 'large'],
   ])
     await governed.execute({ org_id: 'acme', attribution: { project_id: project } }, { params: { ...CHAT, model } });
-  t.match(await run('billing summary --by model'), { code: 0, out: /^MODEL +COST_USD .*\ngpt-4o .*\ngpt-4o-mini .*\n$/, err: '' });
+  t.match(await run('billing summary --by model'), {
+    code: 0,
+    out: /^MODEL +COST +REQUESTS +TOKENS IN +OUT\ngpt-4o .*\ngpt-4o-mini .*\n$/,
+    err: '',
+  });
   t.match((await run('attribution summary --by project')).out, /^PROJECT .*\nlarge .*\nsmall .*\n$/);
-  t.match((await run('billing summary --by day')).out, /^DAY +COST_USD\n(?:\d{4}-\d\d-\d\d +\$0\n)*\d{4}-\d\d-\d\d +\$0\.\d+\n/);
+  t.match(
+    (await run('attribution summary')).out,
+    /\nby project\nPROJECT .*\nlarge .*\nsmall .*\n/,
+    'the dearest first where all are shown, too',
+  );
+  t.match((await run('billing summary --by day')).out, /^DAY +COST\n(?:\d{4}-\d\d-\d\d +\$0\n)*\d{4}-\d\d-\d\d +\$0\.\d+\n/);
+  t.match(
+    (await run('billing report --by model')).out,
+    /^Spend of org acme by model, .*\n\nMODEL +COST +SHARE % +REQUESTS /,
+    'as gw spend',
+  );
+  t.match(await run('billing report --by model --columns cost_usd'), { code: 2, err: /--columns is for a list/ });
   t.match(JSON.parse((await run('billing summary --by workload --json')).out), { by_workload: { default: { requests: 2 } } });
   t.match(await run('billing summary --from 2026-11-01 --to 2026-11-02 --by project'), {
     code: 2,

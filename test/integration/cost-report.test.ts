@@ -228,8 +228,33 @@ t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, 
   t.match(plain.out, /\nlast month +2026-10-01 to 2026-10-31 +\$0\.00\d+ +5 +1 +\$0\.00\d+\n/);
   t.match(plain.out, /\nBy default: \$0\.00\d+ of 6 requests for which the price list lacks a rate:/);
   t.match(plain.out, /\nNo usage: the provider did not say what 3 requests used\.\nWhat that cost nobody knows; it counts as \$0\.\n/);
-  const [, listing = ''] = /\n"gw (records list .*)" lists them\.\n/.exec(plain.out) ?? [];
-  t.equal((await run(`${listing} --all --json`)).out.trim().split('\n').length, 6 + 3, 'none of them is both');
+  t.match(plain.out, /\nof the model, or of a term or tool\. The column BY DEFAULT says of which models\.\n/);
+  for (const [words, doubted] of [
+    ['spend', 6 + 3],
+    ['spend 2026-11-02', 2 + 1],
+    ['spend last-month --by project', 2 + 1],
+    ['spend --from 2026-11-01 --to 2026-11-02 --tz Asia/Kathmandu', 3 * (2 + 1)],
+    ['dashboard --from 2026-11-01T12:00:00Z --to 2026-11-02T12:00:00Z', 2 + 1],
+  ] as const) {
+    const { out } = await run(words);
+    const [, listing = ''] = /\nThese calls:\n {2}gw (records list .*)\n/.exec(out) ?? [];
+    t.equal(
+      (await run(`${listing} --all --json`)).out.trim().split('\n').length,
+      doubted,
+      `${words}: those calls and no others; none is both`,
+    );
+    const [, models] = /\n {2}gw (spend --by model .*)\n/.exec(out) ?? [];
+    if (words !== 'spend') t.match((await run(models ?? '')).out, /\nour-own-model .* \$0\.00\d+ /, `${words}: which models have no price`);
+  }
+  const listed = (await run('records list --from 2026-11-02 --to 2026-11-02')).out;
+  t.match(listed, / gpt-4o +\$0 no_usage +[0-9a-f-]{36}\n/, 'what is not certain is said of each call');
+  t.match(listed, / our-own-model +\$0\.\d+ default_rate +[0-9a-f-]{36}\n/);
+  t.match(listed, / gpt-4o-mini +\$0\.\d+ +[0-9a-f-]{36}\n/);
+  t.equal(
+    (await run('spend --by project --by model')).out,
+    (await run('spend --by project,model')).out,
+    'nothing that was asked is dropped',
+  );
   const byProject = await run('spend last-month --by project');
   t.match(byProject.out, /^Spend of org default by project, 2026-10-01 to 2026-10-31 \(UTC\)\n\nPROJECT +COST +SHARE % /);
   t.match(byProject.out, /\n\(none\) +\$/);

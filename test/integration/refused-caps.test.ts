@@ -200,7 +200,7 @@ t.test('a second limit of a scope and period is said where it is made and where 
   for (const other of [
     { scope: 'project', scope_id: 'apollo', period: 'daily' },
     { scope: 'project', scope_id: 'zeus' },
-    { scope: 'workload', scope_id: 'apollo' },
+    { scope: 'workload', scope_id: 'default' },
     { scope: 'org' },
   ])
     t.notOk('note' in (await make({ ...other, limit_usd: '1' })), JSON.stringify(other));
@@ -214,10 +214,39 @@ t.test('a second limit of a scope and period is said where it is made and where 
   const listed = (await runGw(['budgets', 'list'], { env })).out;
   t.match(listed, /^SCOPE +PERIOD +LIMIT +SPENT +USED % +SET ASIDE +ACTIONS +SINCE\nproject apollo +monthly +\$250\.00 +\$0\.00 +0\.0 /);
   t.equal(listed.match(/one of 2 limits of this scope and period: all hold, \$100\.00 is the lowest cap/g)?.length, 2, listed);
-  t.match(await runGw(['budgets', 'create', '--scope', 'org', '--limit-usd', '7'], { env }), {
-    out: /note: +There is another limit of the org/,
-  });
+  t.equal(listed.match(/\n {2}[0-9a-f-]{36} {2}until 20\d\d-\d\d-01 00:00 UTC\n/g)?.length, 5, 'when each begins again');
+  const made = async (words: string) => (await runGw(['budgets', 'create', ...words.split(' ')], { env })).out;
+  t.match(
+    await made('--scope org --limit-usd 7'),
+    /^limit_id: .*\nstatus: +created\n\n\$7\.00 monthly \(UTC\) for org\.\nIt alerts, and refuses no call: --actions alert,cap would do both\.\nThere is another limit of the org/,
+  );
+  t.match(
+    await made('--scope workload --scope-id default --limit-usd 7 --period daily --actions cap,alert'),
+    /\n\$7\.00 daily \(UTC\) for workload default\.\nIt alerts at its thresholds, and refuses the calls that would pass it\.\n$/,
+  );
+  t.match(await made('--scope org --limit-usd 7 --actions='), /\nIt is a draft: it neither alerts nor refuses a call\.\n$/);
   const { limits } = (await governed.gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: readonly Json[] };
   t.same(limits[0]?.['also'], [second['limit_id']]);
   if (process.env['SHOW'] !== undefined) process.stderr.write(listed);
+});
+
+t.test('a cap below what is spent says at once that it refuses; a limit of nobody says what is missing', async (t) => {
+  const { governed } = await scene(t);
+  const { manage } = await managedAs(governed.gw, 'default');
+  await governed.execute({}, { params: params(1000) });
+  const make = async (body: object) => (await manage('POST', 'budgets/limits', body)).body as Json;
+  t.match(await make({ scope: 'org', limit_usd: '0', actions: ['cap'] }), {
+    note: /^It refuses calls from now on: since 2026-11-01 0[.\d]* USD are spent, and the limit is 0 USD\.$/,
+  });
+  t.notOk('note' in (await make({ scope: 'workload', scope_id: 'default', limit_usd: '0' })), 'what only alerts refuses nothing');
+  t.match(await make({ scope: 'workload', scope_id: 'dfault', limit_usd: '1', actions: ['cap'] }), {
+    status: 'created',
+    note: 'No workload dfault is registered: until one is, nothing counts for this limit.',
+  });
+  for (const [scope, message] of [
+    ['project', /^is needed for the scope project: /],
+    ['workload', /^is needed for the scope workload: /],
+    ['provider', /^is needed for the scope provider: /],
+  ] as const)
+    t.match(await make({ scope, limit_usd: '1' }), { error: { details: [{ path: 'scope_id', message }] } });
 });

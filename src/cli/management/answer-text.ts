@@ -1,5 +1,6 @@
 /* Answers of the management API for people: what stands beside each other is a table, what has a name is a line. */
 import { isJsonObject } from '../../base/json/json-object.ts';
+import { parseUsd } from '../../base/lib/money.ts';
 import { UsageError } from '../command.ts';
 import { terminalText } from '../terminal-text.ts';
 import { namedValues } from './named-values.ts';
@@ -11,19 +12,31 @@ const UNSEEN: ReadonlySet<string> = new Set(['etag', 'org_id']);
 
 type Json = Readonly<Record<string, unknown>>;
 
+/** The figures of what was spent, beside what they are of: their headings fit a terminal, which those of the members do not. */
+const FIGURES = [
+  'cost: cost_usd',
+  'requests',
+  'no usage: requests_without_usage',
+  'by default: cost_priced_by_default_usd',
+  'tokens in: tokens_in',
+  'out: tokens_out',
+] as const;
+
 /** How an answer is shown where its members alone do not say it. */
 export interface TextFacts {
   /** What the items of a list are, in the plural. */
   readonly things: string;
   /** The columns of its table, as {@link namedColumn} reads them; default: the plain members, as they come. */
   readonly columns?: readonly string[];
+  /** An item with what is not a member of it and stands in a column. */
+  readonly seen?: (item: Json) => Json;
   readonly view: TableView;
 }
 
 /** A list. @throws UsageError for a column that it does not have */
-export function listText(items: readonly unknown[], { things, columns, view }: TextFacts): string {
+export function listText(items: readonly unknown[], { things, columns, seen = (item) => item, view }: TextFacts): string {
   if (items.length === 0) return `There are no ${things}.\n`;
-  const rows = items.map((item) => (isJsonObject(item) ? item : { value: item }));
+  const rows = items.map((item) => (isJsonObject(item) ? seen(item) : { value: item }));
   const shown = columnsOf(rows, columns ?? [], view).map(
     (column): TableColumn => ({ name: column.heading, ...columnCells(column, rows, view) }),
   );
@@ -46,18 +59,25 @@ export function answerText(answer: unknown, facts: TextFacts): string {
   return [namedValues(lines, view.wide === true ? undefined : view.width), ...parts].filter((text) => text !== '').join('\n');
 }
 
-/** A map to figures, each entry a row. @param heading what the names of the map are */
+/** A map to figures, each entry a row, the dearest first; days as they come. @param heading what the names of the map are */
 export function mapText(map: Json, heading: string, facts: TextFacts): string {
-  const rows = Object.entries(map).map(([name, value]) =>
-    isJsonObject(value) ? { [heading]: name, ...value } : { [heading]: name, cost_usd: value },
-  );
-  return listText(rows, { things: `figures by ${heading}`, view: facts.view });
+  const entries = Object.entries(map);
+  if (heading !== 'day') entries.sort(([, a], [, b]) => (costOf(a) < costOf(b) ? 1 : costOf(a) > costOf(b) ? -1 : 0));
+  const rows = entries.map(([name, value]) => (isJsonObject(value) ? { [heading]: name, ...value } : { [heading]: name, cost_usd: value }));
+  return listText(rows, { things: `figures by ${heading}`, ...figureColumns(rows), view: facts.view });
+}
+
+function costOf(figures: unknown): bigint {
+  const cost = isJsonObject(figures) ? figures['cost_usd'] : undefined;
+  return (typeof cost === 'string' ? parseUsd(cost) : undefined) ?? 0n;
 }
 
 function place(name: string, value: unknown, lines: (readonly [string, string])[], parts: string[], facts: TextFacts): void {
   if (name === 'etag') return;
   if (Array.isArray(value) && value.some(isJsonObject)) {
-    parts.push(`${heading(name)}\n${listText(value, { things: heading(name), view: facts.view })}`);
+    parts.push(
+      `${heading(name)}\n${listText(value, { things: heading(name), ...figureColumns(value.filter(isJsonObject)), view: facts.view })}`,
+    );
   } else if (
     isJsonObject(value) &&
     (name.startsWith('by_') || (Object.keys(value).length > 0 && Object.values(value).every(isJsonObject)))
@@ -74,6 +94,13 @@ function place(name: string, value: unknown, lines: (readonly [string, string])[
         .join('\n')}\n`,
     );
   } else lines.push([terminalText(name), terminalText(valueText(value, name))]);
+}
+
+/** Where each of the rows is a cost: what it is of, and its figures. */
+function figureColumns(rows: readonly Json[]): Pick<TextFacts, 'columns'> {
+  const [first] = rows;
+  if (first === undefined || !rows.every((row) => 'cost_usd' in row)) return {};
+  return { columns: [...Object.keys(first).slice(0, 1), ...FIGURES] };
 }
 
 function heading(name: string): string {

@@ -1,5 +1,7 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
-import { budgetLimitsText } from '../money/budget-limits-text.ts';
+import { budgetLimitsText, madeLimitText } from '../money/budget-limits-text.ts';
+import { doubtsOfRecord } from '../money/cost-mark.ts';
+import { answeredReportText } from '../money/cost-report-text.ts';
 import { explainedText } from './explained-text.ts';
 
 /** Words that mean the same at the end of a command; the operation has one of them. */
@@ -18,6 +20,8 @@ export interface ListFacts {
    * members, as they come.
    */
   readonly columns?: readonly string[];
+  /** An item with what is not a member of it and stands in a column. */
+  readonly seen?: (item: Readonly<Record<string, unknown>>) => Readonly<Record<string, unknown>>;
   /** Members beside that of the column `id` by which an item can be named. */
   readonly alsoNamedBy?: readonly string[];
   /** What the list is asked with where all of it is meant. */
@@ -33,10 +37,12 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
       'decision',
       'who: workload_id',
       'model: model | target_host',
-      'cost/reason: metering.cost_usd + reason_codes | reason',
+      'cost/reason: metering.cost_usd + cost_doubt + reason_codes | reason',
       'calls: summed_requests',
       'id: record_id',
     ],
+    // In the words that `--cost-doubt` takes.
+    seen: (record) => ({ ...record, cost_doubt: doubtsOfRecord(record) }),
     alsoNamedBy: ['record_hash'],
     all: { from: '1970-01-01T00:00:00Z' },
   },
@@ -133,8 +139,13 @@ export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
   subscription_id: 'mgmt.alerts.subscriptions.list',
 };
 
-/** Answers that people see in a form of their own; undefined: it is not the answer that was expected. */
-export const TEXTS: Readonly<Record<string, (answer: unknown, width: number | undefined) => string | undefined>> = {
+/** An answer as people see it; undefined: it is not the answer that was expected. @param given the arguments of the call */
+type AnswerText = (answer: unknown, width: number | undefined, given: Readonly<Record<string, unknown>>) => string | undefined;
+
+/** Answers that people see in a form of their own. */
+export const TEXTS: Readonly<Record<string, AnswerText>> = {
+  'mgmt.billing.report': answeredReportText,
+  'mgmt.budgets.create': madeLimitText,
   'mgmt.budgets.list': budgetLimitsText,
   'mgmt.records.explain': explainedText,
 };

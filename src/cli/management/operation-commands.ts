@@ -1,7 +1,6 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseUsd } from '../../base/lib/money.ts';
 import { entryOf, type GatewayOperation } from '../../operations/operation.ts';
 import { takenNames } from '../../operations/operation-request.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
@@ -87,9 +86,14 @@ async function answer(
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  io.stdout(TEXTS[operation.id]?.(value, io.columns) ?? answerText(value, facts));
+  io.stdout(ownText(operation, value, call, io) ?? answerText(value, facts));
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);
+}
+
+/** The form of its own that an answer has; undefined: none, or columns are asked for. */
+function ownText({ id }: GatewayOperation, value: unknown, { args, wide, columns }: GivenCall, io: CliIo): string | undefined {
+  return columns === undefined ? TEXTS[id]?.(value, wide ? undefined : io.columns, args) : undefined;
 }
 
 /** Every page: as JSON an item a line, as it comes. */
@@ -101,10 +105,10 @@ async function answerAll(operation: GatewayOperation, call: GivenCall, client: M
     else items.push(...page);
     await io.written?.();
   }
-  if (!json) io.stdout(TEXTS[operation.id]?.({ data: items }, io.columns) ?? listText(items, answerFacts(operation, call, io)));
+  if (!json) io.stdout(ownText(operation, { data: items }, call, io) ?? listText(items, answerFacts(operation, call, io)));
 }
 
-/** The figures of a report by one thing, the dearest first; days as they come. */
+/** The figures of a report by one thing. */
 async function report(operation: GatewayOperation, member: string, call: GivenCall, client: ManagementClient, io: CliIo): Promise<void> {
   const { by = '', args, json } = call;
   const { query } = takenNames(operation);
@@ -117,14 +121,7 @@ async function report(operation: GatewayOperation, member: string, call: GivenCa
   }
   const value: unknown = JSON.parse(text);
   const map = isJsonObject(value) ? value[member] : undefined;
-  const rows = Object.entries(isJsonObject(map) ? map : {});
-  if (by !== 'day') rows.sort(([, a], [, b]) => (costOf(a) < costOf(b) ? 1 : -1));
-  io.stdout(mapText(Object.fromEntries(rows), by, answerFacts(operation, call, io)));
-}
-
-function costOf(figures: unknown): bigint {
-  const cost = isJsonObject(figures) ? figures['cost_usd'] : undefined;
-  return (typeof cost === 'string' ? parseUsd(cost) : undefined) ?? 0n;
+  io.stdout(mapText(isJsonObject(map) ? map : {}, by, answerFacts(operation, call, io)));
 }
 
 function answerFacts({ id }: GatewayOperation, { wide, columns }: GivenCall, { columns: width }: CliIo): TextFacts {

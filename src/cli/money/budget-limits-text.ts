@@ -1,6 +1,8 @@
 /* Budget limits for people. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
+import { dayOf, dayText, nextWindowStart, PERIODS, type Period } from '../../decide/limits/windows.ts';
+import { brokenAtBlanks } from '../management/named-values.ts';
 import { terminalText } from '../terminal-text.ts';
 import { shownUsd } from './cost-report-text.ts';
 import { dollars } from './dollars.ts';
@@ -58,12 +60,21 @@ function usedText({ effective_limit_usd: limit, spent_usd: spent }: ShownLimit):
   return `${tenths / 10n}.${tenths % 10n}`;
 }
 
+/** A window begins at midnight UTC. */
+function resetsText({ period, period_start: start }: ShownLimit): string {
+  const from = Date.parse(start);
+  const known = PERIODS.find((one): one is Period => one === period);
+  return known === undefined || Number.isNaN(from) ? '' : `  until ${dayText(nextWindowStart(known, dayOf(from)))} 00:00 UTC`;
+}
+
 function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): readonly string[] {
   if (limit === undefined) return [];
   const { limit_id: id, override, also = [] } = limit;
-  const lines = [`  ${terminalText(id)}`];
+  const lines = [`  ${terminalText(id)}${resetsText(limit)}`];
   if (override !== undefined)
-    lines.push(`  instead of ${shownUsd(limit.limit_usd)} until ${terminalText(override.until.slice(0, 16).replace('T', ' '))} UTC`);
+    lines.push(
+      `  overridden: instead of ${shownUsd(limit.limit_usd)} until ${terminalText(override.until.slice(0, 16).replace('T', ' '))} UTC`,
+    );
   if (also.length > 0) {
     const caps = all.filter((one) => (one === limit || also.includes(one.limit_id)) && one.actions.includes('cap'));
     const lowest = caps
@@ -74,4 +85,27 @@ function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): rea
     );
   }
   return lines;
+}
+
+/** Of sentences, in cells, where there is no terminal. */
+const WIDTH = 80;
+
+const WHAT_IT_DOES: Readonly<Record<string, string>> = {
+  '': 'It is a draft: it neither alerts nor refuses a call.',
+  alert: 'It alerts, and refuses no call: --actions alert,cap would do both.',
+  cap: 'It refuses the calls that would pass it, and alerts at the first of them.',
+  'alert,cap': 'It alerts at its thresholds, and refuses the calls that would pass it.',
+};
+
+/** What was made, with what was left out: people think of a budget as of something that holds. @param given the arguments of the call */
+export function madeLimitText(answer: unknown, width: number | undefined, given: Readonly<Record<string, unknown>>): string | undefined {
+  if (!isJsonObject(answer) || typeof answer['limit_id'] !== 'string') return undefined;
+  const { scope, scope_id: id, limit_usd: limit, period = 'monthly', actions = ['alert'] } = given;
+  const does = Array.isArray(actions) ? WHAT_IT_DOES[[...new Set(actions)].sort().join(',')] : undefined;
+  if (typeof scope !== 'string' || typeof limit !== 'string' || typeof period !== 'string' || does === undefined) return undefined;
+  const whose = typeof id === 'string' ? `${scope} ${id || '(none)'}` : scope;
+  const { limit_id: made, note } = answer;
+  const told = [`${shownUsd(limit)} ${period} (UTC) for ${whose}.`, does, ...(typeof note === 'string' ? [note] : [])];
+  const lines = told.flatMap((sentence) => brokenAtBlanks(terminalText(sentence), width ?? WIDTH));
+  return `limit_id: ${terminalText(made)}\nstatus:   created\n\n${lines.join('\n')}\n`;
 }

@@ -1,8 +1,11 @@
 /* A cost report for people. */
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { terminalText } from '../terminal-text.ts';
 import { dollars, grouped, roughly } from './dollars.ts';
 import { type MoneyColumn, moneyTable } from './money-table.ts';
+
+type Json = Readonly<Record<string, unknown>>;
 
 /** One row of a report, as its operation answers. */
 export interface ReportRow {
@@ -21,8 +24,6 @@ export interface ReportRow {
 /** A report, as its operation answers. */
 export interface CostReport extends Doubted {
   readonly org_id: string;
-  readonly from: string;
-  readonly to: string;
   readonly tz: string;
   readonly by: readonly string[];
   readonly total_tokens_in: number;
@@ -32,9 +33,12 @@ export interface CostReport extends Doubted {
 
 /** What of a sum is in doubt; absent: nothing. */
 export interface Doubted {
-  /** A day or a time, and the zone of a day. */
+  /** Two days, both included, and their zone; or two times, the second of which is no part of it. */
   readonly from: string;
+  readonly to: string;
   readonly tz?: string;
+  /** What its rows are told apart by; absent: it has none. */
+  readonly by?: readonly string[];
   readonly total_requests: number;
   readonly total_cost_usd: string;
   readonly total_requests_without_usage?: number | undefined;
@@ -42,6 +46,9 @@ export interface Doubted {
   readonly total_requests_priced_by_default?: number | undefined;
   readonly total_cost_priced_by_default_usd?: string | undefined;
 }
+
+/** Of `2026-11-01`, with which a time begins as well. */
+const DAY_LENGTH = 10;
 
 /** An amount of an answer; absent: 0. */
 export function shownUsd(text: string | undefined): string {
@@ -65,6 +72,12 @@ export function reportText(report: CostReport, per: string, width: number | unde
   const head = `Spend of org ${terminalText(org)}${what}, ${daysText(report)}\n\n`;
   if (requests === 0 && rows.length === 0) return `${head}There were no requests in these days.\n`;
   return `${head}${moneyTable(columnsOf(report, per), width)}${doubtText(report)}`;
+}
+
+/** The same of an answer that was not held to what its operation promises; undefined: it is no report. @param given the arguments of the call */
+export function answeredReportText(answer: unknown, width: number | undefined, { per = 'total' }: Json): string | undefined {
+  if (!isJsonObject(answer) || !Array.isArray(answer['rows']) || !Array.isArray(answer['by']) || typeof per !== 'string') return undefined;
+  return reportText(answer as unknown as CostReport, per, width);
 }
 
 function columnsOf({ by, rows, ...total }: CostReport, per: string): readonly MoneyColumn[] {
@@ -127,7 +140,9 @@ export function doubtText(sum: Doubted): string {
   if (byDefault > 0)
     lines.push(
       `By default: ${shownUsd(sum.total_cost_priced_by_default_usd)} of ${requestsText(byDefault)} for which the price list lacks a rate:`,
-      'of the model, or of a term or tool. "gw prices status" names the models.',
+      ...(sum.by?.includes('model') === true
+        ? ['of the model, or of a term or tool. The column BY DEFAULT says of which models.']
+        : ['of the model, or of a term or tool. Their models:', `  gw spend --by model ${daysOf(sum)}`]),
     );
   if (unsure > 0) {
     const approximated = parseUsd(sum.total_cost_without_usage_usd ?? '0') ?? 0n;
@@ -139,9 +154,20 @@ export function doubtText(sum: Doubted): string {
     );
   }
   if (lines.length === 0) return '';
-  const zone = sum.tz === undefined || sum.tz === 'UTC' ? '' : ` --tz ${sum.tz}`;
-  lines.push(terminalText(`"gw records list --cost-doubt any --from ${sum.from.slice(0, 10)}${zone}" lists them.`));
+  // Not more than is counted here: whoever holds both beside each other finds the same number of calls.
+  lines.push('These calls:', `  gw records list --cost-doubt any ${rangeOf(sum)}`);
   return `\n${lines.join('\n')}\n`;
+}
+
+/** The range of a sum as options of a command that takes times as well as days. */
+function rangeOf({ from, to, tz }: Doubted): string {
+  const zone = tz === undefined || tz === 'UTC' ? '' : ` --tz ${tz}`;
+  return terminalText(`--from ${from} --to ${to}${zone}`);
+}
+
+/** The same for one that takes days alone. */
+function daysOf(sum: Doubted): string {
+  return rangeOf({ ...sum, from: sum.from.slice(0, DAY_LENGTH), to: sum.to.slice(0, DAY_LENGTH) });
 }
 
 function requestsText(count: number): string {

@@ -20,7 +20,7 @@ const PERIODS = ['today', 'yesterday', 'this-month', 'last-month'] as const;
 const MODELS_SHOWN = 5;
 
 const OPTIONS = {
-  by: { type: 'string' },
+  by: { type: 'string', multiple: true },
   per: { type: 'string' },
   from: { type: 'string' },
   to: { type: 'string' },
@@ -45,13 +45,15 @@ export const spend: Command = {
   summary: 'What was spent, in dollars: today, yesterday, this month and last month, or any days, by what you like.',
   help: `
   --by         project, customer, account, caller, workload, provider, model, label:NAME;
-               several with commas: --by project,model. day is the same as --per day
+               several with commas: --by project,model, or each with a --by of its own.
+               day is the same as --per day
   --per        a row for the whole range (total), for each month, or for each day
   --month      one month
   --last       so many days or weeks up to today: 7d, 4w
   --from, --to days, both part of the range; --to alone is from the first of its month
   --tz         the zone whose days they are, such as Europe/Berlin; default: UTC
-  --limit      rows of each period, the dearest; all others are one (default 100, most 1000)
+  --limit      rows of each period, the dearest; all others are one (default 100, most 1000).
+               --csv has all
   --csv        exact amounts for a spreadsheet: gw spend last-month --by project --csv > costs.csv
   --json       the answer of the gateway
 `,
@@ -76,7 +78,7 @@ type Arguments = Readonly<Record<string, string>>;
 function argumentsOf({ by, per, from, to, month, last, tz, limit }: Options, word: string | undefined): Arguments {
   if (word !== undefined && month !== undefined) throw new UsageError('give either a period or --month');
   // A day is no name but a stretch of time; people ask for it as for a name.
-  const keys = by?.split(',') ?? [];
+  const keys = by?.flatMap((given) => given.split(',')) ?? [];
   const times = keys.filter((key) => key === 'day' || key === 'month');
   if (times.length > 1 || (times.length === 1 && per !== undefined)) throw new UsageError('give one of --by day, --by month and --per');
   const names = keys.filter((key) => key !== 'day' && key !== 'month').map((key) => (key === 'connector' ? 'provider' : key));
