@@ -9,6 +9,7 @@ import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts'
 import type { Condition } from './condition.ts';
 import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
 import { doorFindings } from './door-fields.ts';
+import { isOneText } from './fields.ts';
 import { GATE_CODES } from './layers.ts';
 import { sortByPlace } from './problems.ts';
 import type { Rule } from './rule.ts';
@@ -110,7 +111,7 @@ function negations(rule: Rule): readonly ErrorDetail[] {
     const name = `context.${test.field.name}`;
     const effect = refuses ? 'the rule also refuses requests without' : 'the rule never matches requests without';
     const message = `${name} may be missing, and under a negation ${effect} it`;
-    const hint = `say which is meant: add {field: ${name}, exists: true}, or exists: false`;
+    const hint = `say which is meant: beside it {field: ${name}, exists: true} leaves these requests out; any: [{field: ${name}, exists: false}, this test] takes them in`;
     return [warning(rule, test.entry.key, 'negation_on_optional', message, hint)];
   });
 }
@@ -140,8 +141,6 @@ function moneyAsNumber(rule: Rule): readonly ErrorDetail[] {
   });
 }
 
-/** Fields of open maps whose values are always texts. */
-const TEXT_FIELD = /^(?:labels\.|attribution\.labels\.|action\.params\.model$)/;
 /** Members of a body that rules ask for most, and those that are spelt nearly so and are meant. */
 const PARAMETERS = ['model', 'messages', 'stream', 'max_tokens', 'max_completion_tokens', 'max_output_tokens'];
 const ALSO_PARAMETERS = ['models', 'mode', 'message'];
@@ -159,7 +158,11 @@ function fieldSlips(rule: Rule): readonly ErrorDetail[] {
       found.push(warning(rule, node, 'near_parameter', message, `did you mean "context.action.params.${nearest}"?`));
     }
     if (test.kind === 'value')
-      found.push(...emptyList(rule, test), ...(TEXT_FIELD.test(name) ? neverEqual(rule, test) : notBoolean(rule, test)));
+      found.push(
+        ...emptyList(rule, test),
+        ...patternAsText(rule, test),
+        ...(isOneText(test.field) ? neverEqual(rule, test) : notBoolean(rule, test)),
+      );
     return found;
   });
 }
@@ -197,6 +200,19 @@ function notBoolean(rule: Rule, { field, entry }: ValueTest): readonly ErrorDeta
     const message = `${node.source} is a text in YAML 1.2, which a true or false in the body never equals`;
     const meant = /^(?:yes|on)$/i.test(node.source);
     return [warning(rule, node, 'text_not_boolean', message, `write ${meant}, or "${node.source}" if the text is meant`)];
+  });
+}
+
+/** Names that no asterisk stands in; labels, which may have one, are passed over. */
+function patternAsText(rule: Rule, { field, compiled, entry }: ValueTest): readonly ErrorDetail[] {
+  if (compiled.equalTo === undefined || (field.type !== 'text' && field.name !== 'action.params.model')) return [];
+  const literals = entry.value.kind === 'seq' ? entry.value.items : [entry.value];
+  return literals.flatMap((node) => {
+    if (node.kind !== 'scalar' || !node.source.includes('*')) return [];
+    const message = `an asterisk stands for itself here, so that "${node.source}" equals no context.${field.name}`;
+    return [
+      warning(rule, node, 'never_equal', message, `write glob: "${node.source}" (* within a dot- or slash-separated part, ** across)`),
+    ];
   });
 }
 

@@ -84,7 +84,8 @@ export class Problems {
       );
       return;
     }
-    const nearest = nearestName(name, known);
+    // A name of two letters is near to too many others.
+    const nearest = name.length > 2 ? nearestName(name, known) : undefined;
     const few = known.length <= 12 ? `one of ${known.join(', ')}` : undefined;
     this.add(place, node, code, `unknown ${what} "${name}"`, nearest === undefined ? few : `did you mean "${nearest}"?`);
   }
