@@ -4,7 +4,7 @@ import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
 import { type Decision, permits } from '../../base/model/decision.ts';
 import { isOptional } from './barest-facts.ts';
 import type { FileList } from './bundle.ts';
-import { emptiedLayers, type Layers, makesAllowList, type ReadPolicy } from './compile.ts';
+import { emptiedLayers, type Layers, makesAllowList, type PolicyOptions, type ReadPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
@@ -37,14 +37,24 @@ export const LINT_CODES = [
 ] as const;
 export type LintCode = (typeof LINT_CODES)[number];
 
+/** What turns a name into the id of a connector; undefined for one that no connector has. */
+type ConnectorId = NonNullable<PolicyOptions['connectorId']>;
+
 /** The warnings about a policy that was read without problems and compiled, in the order of its texts and lines. */
-export function lintPolicy(read: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
+export function lintPolicy(read: ReadPolicy, policy: CompiledPolicy, connectorId: ConnectorId = (text) => text): readonly ErrorDetail[] {
   const { levels, idle, unused } = read;
   const rules: Layers = levels.at(-1) ?? new Map();
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
     for (const rule of layer.values())
-      warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule), ...fieldSlips(rule), ...neverAtDoor(rule));
+      warnings.push(
+        ...unconditionalAllow(rule),
+        ...negations(rule),
+        ...moneyAsNumber(rule),
+        ...fieldSlips(rule),
+        ...neverAtDoor(rule),
+        ...unknownConnectors(rule, connectorId),
+      );
   }
   const unreachable = new Map<CompiledRule, string>();
   if (policy.strategy === 'first_match') for (const layer of policy.layers) findShadowed(layer, unreachable);
@@ -200,6 +210,19 @@ function notBoolean(rule: Rule, { field, entry }: ValueTest): readonly ErrorDeta
     const message = `${node.source} is a text in YAML 1.2, which a true or false in the body never equals`;
     const meant = /^(?:yes|on)$/i.test(node.source);
     return [warning(rule, node, 'text_not_boolean', message, `write ${meant}, or "${node.source}" if the text is meant`)];
+  });
+}
+
+/** A connector of an org may be made later, so that its name is none that nobody has. */
+function unknownConnectors(rule: Rule, connectorId: ConnectorId): readonly ErrorDetail[] {
+  return testsOf(rule.condition).flatMap((test) => {
+    if (test.kind !== 'value' || !test.field.type.startsWith('connector') || test.compiled.equalTo === undefined) return [];
+    const { value } = test.entry;
+    return (value.kind === 'seq' ? value.items : [value]).flatMap((node) => {
+      if (node.kind !== 'scalar' || connectorId(node.source) !== undefined) return [];
+      const message = `no connector is called "${node.source}", so that context.${test.field.name} never equals it`;
+      return [warning(rule, node, 'never_equal', message, 'docs/reference/providers.md has their names; one of an org is custom:ID')];
+    });
   });
 }
 
