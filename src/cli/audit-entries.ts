@@ -2,7 +2,7 @@ import { type CliIo, UsageError } from './command.ts';
 import { parseGatewayUrl } from './gateway-address.ts';
 import { GatewayClient } from './gateway-client.ts';
 import { eachItem } from './list-items.ts';
-import { givenKey } from './management/given-key.ts';
+import { givenKey, ONE_ORG } from './management/given-key.ts';
 import { settingsOf } from './settings-of.ts';
 
 /** Which entries; undefined: all. */
@@ -29,7 +29,7 @@ export async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQ
     yield* eachItem(await GatewayClient.open(url, io), '/v1/admin/audit', asked, most);
     return;
   }
-  if (org !== undefined) throw new UsageError('--org is for the admin token: a management key is of one org');
+  if (org !== undefined) throw new UsageError(ONE_ORG);
   // Loaded here: the small commands do not wait for the operations.
   const [{ AUDIT_OPERATIONS }, { entryOf }, { listByKey }, { ManagementClient }] = await Promise.all([
     import('../operations/audit-operations.ts'),

@@ -41,6 +41,19 @@ t.test('every operation of the management API is a command that no other hides, 
   }
 });
 
+t.test('an org beside a management key is refused by every command, since what comes would be of another', async (t) => {
+  const { run } = await startShell(t);
+  const { key } = JSON.parse((await run(['keys', 'create', '--name', 'r', '--kind', 'management', '--scopes', 'read', '--json'])).out) as {
+    key: string;
+  };
+  for (const words of [['keys', 'list'], ['quarantine', 'list'], ['audit'], ['approvals', 'list'], ['spend']])
+    t.match(await run([...words, '--key', key, '--org', 'default']), {
+      code: 2,
+      out: '',
+      err: /--org is for the admin token: a management key is of one org/,
+    });
+});
+
 t.test('the audit trail takes days, shows a secret as one line, and says when a filter may be wrong', async (t) => {
   const { run } = await startShell(t);
   await run([

@@ -1,9 +1,9 @@
 import type { KeyScope } from '../../base/model/management-key.ts';
-import type { CliIo } from '../command.ts';
+import { type CliIo, UsageError } from '../command.ts';
 import { parseGatewayUrl } from '../gateway-address.ts';
 import { GatewayClient } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
-import { givenKey } from './given-key.ts';
+import { givenKey, ONE_ORG } from './given-key.ts';
 import { ManagementClient } from './management-client.ts';
 import { withShortLivedKey } from './short-lived-key.ts';
 
@@ -26,6 +26,7 @@ export async function askManagement<T>(
   ask: (client: ManagementClient) => Promise<T>,
 ): Promise<T> {
   const own = givenKey(key, io);
+  if (own !== undefined && org !== undefined) throw new UsageError(ONE_ORG);
   if (own !== undefined)
     return ask(
       new ManagementClient(url === undefined ? GatewayClient.managementPlace(io) : parseGatewayUrl(url, settingsOf(io, { url }), io), own),
