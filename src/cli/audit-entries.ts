@@ -1,7 +1,7 @@
 import { type CliIo, UsageError } from './command.ts';
 import { GatewayClient } from './gateway-client.ts';
 import { eachItem } from './list-items.ts';
-import { givenKey } from './management/given-key.ts';
+import { givenKey, ONE_ORG } from './management/given-key.ts';
 
 /** Which entries; undefined: all. */
 export interface AuditQuery {
@@ -27,7 +27,7 @@ export async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQ
     yield* eachItem(await GatewayClient.open(url, io), '/v1/admin/audit', asked, most);
     return;
   }
-  if (org !== undefined) throw new UsageError('--org is for the admin token: a management key is of one org');
+  if (org !== undefined) throw new UsageError(ONE_ORG);
   // Loaded here: the small commands do not wait for the operations.
   const [{ AUDIT_OPERATIONS }, { entryOf }, { listByKey }, { ManagementClient }] = await Promise.all([
     import('../operations/audit-operations.ts'),

@@ -28,7 +28,7 @@ export function checkPolicy(input: PolicyInput, options: PolicyOptions & Passage
   const { policy, errors } = compileRead(read);
   if (errors !== undefined) return { policy: undefined, errors, warnings: [] };
   const why = whyNothingPasses(policy, options);
-  const checked = { policy, errors: [], warnings: lintPolicy(read, policy) };
+  const checked = { policy, errors: [], warnings: lintPolicy(read, policy, options.connectorId) };
   return why === undefined ? checked : { ...checked, deniesAll: deniesAll(why, input, policy) };
 }
 

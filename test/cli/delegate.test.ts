@@ -22,7 +22,10 @@ t.test('keygen makes a key that its owner alone reads, and overwrites none', asy
   const { key } = await keyed(t);
   t.equal(statSync(key).mode & 0o777, 0o600);
   t.match(readFileSync(key, 'utf8'), /^-----BEGIN PRIVATE KEY-----/);
-  t.match(await gw(['delegate', 'keygen', '--out', key]), { code: 2, err: /file already exists/ });
+  t.match(await gw(['delegate', 'keygen', '--out', key]), {
+    code: 2,
+    err: /: it is there already, and is not overwritten: name another file\n/,
+  });
   t.match(
     await gw(['delegate', 'keygen', '--out', `${key}2`]),
     { code: 0, out: /^GW_DELEGATION_VERIFY_KEY=[0-9a-f]{12}=/ },

@@ -41,6 +41,48 @@ t.test('every operation of the management API is a command that no other hides, 
   }
 });
 
+t.test('an org beside a management key is refused by every command, since what comes would be of another', async (t) => {
+  const { run } = await startShell(t);
+  const { key } = JSON.parse((await run(['keys', 'create', '--name', 'r', '--kind', 'management', '--scopes', 'read', '--json'])).out) as {
+    key: string;
+  };
+  for (const words of [['keys', 'list'], ['quarantine', 'list'], ['audit'], ['approvals', 'list'], ['spend']])
+    t.match(await run([...words, '--key', key, '--org', 'default']), {
+      code: 2,
+      out: '',
+      err: /--org is for the admin token: a management key is of one org/,
+    });
+});
+
+t.test('the audit trail takes days, shows a secret as one line, and says when a filter may be wrong', async (t) => {
+  const { run } = await startShell(t);
+  await run([
+    'exports',
+    'create',
+    '--name',
+    'siem',
+    '--kind',
+    'webhook',
+    '--config.url',
+    'https://siem.example.com/in',
+    '--config.token',
+    'x',
+  ]);
+  const all = await run(['audit']);
+  t.match(all.out, /exports\.create .*\n {2}siem\n[^+]*\n {2}\+ enabled: true\n {2}\+ kind: webhook\n {2}\+ sealed: \(not shown\)\n/);
+  const [day = ''] = /^\d{4}-\d{2}-\d{2}/m.exec(all.out) ?? [];
+  t.equal((await run(['audit', '--from', day, '--to', day])).out, all.out, 'the day at the end is included');
+  t.equal((await run(['audit', '--to', '2001-01-31'])).out, 'nothing was changed that fits\n');
+  t.match(await run(['audit', '--operation', 'export.create']), {
+    code: 0,
+    out: /^nothing was changed that fits; --operation takes the id of/,
+  });
+  t.match(await run(['audit', '--from', 'yesterday']), {
+    code: 2,
+    err: /--from takes a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22, not "yesterday"/,
+  });
+});
+
 t.test('a workload is made by options, listed as a table and as the answer itself, and removed', async (t) => {
   const { run, manage } = await startShell(t);
   const made = await run([

@@ -23,6 +23,18 @@ t.test('the shipped folder has neither errors nor warnings', async (t) => {
   t.equal(code, 0, out);
 });
 
+t.test('a connector that nobody has is told, and one that an org may make is not', async (t) => {
+  const rule = (names: string) =>
+    folder(t, {
+      'bundle.yaml': `schema: gw.policy_bundle.v1\ninline_rules:\n  connectors:\n    - {id: a, when: {field: connector.id, in: [${names}]}, effect: {decision: allow}}\n`,
+    });
+  t.match(await gw(['policy', 'check', '--strict', rule('openai, antrophic')]), {
+    code: 1,
+    out: /bundle\.yaml:4:\d+: warning\[never_equal\]: no connector is called "antrophic", so that context\.connector\.id never equals it/,
+  });
+  t.match(await gw(['policy', 'check', '--strict', rule('openai, claude, generic_http, "custom:ours"')]), { code: 0 });
+});
+
 t.test('all mistakes of a folder are shown at once, each with its line, a caret and the nearest name', async (t) => {
   const dir = folder(t, {
     'bundle.yaml': 'schema: gw.policy_bundle.v1\nfiles: [rules/one.yaml]\n',

@@ -212,10 +212,12 @@ t.test(
         /line 1: it is longer than/,
       ],
       ['no UTF-8', ['--proof', file('latin.json', 'x'), '--keys', keys], /not valid JSON/],
-      ['no file', ['--proof', proof, '--keys', '/nonexistent/keys.json'], /ENOENT/],
-      ['a folder', ['--proof', '/', '--keys', keys], /EISDIR/],
+      ['no file', ['--proof', proof, '--keys', '/nonexistent/keys.json'], /keys\.json: there is no such file\n/],
+      ['a folder', ['--proof', '/', '--keys', keys], /\/: it is a folder, not a file\n/],
     ];
     for (const [what, args, err] of odd) t.match(await gw(['verify', record, ...args]), { code: 2, out: '', err }, what);
+    const folder = join(record, '..');
+    t.match(await gw(['verify', folder]), { code: 2, err: /: it is a folder: gw verify .*\/records\.ndjson checks .* python3 check\.py/ });
     writeFileSync(file('huge.json', ''), Buffer.alloc(16 * 1024 * 1024 + 1, 0x20));
     t.match(await gw(['verify', join(record, '..', 'huge.json')]), { code: 2, err: /larger than 16777216 bytes/ });
     const wrong: readonly (readonly [args: readonly string[], err: RegExp])[] = [

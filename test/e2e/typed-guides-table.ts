@@ -106,6 +106,7 @@ export const SAYS_NO: readonly (readonly [page: string, part: string, reason: st
   ['docs/guides/policy.md', 'curl -s -X PUT', 'jq is not on every machine; policies.test.ts puts a bundle'],
   ['docs/guides/policy.md', 'gw policy', 'they are about files of the page, which policy-guide.test.ts saves and types'],
   ['docs/guides/pricing.md', 'gw prices', 'the list is the reader’s own; price-lists.test.ts types it with one'],
+  ['docs/guides/quarantine.md', 'gw quarantine release', 'nobody is in quarantine; quarantine.test.ts releases by the same operation'],
   ['docs/guides/quarantine.md', 'curl -s -X POST', 'nobody is in quarantine; quarantine.test.ts asks it with one'],
   ['docs/guides/risk.md', 'gw risk replay', 'the gateway is running and the records are the reader’s own; risk.test.ts types it'],
   ['docs/guides/trust.md', 'gw trust status', 'no store of this machine has the root; trust.test.ts types it in a folder'],

@@ -145,6 +145,11 @@ t.test('the number of presets is that of their catalogue, wherever it is said', 
     );
   t.ok(said.includes(`README.md: ${presets.length}`), 'the README says it');
   t.strictSame(
+    matches(readFileSync(join(root, 'policies', 'README.md'), 'utf8'), /^\| \[[\w-]+\]\(presets\/(\S+)\) \|/gm).sort(),
+    [...presets].sort(),
+    'the page of the folder has a row for each',
+  );
+  t.strictSame(
     said.filter((one) => !one.endsWith(`: ${presets.length}`)),
     [],
   );

@@ -3,6 +3,7 @@ import { entryOf } from '../../operations/operation.ts';
 import { UsageError } from '../command.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
+import { ONE_ORG } from '../management/given-key.ts';
 import { listByKey } from '../management/list-by-key.ts';
 import { ManagementClient } from '../management/management-client.ts';
 import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';
@@ -12,7 +13,7 @@ export function approvalsByKey(gateway: GatewayAddress, key: string): ApprovalsA
   const client = new ManagementClient(gateway, key);
   const entry = (verb: string) => entryOf(APPROVAL_OPERATIONS, `mgmt.approvals.${verb}`);
   const each = ({ org, workload, status }: ApprovalFilters, most: number): AsyncGenerator<unknown> => {
-    if (org !== undefined) throw new UsageError('--org is for the admin token: a management key is of one org');
+    if (org !== undefined) throw new UsageError(ONE_ORG);
     const args = { ...(workload === undefined ? {} : { workload_id: workload }), ...(status === undefined ? {} : { status }) };
     return listByKey(client, entry('list'), args, most);
   };

@@ -3,8 +3,9 @@ import { rm, writeFile } from 'node:fs/promises';
 import { canonicalJson } from '../../base/json/jcs.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import { codeOf } from '../../base/lib/thrown.ts';
 import { Unusable } from '../command.ts';
+import { whyUnreadable } from '../unreadable-file.ts';
 
 const MAX_KEY_BYTES = 16_384;
 
@@ -26,7 +27,7 @@ export class SigningKey {
   /** @throws Unusable for a file that holds no private Ed25519 key in PEM */
   static async read(file: string): Promise<SigningKey> {
     const bytes = await readRegularFile(file, MAX_KEY_BYTES).catch((error: unknown) => {
-      throw new Unusable(`${file}: ${messageOf(error)}`);
+      throw new Unusable(`${file}: ${whyUnreadable(error)}`);
     });
     const key = privateKeyIn(bytes);
     if (key?.asymmetricKeyType !== 'ed25519')
@@ -45,7 +46,7 @@ export class SigningKey {
     await writeFile(file, pem, { mode: 0o600, flag: 'wx' }).catch(async (error: unknown) => {
       // Half of a key, as a full disk leaves it, is none, and would be in the way of the next one.
       if (codeOf(error) !== 'EEXIST') await rm(file, { force: true }).catch(() => undefined);
-      throw new Unusable(`${file}: ${messageOf(error)}`);
+      throw new Unusable(`${file}: ${whyUnreadable(error)}`);
     });
   }
 

@@ -1,8 +1,8 @@
 import type { KeyScope } from '../../base/model/management-key.ts';
-import type { CliIo } from '../command.ts';
+import { type CliIo, UsageError } from '../command.ts';
 import { GatewayClient } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';
-import { givenKey } from './given-key.ts';
+import { givenKey, ONE_ORG } from './given-key.ts';
 import { ManagementClient } from './management-client.ts';
 import { withShortLivedKey } from './short-lived-key.ts';
 
@@ -25,6 +25,7 @@ export async function askManagement<T>(
   ask: (client: ManagementClient) => Promise<T>,
 ): Promise<T> {
   const own = givenKey(key, io);
+  if (own !== undefined && org !== undefined) throw new UsageError(ONE_ORG);
   if (own !== undefined) return ask(new ManagementClient(GatewayClient.keyPlace(io, url), own));
   const admin = await GatewayClient.open(url, io);
   const orgId = org ?? settingsOf(io, { url }).orgId ?? 'default';

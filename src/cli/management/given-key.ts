@@ -12,3 +12,6 @@ export function givenKey(key: string | undefined, io: CliIo): string | undefined
     );
   return given;
 }
+
+/** What people are told who name an org beside a key: what is of the key's org must not be taken for that of another. */
+export const ONE_ORG = '--org is for the admin token: a management key is of one org';

@@ -6,7 +6,6 @@ import { actionTypeConnectors, canonicalConnectorId, coversHost } from '../../ba
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
 import type { PlanTier } from '../../base/model/plan-tier.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
@@ -18,6 +17,7 @@ import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
 import { MAX_BYTES, readPolicyFolder } from '../../services/policy-folder.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
+import { whyUnreadable } from '../unreadable-file.ts';
 import { policySettings } from './options.ts';
 
 /** What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are as a person can open them. */
@@ -53,8 +53,7 @@ export function unreadable(path: string, cause: unknown): UnreadablePath {
     const problem = { path: '', file: path, line, column, code: 'unreadable', ...NOT_UTF8 };
     return new UnreadablePath(renderProblems([problem], new Map([[path, text]])), { cause });
   }
-  if (codeOf(cause) === 'ENOENT') return new UnreadablePath(`${path}: there is no such file`, { cause });
-  return new UnreadablePath(`${path}: ${messageOf(cause)}`, { cause });
+  return new UnreadablePath(`${path}: ${whyUnreadable(cause)}`, { cause });
 }
 
 async function readFolder(dir: string, tier: PlanTier): Promise<Pick<PolicyTarget, 'input' | 'contentHash'>> {

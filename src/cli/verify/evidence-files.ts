@@ -1,11 +1,11 @@
 /* Files that somebody else may have written, as `gw verify` reads them: of bounded size, and with one meaning only (decision 13.4). */
 import { createReadStream } from 'node:fs';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { readRootsPage } from '../../ledger/ledger-answers.ts';
 import { type MerkleRoot, readRoot } from '../../ledger/merkle-root.ts';
 import { type CliIo, Unusable } from '../command.ts';
 import { LineReader } from '../mcp/line-reader.ts';
+import { whyUnreadable } from '../unreadable-file.ts';
 
 /** Bytes of a file that is read whole. */
 export const MAX_EVIDENCE_BYTES = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ export async function readEvidence(source: string, io: CliIo): Promise<Uint8Arra
   try {
     bytes = await (source === '-' ? io.stdin(MAX_EVIDENCE_BYTES) : wholeFile(source));
   } catch (error) {
-    throw new Unusable(`${nameOf(source)}: ${messageOf(error)}`, { cause: error });
+    throw new Unusable(`${nameOf(source)}: ${whyUnreadable(error)}`, { cause: error });
   }
   if (bytes.every((byte) => byte <= SPACE)) throw new Unusable(`${nameOf(source)}: it is empty: there is nothing to verify`);
   return bytes;
@@ -66,7 +66,7 @@ async function* chunksOf(file: string): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of createReadStream(file)) if (chunk instanceof Buffer) yield chunk;
   } catch (error) {
-    throw new Unusable(`${file}: ${messageOf(error)}`, { cause: error });
+    throw new Unusable(`${file}: ${whyUnreadable(error)}`, { cause: error });
   }
   yield Buffer.from('\n');
 }

@@ -1,5 +1,6 @@
+import { statSync } from 'node:fs';
 import { systemClock } from '../../base/lib/clock.ts';
-import { type CliIo, type Command, UsageError } from '../command.ts';
+import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { checkEvidence, type EvidenceFiles } from './check-evidence.ts';
 import { nameOf, readEvidence } from './evidence-files.ts';
@@ -105,8 +106,16 @@ async function judged(record: EvidenceFiles['record'], { json, ...beside }: Besi
   return printEvidence(await checkEvidence({ record, ...beside }, io), json, io);
 }
 
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
 /** One record with what is given beside it, or many, each for itself. */
 async function recordsJudged(source: string, beside: Beside, io: CliIo): Promise<number> {
+  if (source !== '-' && isFolder(source))
+    throw new Unusable(
+      `${source}: it is a folder: gw verify ${source}/records.ndjson checks the records of an export, python3 check.py in it its proofs and roots as well`,
+    );
   const [bytes, name] = [await readEvidence(source, io), nameOf(source)];
   const lines = recordLines(bytes);
   if (lines === undefined) return judged({ bytes, name }, beside, io);

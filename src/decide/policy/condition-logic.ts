@@ -1,5 +1,10 @@
 import { toPlain, type YamlNode } from '../../base/lib/yaml.ts';
 import type { Condition } from './condition.ts';
+import { type Field, isOneText } from './fields.ts';
+import type { Literal } from './literals.ts';
+import { type Limit, YES } from './operators.ts';
+
+type ValueCondition = Extract<Condition, { kind: 'value' }>;
 
 /*
  * What can be said of conditions without a request, for the linter. Cautious: "no" means "not as far as can be seen".
@@ -55,16 +60,35 @@ function literalOf(node: YamlNode): unknown {
   return node.kind === 'scalar' ? [node.quoted, node.source] : toPlain(node);
 }
 
-/** Two tests of one field that no value passes both. An open field can hold a list, which equals several values. */
+/** Two tests of one field that no value passes both. */
 function exclude(a: Condition, b: Condition): boolean {
   if (!('field' in a) || !('field' in b) || a.field.name !== b.field.name) return false;
   if (a.kind === 'exists' && b.kind === 'exists') return a.present !== b.present;
   if (a.kind === 'exists') return !a.present && b.kind === 'value' && !b.negated;
   if (b.kind === 'exists') return !b.present && !a.negated;
+  if (!a.negated && !b.negated) return noneBetween(a.compiled.limit, b.compiled.limit) || excludeValues(a, b) || excludeValues(b, a);
   const [left, right] = [a.compiled.equalTo, b.compiled.equalTo];
-  if (left === undefined || right === undefined || ['open', 'list', 'connector_list', 'header_names'].includes(a.field.type)) return false;
-  if (a.negated && b.negated) return false;
-  if (a.negated) return right.every((literal) => left.includes(literal));
-  if (b.negated) return left.every((literal) => right.includes(literal));
-  return !left.some((literal) => right.includes(literal));
+  if (left === undefined || right === undefined || !hasOneValue(a.field) || (a.negated && b.negated)) return false;
+  return a.negated ? right.every((literal) => left.includes(literal)) : left.every((literal) => right.includes(literal));
+}
+
+/** An open field can hold a list, which equals several values. */
+function hasOneValue(field: Field): boolean {
+  return isOneText(field) || !['open', 'list', 'connector_list', 'header_names'].includes(field.type);
+}
+
+/** Whether none of the values that one test asks for passes the other, also not in lower case, for a provider that ignores case. */
+function excludeValues({ field, compiled: { equalTo } }: ValueCondition, { compiled }: ValueCondition): boolean {
+  if (equalTo === undefined || equalTo.length === 0 || !hasOneValue(field)) return false;
+  const { check, folded } = compiled;
+  const passes = (literal: Literal): boolean =>
+    check(literal) === YES || (typeof literal === 'string' && (folded?.check ?? check)(literal.toLowerCase()) === YES);
+  return !equalTo.some(passes);
+}
+
+/** Whether no number is above the one limit and below the other. */
+function noneBetween(first: Limit | undefined, second: Limit | undefined): boolean {
+  if (first === undefined || second === undefined || first.side === second.side) return false;
+  const [above, below] = first.side === 'above' ? [first, second] : [second, first];
+  return above.value > below.value || (above.value === below.value && !(above.included && below.included));
 }

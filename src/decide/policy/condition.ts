@@ -1,5 +1,5 @@
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
-import { type Field, meantField, namesNear, resolveField } from './fields.ts';
+import { type Field, fieldHint, resolveField } from './fields.ts';
 import type { LiteralContext } from './literals.ts';
 import { type CompiledOperator, OPERATORS } from './operators.ts';
 import type { PatternSum } from './pattern-sum.ts';
@@ -217,7 +217,7 @@ function readFieldName(node: YamlNode, place: SourcePlace, problems: Problems): 
   if (path === undefined) return undefined;
   const field = resolveField(path);
   if (field !== undefined) return field;
-  problems.unknown(place, node, 'unknown_field', 'field', path, namesNear(path), meantField(path));
+  problems.add(place, node, 'unknown_field', `unknown field "${path}"`, fieldHint(path));
   return undefined;
 }
 

@@ -5,7 +5,7 @@ import type { MergeStrategy } from './bundle.ts';
 import type { CompiledLayer, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import type { Facts } from './facts.ts';
-import type { Field, FieldType } from './fields.ts';
+import { type Field, type FieldType, isOneText } from './fields.ts';
 import { giveFacts } from './given-facts.ts';
 import type { Literal } from './literals.ts';
 import { holdsIfKnown } from './three-valued.ts';
@@ -36,8 +36,6 @@ const MOST_STEPS = 50_000;
 const MOST_ALTERNATIVES = 32;
 /** Fields of which a call has one value, which a rule can name. */
 const SINGLE: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'host', 'method', 'enum', 'connector']);
-/** Open fields that are always one text. */
-const ONE_TEXT = /^(?:labels\.|attribution\.labels\.|action\.params\.model$)/;
 
 type Values = ReadonlyMap<string, { readonly field: Field; readonly literals: readonly Literal[] }>;
 const NO_VALUES: Values = new Map();
@@ -133,7 +131,7 @@ function alternativesOf(condition: Condition): readonly Values[] {
   if (condition.kind === 'exists') return [NO_VALUES];
   if (condition.kind === 'value') {
     const { field, negated, compiled } = condition;
-    const isSingle = SINGLE.has(field.type) || ONE_TEXT.test(field.name);
+    const isSingle = SINGLE.has(field.type) || isOneText(field);
     if (negated || compiled.equalTo === undefined || !isSingle) return [NO_VALUES];
     return [new Map([[field.name, { field, literals: compiled.equalTo }]])];
   }

@@ -133,11 +133,10 @@ export const FIELD_NAMES: readonly string[] = [
   'action.header.<name>',
 ];
 
-/** The names that an unknown one is compared with: spelt as it is, and with the prefix where that itself may be misspelt. */
-export function namesNear(path: string): readonly string[] {
-  const whole = FIELD_NAMES.map((name) => `${PREFIX}${name}`);
-  return path.startsWith(PREFIX) ? whole : [...FIELD_NAMES, ...whole];
-}
+/** Members of a body that people ask for by their bare name. */
+const PARAMETERS: readonly string[] = ['model', 'messages', 'max_tokens', 'temperature', 'tools', 'user'];
+/** What may be the name of a label, or of a member of the body. */
+const NAME = /^[a-z][a-z0-9_-]*$/;
 
 /** What people call a field before they have read its name. */
 const SAID: Readonly<Record<string, string>> = {
@@ -155,9 +154,39 @@ const SAID: Readonly<Record<string, string>> = {
   caller: 'caller_id',
 };
 
-/** The name of the field that a person most probably meant; undefined: nothing is near. */
-export function meantField(path: string): string | undefined {
-  return (Object.hasOwn(SAID, path) ? SAID[path] : undefined) ?? nearestName(path, namesNear(path));
+/** What to write in the place of an unknown field: the known name that is near, one that ends so, or where labels are; undefined when nothing can be said. */
+export function fieldHint(path: string): string | undefined {
+  const prefix = path.startsWith(PREFIX) ? PREFIX : '';
+  const name = path.slice(prefix.length);
+  // Where there is no prefix it may itself be misspelt.
+  const whole = prefix === '' ? FIELD_NAMES.map((known) => `${PREFIX}${known}`) : [];
+  const said = Object.hasOwn(SAID, name) ? SAID[name] : undefined;
+  const meant = said ?? nearestName(name, [...FIELD_NAMES, ...whole]) ?? endingSo(name);
+  if (meant !== undefined) return `did you mean "${prefix}${meant}"?`;
+  const key = lastOf(name);
+  return NAME.test(key)
+    ? `a label is context.attribution.labels.${key}, a member of the body context.action.params.${key}; docs/reference/policy-language.md lists the others`
+    : undefined;
+}
+
+function lastOf(name: string): string {
+  return name.slice(name.lastIndexOf('.') + 1);
+}
+
+/** The only known name whose last words these are. */
+function endingSo(name: string): string | undefined {
+  const last = lastOf(name);
+  if (PARAMETERS.includes(last)) return `action.params.${last}`;
+  const found = FIELDS.filter((field) => field.name.endsWith(`.${last}`));
+  return found.length === 1 ? found[0]?.name : undefined;
+}
+
+/** Fields of open maps whose value is always one text. */
+const ONE_TEXT = /^(?:labels\.|attribution\.labels\.|action\.params\.model$)/;
+
+/** Whether an open field is always one text, whatever a call says: a label, and the model that policy is asked about. */
+export function isOneText({ name }: Field): boolean {
+  return ONE_TEXT.test(name);
 }
 
 /** A name of the table with its field; of an open root the field of a sample. */

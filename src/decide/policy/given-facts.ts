@@ -7,7 +7,7 @@ import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
 import { furtherOf, shownParams } from './every-model.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
-import { type Field, type FieldType, meantField, resolveField } from './fields.ts';
+import { type Field, type FieldType, fieldHint, resolveField } from './fields.ts';
 import type { CallCost } from './judge-caps.ts';
 import type { Mutation } from './verdict.ts';
 
@@ -207,8 +207,8 @@ function giveApproved(facts: Facts, path: string, value: unknown): readonly Fact
 }
 
 function unknownField(path: string): FactMistake {
-  const nearest = meantField(path);
-  return { path, message: `unknown field "${path}"`, ...(nearest === undefined ? {} : { hint: `did you mean "${nearest}"?` }) };
+  const hint = fieldHint(path);
+  return { path, message: `unknown field "${path}"`, ...(hint === undefined ? {} : { hint }) };
 }
 
 type GiveWhole = (facts: Facts, value: Readonly<Record<string, unknown>>, path: string) => readonly FactMistake[];

@@ -4,11 +4,12 @@ import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
 import { type Decision, permits } from '../../base/model/decision.ts';
 import { isOptional } from './barest-facts.ts';
 import type { FileList } from './bundle.ts';
-import { emptiedLayers, type Layers, makesAllowList, type ReadPolicy } from './compile.ts';
+import { emptiedLayers, type Layers, makesAllowList, type PolicyOptions, type ReadPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
 import { doorFindings } from './door-fields.ts';
+import { isOneText } from './fields.ts';
 import { GATE_CODES } from './layers.ts';
 import { sortByPlace } from './problems.ts';
 import type { Rule } from './rule.ts';
@@ -36,14 +37,24 @@ export const LINT_CODES = [
 ] as const;
 export type LintCode = (typeof LINT_CODES)[number];
 
+/** What turns a name into the id of a connector; undefined for one that no connector has. */
+type ConnectorId = NonNullable<PolicyOptions['connectorId']>;
+
 /** The warnings about a policy that was read without problems and compiled, in the order of its texts and lines. */
-export function lintPolicy(read: ReadPolicy, policy: CompiledPolicy): readonly ErrorDetail[] {
+export function lintPolicy(read: ReadPolicy, policy: CompiledPolicy, connectorId: ConnectorId = (text) => text): readonly ErrorDetail[] {
   const { levels, idle, unused } = read;
   const rules: Layers = levels.at(-1) ?? new Map();
   const warnings: ErrorDetail[] = [];
   for (const layer of rules.values()) {
     for (const rule of layer.values())
-      warnings.push(...unconditionalAllow(rule), ...negations(rule), ...moneyAsNumber(rule), ...fieldSlips(rule), ...neverAtDoor(rule));
+      warnings.push(
+        ...unconditionalAllow(rule),
+        ...negations(rule),
+        ...moneyAsNumber(rule),
+        ...fieldSlips(rule),
+        ...neverAtDoor(rule),
+        ...unknownConnectors(rule, connectorId),
+      );
   }
   const unreachable = new Map<CompiledRule, string>();
   if (policy.strategy === 'first_match') for (const layer of policy.layers) findShadowed(layer, unreachable);
@@ -110,7 +121,7 @@ function negations(rule: Rule): readonly ErrorDetail[] {
     const name = `context.${test.field.name}`;
     const effect = refuses ? 'the rule also refuses requests without' : 'the rule never matches requests without';
     const message = `${name} may be missing, and under a negation ${effect} it`;
-    const hint = `say which is meant: add {field: ${name}, exists: true}, or exists: false`;
+    const hint = `say which is meant: beside it {field: ${name}, exists: true} leaves these requests out; any: [{field: ${name}, exists: false}, this test] takes them in`;
     return [warning(rule, test.entry.key, 'negation_on_optional', message, hint)];
   });
 }
@@ -140,8 +151,6 @@ function moneyAsNumber(rule: Rule): readonly ErrorDetail[] {
   });
 }
 
-/** Fields of open maps whose values are always texts. */
-const TEXT_FIELD = /^(?:labels\.|attribution\.labels\.|action\.params\.model$)/;
 /** Members of a body that rules ask for most, and those that are spelt nearly so and are meant. */
 const PARAMETERS = ['model', 'messages', 'stream', 'max_tokens', 'max_completion_tokens', 'max_output_tokens'];
 const ALSO_PARAMETERS = ['models', 'mode', 'message'];
@@ -159,7 +168,11 @@ function fieldSlips(rule: Rule): readonly ErrorDetail[] {
       found.push(warning(rule, node, 'near_parameter', message, `did you mean "context.action.params.${nearest}"?`));
     }
     if (test.kind === 'value')
-      found.push(...emptyList(rule, test), ...(TEXT_FIELD.test(name) ? neverEqual(rule, test) : notBoolean(rule, test)));
+      found.push(
+        ...emptyList(rule, test),
+        ...patternAsText(rule, test),
+        ...(isOneText(test.field) ? neverEqual(rule, test) : notBoolean(rule, test)),
+      );
     return found;
   });
 }
@@ -197,6 +210,32 @@ function notBoolean(rule: Rule, { field, entry }: ValueTest): readonly ErrorDeta
     const message = `${node.source} is a text in YAML 1.2, which a true or false in the body never equals`;
     const meant = /^(?:yes|on)$/i.test(node.source);
     return [warning(rule, node, 'text_not_boolean', message, `write ${meant}, or "${node.source}" if the text is meant`)];
+  });
+}
+
+/** A connector of an org may be made later, so that its name is none that nobody has. */
+function unknownConnectors(rule: Rule, connectorId: ConnectorId): readonly ErrorDetail[] {
+  return testsOf(rule.condition).flatMap((test) => {
+    if (test.kind !== 'value' || !test.field.type.startsWith('connector') || test.compiled.equalTo === undefined) return [];
+    const { value } = test.entry;
+    return (value.kind === 'seq' ? value.items : [value]).flatMap((node) => {
+      if (node.kind !== 'scalar' || connectorId(node.source) !== undefined) return [];
+      const message = `no connector is called "${node.source}", so that context.${test.field.name} never equals it`;
+      return [warning(rule, node, 'never_equal', message, 'docs/reference/providers.md has their names; one of an org is custom:ID')];
+    });
+  });
+}
+
+/** Names that no asterisk stands in; labels, which may have one, are passed over. */
+function patternAsText(rule: Rule, { field, compiled, entry }: ValueTest): readonly ErrorDetail[] {
+  if (compiled.equalTo === undefined || (field.type !== 'text' && field.name !== 'action.params.model')) return [];
+  const literals = entry.value.kind === 'seq' ? entry.value.items : [entry.value];
+  return literals.flatMap((node) => {
+    if (node.kind !== 'scalar' || !node.source.includes('*')) return [];
+    const message = `an asterisk stands for itself here, so that "${node.source}" equals no context.${field.name}`;
+    return [
+      warning(rule, node, 'never_equal', message, `write glob: "${node.source}" (* within a dot- or slash-separated part, ** across)`),
+    ];
   });
 }
 

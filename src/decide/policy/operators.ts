@@ -16,10 +16,19 @@ export type Outcome = typeof NO | typeof YES | typeof OTHER_TYPE;
 
 export type Check = (value: unknown) => Outcome;
 
+/** What an operator of order asks of a number. */
+export interface Limit {
+  readonly side: 'above' | 'below';
+  readonly value: number | bigint;
+  readonly included: boolean;
+}
+
 /** A compiled literal: the check, and the literals it is equal to when it is an equality that an index can use. */
 export interface CompiledOperator {
   readonly check: Check;
   readonly equalTo?: readonly Literal[];
+  /** Of an operator of order. */
+  readonly limit?: Limit;
   /** The same for a value in lower case, of a provider that ignores case; absent where that makes no difference. */
   readonly folded?: CompiledOperator;
 }
@@ -85,10 +94,20 @@ export const OPERATORS: Readonly<Record<string, Operator>> = {
     help: 'The value, and each element of a list, is none of these.',
     compile: compileIn,
   },
-  gt: { ...ON_ORDERED, operand: 'literal', help: 'Greater than.', compile: ordering((value, limit) => value > limit) },
-  gte: { ...ON_ORDERED, operand: 'literal', help: 'Greater than or equal.', compile: ordering((value, limit) => value >= limit) },
-  lt: { ...ON_ORDERED, operand: 'literal', help: 'Less than.', compile: ordering((value, limit) => value < limit) },
-  lte: { ...ON_ORDERED, operand: 'literal', help: 'Less than or equal.', compile: ordering((value, limit) => value <= limit) },
+  gt: { ...ON_ORDERED, operand: 'literal', help: 'Greater than.', compile: ordering('above', false, (value, limit) => value > limit) },
+  gte: {
+    ...ON_ORDERED,
+    operand: 'literal',
+    help: 'Greater than or equal.',
+    compile: ordering('above', true, (value, limit) => value >= limit),
+  },
+  lt: { ...ON_ORDERED, operand: 'literal', help: 'Less than.', compile: ordering('below', false, (value, limit) => value < limit) },
+  lte: {
+    ...ON_ORDERED,
+    operand: 'literal',
+    help: 'Less than or equal.',
+    compile: ordering('below', true, (value, limit) => value <= limit),
+  },
   starts_with: { ...ON_TEXT, operand: 'text', help: 'The text begins so.', compile: textPart((part) => (text) => text.startsWith(part)) },
   ends_with: { ...ON_TEXT, operand: 'text', help: 'The text ends so.', compile: textPart((part) => (text) => text.endsWith(part)) },
   contains: {
@@ -170,7 +189,11 @@ function sizeOf(list: readonly unknown[] | ReadonlySet<unknown>): number {
   return Array.isArray(list) ? list.length : (list as ReadonlySet<unknown>).size;
 }
 
-function ordering(holds: (value: number | bigint, limit: number | bigint) => boolean): Operator['compile'] {
+function ordering(
+  side: Limit['side'],
+  included: boolean,
+  holds: (value: number | bigint, limit: number | bigint) => boolean,
+): Operator['compile'] {
   return (node, context) => {
     const limit = readLiteral(node, context);
     if (limit === undefined) return undefined;
@@ -186,6 +209,7 @@ function ordering(holds: (value: number | bigint, limit: number | bigint) => boo
     }
     const type = typeof limit;
     return {
+      limit: { side, value: limit, included },
       check: (value) =>
         typeof value === type && (typeof value === 'number' || typeof value === 'bigint') ? yes(holds(value, limit)) : OTHER_TYPE,
     };
@@ -259,7 +283,7 @@ function compileCidr(node: YamlNode, { place, problems }: LiteralContext): Compi
     const at = node.kind === 'seq' ? place.at(i) : place;
     const range = problems.scalar(item, at, 'a range')?.source;
     const mistake = range === undefined ? undefined : rangeMistake(range);
-    if (mistake !== undefined) problems.add(at, item, 'bad_value', mistake);
+    if (mistake !== undefined) problems.add(at, item, 'bad_value', mistake, RANGE_HINT);
     else if (range !== undefined) ranges.push(range);
   });
   if (ranges.length === 0 || ranges.length < items.length) return undefined;
@@ -284,6 +308,8 @@ function addressOf(text: string): ReturnType<typeof parseIp> {
   }
   return lastAddress;
 }
+
+const RANGE_HINT = 'behind the slash stand 0 to 32 for IPv4, 0 to 128 for IPv6; an address without a slash is that one alone';
 
 function rangeMistake(range: string): string | undefined {
   try {

@@ -68,16 +68,8 @@ export class Problems {
     this.#mistakes.addAll(details);
   }
 
-  /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. @param meant what it stands for, where that is known */
-  unknown(
-    place: SourcePlace,
-    node: YamlNode,
-    code: ProblemCode,
-    what: string,
-    name: string,
-    known: readonly string[],
-    meant?: string,
-  ): void {
+  /** An unknown name, with the nearest known one as hint, or all of them when none is near and they are few. */
+  unknown(place: SourcePlace, node: YamlNode, code: ProblemCode, what: string, name: string, known: readonly string[]): void {
     if (this.#mistakes.full) {
       this.#mistakes.count();
       return;
@@ -92,7 +84,8 @@ export class Problems {
       );
       return;
     }
-    const nearest = meant ?? nearestName(name, known);
+    // A name of two letters is near to too many others.
+    const nearest = name.length > 2 ? nearestName(name, known) : undefined;
     const few = known.length <= 12 ? `one of ${known.join(', ')}` : undefined;
     this.add(place, node, code, `unknown ${what} "${name}"`, nearest === undefined ? few : `did you mean "${nearest}"?`);
   }

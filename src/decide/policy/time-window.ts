@@ -7,6 +7,7 @@ const MINUTE_MS = 60_000;
 export const DAYS = ['thu', 'fri', 'sat', 'sun', 'mon', 'tue', 'wed'] as const;
 /** As people count. */
 const WEEK = [...DAYS.slice(4), ...DAYS.slice(0, 4)];
+const DATE = /^\d{4}-\d{2}-\d{2}/;
 const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)$/;
 
 /**
@@ -85,7 +86,9 @@ function readClock(node: YamlNode, place: SourcePlace, problems: Problems, midni
     node,
     'bad_value',
     'a time of day is written HH:MM, in UTC, such as "08:00"',
-    'two digits each, in quotes: "08:00", "17:30"',
+    DATE.test(text)
+      ? 'from one day to another is {field: context.time, gte: "2027-01-31T00:00:00Z", lt: "2027-02-03T00:00:00Z"}, without between'
+      : 'two digits each, in quotes: "08:00", "17:30"',
   );
   return undefined;
 }

@@ -128,6 +128,35 @@ inline_rules:
     ['unreachable_rule a', 'unreachable_rule b', 'unreachable_rule c'],
   ],
   [
+    'texts that are one, and numbers and times that no value can be',
+    bundle(`- {id: a, when: {all: [{field: action.params.model, equals: x}, {field: action.params.model, equals: y}]}, effect: {decision: deny}}
+- {id: b, conditions: {attribution.labels.team: {in: [x, y], starts_with: z}}, effect: {decision: deny}}
+- {id: c, conditions: {estimates.cost_usd: {gt: "5", lt: "1"}}, effect: {decision: deny}}
+- {id: d, conditions: {estimates.cost_usd: {gte: "5", lt: "5"}}, effect: {decision: deny}}
+- {id: e, conditions: {time: {gte: "2027-02-01T00:00:00Z", lt: "2027-01-01T00:00:00Z"}}, effect: {decision: deny}}
+- {id: f, conditions: {workload.id: {equals: x, glob: "y-*"}}, effect: {decision: deny}}
+- {id: g, conditions: {action.params.n: {equals: 3, gt: 5}, estimates.tokens_in: {equals: 3, gt: 5}}, effect: {decision: deny}}`),
+    ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((id) => `unreachable_rule ${id}`),
+  ],
+  [
+    'what a value can be is no contradiction',
+    bundle(`- {id: a, when: {all: [{field: action.params.model, equals: GPT-4}, {field: action.params.model, equals: gpt-4}]}, effect: {decision: deny}}
+- {id: b, conditions: {action.params.model: {in: [x, y], starts_with: y}}, effect: {decision: deny}}
+- {id: c, conditions: {estimates.cost_usd: {gte: "5", lte: "5"}}, effect: {decision: deny}}
+- {id: d, conditions: {estimates.cost_usd: {gt: "5", gte: "7"}}, effect: {decision: deny}}
+- {id: e, conditions: {action.params.x: {in: [1], gt: 5}, action.params.stop: {in: [x], contains: y}}, effect: {decision: deny}}
+- {id: f, conditions: {action.params.model: {equals: GPT-4, starts_with: gpt}}, effect: {decision: deny}}
+- {id: g, conditions: {time: {gte: "2027-01-01T00:00:00Z", lt: "2027-02-01T00:00:00Z"}}, effect: {decision: deny}}`),
+    [],
+  ],
+  [
+    'an asterisk where a text is compared as a whole',
+    bundle(`- {id: a, conditions: {action.params.model: "gpt-4*"}, effect: {decision: deny}}
+- {id: b, conditions: {workload.id: {in: [x, "intern-*"]}}, effect: {decision: deny}}
+- {id: c, conditions: {action.params.model: {glob: "gpt-4*"}, attribution.labels.x: "*"}, effect: {decision: deny}}`),
+    ['never_equal a', 'never_equal b'],
+  ],
+  [
     'a number or a truth value where only texts are',
     bundle(`- {id: a, conditions: {context.labels.cost_center: 4711}, effect: {decision: deny}}
 - {id: b, when: {field: context.attribution.labels.x, in: ["1", 2]}, effect: {decision: deny}}
@@ -251,7 +280,7 @@ t.test('a warning names place, rule and what to do', async (t) => {
     column: 21,
     rule_id: 'a',
     code: 'negation_on_optional',
-    hint: 'say which is meant: add {field: context.caller_id, exists: true}, or exists: false',
+    hint: 'say which is meant: beside it {field: context.caller_id, exists: true} leaves these requests out; any: [{field: context.caller_id, exists: false}, this test] takes them in',
   });
 });
 
