@@ -27,10 +27,12 @@ export const env: Command = {
   usage: `[--shell ${SHELLS.join('|')}] ${GATEWAY_USAGE} [--java] [--unset] [--json]`,
   summary: 'Prints proxy and CA variables for a running gateway: eval "$(gw env)"; --unset: what takes them back.',
   help: `
-  --shell      sh (default), fish and powershell for a shell; github-actions for "$GITHUB_ENV", gitlab for a dotenv report,
-               dotenv for docker run --env-file; json, as --json
+  --shell      sh (default): eval "$(gw env)"; fish: gw env --shell fish | source;
+               powershell: gw env --shell powershell | Out-String | Invoke-Expression;
+               github-actions for "$GITHUB_ENV", gitlab for a dotenv report, dotenv for docker run --env-file; json, as --json
   --workload   who calls; the token comes from --token-file or from GW_WORKLOAD_TOKEN, never from the command line
   --ambient    the port for unattended programs
+  --port       of a gateway that runs elsewhere than its settings say, or of another one that was started on this machine
   --java       JAVA_TOOL_OPTIONS, too, of which each JVM prints a line
   --unset      what takes the variables of this shell back: eval "$(gw env --unset)", with the --port that they were made with
 `,
