@@ -122,6 +122,11 @@ t.test('of two the folder, the environment or an option says which; else the one
     code: 2,
     stderr: /the gateway of .*second was stopped at .*: .* start in that folder starts it again/,
   });
+  t.match(await person.gw('second', ['env']), {
+    code: 0,
+    stdout: `HTTPS_PROXY='${at(second)}'`,
+    stderr: /^gw env: the gateway of .*second was stopped at .*: .* start in that folder starts it again/,
+  });
   first.child.kill('SIGKILL');
   await first.child.ended;
   t.match(await person.status('first'), {

@@ -2,6 +2,7 @@ import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { endedText } from '../gateway-address.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
@@ -60,7 +61,8 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
     io.stderr(`gw env: ${terminalOutput(messageOf(error))}\n`);
     return EXIT_NO;
   }
-  for (const problem of made.problems) io.stderr(`gw env: ${terminalText(problem)}\n`);
+  const ended = endedText(config.found);
+  for (const problem of [...made.problems, ...(ended === undefined ? [] : [ended])]) io.stderr(`gw env: ${terminalText(problem)}\n`);
   io.stdout(format.text(made.variables.filter(([name]) => format.refused?.includes(name) !== true)));
   return EXIT_OK;
 }

@@ -67,7 +67,7 @@ function gateway({ health, url, config }: Patient): readonly Finding[] {
   const then =
     config?.port === 0 && url === undefined
       ? 'GW_PORT is 0, so that it took any: give its address with --url'
-      : 'start it with gw, or give its address with --url';
+      : 'start it with gw start, or give its address with --url';
   return [wrong('gateway', `no gateway answers at ${place}: ${health.reason}`, then)];
 }
 
