@@ -1,4 +1,6 @@
+import { join, relative } from 'node:path';
 import type { Config } from '../base/config/config.ts';
+import { packageRoot } from '../base/lib/package-root.ts';
 import type { Gateway } from './gateway.ts';
 
 /**
@@ -21,7 +23,7 @@ export function announcement(gateway: Gateway, config: Config, where: string): s
     `  ca           ${gateway.caFile ?? 'interception is off'}`,
     `  admin token  ${gateway.adminToken.file ?? 'as configured'}`,
     `  policy       ${gateway.bundle.bundle_id} ${gateway.bundle.version} (${config.cpAddr === undefined ? config.policiesDir : 'of the control plane'})`,
-    '  docs         README.md, docs/guides/getting-started.md',
+    `  docs         ${document('README.md')}, ${document('docs/guides/getting-started.md')}`,
     '',
     `Next, in another terminal ${where}:`,
     '  gw status          which gateway the commands use, and whether it answers',
@@ -36,4 +38,9 @@ export function announcement(gateway: Gateway, config: Config, where: string): s
     '',
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** Where it is read: an installed gateway is started in folders that have no documents. */
+function document(path: string): string {
+  return relative(process.cwd(), packageRoot()) === '' ? path : join(packageRoot(), path);
 }

@@ -81,8 +81,13 @@ const PICKED = 'GW_PORT is 0, so the gateway picked a port itself, which its fir
 
 function hintOf(found: GatewaySettings['found']): string | undefined {
   if (found === undefined) return undefined;
+  return endedText(found) ?? `the gateway of ${found.gateway.folder} should be there; gw status says more`;
+}
+
+/** What a person is told of a gateway that has ended as far as is noted, and of which programs would find nobody; undefined of one that runs. */
+export function endedText(found: GatewaySettings['found']): string | undefined {
+  if (found === undefined || isRunning(found.gateway)) return undefined;
   const { gateway } = found;
-  if (isRunning(gateway)) return `the gateway of ${gateway.folder} should be there; gw status says more`;
   const state = gateway.stopped_at === undefined ? 'is not running' : `was stopped at ${gateway.stopped_at}`;
   return `the gateway of ${gateway.folder} ${state}: gw start in that folder starts it again, gw status says which there are`;
 }

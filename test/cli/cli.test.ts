@@ -80,7 +80,7 @@ t.test('the variables reach a shell exactly as they are, and name files that exi
   t.match(await gw(['env'], { env: settings }), {
     code: 1,
     out: '',
-    err: /^gw env: there is no .*root-ca\.pem and no .*ca-bundle\.pem: start/,
+    err: /^gw env: there is no .*root-ca\.pem and no .*ca-bundle\.pem, and no start of a gateway is noted that has them elsewhere: start it/,
   });
   for (const name of ['root-ca.pem', 'ca-bundle.pem']) writeFileSync(join(caDir, name), '');
   const { code, out, err } = await gw(['env'], { env: settings });
@@ -99,12 +99,12 @@ t.test('the variables reach a shell exactly as they are, and name files that exi
   for (const [name, value] of Object.entries(expected)) t.ok(seen.includes(`${name}=${value}`), name);
   t.ok(
     (await gw(['env', '--shell', 'fish'], { env: settings })).out.includes(
-      `set -gx NODE_EXTRA_CA_CERTS '${join(caDir, 'root-ca.pem').replace("'", "\\'")}'`,
+      `set -gx NODE_EXTRA_CA_CERTS '${join(caDir, 'root-ca.pem').replace("'", "\\'")}';\n`,
     ),
   );
   t.ok(
     (await gw(['env', '--shell=powershell'], { env: settings })).out.includes(
-      `$env:DENO_CERT = '${join(caDir, 'root-ca.pem').replace("'", "''")}'`,
+      `$env:DENO_CERT = '${join(caDir, 'root-ca.pem').replace("'", "''")}';\n`,
     ),
   );
 });
@@ -214,6 +214,34 @@ t.test('what the shell says of proxies and of Node is kept where it does no harm
   t.same(again, { values, err: '' }, 'once more it is the same');
   const told = { ...settings, GW_UPSTREAM_PROXY: 'http://proxy.corp.example:3128', HTTPS_PROXY: 'http://proxy.corp.example:3128' };
   t.match(await printedOver(told), { values: { HTTPS_PROXY: 'http://127.0.0.1:7080' }, err: '' });
+});
+
+t.test('status says of a guessed place that nothing is there', async (t) => {
+  const dir = tempDir(t);
+  const env = { GW_PORT: '1', GW_DATA_DIR: dir, GW_CA_DIR: dir, GW_CONFIG_DIR: 'none' };
+  const places = async () => (await gw(['status'], { env })).out.match(/^(?:admin token|root):.*$/gm);
+  t.same(await places(), [`admin token: ${dir}/admin-token (not there)`, `root:        ${dir}/root-ca.pem (not there)`]);
+  for (const name of ['admin-token', 'root-ca.pem']) writeFileSync(join(dir, name), 'x');
+  t.same(await places(), [`admin token: ${dir}/admin-token`, `root:        ${dir}/root-ca.pem`]);
+});
+
+t.test('an entry of NO_PROXY that takes calls past the gateway is kept, and said', async (t) => {
+  const settings = { GW_PROXY_MITM_ENABLED: 'false' };
+  for (const [entry, host] of [
+    ['api.openai.com', 'api.openai.com'],
+    ['.anthropic.com', 'api.anthropic.com'],
+    ['Googleapis.com', 'generativelanguage.googleapis.com'],
+  ] as const) {
+    for (const name of ['NO_PROXY', 'no_proxy']) {
+      const { values, err } = await printedOver({ ...settings, [name]: `corp.example,${entry}` });
+      t.equal(err, `gw env: NO_PROXY has "${entry}": calls to ${host} pass the gateway by; take it out where they are to be decided\n`);
+      t.match(values['NO_PROXY'], entry);
+    }
+  }
+  for (const entry of ['*', 'openai.example', 'i.openai.com', 'localhost', '10.0.0.0/8'])
+    t.equal((await printedOver({ ...settings, NO_PROXY: entry })).err, '', entry);
+  const { code, err } = await gw(['run', '--', process.execPath, '-e', ''], { env: { ...settings, NO_PROXY: 'openai.com', GW_PORT: '1' } });
+  t.match({ code, err }, { code: 125, err: /^gw run: / }, 'without a gateway nothing is run');
 });
 
 t.test('what stands in one spelling of NO_PROXY or of a proxy is in both, and is taken back', async (t) => {

@@ -92,7 +92,7 @@ t.test('a program is called as it can be: by its name among the programs, by npx
 t.test('a demo that is kept can be used as it says, and ends with a signal', async (t) => {
   const dir = join(tempDir(t), "it's kept");
   const child = launch(t, process.execPath, [MAIN, 'demo', '--keep', '--dir', dir], { env: { HOME: tempDir(t) } });
-  const said = await eventually('the demo', () => (child.stdout.includes(' logs --follow\n') ? child.stdout : undefined));
+  const said = await eventually('the demo', () => (child.stdout.includes(' --skip-trust ') ? child.stdout : undefined));
   const [, base = ''] = /ANTHROPIC_BASE_URL=(\S+)/.exec(said) ?? [];
   const body = JSON.stringify({ model: 'claude-haiku-4-5', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] });
   const answer = await fetch(`${base}/v1/messages`, {
@@ -104,6 +104,12 @@ t.test('a demo that is kept can be used as it says, and ends with a signal', asy
   const exports = said.slice(said.indexOf('export GW_'), said.lastIndexOf('\n', said.indexOf(' logs --follow\n')));
   const { stdout } = spawnSync('sh', ['-c', `${exports}\n"$0" "$1" logs --limit 1`, process.execPath, MAIN], { encoding: 'utf8' });
   t.match(stdout, /allow +default +base-url +anthropic\/claude-haiku-4-5/);
+  t.match(said, /^eval "\$\((?:npx )?gw env\)"$/m);
+  const program = "fetch('https://api.openai.com/v1/models').then(({ headers }) => console.log(headers.get('x-gw-decision')))";
+  const typed = spawnSync('sh', ['-c', `${exports}\neval "$("$0" "$1" env)"\n"$0" -e "$2"`, process.execPath, MAIN, program], {
+    encoding: 'utf8',
+  });
+  t.match(typed.stdout, /^allow$/m, `Node without the gateway's options: ${typed.stderr}`);
   child.kill('SIGINT');
   t.equal((await child.ended).code, 0);
   t.ok(existsSync(join(dir, 'data')));
@@ -125,11 +131,16 @@ t.test('logs: what is there, narrowed, as records, and from the log itself', asy
   t.match((await shown('--limit', '1'))[0], /\\u\{1b\}\[31mevil/);
   t.equal(JSON.parse((await shown('--json', '--limit', '1'))[0] ?? '')['connection_type'], 'sdk_redirect');
   t.same(await shown('--provider', 'anthropic'), []);
+  t.same(
+    [await shown('--since', '2020-02-29'), await shown('--since', '2999-01-01')].map(({ length }) => length),
+    [3, 0],
+  );
   t.same((await shown('--provider', 'Provider_A', '--decision', 'ALLOW')).length, 3, 'names and words as everywhere');
   for (const [args, err] of [
     [['--since', 'soon'], /--since takes a duration/],
     [['--limit', '0'], /--limit takes a whole number/],
-    [['words'], /standard input/],
+    [['--since', '2026-02-30'], /--since takes .* or a day such as/],
+    [['01a219a1'], /gw logs: it takes no "01a219a1": - is standard input, gw records read ID shows one call/],
   ] as const)
     t.match(await gw(['logs', ...args], { env }), { code: 2, err });
   const line = {
@@ -258,6 +269,16 @@ t.test('completion in a real shell', { skip: skipWithout(['fish', 'zsh']) }, asy
   t.match(fish.stdout, /^demo/);
   const zsh = `compdef() { :; }; compadd() { shift; print -l -- "$@"; }; source <(gw completion zsh); words=(gw env --sh); CURRENT=3; _gw`;
   t.equal((await run(t, requirePeer('zsh'), ['-c', zsh], { env })).stdout.trim(), '--shell');
+});
+
+t.test('variables in a real fish, by source and by eval, which joins lines by blanks', { skip: skipWithout(['fish']) }, async (t) => {
+  const env = { PATH: process.env['PATH'] ?? '', HOME: tempDir(t), GW_PROXY_MITM_ENABLED: 'false', GW_PORT: '7090' };
+  const shown = "; printf '%s\\n' $HTTPS_PROXY $NO_PROXY";
+  const typed = `'${process.execPath}' '${MAIN}' env --shell fish`;
+  for (const line of [`${typed} | source${shown}`, `eval (${typed})${shown}`]) {
+    const { stdout } = await run(t, requirePeer('fish'), ['-c', line], { env });
+    t.equal(stdout, 'http://127.0.0.1:7090\nlocalhost,127.0.0.1,::1\n', line);
+  }
 });
 
 t.test('following a quiet gateway goes on until it is stopped, and ends with 0', async (t) => {

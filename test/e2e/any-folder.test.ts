@@ -1,7 +1,7 @@
 // A gateway that was started in one folder is found by commands from any other (decision 12.15).
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { run } from '../support/child.ts';
 import { type LaunchedGateway, launchGateway, MAIN } from '../support/gateway-process.ts';
@@ -42,6 +42,8 @@ function user(t: Test) {
 t.test('every command that asks a gateway finds it from any folder', async (t) => {
   const person = user(t);
   const gateway = await person.start('work');
+  const [, readme = '', guide = ''] = /^ {2}docs +(\S+), (\S+)$/m.exec(gateway.child.stdout) ?? [];
+  t.ok(isAbsolute(readme) && existsSync(readme) && existsSync(guide), 'documents that are there, wherever it was started');
   const url = `http://127.0.0.1:${gateway.port}`;
   const commands: readonly (readonly string[])[] = [
     ['status'],
@@ -121,6 +123,11 @@ t.test('of two the folder, the environment or an option says which; else the one
   t.match(await person.gw('second', ['logs']), {
     code: 2,
     stderr: /the gateway of .*second was stopped at .*: .* start in that folder starts it again/,
+  });
+  t.match(await person.gw('second', ['env']), {
+    code: 0,
+    stdout: `HTTPS_PROXY='${at(second)}'`,
+    stderr: /^gw env: the gateway of .*second was stopped at .*: .* start in that folder starts it again/,
   });
   first.child.kill('SIGKILL');
   await first.child.ended;

@@ -7,7 +7,7 @@ import type { Environment } from '../../base/config/settings-reader.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
 import { ownOriginHere } from '../gateway-address.ts';
 import { javaStoreOf, mergeCertificates } from './merged-certificates.ts';
-import { mergedNoProxy, NO_PROXY } from './no-proxy.ts';
+import { entriesOf, entryPastGateway, mergedNoProxy, NO_PROXY } from './no-proxy.ts';
 
 export type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle' | 'java';
 
@@ -111,7 +111,7 @@ interface Kept {
 async function keeping(name: string, source: VariableSource, values: Values, config: Config, env?: Environment): Promise<Kept> {
   const value = values[source];
   const own = shellVariable(name, env) ?? '';
-  if (source === 'noProxy') return { value: mergedNoProxy(own, otherSpelling(name, env)) };
+  if (source === 'noProxy') return keepNoProxy(mergedNoProxy(own, otherSpelling(name, env)));
   // Who calls stands in one spelling of the proxy's variable, and programs read either.
   const existing = own === '' && source === 'proxy' ? otherSpelling(name, env) : own;
   if (value === undefined || existing === '') return { value };
@@ -127,6 +127,12 @@ async function keeping(name: string, source: VariableSource, values: Values, con
     default:
       return keepCertificates(name, value, existing, values.root ?? value, env);
   }
+}
+
+/** What the shell passes by is kept, and said where it takes calls to an AI provider away. */
+function keepNoProxy(value: string): Kept {
+  const problem = entryPastGateway(entriesOf(value));
+  return problem === undefined ? { value } : { value, problem: `${problem}; take it out where they are to be decided` };
 }
 
 /** What a variable of a proxy is set to in its other spelling; '' where that is unset. */

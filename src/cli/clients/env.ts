@@ -2,6 +2,7 @@ import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { endedText } from '../gateway-address.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
@@ -27,10 +28,12 @@ export const env: Command = {
   usage: `[--shell ${SHELLS.join('|')}] ${GATEWAY_USAGE} [--java] [--unset] [--json]`,
   summary: 'Prints proxy and CA variables for a running gateway: eval "$(gw env)"; --unset: what takes them back.',
   help: `
-  --shell      sh (default), fish and powershell for a shell; github-actions for "$GITHUB_ENV", gitlab for a dotenv report,
-               dotenv for docker run --env-file; json, as --json
+  --shell      sh (default): eval "$(gw env)"; fish: gw env --shell fish | source;
+               powershell: gw env --shell powershell | Out-String | Invoke-Expression;
+               github-actions for "$GITHUB_ENV", gitlab for a dotenv report, dotenv for docker run --env-file; json, as --json
   --workload   who calls; the token comes from --token-file or from GW_WORKLOAD_TOKEN, never from the command line
   --ambient    the port for unattended programs
+  --port       of a gateway that runs elsewhere than its settings say, or of another one that was started on this machine
   --java       JAVA_TOOL_OPTIONS, too, of which each JVM prints a line
   --unset      what takes the variables of this shell back: eval "$(gw env --unset)", with the --port that they were made with
 `,
@@ -58,7 +61,8 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
     io.stderr(`gw env: ${terminalOutput(messageOf(error))}\n`);
     return EXIT_NO;
   }
-  for (const problem of made.problems) io.stderr(`gw env: ${terminalText(problem)}\n`);
+  const ended = endedText(config.found);
+  for (const problem of [...made.problems, ...(ended === undefined ? [] : [ended])]) io.stderr(`gw env: ${terminalText(problem)}\n`);
   io.stdout(format.text(made.variables.filter(([name]) => format.refused?.includes(name) !== true)));
   return EXIT_OK;
 }

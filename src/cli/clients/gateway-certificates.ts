@@ -27,7 +27,7 @@ export async function withCertificates(config: GatewaySettings, io: CliIo): Prom
   const known = config.found?.gateway.root_sha256 ?? [];
   if (known.length === 0)
     throw new Unusable(
-      `there is no ${missing.join(' and no ')}: start the gateway first, or name it by its GW_CA_DIR (gw status shows what is found)`,
+      `there is no ${missing.join(' and no ')}, and no start of a gateway is noted that has them elsewhere: start it, or name the folder with its certificates by GW_CA_DIR (gw status shows what is found)`,
     );
   const { trusted, from } = await servedRoots(ownAddress(config, io.env));
   const stranger = trusted.map(fingerprint).find((one) => !known.includes(one));

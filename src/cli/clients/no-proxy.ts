@@ -27,6 +27,22 @@ export function noProxyBefore(value: string, other: string): string {
   return entriesOf(after).every((entry) => lent.includes(entry)) ? before : value;
 }
 
+/** Hosts that every shell with a gateway is about. */
+const AI_HOSTS = ['api.openai.com', 'api.anthropic.com', 'generativelanguage.googleapis.com'];
+
+/**
+ * What is wrong with entries that take calls to an AI provider past the gateway, of which it then knows nothing: for a person, undefined when there is none.
+ * Programs differ in what they take for a pattern, so that `*.example` is judged as the widest of them reads it.
+ */
+export function entryPastGateway(entries: readonly string[]): string | undefined {
+  for (const entry of entries) {
+    const name = entry.replace(/^\*?\./, '').toLowerCase();
+    const host = AI_HOSTS.find((one) => entry === ALL || `.${one}`.endsWith(`.${name}`));
+    if (host !== undefined) return `NO_PROXY has "${entry}": calls to ${host} pass the gateway by`;
+  }
+  return undefined;
+}
+
 /** What stands before and behind our entries where they were put last. */
 function around(value: string): { readonly before: string | undefined; readonly after: string } {
   const padded = `,${value},`;

@@ -29,7 +29,7 @@ export const runTool: Command = {
   help: `
   --workload   who calls; the token comes from --token-file or from GW_WORKLOAD_TOKEN, never from the command line
   --ambient    through the port for unattended programs
-  --port       of a gateway that runs elsewhere than its settings say
+  --port       of a gateway that runs elsewhere than its settings say, or of another one that was started on this machine
   --start      starts a gateway with the settings of this shell for as long as the program runs
 
 Node, Python, Go, Java, curl, git and what is made with them find proxy and root in their environment (gw env --json shows it).

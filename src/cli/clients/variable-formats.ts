@@ -14,10 +14,8 @@ export interface VariableFormat {
 /** By what `--shell` takes. */
 export const VARIABLE_FORMATS: Readonly<Record<string, VariableFormat>> = {
   sh: lines((name, value) => (value === undefined ? `unset ${name}` : `export ${name}='${value.replaceAll("'", `'\\''`)}'`)),
-  fish: lines((name, value) => (value === undefined ? `set -e ${name}` : `set -gx ${name} '${value.replace(/[\\']/g, '\\$&')}'`)),
-  powershell: lines((name, value) =>
-    value === undefined ? `Remove-Item Env:${name} -ErrorAction SilentlyContinue` : `$env:${name} = '${value.replaceAll("'", "''")}'`,
-  ),
+  fish: lines(fishLine),
+  powershell: lines(powershellLine),
   // GitHub takes no NODE_OPTIONS from $GITHUB_ENV: the step that wrote it fails.
   'github-actions': { ...lines(gitHubLine), refused: ['NODE_OPTIONS'] },
   gitlab: lines(dotenvLine),
@@ -29,6 +27,17 @@ export const VARIABLE_FORMATS: Readonly<Record<string, VariableFormat>> = {
 
 function lines(line: (name: string, value: string | undefined) => string): VariableFormat {
   return { text: (variables) => variables.map(([name, value]) => `${line(name, value)}\n`).join('') };
+}
+
+/** Ended by a semicolon: `eval (…)` of fish joins lines by blanks, and one that is not ended would take all that follow for its value. */
+function fishLine(name: string, value: string | undefined): string {
+  return value === undefined ? `set -e ${name};` : `set -gx ${name} '${value.replace(/[\\']/g, '\\$&')}';`;
+}
+
+/** Ended likewise: `Invoke-Expression "$(…)"` of PowerShell joins lines by blanks, too. */
+function powershellLine(name: string, value: string | undefined): string {
+  if (value === undefined) return `Remove-Item Env:${name} -ErrorAction SilentlyContinue;`;
+  return `$env:${name} = '${value.replaceAll("'", "''")}';`;
 }
 
 /** A line for the file $GITHUB_ENV; a value of several lines stands between two of a delimiter that nobody can guess. */

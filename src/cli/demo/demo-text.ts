@@ -18,7 +18,7 @@ ${texts}`;
 
 /** What a person can point at a demo that stays. @param gw how this program is called */
 export function keptText(place: DemoPlace, gw: string): string {
-  const { url, rootFile, bundleFile } = place;
+  const { url, rootFile } = place;
   const quoted = (values: Readonly<Record<string, string>>) => (VARIABLE_FORMATS['sh']?.text(Object.entries(values)) ?? '').trimEnd();
   const found = quoted(findingSettings(place));
   return `
@@ -33,12 +33,13 @@ export OPENAI_BASE_URL=${url}/proxy/openai/v1 OPENAI_API_KEY=demo
 # curl, through the proxy
 curl --proxy ${url} --cacert ${shellWord(rootFile)} https://api.openai.com/v1/models -H 'Authorization: Bearer demo'
 
-# any program, through the proxy
-export HTTPS_PROXY=${url} NODE_USE_ENV_PROXY=1 NODE_EXTRA_CA_CERTS=${shellWord(rootFile)} SSL_CERT_FILE=${shellWord(bundleFile)}
-
 # every command of gw: the calls as they come, for example
 ${found}
 ${gw} logs --follow
+
+# any program, through the proxy, behind the same exports: Node, Python, Go, ...
+eval "$(${gw} env)"
+export OPENAI_API_KEY=demo ANTHROPIC_API_KEY=demo
 
 # Gemini CLI, by gw run, behind the same exports
 GEMINI_API_KEY=demo ${gw} run -- gemini --skip-trust -p 'Say hello.'

@@ -78,7 +78,7 @@ function nobodyThere({ url, config, mistakes }: Patient, reason: string): Findin
     const isAny = config?.port === 0;
     const then = isAny
       ? 'GW_PORT is 0, so that it took any: give its address with --url'
-      : 'start it with gw, or give its address with --url';
+      : 'start it with gw start, or give its address with --url';
     return wrong(id, `no gateway answers at GW_PORT: ${reason}`, then);
   }
   const { origin, hint } = url;

@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { shellVariable } from '../../base/config/environment.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
-import { entriesOf } from '../clients/no-proxy.ts';
+import { entriesOf, entryPastGateway } from '../clients/no-proxy.ts';
 import { sendToGateway } from '../gateway-client.ts';
 import { findProgram, runProgram } from '../trust/run-program.ts';
 import { speaks } from './ask-health.ts';
@@ -51,9 +51,9 @@ function proxyVariable({ env, url }: Patient): readonly Finding[] {
   const place = new URL(given);
   if (url !== undefined && place.port !== url.port)
     findings.push(warning(id, `HTTPS_PROXY leads to ${place.host}, and the gateway is at ${url.host}`, then));
-  const past = noProxy.find((one) => one === '*' || `.${AI_HOST}`.endsWith(`.${one.replace(/^\*?\./, '')}`));
-  if (past !== undefined)
-    findings.push(wrong(id, `NO_PROXY has "${past}": calls to ${AI_HOST} pass the gateway by`, `take it out, or ${then}`));
+  const past = entryPastGateway(noProxy);
+  // `gw env` takes nothing but * away.
+  if (past !== undefined) findings.push(wrong(id, past, noProxy.includes('*') ? `take it out, or ${then}` : 'take it out'));
   return findings.length > 0 ? findings : [ok(id, `HTTPS_PROXY leads to ${place.host}`)];
 }
 

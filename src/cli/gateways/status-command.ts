@@ -1,4 +1,5 @@
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { ROOT_CERTIFICATE } from '../../inbound/ca/root-files.ts';
@@ -156,6 +157,11 @@ const BY: Readonly<Record<Seen['found_by'], string>> = {
   settings: 'the settings of this shell and folder; no start is noted',
 };
 
+/** A file that is not there is said to be so: of a gateway that no start is noted of, its place is a guess from the settings. */
+function withAbsence(place: string | undefined): string | undefined {
+  return place === undefined || !isAbsolute(place) || existsSync(place) ? place : `${place} (not there)`;
+}
+
 /** As a person reads it. */
 function secondOf(time: string | undefined): string | undefined {
   return time?.replace(/^(\S{10})T(\S{8})\S*$/, '$1 $2Z');
@@ -178,8 +184,8 @@ function print(seen: Seen, others: readonly RememberedGateway[], forgotten: read
       ['folder', seen.folder],
       ['ambient', seen.ambient_url],
       ['management', seen.management_url],
-      ['admin token', seen.admin_token],
-      ['root', seen.root_file],
+      ['admin token', withAbsence(seen.admin_token)],
+      ['root', withAbsence(seen.root_file)],
       ...(roots ?? []).map((one) => ['root sha256', one] as const),
     ]),
   );

@@ -50,7 +50,7 @@ export const logs: Command = {
   --follow     goes on until Ctrl-C, also over a restart of the gateway
   --decision   allow is also what was downgraded, deny every refusal
   --model      a part of its name
-  --since      a duration such as 15m or 2h, or a time; default: the last 24 hours
+  --since      a duration such as 15m or 2h, a time, or a day (of UTC); default: the last 24 hours
   --limit      of the calls that are there already, the newest (default ${USUAL})
   --json       the records, one a line, without what policy saw of them
   --whole      the records as they were hashed, for gw verify and gw policy diff
@@ -66,7 +66,10 @@ export const logs: Command = {
 async function printCalls(args: readonly string[], io: CliIo, clock: Clock): Promise<number> {
   const { values, words } = parseWithWords(args, OPTIONS, 1);
   const [word] = words;
-  if (word !== undefined && word !== '-') throw new UsageError('the one thing that it takes beside its options is -, for standard input');
+  if (word !== undefined && word !== '-')
+    throw new UsageError(
+      `it takes no "${terminalText(word)}": - is standard input, gw records read ID shows one call, and gw records explain ID says why it was decided so`,
+    );
   if (values.whole === true && (values.json !== true || word === '-'))
     throw new UsageError('--whole goes with --json, and not with the lines of a log');
   const most = limitOf(values);
@@ -86,8 +89,9 @@ function sinceOf(text: string | undefined, now: number): number {
   if (text === undefined) return now - DAY_MS;
   const duration = parseDuration(text);
   if (duration !== undefined) return now - duration;
-  const time = parseTime(text);
-  if (time === undefined) throw badValue('--since', 'a duration such as 15m, or a time such as 2026-11-22T05:00:00Z', text);
+  const time = parseTime(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : text);
+  if (time === undefined)
+    throw badValue('--since', 'a duration such as 15m, a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22 (UTC)', text);
   return time;
 }
 
