@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../base/json/json-object.ts';
 import { shownText } from '../../base/lib/shown-text.ts';
 import type { EventEnvelope, ExportedEvent } from './event-envelope.ts';
 
@@ -8,7 +9,9 @@ const TEXT = 1_023;
 /** Extension keys of CEF by what our payloads call them. */
 const KEYS: readonly (readonly [key: string, member: string])[] = [
   ['act', 'decision'],
+  ['act', 'operation'],
   ['src', 'caller_ip'],
+  ['src', 'from'],
   ['suser', 'caller_id'],
   ['dhost', 'target_host'],
   ['request', 'target_path'],
@@ -22,6 +25,11 @@ const LABELLED: readonly (readonly [label: string, member: string])[] = [
   ['provider', 'provider'],
   ['approvalId', 'approval_id'],
   ['quarantineId', 'quarantine_id'],
+  ['auditId', 'audit_id'],
+  ['object', 'object'],
+  ['objectName', 'object_name'],
+  ['decidedBy', 'decided_by'],
+  ['releasedBy', 'released_by'],
 ];
 
 /** An event as a line of the Common Event Format; `externalId` is the same whenever it comes again. @param severity of syslog */
@@ -30,6 +38,7 @@ export function cefLine({ id, envelope }: ExportedEvent, severity: number): stri
   const head = ['CEF:0', 'AI Request Gateway', 'ai-request-gateway', '1', type, nameOf(envelope)].map((text) => inHead(text));
   const fields: string[] = [`rt=${Date.parse(time)}`, `externalId=${id}`];
   for (const [key, member] of KEYS) add(key, payload[member]);
+  add('suser', actorOf(payload['principal']));
   if (typeof payload['record_id'] === 'string') {
     fields.push('flexString1Label=recordId');
     add('flexString1', payload['record_id']);
@@ -54,8 +63,14 @@ export function cefLine({ id, envelope }: ExportedEvent, severity: number): stri
   }
 }
 
+/** Who has changed something: the name of a key, the user of a program, else the id. */
+function actorOf(principal: unknown): unknown {
+  if (!isJsonObject(principal)) return undefined;
+  return principal['name'] ?? principal['user'] ?? principal['id'];
+}
+
 function nameOf({ event_type: type, payload }: EventEnvelope): string {
-  const decision = payload['decision'];
+  const decision = payload['decision'] ?? payload['operation'];
   return typeof decision === 'string' ? `${type} ${decision}` : type;
 }
 

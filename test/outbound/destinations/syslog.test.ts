@@ -90,6 +90,25 @@ t.test('CEF: pipes, equal signs, backslashes and line ends are escaped', async (
   );
 });
 
+t.test('CEF: a change of a person says who, what, of what and from where', async (t) => {
+  const change = event(
+    {
+      audit_id: 'a1',
+      principal: { kind: 'management_key', id: 'k1', name: 'olga' },
+      operation: 'mgmt.keys.create',
+      object: 'k2',
+      object_name: 'omar',
+      from: '192.0.2.7',
+    },
+    'audit',
+  );
+  t.match(
+    cefLine(change, 5),
+    /\|audit\|audit mgmt\.keys\.create\|4\|.* act=mgmt\.keys\.create src=192\.0\.2\.7 suser=olga .*Label=auditId cs\d=a1 .*Label=object cs\d=k2 .*Label=objectName cs\d=omar$/,
+  );
+  t.match(cefLine(event({ approval_id: 'p', decided_by: 'olga', decision: 'approved' }, 'approval'), 5), /Label=decidedBy cs\d=olga/);
+});
+
 t.test('addresses', async (t) => {
   t.match(readSyslogAddress('udp://siem.example.com:514'), { transport: 'udp', authority: { host: 'siem.example.com', port: 514 } });
   t.match(readSyslogAddress('tls://[::1]'), { transport: 'tls', authority: { port: 6514 } });
