@@ -9,12 +9,8 @@ import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
 import { moment, PRINCIPAL, time } from './shapes.ts';
 
 const FILTERS = {
-  principal: text
-    .optional()
-    .meta({ description: 'Who: id or name of a key, `admin`, or the user of a program that works with the admin token' }),
-  operation: id
-    .optional()
-    .meta({ description: 'What: the id of an operation, or a word of it: `policy` for all that is done to policies' }),
+  principal: text.optional().meta({ description: 'Who: id or name of a key, `admin`, or the user of a program with the admin token' }),
+  operation: id.optional().meta({ description: 'What: an operation, or a word of it, such as `policy`' }),
   object: text.optional().meta({ description: 'Which thing: its id, or its name' }),
   from: moment.optional(),
   to: moment.optional().meta({ description: 'This time is excluded' }),

@@ -93,7 +93,7 @@ const QUERY = z.object({
 
 const CURSORED = z.strictObject({
   show: choice(['ai', 'all']).optional().meta({ description: 'AI alone, as where it is left out, or others too' }),
-  managed: flagWord.optional().meta({ type: 'boolean', description: 'Only those that a connector covers, or only those that none does' }),
+  managed: flagWord.optional().meta({ type: 'boolean', description: 'Those that a connector covers, or those that none does' }),
   vendor: text.min(1, 'must not be empty').optional(),
   workload_id: id.optional().meta({ description: 'Only where this workload went' }),
   from: moment.optional().meta({ description: 'Only those that were met since' }),
@@ -152,7 +152,7 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/discovery/domains',
     scope: 'read',
     summary:
-      'Domains to which workloads of the org went, by name: AI alone, with or without a connector, or with `show=all` every one. `managed=false`: those that nobody governs.',
+      'Domains to which workloads of the org went: AI alone, or with `show=all` every one. `managed=false`: those that nobody governs.',
     annotations: READS,
     errors: ['not_found'],
     tools: [{ name: 'list_discovered_domains', title: 'List discovered domains' }],

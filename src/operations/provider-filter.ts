@@ -8,5 +8,5 @@ export function providerFilter({ trust }: Pick<OperationServices, 'trust'>): z.Z
   return text
     .transform((name) => canonicalConnectorId(trust.catalogues.current(), name) ?? name.toLowerCase())
     .optional()
-    .meta({ type: 'string', description: 'Id, neutral name or alias of a provider, or custom:<id>' });
+    .meta({ type: 'string', description: 'Such as openai, or custom:<id>' });
 }

@@ -84,7 +84,7 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/ratelimit/config',
     scope: 'write',
     summary:
-      "Gives the org a configuration that is tighter than the gateway's, at once and for later starts; that of the gateway's own org is the gateway's.",
+      "Gives the org a tighter configuration than the gateway's, at once and for later starts; the gateway's own org has the gateway's.",
     annotations: REPLACES,
     versioned: true,
     tools: [{ name: 'update_ratelimit_config', title: 'Update rate limiter configuration' }],

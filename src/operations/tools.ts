@@ -226,7 +226,7 @@ function nullableOf(operation: GatewayOperation): ReadonlySet<string> {
 
 /** A tool answers JSON, whatever else the API has. */
 const FORMAT = 'format';
-const JSON_ALONE = { type: 'string', enum: ['json'], description: 'CSV is at the REST API and `gw`' } as const;
+const JSON_ALONE = { type: 'string', enum: ['json'] } as const;
 
 /** What is told once, of all tools, in the server's instructions. */
 const TOLD_ONCE: ReadonlySet<string> = new Set(['from', 'to', 'tz', 'limit', 'cursor', 'dry_run', 'if_match']);

@@ -69,7 +69,7 @@ t.test('what is no record, or can be read in two ways, is not verified', async (
     t.same({ code, out }, { code: 2, out: '' }, text.slice(0, 60));
     t.match(err, /^gw verify: standard input: .+\n$/);
   }
-  t.match(await gw(['verify', '/nonexistent/record.json']), { code: 2, err: /ENOENT/ });
+  t.match(await gw(['verify', '/nonexistent/record.json']), { code: 2, err: /there is no such file/ });
   t.match(await gw(['verify']), { code: 2, err: /it takes one file.*\nusage: gw verify/ });
 });
 

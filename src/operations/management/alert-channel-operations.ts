@@ -100,7 +100,7 @@ export const ALERT_CHANNEL_OPERATIONS: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/mgmt/v1/alerts/channels/{id}',
     scope: 'write',
-    summary: 'Changes what is given of an alert channel; config is replaced as a whole, and kept when it is left out.',
+    summary: 'Changes what is given of an alert channel; config is replaced as a whole.',
     annotations: REPLACES,
     errors: ['not_found', 'conflict'],
     versioned: true,

@@ -39,8 +39,7 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/attribution/summary',
     scope: 'read',
-    summary:
-      'Requests, tokens and cost by project, customer, account and caller, from `from` (default: the beginning of the month, in `tz`) up to now.',
+    summary: 'Requests, tokens and cost by project, customer, account and caller, from `from` (default: this month) up to now.',
     annotations: READS,
     tools: [{ name: 'get_attribution_summary', title: 'Get attribution summary' }],
     input,
@@ -82,8 +81,7 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/attribution/labels',
     scope: 'read',
-    summary:
-      'Keys of the labels that calls had since `from` (default: the beginning of the month, in `tz`), with how many values and requests.',
+    summary: 'Keys of the labels that calls had since `from` (default: this month), with how many values and requests.',
     annotations: READS,
     tools: [{ name: 'list_attribution_labels', title: 'List attribution labels' }],
     input,

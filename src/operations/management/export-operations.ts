@@ -29,7 +29,7 @@ const config = z.unknown().meta({
   },
   additionalProperties: false,
   description:
-    'A webhook has the format `json` (the envelope) or `ocsf`. Secrets, and what stands behind the host of `url`, are shown as bullets, which are never taken back',
+    'Formats of a webhook: `json` (the envelope), `ocsf`. Secrets, and `url` behind its host, are shown as bullets, which are never taken back',
 });
 const enabled = z.boolean('must be true or false');
 const eventTypes = ruled<readonly ExportEventName[]>(
@@ -42,7 +42,7 @@ export const EXPORT_DESTINATION_BODY = members({
   kind: choice(EXPORT_KINDS),
   config: config.refine((value) => value !== undefined, 'is required'),
   enabled: enabled.optional(),
-  node_id: id.optional().meta({ description: 'The one node that it is of; left out: every node that has none of its own' }),
+  node_id: id.optional().meta({ description: 'Its one node; left out: every node without one of its own' }),
   event_types: eventTypes.optional(),
 });
 const CHANGE = EXPORT_DESTINATION_BODY.partial();
@@ -119,7 +119,7 @@ export const EXPORT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/mgmt/v1/export/destinations/{id}',
     scope: 'write',
-    summary: 'Changes what is given of an export destination; config is replaced as a whole, and kept when it is left out.',
+    summary: 'Changes what is given of an export destination; config is replaced as a whole.',
     annotations: REPLACES,
     ownedRemotely: true,
     errors: ['not_found', 'conflict'],

@@ -48,7 +48,7 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     path: PATH,
     scope: 'write',
     summary:
-      'Creates a budget limit for the org, a project, workload or provider. Another one for the same scope and period holds as well; the answer says so.',
+      'Creates a budget limit for the org, a project, workload or provider. One for the same scope and period holds beside it; the answer says so.',
     annotations: ADDS,
     tools: [{ name: 'create_budget_limit', title: 'Create budget limit' }],
     input: { body: { schema: limitBody, what: 'The budget limit' } },

@@ -20,10 +20,7 @@ const BODY = members({
     .max(MAX_PUT_LENGTH, TEXT_RULE)
     .meta({ description: 'The whole overlay, in the place of all of its rules; empty: takes it away' }),
   ...PLACE_MEMBERS,
-  merge: z
-    .boolean('must be true or false')
-    .optional()
-    .meta({ description: 'true: these rules and header members are laid into the overlay, and all others of it stay' }),
+  merge: z.boolean('must be true or false').optional().meta({ description: 'true: laid into the overlay, whose other rules stay' }),
   ...CHANGE_MEMBERS,
 });
 
@@ -71,7 +68,7 @@ export const OVERLAY_OPERATIONS: readonly GatewayOperation[] = [
         name: 'update_policy',
         title: 'Update the policy',
         description:
-          'Replaces the whole policy overlay of the org or of a node by raw YAML: every rule that is not in it is lost, unless merge is true. For one rule use put_policy_rule. Refused when rules would be lost or a layer would become an allow-list, unless confirm is true.',
+          'Replaces the whole policy overlay of the org or of a node by raw YAML: rules that are not in it are lost, unless merge is true. For one rule use put_policy_rule. Refused when rules would be lost or a layer become an allow-list, unless confirm is true.',
         defaults: { confirm: false },
       },
     ],

@@ -73,7 +73,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/dashboard',
     scope: 'read',
     summary:
-      'How many requests of the org were allowed, denied, held for an approval and put into quarantine, and what they cost; `from`, `to` (default: the last 24 hours), `tz`.',
+      'How many requests of the org were allowed, denied, held for approval and put into quarantine, and what they cost (default: in the last 24 hours).',
     annotations: READS,
     tools: [{ name: 'get_dashboard', title: 'Get dashboard' }],
     input: { query: RANGE_QUERY },

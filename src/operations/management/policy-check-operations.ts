@@ -28,7 +28,7 @@ const REQUEST_RULE = `must be a list of at most ${POLICY_BOUNDS.testCases.one} r
 
 const DRAFT = {
   level: choice(LEVELS).optional().meta({
-    description: 'What bundle_yaml stands in the place of: the bundle (base), or the overlay of the org (default) or of this node',
+    description: 'What bundle_yaml replaces: the bundle (base), the overlay of the org (default) or of this node',
   }),
   merge: z.boolean('must be true or false').optional().meta({ description: 'true: it is laid into the overlay that is there' }),
 };

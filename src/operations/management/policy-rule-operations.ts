@@ -20,7 +20,7 @@ import { shownPolicy } from './shown-policy.ts';
 
 const RULE_RULE = `must be the rule as YAML or JSON of at most ${POLICY_BOUNDS.edited.one} characters`;
 const RULE_TEXT =
-  'As YAML or JSON: {when: {all: [{field: action.params.model, equals: o3}, {not: {field: workload.id, equals: red}}]}, effect: {decision: deny, reason: text}}; other fields: attribution.project_id, connector.id, caller_id; disabled: true switches off the rule of that id';
+  'As YAML or JSON: {when: {all: [{field: action.params.model, equals: o3}, {not: {field: workload.id, equals: red}}]}, effect: {decision: deny, reason: text}}; also attribution.project_id, connector.id, caller_id; disabled: true switches it off';
 const LAYER = text.optional().meta({ description: `${STANDARD_LAYERS.join(', ')} or custom.NAME` });
 const SWITCH_RULE = 'must be true or false';
 const SWITCH = z

@@ -28,7 +28,7 @@ function catalogueQuery(services: OperationServices) {
   return z.strictObject({
     provider: providerFilter(services),
     kind: choice(ADDON_KINDS).optional(),
-    enabled: choice(['true', 'false']).optional().meta({ type: 'boolean', description: 'Only what is on, or only what is off' }),
+    enabled: choice(['true', 'false']).optional().meta({ type: 'boolean', description: 'What is on, or what is off' }),
     ...CURSOR_PARAMETERS,
     limit: pageLimit(500),
   });
@@ -51,7 +51,7 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/providers',
     scope: 'read',
-    summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy; all of it is long.',
+    summary: 'What the org can switch: routing to each provider, whose keys its calls carry, and presets of policy.',
     annotations: READS,
     tools: [{ name: 'list_providers', title: 'List providers' }],
     input: { query: { schema: catalogueQuery } },

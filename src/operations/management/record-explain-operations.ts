@@ -81,7 +81,7 @@ export const RECORD_EXPLAIN_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/records/{hash}/explain',
     scope: 'read',
     summary:
-      'Why a call was allowed or denied: rule by rule with file and line, by the policy of the gateway and the overlays of the org that are in force, and what would let it through.',
+      'Why a call was allowed or denied: rule by rule with file and line, by the policy in force for the org, and what would let it through.',
     annotations: READS,
     errors: ['not_found'],
     tools: [{ name: 'explain_record', title: 'Explain why a call was denied', ids: { hash: 'record_id' } }],

@@ -34,9 +34,7 @@ const FILTERS = {
   to: moment,
   tz: timeZone,
   record_id: text.optional(),
-  decision: choice(RECORDED_DECISIONS)
-    .optional()
-    .meta({ description: '`allow` includes `downgrade`, `deny` every refusal; any other matches exactly' }),
+  decision: choice(RECORDED_DECISIONS).optional().meta({ description: '`allow` includes `downgrade`, `deny` every refusal' }),
   traffic_class: choice(TRAFFIC_CLASSES).optional(),
   workload_id: text.optional(),
   caller_id: text.optional(),
@@ -64,13 +62,13 @@ const FILTERS = {
     .meta({ type: 'number', minimum: 0, description: 'US dollars' }),
   cost_doubt: choice(['any', ...DOUBT_NAMES])
     .optional()
-    .meta({ description: 'Costs that are not certain: the provider told no usage, or the price list has no rate' }),
+    .meta({ description: 'Costs that are not certain: no usage was told, or no rate is known' }),
 };
 
 /** Whether items come as they were hashed (decision 7.13). */
 const WHOLE = choice(['true', 'false']).optional().meta({
   type: 'boolean',
-  description: 'true: as they were hashed; else `shortened`, without policy_trace.attributes',
+  description: 'true: as they were hashed; else without policy_trace.attributes',
 });
 
 function listQuery(services: OperationServices) {
@@ -114,8 +112,7 @@ export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/records',
     scope: 'read',
-    summary:
-      'Execution records of the org, the newest first, by default those of the last 24 hours; all filters that are given must be true.',
+    summary: 'Execution records of the org, the newest first, by default of the last 24 hours; all given filters must be true.',
     annotations: READS,
     tools: [{ name: 'list_records', title: 'List records', defaults: { limit: 20 } }],
     input: { query: { schema: listQuery } },

@@ -79,7 +79,8 @@ t.test('each tool says what it does, what it needs, and which words it takes', a
             if (whole.required?.includes(member) === true && !required.includes(argument))
               t.fail(`${name} does not say that it needs ${argument}`);
             const words = wordsOf(part);
-            if (words.length > 0 && JSON.stringify(wordsOf(shown)) !== JSON.stringify(words))
+            // A tool answers JSON, whatever else the API has.
+            if (words.length > 0 && argument !== 'format' && JSON.stringify(wordsOf(shown)) !== JSON.stringify(words))
               t.fail(`${name}.${argument} does not list its words`);
           }
         }
