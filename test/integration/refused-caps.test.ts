@@ -178,6 +178,21 @@ t.test('the record and the answer name the cap, what is spent and when it begins
   }
 });
 
+t.test('lists of calls and what explains one name the cap with its amounts', async (t) => {
+  const { governed, limit } = await scene(t);
+  const id = await limit({ scope: 'project', scope_id: 'apollo', period: 'weekly', limit_usd: '0.02', actions: ['cap'] });
+  const attribution = { project_id: 'apollo' };
+  await governed.execute({ attribution }, { params: params(1000) });
+  const refused = await governed.execute({ attribution }, { params: params(1000) });
+  const { keyOf } = await managedAs(governed.gw, 'default');
+  const env = { GW_PORT: String(governed.gw.port), GW_MGMT_KEY: (await keyOf('default')).key };
+  const told = `the weekly limit of project apollo (${id}) is 0.02 USD, 0.015 USD of it spent until 2026-11-30T00:00:00.000Z; this call may cost 0.015 USD`;
+  const logged = await runGw(['logs'], { env });
+  t.ok(logged.out.includes(`budget_limit_exceeded: ${told}\n`), `${logged.out}${logged.err}`);
+  const explained = await runGw(['records', 'explain', String(refused.body['record_id'])], { env });
+  t.ok(explained.out.includes(`It was refused for money: ${told}.\n`), `${explained.out}${explained.err}`);
+});
+
 t.test('so do the cap of one request and that of a month', async (t) => {
   const one = await scene(t, bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "0.01"}}}\n'));
   const refused = await one.governed.execute({}, { params: params(1000) });

@@ -1,6 +1,7 @@
 /* One call as a person reads it, whether it comes from a record or from the gateway's log. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
+import { capSentence } from '../../base/model/cap-sentence.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
 import { costMark, doubtsOfRecord } from '../money/cost-mark.ts';
@@ -43,7 +44,13 @@ export function callOfRecord(record: Readonly<Record<string, unknown>>): SeenCal
   const { latency_ms: latency, policy_trace: _trace, metering, error } = record;
   const failed = isJsonObject(error) ? textOf(error['message'], '', MAX_REASON) : '';
   return callOf(
-    { ...record, ...(isJsonObject(metering) ? metered(metering) : {}), cost_doubt: doubtsOfRecord(record), duration_ms: latency },
+    {
+      ...record,
+      reason: capSentence(record) ?? record['reason'],
+      ...(isJsonObject(metering) ? metered(metering) : {}),
+      cost_doubt: doubtsOfRecord(record),
+      duration_ms: latency,
+    },
     textOf(record['completed_at']),
     failed,
   );

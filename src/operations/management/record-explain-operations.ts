@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { shorten } from '../../base/lib/shorten.ts';
+import { capSentence } from '../../base/model/cap-sentence.ts';
 import { REASON_CODES } from '../../base/model/reason-codes.ts';
 import { type ExplainedRule, type ExplainedTest, type Explanation, explainRecorded } from '../../policy-tools/explain.ts';
 import { readCall } from '../../policy-tools/given-request.ts';
@@ -127,14 +128,21 @@ async function explained(
     ...(explanation === undefined
       ? {}
       : { ...nowOf(explanation), not_known: (explanation.not_known ?? []).map((text) => shorten(text, MAX_TEXT)) }),
-    would_let_it_through: whatLetsThrough({ decision, reasonCodes: codes, matched: request?.matched ?? [] }, explanation).map((text) =>
-      shorten(text, MAX_TEXT),
-    ),
+    would_let_it_through: [
+      ...aboutCap(record),
+      ...whatLetsThrough({ decision, reasonCodes: codes, matched: request?.matched ?? [] }, explanation),
+    ].map((text) => shorten(text, MAX_TEXT)),
     layers: (explanation?.layers ?? [])
       .filter(({ evaluated }) => evaluated)
       .map(({ layer, kind, decision: decided, code, stopped }) => ({ layer, kind, decision: decided, code, stopped })),
     ...rulesOf(explanation, request?.matched ?? []),
   };
+}
+
+/** Of several limits one has refused the call: what is to be raised, or waited for. */
+function aboutCap(record: Readonly<Record<string, unknown>>): readonly string[] {
+  const cap = capSentence(record);
+  return cap === undefined ? [] : [`It was refused for money: ${cap}.`];
 }
 
 function meaningOf(code: string): { readonly meaning?: string } {
