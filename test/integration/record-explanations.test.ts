@@ -117,7 +117,7 @@ t.test('what a later check refused, and what no rule was asked about, says what 
   t.match((await explain(capped.id)).body, {
     because: 'after_the_rules',
     decides_now: { decision: 'allow' },
-    would_let_it_through: [/set_budget_override/],
+    would_let_it_through: [/^It was refused for money: the monthly limit of project apollo /, /set_budget_override/],
   });
   const strange = await call({}, { workload_id: 'nobody' });
   t.match((await explain(strange.id)).body, { because: 'not_asked', rules: [], would_let_it_through: [/create_workload/] });
