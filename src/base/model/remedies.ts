@@ -43,7 +43,7 @@ export const REMEDIES: Readonly<Partial<Record<ReasonCode, string>>> = {
   no_bundle: 'There is no policy bundle yet: the control plane has to give one.',
   org_suspended: 'The operator of the gateway, or its control plane, has to make the org active again.',
   operation_not_understood:
-    'Call an operation that the gateway knows, or leave out what the rules, caps and limits of this call ask about it.',
+    'Call an operation that the gateway knows: a base URL that lacks its `/v1`, or has it twice, leads to a path that is none. Or leave out what the rules, caps and limits of this call ask about it.',
   delegation_expired: 'Have the delegation issued again.',
   delegation_revoked: 'Have the delegation issued again.',
   delegation_budget_exceeded: 'Have the delegation issued again, with a higher `usd_max`.',
