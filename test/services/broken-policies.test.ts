@@ -98,7 +98,7 @@ const BROKEN: Readonly<Record<string, Broken>> = {
     text: but(WHEN, 'when: {field: context.caller_ip, cidr: 10.0.0.0/33}'),
     at: '12:46',
     says: /10\.0\.0\.0\/33/,
-    hint: /reference/,
+    hint: /0 to 32 for IPv4/,
   },
   'an unknown day': {
     text: but(WHEN, 'when: {field: context.time, between: {days: [monday]}}'),
