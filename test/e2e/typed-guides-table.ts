@@ -144,6 +144,7 @@ async function allowedModels(place: GuidePlace, key: string): Promise<void> {
 /** What a page takes for granted: made before, with the text that stands for it on the page. */
 export const PREPARED: Readonly<Record<string, (place: GuidePlace) => Promise<Readonly<Record<string, string>>>>> = {
   'README.md': async (place) => ({ RECORD_ID: await recordOf(place) }),
+  'docs/guides/clients/README.md': async (place) => ({ RECORD_ID: await recordOf(place) }),
   'docs/guides/alerts.md': () =>
     Promise.resolve({
       'T…/B…/…': 'T1/B1/x',
