@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { loadConfig } from './base/config/config.ts';
 import { inheritedSockets } from './base/config/inherited-sockets.ts';
-import { boundHeapGrowth } from './base/lib/heap-growth.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
 import { codeOf, messageOf } from './base/lib/thrown.ts';
 import { processIo } from './cli/process-io.ts';
@@ -19,7 +18,6 @@ const program = programName(process.argv[1], process.cwd());
  * @returns the exit code, when the gateway has stopped
  */
 async function serve(): Promise<number> {
-  boundHeapGrowth();
   const stop = new AbortController();
   const asked = new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()));
   for (const signal of STOP_SIGNALS) {
