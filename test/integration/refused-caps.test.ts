@@ -187,7 +187,7 @@ t.test('lists of calls and what explains one name the cap with its amounts', asy
   const { keyOf } = await managedAs(governed.gw, 'default');
   const env = { GW_PORT: String(governed.gw.port), GW_MGMT_KEY: (await keyOf('default')).key };
   const told = `the weekly limit of project apollo (${id}) is 0.02 USD, 0.015 USD of it spent until 2026-11-30T00:00:00.000Z; this call may cost 0.015 USD`;
-  const logged = await runGw(['logs'], { env });
+  const logged = await runGw(['logs', '--since', '2026-11-27'], { env });
   t.ok(logged.out.includes(`budget_limit_exceeded: ${told}\n`), `${logged.out}${logged.err}`);
   const explained = await runGw(['records', 'explain', String(refused.body['record_id'])], { env });
   t.ok(explained.out.includes(`It was refused for money: ${told}.\n`), `${explained.out}${explained.err}`);
