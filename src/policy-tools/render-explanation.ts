@@ -6,13 +6,15 @@ import type { Paint } from './paint.ts';
 import { seen, shown } from './render-suite.ts';
 
 const MAX_TEXT = 160;
-const KINDS: Readonly<Record<ExplainedLayer['kind'], string>> = {
+/** What a layer is, in words. */
+export const KINDS: Readonly<Record<ExplainedLayer['kind'], string>> = {
   allow_list: 'allow-list: no match is a denial',
   block_list: 'block-list: no match is no opinion',
   empty: 'no rules',
   open: 'no match is no opinion',
 };
-const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
+/** What became of a rule, in words. */
+export const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
   matched: 'matched',
   after_the_end: 'would match, but a rule before it ended the layer',
   not_matched: 'did not match',

@@ -1,22 +1,13 @@
 /* Why a call was decided as it was, for people: the verdict, what would change it, then the rules by layer with the tests of each. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import type { ExplainedRecord } from '../../operations/management/record-explain-operations.ts';
+import { KINDS, OUTCOMES } from '../../policy-tools/render-explanation.ts';
 import { terminalText } from '../terminal-text.ts';
 import { brokenAtBlanks } from './named-values.ts';
 
-const KINDS: Readonly<Record<ExplainedRecord['layers'][number]['kind'], string>> = {
-  allow_list: 'allow-list: no match is a denial',
-  block_list: 'block-list: no match is no opinion',
-  empty: 'no rules: denies everything',
-  open: 'no match is no opinion',
-};
-const OUTCOMES: Readonly<Record<ExplainedRecord['rules'][number]['outcome'], string>> = {
-  matched: 'matched',
-  after_the_end: 'would match, but a rule before it ended the layer',
-  not_matched: 'did not match',
-  not_evaluated: 'not asked',
-  unknown: 'cannot be said: it reads what records do not keep',
-};
+/** Of an answer, which says nothing of layers by their codes, and of a record, which does not keep all that rules read. */
+const KIND_WORDS = { ...KINDS, empty: 'no rules: denies everything' };
+const OUTCOME_WORDS = { ...OUTCOMES, unknown: 'cannot be said: it reads what records do not keep' };
 const BECAUSE: Readonly<Record<NonNullable<ExplainedRecord['because']>, string>> = {
   after_the_rules: 'The rules let it run; a check behind them (caps, buckets, credentials, the way to the provider) refused it.',
   other_rules: 'Other rules took part when it was decided than do now.',
@@ -65,7 +56,7 @@ function policyOf({ record_id: id, decided_by: by, judged_by: judged, decides_no
 
 function layerText({ layer, kind, decision, code, stopped }: ExplainedRecord['layers'][number]): string {
   const byItself = code === null ? '' : ` by the layer itself [${code}]`;
-  return `${layer} (${KINDS[kind]}): ${decision ?? 'no opinion'}${byItself}${stopped ? ', evaluation stopped here' : ''}`;
+  return `${layer} (${KIND_WORDS[kind]}): ${decision ?? 'no opinion'}${byItself}${stopped ? ', evaluation stopped here' : ''}`;
 }
 
 function rulesText(
@@ -76,7 +67,7 @@ function rulesText(
   const own = rules.filter(({ rule }) => rule.startsWith(`${layer}/`));
   return own.flatMap(({ rule, level, file, line, decision, outcome, tests }) => [
     ...text(
-      `${outcome === 'matched' ? '+' : '-'} ${rule}${level === 'base' ? '' : `@${level}`} (${decision ?? 'effects only'}), ${file}:${line}: ${OUTCOMES[outcome]}`,
+      `${outcome === 'matched' ? '+' : '-'} ${rule}${level === 'base' ? '' : `@${level}`} (${decision ?? 'effects only'}), ${file}:${line}: ${OUTCOME_WORDS[outcome]}`,
       '  ',
     ),
     ...tests.flatMap((test) => text(test, '      ')),

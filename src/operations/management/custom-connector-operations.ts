@@ -19,8 +19,8 @@ const OWN_MEMBERS = {
   name: textThere,
   base_url: textThere.meta({ description: URL_TEXT, examples: ['https://llm.example.com/v1'] }),
   auth_mode: choice(CUSTOM_AUTH_MODES).meta({ description: 'How the stored key is sent' }),
-  auth_header: text.optional().meta({ description: 'Of auth_mode header: which' }),
-  auth_query: text.optional().meta({ description: 'Of auth_mode query: which parameter' }),
+  auth_header: text.optional().meta({ description: 'With auth_mode header: its name' }),
+  auth_query: text.optional().meta({ description: 'With auth_mode query: its name' }),
   dialect: choice(CUSTOM_DIALECTS).optional().meta({ description: 'The wire format that it speaks; openai when left out' }),
   default_model: orNothing(textThere)
     .optional()

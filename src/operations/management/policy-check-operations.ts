@@ -210,13 +210,7 @@ function requestIn(text: string, i: number, orgId: string, services: OperationSe
   if (!isJsonObject(given)) throw badTest([{ path, message: 'must be a map: fields by their names' }]);
   const { facts, costAfter, mistakes } = factsOfRequest({ org_id: orgId, ...given }, surroundingsOf(services));
   if (mistakes.length > 0)
-    throw badTest(
-      mistakes.map(({ path: member, message, hint }) => ({
-        path: `${path}.${member}`,
-        message,
-        ...optional('hint', hint),
-      })),
-    );
+    throw badTest(mistakes.map(({ path: member, message, hint }) => ({ path: `${path}.${member}`, message, ...optional('hint', hint) })));
   return { facts, costAfter };
 }
 
