@@ -1,6 +1,6 @@
 import { cutToCells } from '../base/lib/cell-width.ts';
 import { timestamp } from '../base/lib/clock.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
+import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import type { AuditChange, AuditEntry } from '../base/model/audit-entry.ts';
 import { type AuditQuery, auditEntries } from './audit-entries.ts';
 import { badValue } from './checked-arguments.ts';
@@ -27,7 +27,6 @@ const OPTIONS = {
 const PASSED_OVER: readonly string[] = ['org_id', 'created_at', 'updated_at', 'due', 'share.caller', 'share.org'];
 /** A member whose value is a secret, or may be one. */
 const HIDDEN = '(not shown)';
-const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const DAY_MS = 86_400_000;
 
 /** Prints what people have changed in a running gateway. */
@@ -62,7 +61,7 @@ export const auditTrail: Command = {
 /** A day as the time at which it begins or, as the end of a range that includes it, ends. */
 function momentOf(end: 'from' | 'to', text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
-  const day = DAY.test(text) ? parseTime(`${text}T00:00:00Z`) : undefined;
+  const day = parseDate(text);
   if (day !== undefined) return timestamp(end === 'from' ? day : day + DAY_MS);
   if (parseTime(text) === undefined) throw badValue(`--${end}`, 'a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22', text);
   return text;

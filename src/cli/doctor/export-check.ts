@@ -1,7 +1,6 @@
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { DeadLetter } from '../../base/model/export-destination.ts';
-import { GatewayClient } from '../gateway-client.ts';
-import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning } from './finding.ts';
+import { findingsOf } from './ask-admin.ts';
+import { type DoctorCheck, type Finding, ok, type Patient, warning } from './finding.ts';
 
 /** A page of the newest; more of them only make the count larger. */
 const LOOKED_AT = 500;
@@ -13,16 +12,9 @@ export const EXPORT_CHECK: DoctorCheck = {
   look: exports,
 };
 
-async function exports({ health, io, url }: Patient): Promise<readonly Finding[]> {
-  const { id } = EXPORT_CHECK;
-  if (health.kind !== 'gateway' || url === undefined) return [skipped(id, 'no gateway answers')];
-  try {
-    const client = await GatewayClient.open(url.origin, io);
-    const page = (await client.json('GET', `/v1/admin/export/dead-letters?limit=${LOOKED_AT}`)) as { items: readonly DeadLetter[] };
-    return exportFindings(page.items);
-  } catch (error) {
-    return [skipped(id, messageOf(error))];
-  }
+function exports(patient: Patient): Promise<readonly Finding[]> {
+  const path = `/v1/admin/export/dead-letters?limit=${LOOKED_AT}`;
+  return findingsOf<{ readonly items: readonly DeadLetter[] }>(EXPORT_CHECK.id, patient, path, ({ items }) => exportFindings(items));
 }
 
 /** @param letters the newest first */

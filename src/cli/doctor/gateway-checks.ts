@@ -6,7 +6,8 @@ import { messageOf } from '../../base/lib/thrown.ts';
 import { loadRoot } from '../../inbound/ca/root-chain.ts';
 import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';
-import { GatewayClient, sendToGateway } from '../gateway-client.ts';
+import { sendToGateway } from '../gateway-client.ts';
+import { findingsOf } from './ask-admin.ts';
 import { EXPORT_CHECK } from './export-check.ts';
 import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
 import { CONTROL_PLANE, warningFindings } from './health-warnings.ts';
@@ -191,19 +192,13 @@ interface MetDomain {
   readonly requests: number;
 }
 
-async function aboutDomains(
+function aboutDomains(
   id: string,
-  { health, io, url }: Patient,
+  patient: Patient,
   judge: (domains: readonly MetDomain[]) => readonly Finding[],
 ): Promise<readonly Finding[]> {
-  if (health.kind !== 'gateway' || url === undefined) return [skipped(id, 'no gateway answers')];
-  try {
-    const client = await GatewayClient.open(url.origin, io);
-    const { domains } = (await client.json('GET', '/v1/admin/discovery/domains')) as { domains: readonly MetDomain[] };
-    return judge(domains);
-  } catch (error) {
-    return [skipped(id, messageOf(error))];
-  }
+  type Answer = { readonly domains: readonly MetDomain[] };
+  return findingsOf<Answer>(id, patient, '/v1/admin/discovery/domains', ({ domains }) => judge(domains));
 }
 
 function pinned(patient: Patient): Promise<readonly Finding[]> {

@@ -1,7 +1,6 @@
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { PriceListStatus } from '../../operations/price-list-operations.ts';
-import { GatewayClient } from '../gateway-client.ts';
-import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning } from './finding.ts';
+import { findingsOf } from './ask-admin.ts';
+import { type DoctorCheck, type Finding, ok, type Patient, warning } from './finding.ts';
 
 /** Providers change prices every few weeks. */
 const OLD_DAYS = 60;
@@ -16,15 +15,8 @@ export const PRICE_CHECK: DoctorCheck = {
   look: prices,
 };
 
-async function prices({ health, io, url }: Patient): Promise<readonly Finding[]> {
-  const { id } = PRICE_CHECK;
-  if (health.kind !== 'gateway' || url === undefined) return [skipped(id, 'no gateway answers')];
-  try {
-    const client = await GatewayClient.open(url.origin, io);
-    return priceFindings((await client.json('GET', '/v1/admin/prices/status')) as PriceListStatus);
-  } catch (error) {
-    return [skipped(id, messageOf(error))];
-  }
+function prices(patient: Patient): Promise<readonly Finding[]> {
+  return findingsOf<PriceListStatus>(PRICE_CHECK.id, patient, '/v1/admin/prices/status', priceFindings);
 }
 
 export function priceFindings({ in_force: list, source, last, held, priced_by_default: unpriced }: PriceListStatus): readonly Finding[] {

@@ -2,7 +2,7 @@ import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/durations.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
+import { parseDate, parseTime } from '../../base/lib/rfc3339.ts';
 import { type Paint, paintFor } from '../../policy-tools/paint.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
@@ -89,7 +89,7 @@ function sinceOf(text: string | undefined, now: number): number {
   if (text === undefined) return now - DAY_MS;
   const duration = parseDuration(text);
   if (duration !== undefined) return now - duration;
-  const time = parseTime(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : text);
+  const time = parseDate(text) ?? parseTime(text);
   if (time === undefined)
     throw badValue('--since', 'a duration such as 15m, a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22 (UTC)', text);
   return time;
