@@ -1,7 +1,7 @@
 /* One call as a person reads it, whether it comes from a record or from the gateway's log. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
-import { capSentence } from '../../base/model/cap-sentence.ts';
+import { capSentence } from '../../base/model/budget-limit.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
 import { costMark, doubtsOfRecord } from '../money/cost-mark.ts';
