@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import { loadConfig } from './base/config/config.ts';
 import { inheritedSockets } from './base/config/inherited-sockets.ts';
+import { systemClock } from './base/lib/clock.ts';
+import { watchHeapGrowth } from './base/lib/heap-growth.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
 import { codeOf, messageOf } from './base/lib/thrown.ts';
 import { processIo } from './cli/process-io.ts';
@@ -46,6 +48,7 @@ async function serve(): Promise<number> {
     // Of use to a person who tries it; a service is not found from folders.
     if (noted.problem !== undefined && process.stdout.isTTY)
       process.stderr.write(asTyped(`note: this gateway is found from this folder alone: ${terminalOutput(noted.problem)}\n`, program));
+    watchHeapGrowth({ clock: systemClock });
     await asked;
     await gateway.stop();
     await noted.stopped();

@@ -43,6 +43,7 @@ const OVERLAYS = [
   (count: number) => overlayOf(4_000, (at) => `(x${count}y${at}{0,30}){0,30}`),
   (count: number) => overlayOf(220, (at) => `(k${count}q${at}{0,30}){0,30}`),
   () => ':\n'.repeat(260_000),
+  () => 'abcd:\n'.repeat(86_000),
 ];
 
 export const ATTACKS: readonly Attack[] = [

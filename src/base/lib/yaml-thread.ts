@@ -22,8 +22,8 @@ export interface ReadInThread {
 export const MAX_AT_ONCE = 16_384;
 /** For each text. The largest ones take some seconds, on a machine that does much else many times that. */
 export const READ_LIMIT_MS = 120_000;
-/** Megabytes; four million characters of `1,`, the heaviest text that is read at all, need most of it. */
-const MAX_MEMORY_MB = 2_048;
+/** Megabytes; the heaviest texts that are read at all need most of it. */
+const MAX_MEMORY_MB = 1_024;
 const WORKER = new URL('./yaml-worker.js', import.meta.url);
 
 export interface YamlThreadOptions {

@@ -28,6 +28,10 @@ export const MAX_YAML_NODES = 500_000;
 /** Characters of one mistake's description. */
 const MAX_MESSAGE = 500;
 
+/** Characters for each value in a text with more than {@link MAX_DENSE_VALUES} of them: policies have eight, and the parser needs kilobytes for each value. */
+const MIN_VALUE_LENGTH = 3;
+const MAX_DENSE_VALUES = 20_000;
+
 /** A mistake in few words: what it quotes may be the whole file. */
 export function inFewWords(message: string): string {
   return shorten(message, MAX_MESSAGE);
@@ -43,8 +47,8 @@ export interface ParsedYaml {
 /**
  * Parses one YAML 1.2 document (core schema) into a tree that knows where everything stands. Never throws. Whatever the parser only warns about is an
  * error here, and so are duplicate keys, unknown tags, keys that are not scalars, a second document, aliases that grow beyond {@link MAX_YAML_NODES} and
- * nesting beyond {@link MAX_YAML_DEPTH}. Takes more than a second for each million characters: while calls are served, texts that may be large are
- * read by `readYaml` (`yaml-thread.ts`).
+ * nesting beyond {@link MAX_YAML_DEPTH}; what holds too many values is not parsed. Takes more than a second for each million characters: while calls are
+ * served, texts that may be large are read by `readYaml` (`yaml-thread.ts`).
  */
 export function parseYaml(text: string, fileName: string): ParsedYaml {
   const lines = new LineCounter();
@@ -57,6 +61,7 @@ export function parseYaml(text: string, fileName: string): ParsedYaml {
   }
   const odd = UNPRINTABLE.exec(text);
   if (odd !== null) return { root: NULL_ROOT, errors: [unprintable(odd[0], text.slice(0, odd.index), fileName)] };
+  if (holdsTooMuch(text)) return { root: NULL_ROOT, errors: [reader.error('too_large', TOO_MUCH, 0, SMALLER)] };
   if (nestsTooDeeply(text)) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
   const documents = parseDocuments(text, lines);
   if (documents === undefined) return { root: NULL_ROOT, errors: [reader.error('too_deep', TOO_DEEP, 0, FLATTER)] };
@@ -132,9 +137,18 @@ export function yamlMember(node: YamlNode | undefined, name: string): YamlNode |
 }
 
 const TOO_DEEP = `more than ${MAX_YAML_DEPTH} levels of nesting`;
+const TOO_MUCH = `more than ${MAX_YAML_NODES} values, or more than ${MAX_DENSE_VALUES} of fewer than ${MIN_VALUE_LENGTH} characters each`;
 const SMALLER = 'split it into several files';
 const FLATTER = 'write it with fewer maps and lists inside each other';
 const NULL_ROOT: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
+
+/** Whether the values take more memory than the text is worth: counted roughly, by what stands between them, before the parser makes objects of them. */
+function holdsTooMuch(text: string): boolean {
+  const most = Math.min(MAX_YAML_NODES, Math.max(MAX_DENSE_VALUES, text.length / MIN_VALUE_LENGTH));
+  let values = 0;
+  for (const _ of text.matchAll(/[,[{]|:(?=\s|$)|(?<!\n)\n/g)) if (++values > most) return true;
+  return false;
+}
 
 /**
  * The parser is recursive and takes quadratic time for nesting, so brackets, indentation steps and compact collections are bounded roughly before it runs.

@@ -57,6 +57,12 @@ export const POLICY_BOUNDS = {
     shared: 'all who lay down or check policies, in the order in which they ask',
     full: 'the others wait; calls do not',
   },
+  values: {
+    what: 'Values of one YAML text, counted by what stands between them; of more than 20,000 each has three characters at least, where policies have eight',
+    one: 500_000,
+    shared: 'nobody: each text has its own',
+    full: 'the text is not parsed and does not load (`too_large`)',
+  },
   checked: {
     what: 'Characters of all texts of a policy whose mistakes and warnings are told by an operation, or beside a change that is tried',
     one: 131_072,

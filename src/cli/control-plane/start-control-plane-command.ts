@@ -1,6 +1,8 @@
 import type { ControlPlaneSettings } from '../../base/config/control-plane-settings.ts';
 import { loadControlPlaneSettings } from '../../base/config/load-control-plane-settings.ts';
 import { ConfigError } from '../../base/config/settings-reader.ts';
+import { systemClock } from '../../base/lib/clock.ts';
+import { watchHeapGrowth } from '../../base/lib/heap-growth.ts';
 import { createLogger } from '../../base/lib/log.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
@@ -23,7 +25,9 @@ export const startControlPlaneCommand: Command = {
       const log = createLogger({ level: settings.logLevel, format: settings.logFormat });
       const controlPlane = await startControlPlane(settings, { log });
       io.stdout(controlPlaneAnnouncement(controlPlane, settings, io.program ?? 'gw'));
+      const endGrowth = watchHeapGrowth({ clock: systemClock });
       await stopped;
+      endGrowth();
       await controlPlane.stop();
       return EXIT_OK;
     } catch (error) {

@@ -77,8 +77,29 @@ t.test('aliases work, and a bomb of them is refused at once', async (t) => {
         .join(', ')}]`,
     );
   t.match(parseYaml(bomb.join('\n'), 'f').errors[0], { code: 'too_large', message: /aliases/, hint: /aliases/ });
-  const { errors } = parseYaml(`[${'1,'.repeat(MAX_YAML_NODES)}1]`, 'f');
-  t.match(errors, [{ code: 'too_large', message: /^more than 500000 nodes$/, hint: 'split it into several files' }]);
+  const nodes = '- - abcdef\n'.repeat(MAX_YAML_NODES / 2 + 1);
+  t.match(parseYaml(nodes, 'f').errors, [{ code: 'too_large', message: /^more than 500000 nodes$/, hint: 'split it into several files' }]);
+});
+
+t.test('what holds too many values for its length is not parsed: the parser would need kilobytes for each', (t) => {
+  const tooMany = {
+    code: 'too_large',
+    message: /^more than 500000 values, or more than 20000 of fewer than 3/,
+    hint: 'split it into several files',
+  };
+  const dense = [':\n', 'a:\n', ': ', '1,', '-\n', '- \n', '[],', '{}\n', '?\n', '#\n', 'a\r\n', '*a,', '"":\n'];
+  for (const piece of dense) {
+    t.match(parseYaml(`[\n${piece.repeat(130_000)}`, 'f').errors, [tooMany], JSON.stringify(piece));
+    t.notMatch(parseYaml(piece.repeat(2_000), 'f').errors, [tooMany], `a few ${JSON.stringify(piece)}`);
+  }
+  t.match(parseYaml(`[${'abcdefg,'.repeat(MAX_YAML_NODES + 1)}1]`, 'f').errors, [tooMany], 'too many, each of them long');
+  t.same(parseYaml(`${'# long comments, with words\n\n\n\n'.repeat(20_000)}a: 1\n`, 'f').errors, [], 'empty lines hold nothing');
+  t.same(
+    parseYaml(`a: [${Array.from({ length: 100_000 }, (_, at) => at + 100).join(',')}]`, 'f').errors,
+    [],
+    'a long list of small numbers',
+  );
+  t.end();
 });
 
 t.test('nesting is bounded and nothing makes the parser throw', async (t) => {
