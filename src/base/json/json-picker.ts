@@ -95,19 +95,25 @@ export class JsonPicker {
 
   /** Consumes up to and with the closing quote, or to the end of the piece. */
   #string(text: string, from: number): number {
-    const quote = this.#closingQuote(text, from);
+    let quote = text.indexOf('"', from);
+    // Mostly there is no backslash, and a quote that is not the first character of this turn.
+    if (quote <= from || text.charCodeAt(quote - 1) === BACKSLASH) quote = this.#closingQuote(text, from, quote);
+    else this.#escaped = false;
     const stop = quote === -1 ? text.length : quote;
     if (this.#readingName && this.#name.length <= MAX_KEY) this.#name += text.slice(from, stop);
     if (quote === -1) return text.length;
     this.#inString = false;
-    if (this.#readingName) this.#endName();
-    else if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
+    if (this.#readingName) {
+      this.#endName();
+      return text.charCodeAt(quote + 1) === 0x3a ? quote + 2 : quote + 1;
+    }
+    if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
     return quote + 1;
   }
 
   /** Index of the quote that closes the string, or -1; notes whether the piece ends in the middle of an escape. */
-  #closingQuote(text: string, from: number): number {
-    let quote = text.indexOf('"', from);
+  #closingQuote(text: string, from: number, first: number): number {
+    let quote = first;
     while (quote !== -1 && this.#isEscaped(text, from, quote)) quote = text.indexOf('"', quote + 1);
     this.#escaped = quote === -1 && this.#isEscaped(text, from, text.length);
     return quote;
@@ -141,14 +147,15 @@ export class JsonPicker {
         this.#expectName = this.#depth <= this.#tracked && this.#names[this.#depth - 1] !== ELEMENT;
         return from + 1;
       case 0x3a:
+        return from + 1;
       case 0x20:
       case 0x09:
       case 0x0a:
       case 0x0d:
-        return from + 1;
+        return endOfBlank(text, from + 1);
       default:
         this.#beginValue(from);
-        return from + 1;
+        return endOfScalar(text, from + 1);
     }
   }
 
@@ -278,6 +285,20 @@ function mayBreak(counts: readonly number[], at: number): boolean {
 
 function broke(counts: number[], at: number): void {
   counts[at] = (counts[at] ?? 0) + 1;
+}
+
+function endOfBlank(text: string, from: number): number {
+  let at = from;
+  while (text.charCodeAt(at) === 0x20 || text.charCodeAt(at) === 0x0a) at++;
+  return at;
+}
+
+/** Steps over what cannot end a number or word, as far as such a text has letters, digits and points. */
+function endOfScalar(text: string, from: number): number {
+  let at = from;
+  for (let code = text.charCodeAt(at); (code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x7a) || code === 0x2e; )
+    code = text.charCodeAt(++at);
+  return at;
 }
 
 function nextBracket(text: string, from: number): number {

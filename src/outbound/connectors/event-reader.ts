@@ -198,7 +198,7 @@ export class EventReader {
   /** Whether this data, perhaps not all of it yet, already ends the stream. Cheap for all other data. */
   endsByData(data: string): boolean {
     if (data === this.#rule.doneData) return true;
-    if (this.#endsByMember(data)) return true;
+    if (this.#rule.donePathNeedles.length > 0 && this.#endsByMember(data)) return true;
     const type = this.#rule.doneEvents.size === 0 ? '' : leadingType(data);
     if (type !== undefined) return this.#rule.doneEvents.has(type);
     if (!this.#rule.doneNeedles.some((needle) => data.includes(needle))) return false;
@@ -280,7 +280,7 @@ export class EventReader {
     const state = this.#state;
     if (state) for (const which of [0, 1] as const) add([state.eventPaths[which]], (value) => state.take(which, value));
     const seen = this.#seen;
-    if (seen) add(seen.paths.map(ofElements), (value) => seen.addValue(value));
+    if (seen) add(seen.paths.map(ofElements), (value) => seen.addPicked(0, value));
     return new JsonPicker(paths, (path, value) => uses[path]?.(value), seen && utf8Text);
   }
 

@@ -21,15 +21,12 @@ export class LineEnds {
   advance(): boolean {
     if (this.#cr !== -1 && this.#cr < this.next) this.#cr = this.#text.indexOf('\r', this.next);
     if (this.#lf !== -1 && this.#lf < this.next) this.#lf = this.#text.indexOf('\n', this.next);
-    const end = firstOf(this.#lf, this.#cr);
+    const lf = this.#lf;
+    const cr = this.#cr;
+    const end = cr === -1 || (lf !== -1 && lf < cr) ? lf : cr;
     if (end === -1) return false;
     this.end = end;
-    this.next = end === this.#cr && this.#lf === end + 1 ? end + 2 : end + 1;
+    this.next = end === cr && lf === end + 1 ? end + 2 : end + 1;
     return true;
   }
-}
-
-/** The smaller of two offsets of which -1 says that there is none; -1 when there is neither. */
-function firstOf(a: number, b: number): number {
-  return b === -1 || (a !== -1 && a < b) ? a : b;
 }

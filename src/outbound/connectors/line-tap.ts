@@ -26,13 +26,15 @@ export class LineTap implements StreamTap {
   #lineStart = 0;
   #eventStart = -1;
   #terminalStart = -1;
-  /** The line so far, when it began in an earlier chunk. */
+  /** The line so far, when it began in an earlier chunk; most lines do not, so that nothing is asked of it for them. */
   readonly #carry = new TextPieces();
+  #isCarried = false;
   #afterCr = false;
   #eventName = '';
   /** Of the event; the first line by itself, which is nearly always the only one. */
   #data: string | undefined;
   readonly #furtherData = new TextPieces();
+  #hasFurther = false;
   /** Takes the data of an event that became too large. */
   #picker: JsonPicker | undefined;
   /** The body ended inside of an event. */
@@ -80,7 +82,7 @@ export class LineTap implements StreamTap {
       return -1;
     }
     if (rest < text.length) {
-      this.#beginLine(base + rest);
+      if (!this.#isCarried && !this.#inLongLine) this.#lineStart = base + rest;
       this.#keep(text.slice(rest));
     }
     this.#base = base + text.length;
@@ -104,7 +106,7 @@ export class LineTap implements StreamTap {
     if (text.length > 0) this.#afterCr = false;
     for (const lines = new LineEnds(text, at); lines.advance(); ) {
       const { end, next } = lines;
-      this.#beginLine(base + at);
+      if (!this.#isCarried && !this.#inLongLine) this.#lineStart = base + at;
       this.#endLine(text.slice(at, end));
       at = next;
       // Its LF may come with the next chunk.
@@ -114,11 +116,6 @@ export class LineTap implements StreamTap {
     return at;
   }
 
-  /** Notes where a line begins, unless it began in an earlier chunk. */
-  #beginLine(position: number): void {
-    if (this.#carry.length === 0 && !this.#inLongLine) this.#lineStart = position;
-  }
-
   #endLine(rest: string): void {
     if (this.#inLongLine) {
       this.#picker?.push(rest);
@@ -126,7 +123,8 @@ export class LineTap implements StreamTap {
       if (this.#oneEventPerLine) this.#dispatch();
       return;
     }
-    const line = this.#carry.take() + rest;
+    const line = this.#isCarried ? this.#carry.take() + rest : rest;
+    this.#isCarried = false;
     this.#line(this.#lineStart === 0 && line.startsWith(BYTE_ORDER_MARK) ? line.slice(BYTE_ORDER_MARK.length) : line);
   }
 
@@ -155,6 +153,7 @@ export class LineTap implements StreamTap {
     if (this.#data !== undefined) {
       this.#furtherData.push('\n');
       this.#furtherData.push(value);
+      this.#hasFurther = true;
       if (this.#data.length + this.#furtherData.length > MAX_KEPT) this.#pickFromData();
       return;
     }
@@ -167,9 +166,17 @@ export class LineTap implements StreamTap {
   #pickFromData(): JsonPicker {
     const picker = this.#events.picker();
     this.#picker = picker;
-    if (this.#data !== undefined) picker.push(this.#data + this.#furtherData.take());
-    this.#data = undefined;
+    if (this.#data !== undefined) picker.push(this.#takeData());
     return picker;
+  }
+
+  /** The data of the event; there is none afterwards. */
+  #takeData(): string {
+    const first = this.#data ?? '';
+    this.#data = undefined;
+    if (!this.#hasFurther) return first;
+    this.#hasFurther = false;
+    return first + this.#furtherData.take();
   }
 
   #terminate(): void {
@@ -182,7 +189,7 @@ export class LineTap implements StreamTap {
       if (this.#ended && this.#picker.depth > 0) this.#isCut = true;
       this.#events.read('', this.#eventName);
     } else if (this.#data !== undefined) {
-      const data = this.#data + this.#furtherData.take();
+      const data = this.#takeData();
       if (this.#ended && parsed(data) === undefined) this.#isCut = true;
       this.#events.read(data, this.#eventName);
     }
@@ -201,6 +208,7 @@ export class LineTap implements StreamTap {
       return;
     }
     this.#carry.push(piece);
+    this.#isCarried = true;
     if (this.#carry.length <= MAX_KEPT) {
       // `data: [DONE]` without its line end may be all that ever comes, and is enough for some clients.
       if (this.#terminalStart === -1 && this.#data === undefined && this.#events.isDoneData(this.#carry.text, 'data:')) {
@@ -209,6 +217,7 @@ export class LineTap implements StreamTap {
       return;
     }
     const line = this.#carry.take();
+    this.#isCarried = false;
     this.#inLongLine = true;
     if (this.#eventStart === -1) this.#eventStart = this.#lineStart;
     const isData = this.#oneEventPerLine || line.startsWith('data:');

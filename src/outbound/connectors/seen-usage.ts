@@ -2,7 +2,7 @@ import type { DeltaRule } from '../../base/catalogue/dialect-rules.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { countTokens } from '../../decide/pricing/count-tokens.ts';
 import { textTokens } from '../../decide/pricing/text-tokens.ts';
-import { compilePath, EACH, type Path, valueAt } from './answer-paths.ts';
+import { compilePath, type Path, type PathTree, pathTree, type ValueSink, valueAt, walkTree } from './answer-paths.ts';
 
 /** What is known of a call's tokens before its answer. */
 export interface ExpectedTokens {
@@ -30,8 +30,8 @@ const STATED_HALVES = 3;
  * What a stream has used so far: the provider's last report, and an approximation of what came since. A report counts once it says more output than the one before: some
  * providers repeat a zero until the end.
  */
-export class SeenUsage {
-  readonly #paths: readonly Path[];
+export class SeenUsage implements ValueSink {
+  readonly #deltas: Deltas;
   readonly #except: ReadonlySet<string>;
   readonly #expected: ExpectedTokens;
   /** Of all deltas, approximated, not rounded. */
@@ -42,25 +42,25 @@ export class SeenUsage {
   /** The model that the stream names. */
   model: string | undefined;
 
-  constructor({ paths, except }: DeltaRule, expected: ExpectedTokens) {
-    this.#paths = paths.map(compilePath);
-    this.#except = new Set(except);
+  constructor(rule: DeltaRule, expected: ExpectedTokens) {
+    this.#deltas = deltasOf(rule);
+    this.#except = this.#deltas.except;
     this.#expected = expected;
   }
 
   /** Paths of what counts as output, `*` for each element. */
   get paths(): readonly Path[] {
-    return this.#paths;
+    return this.#deltas.paths;
   }
 
   /** One event: its data, and its name where that is known. */
   add(data: unknown, name: string): void {
     if (this.#except.size > 0 && this.#except.has(name === '' ? String(valueAt(data, TYPE)) : name)) return;
-    for (const path of this.#paths) this.#addAt(data, path, 0);
+    walkTree(data, this.#deltas.tree, this);
   }
 
   /** One value of those that `paths` name. */
-  addValue(value: unknown): void {
+  addPicked(_path: number, value: unknown): void {
     const tokens = typeof value === 'string' ? textTokens(value) : countTokens([value]);
     if (tokens <= 0) return;
     this.#tokens += tokens;
@@ -101,20 +101,6 @@ export class SeenUsage {
     };
     return usage.passes === undefined ? usage : withRest(usage, reported);
   }
-
-  #addAt(value: unknown, path: Path, from: number): void {
-    let at = value;
-    for (let depth = from; depth < path.length; depth++) {
-      const name = path[depth];
-      if (name === EACH) {
-        if (Array.isArray(at)) for (const element of at) this.#addAt(element, path, depth + 1);
-        return;
-      }
-      if (name === undefined || typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return;
-      at = Reflect.get(at, name);
-    }
-    if (at !== undefined && at !== null) this.addValue(at);
-  }
 }
 
 /** What came behind a report that tells passes apart is one of the call's own model. */
@@ -124,3 +110,22 @@ function withRest(usage: Usage, reported: Usage | undefined): Usage {
 }
 
 const TYPE: Path = ['type'];
+
+/** A rule for deltas, prepared once for all streams of its dialect. */
+interface Deltas {
+  readonly paths: readonly Path[];
+  readonly tree: PathTree;
+  readonly except: ReadonlySet<string>;
+}
+
+const known = new WeakMap<DeltaRule, Deltas>();
+
+function deltasOf(rule: DeltaRule): Deltas {
+  let deltas = known.get(rule);
+  if (deltas === undefined) {
+    const paths = rule.paths.map(compilePath);
+    deltas = { paths, tree: pathTree(paths.map((steps, at) => [at, { steps, only: undefined }])), except: new Set(rule.except) };
+    known.set(rule, deltas);
+  }
+  return deltas;
+}

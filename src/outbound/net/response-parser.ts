@@ -14,8 +14,10 @@ const MAX_FIELDS = 1_000;
 const MAX_CHUNK_LINE = 4_096;
 
 export const HEAD_TOO_LARGE = 'head too large';
+const NO_LINE_END = 'a line or chunk does not end in CR LF';
 
 const VERSION = Buffer.from('HTTP/1.');
+const MINOR_AT = VERSION.length;
 /** `HTTP/1.x nnn`. */
 const STATUS_LINE_BYTES = 12;
 
@@ -135,7 +137,7 @@ export class ResponseParser {
     if (at === 0) this.#start = 0;
     this.#bodyStart = 0;
     this.#bodyEnd = 0;
-    while (at < bytes.length && this.#state < ENDED) at = this.#step(bytes, at);
+    at = this.#run(bytes, at);
     if (this.#state < BODY_LENGTH) this.#hold(bytes);
     else if (this.#state !== STOPPED) this.#deliver(bytes, at);
   }
@@ -164,50 +166,55 @@ export class ResponseParser {
     if (this.#bodyEnd > this.#bodyStart) this.#sink.onBody(bytes.subarray(this.#bodyStart, this.#bodyEnd));
   }
 
-  /** @returns where to go on */
-  #step(bytes: Buffer, at: number): number {
-    switch (this.#state) {
-      case STATUS_LINE:
-        return this.#statusLine(bytes, at);
-      case REASON:
-        return this.#reason(bytes, at);
-      case LINE_END:
-        return this.#expect(bytes, at, LF, FIELD);
-      case FIELD:
-        return this.#field(bytes, at);
-      case NAME:
-        return this.#name(bytes, at);
-      case BLANK:
-        return this.#blank(bytes, at);
-      case VALUE:
-        return this.#value(bytes, at);
-      case HEAD_END:
-        return this.#headEnd(bytes, at);
-      default:
-        return this.#bodyStep(bytes, at);
+  /** @returns where the bytes are no longer an answer's, or end */
+  #run(bytes: Buffer, from: number): number {
+    let at = from;
+    while (at < bytes.length && this.#state < ENDED) {
+      switch (this.#state) {
+        case STATUS_LINE:
+          at = this.#statusLine(bytes, at);
+          break;
+        case REASON:
+          at = this.#reason(bytes, at);
+          break;
+        case LINE_END:
+          if (bytes[at] !== LF) return this.#fail(NO_LINE_END);
+          this.#state = FIELD;
+          at += 1;
+          break;
+        case FIELD:
+          at = this.#field(bytes, at);
+          break;
+        case NAME:
+          at = this.#name(bytes, at);
+          break;
+        case BLANK:
+          at = this.#blank(bytes, at);
+          break;
+        case VALUE:
+          at = this.#value(bytes, at);
+          break;
+        case HEAD_END:
+          at = this.#headEnd(bytes, at);
+          break;
+        case CHUNK_SIZE:
+          at = this.#chunkSize(bytes, at);
+          break;
+        case CHUNK_EXTENSION:
+          at = this.#chunkExtension(bytes, at);
+          break;
+        case CHUNK_LINE_END:
+          at = this.#chunkLineEnd(bytes, at);
+          break;
+        case CHUNK_DATA_CR:
+        case CHUNK_DATA_LF:
+          at = this.#chunkEnd(bytes, at);
+          break;
+        default:
+          at = this.#body(bytes, at);
+      }
     }
-  }
-
-  #bodyStep(bytes: Buffer, at: number): number {
-    switch (this.#state) {
-      case BODY_LENGTH:
-        return this.#body(bytes, at, ENDED);
-      case BODY_CLOSE:
-        return this.#take(bytes, at, bytes.length);
-      case CHUNK_SIZE:
-        return this.#chunkSize(bytes, at);
-      case CHUNK_EXTENSION:
-        return this.#chunkExtension(bytes, at);
-      case CHUNK_LINE_END:
-        return this.#chunkLineEnd(bytes, at);
-      case CHUNK_DATA:
-        return this.#body(bytes, at, CHUNK_DATA_CR);
-      case CHUNK_DATA_CR:
-        return this.#expect(bytes, at, CR, CHUNK_DATA_LF);
-      default:
-        this.#count = 0;
-        return this.#expect(bytes, at, LF, CHUNK_SIZE);
-    }
+    return at;
   }
 
   #fail(reason: string): number {
@@ -216,16 +223,12 @@ export class ResponseParser {
     return 0;
   }
 
-  #expect(bytes: Buffer, at: number, byte: number, next: number): number {
-    if (bytes[at] !== byte) return this.#fail('a line or chunk does not end in CR LF');
-    this.#state = next;
-    return at + 1;
-  }
-
   #statusLine(bytes: Buffer, from: number): number {
     let at = from;
     for (; at < bytes.length && this.#count < STATUS_LINE_BYTES; at++) {
-      if (!this.#statusByte(bytes[at] ?? 0, this.#count++)) return this.#fail('no status line');
+      const index = this.#count++;
+      const byte = bytes[at] ?? 0;
+      if (index < MINOR_AT ? byte !== VERSION[index] : !this.#statusByte(byte, index)) return this.#fail('no status line');
     }
     if (at === bytes.length) return at;
     if (this.#status < 100) return this.#fail('a status below 100');
@@ -237,11 +240,10 @@ export class ResponseParser {
   }
 
   #statusByte(byte: number, index: number): boolean {
-    if (index < VERSION.length) return byte === VERSION[index];
-    if (index === VERSION.length) this.#minor = byte - 0x30;
-    if (index === VERSION.length) return this.#minor === 0 || this.#minor === 1;
-    if (index === VERSION.length + 1) return byte === SP;
     const digit = byte - 0x30;
+    if (index === MINOR_AT) this.#minor = digit;
+    if (index === MINOR_AT) return digit === 0 || digit === 1;
+    if (index === MINOR_AT + 1) return byte === SP;
     this.#status = this.#status * 10 + digit;
     return digit >= 0 && digit <= 9;
   }
@@ -269,12 +271,13 @@ export class ResponseParser {
   }
 
   #name(bytes: Buffer, from: number): number {
-    const at = endOfToken(bytes, from);
+    // Mostly the whole name came at once.
+    const at = bytes[from] === COLON ? from : endOfToken(bytes, from);
     if (at === bytes.length) return at;
     if (bytes[at] !== COLON) return this.#fail('a field name with another character than a token has');
     this.#fields.push(at);
     this.#state = BLANK;
-    return at + 1;
+    return this.#blank(bytes, at + 1);
   }
 
   /** Between colon and value. */
@@ -360,11 +363,26 @@ export class ResponseParser {
     return end;
   }
 
-  #body(bytes: Buffer, at: number, next: number): number {
+  #body(bytes: Buffer, at: number): number {
+    if (this.#state === BODY_CLOSE) return this.#take(bytes, at, bytes.length);
     const end = Math.min(bytes.length, at + this.#left);
     this.#left -= end - at;
-    if (this.#left === 0) this.#state = next;
+    if (this.#left === 0) this.#state = this.#state === BODY_LENGTH ? ENDED : CHUNK_DATA_CR;
     return this.#take(bytes, at, end);
+  }
+
+  /** Behind the data of a chunk. */
+  #chunkEnd(bytes: Buffer, from: number): number {
+    let at = from;
+    if (this.#state === CHUNK_DATA_CR) {
+      if (bytes[at++] !== CR) return this.#fail(NO_LINE_END);
+      this.#state = CHUNK_DATA_LF;
+      if (at === bytes.length) return at;
+    }
+    if (bytes[at] !== LF) return this.#fail(NO_LINE_END);
+    this.#state = CHUNK_SIZE;
+    this.#count = 0;
+    return at + 1;
   }
 
   #chunkSize(bytes: Buffer, from: number): number {
@@ -396,9 +414,11 @@ export class ResponseParser {
   #chunkLineEnd(bytes: Buffer, at: number): number {
     this.#idleBytes = idleBytes(this.#idleBytes, this.#count, this.#left);
     if (this.#idleBytes > MAX_IDLE_BYTES) return this.#fail('chunks that are extensions and no data');
-    if (this.#left > 0) return this.#expect(bytes, at, LF, CHUNK_DATA);
+    if (bytes[at] !== LF) return this.#fail(NO_LINE_END);
+    this.#state = this.#left > 0 ? CHUNK_DATA : FIELD;
+    if (this.#left > 0) return at + 1;
     this.#inTrailers = true;
     this.#start = at + 1;
-    return this.#expect(bytes, at, LF, FIELD);
+    return at + 1;
   }
 }

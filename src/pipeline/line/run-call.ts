@@ -13,7 +13,7 @@ import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
 import { Refusal, refusalOf } from '../parts/refusal.ts';
 import type { Ending, Settlement } from '../parts/settlement.ts';
-import { ANSWERED, EndedWith, type Stage, type StageEnd } from '../parts/stage.ts';
+import { ANSWERED, EndedWith, type Stage } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
 import { type RefusedRecord, refusedRecord } from './strangers.ts';
 import { tellTrace } from './traced-call-of.ts';
@@ -51,9 +51,13 @@ export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise
       const result = stage.run(call.parts, pipeline, call);
       // Most stages have nothing to wait for, and every await is a turn of the microtask queue.
       const end = result instanceof Promise ? await result : result;
-      if (end === undefined || take(call, end, stage.makes)) continue;
-      if (end === ANSWERED) failure = ANSWERED;
-      break;
+      if (end === undefined) continue;
+      if (end instanceof LineEnd) {
+        stopAt(call, end, stage.makes);
+        if (end === ANSWERED) failure = ANSWERED;
+        break;
+      }
+      call.take(end, stage.makes);
     }
   } catch (error) {
     const known = asGatewayError(error, pipeline);
@@ -64,19 +68,14 @@ export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise
   return failure;
 }
 
-/** @returns true when the line goes on */
-function take(call: WalkingCall, end: NonNullable<StageEnd>, makes: readonly PartName[]): boolean {
-  if (!(end instanceof LineEnd)) {
-    call.take(end, makes);
-    return true;
-  }
+/** @throws GatewayError for an end that leaves no record */
+function stopAt(call: WalkingCall, end: LineEnd, makes: readonly PartName[]): void {
   if (end instanceof Refusal) call.refusal = end;
   else if (end instanceof EndedWith) {
     call.take(end.made, makes);
     if (end.end instanceof GatewayError) throw end.end;
     call.refusal = end.end;
   }
-  return false;
 }
 
 /** The second half: whatever follows from how the stages ended. Never rejects. */

@@ -49,21 +49,21 @@ const NOTHING: { readonly [Name in PartName]: undefined } = {
 
 /** One call while it walks its line: the parts that were made so far, and what is to be done at its end. */
 export class WalkingCall implements Control {
+  /** The parts so far; a field, because every stage asks for it. */
+  readonly parts: Known;
   readonly #pipeline: LineGround;
-  readonly #parts: Kept;
+  readonly #made: { [Name in PartName]: object | undefined };
   readonly #settlements: Settlement[];
   readonly #letGo: (() => void)[] = [];
   refusal: Refusal | undefined;
 
   constructor(arrival: Arrived, pipeline: LineGround) {
     this.#pipeline = pipeline;
-    this.#parts = { ...NOTHING, arrival: Object.freeze(arrival) };
+    const parts: Kept = { ...NOTHING, arrival: Object.freeze(arrival) };
+    this.parts = parts;
+    this.#made = parts;
     // Of every request, whatever becomes of it.
     this.#settlements = COUNTED.map((counted) => counted(pipeline));
-  }
-
-  get parts(): Known {
-    return this.#parts;
   }
 
   /** The first one is asked last. */
@@ -75,9 +75,7 @@ export class WalkingCall implements Control {
   take(made: Partial<Parts>, names: readonly PartName[]): void {
     for (const name of names) {
       const part = made[name];
-      if (part === undefined) continue;
-      Object.freeze(part);
-      this.#set(name, part);
+      if (part !== undefined) this.#made[name] = Object.freeze(part);
     }
   }
 
@@ -90,21 +88,16 @@ export class WalkingCall implements Control {
   }
 
   drop(part: PartName): void {
-    this.#set(part, undefined);
+    this.#made[part] = undefined;
   }
 
   draft(): RecordDraft {
     const { clock } = this.#pipeline;
-    return recordOf({ parts: this.#parts, refusal: this.refusal, completedAt: clock.now() }, this.#pipeline);
+    return recordOf({ parts: this.parts, refusal: this.refusal, completedAt: clock.now() }, this.#pipeline);
   }
 
   /** The line has ended. */
   end(): void {
     for (const letGo of this.#letGo.splice(0)) letGo();
-  }
-
-  #set<Name extends PartName>(name: Name, part: Parts[Name] | undefined): void {
-    const parts: { [N in PartName]: Parts[N] | undefined } = this.#parts;
-    parts[name] = part;
   }
 }
