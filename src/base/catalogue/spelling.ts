@@ -55,8 +55,11 @@ export type SpelledPath = readonly (readonly string[])[];
 export function spelledValue(root: unknown, path: SpelledPath): unknown {
   let at: unknown = root;
   for (const spellings of path) {
-    const name = writtenName(at, spellings);
-    if (name === undefined || typeof at !== 'object' || at === null) return undefined;
+    if (typeof at !== 'object' || at === null) return undefined;
+    const first = spellings[0] ?? '';
+    // The first spelling counts and is nearly always the one; a list has more to ask.
+    const name = !Array.isArray(at) && Object.hasOwn(at, first) ? first : writtenName(at, spellings);
+    if (name === undefined) return undefined;
     at = Reflect.get(at, name);
   }
   return at;

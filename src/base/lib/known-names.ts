@@ -8,6 +8,8 @@ const MAX_LENGTH = 64;
  * is full, so that made-up names cannot fill it for good.
  */
 export class KnownNames<V extends {}> {
+  /** What was learnt, by spelling; a field of its own, because every header field of every call is looked up. */
+  readonly found: ReadonlyMap<string, V>;
   readonly #names = new Map<string, V>();
   readonly #max: number;
   readonly #maxLength: number;
@@ -15,10 +17,7 @@ export class KnownNames<V extends {}> {
   constructor(max = MAX_NAMES, maxLength = MAX_LENGTH) {
     this.#max = max;
     this.#maxLength = maxLength;
-  }
-
-  get(name: string): V | undefined {
-    return this.#names.get(name);
+    this.found = this.#names;
   }
 
   /** @param look is given a copy that may be kept */

@@ -108,7 +108,12 @@ function dearestOf(
 }
 
 function valuesAt(params: Params, dialect: Dialect | undefined, paths: readonly string[]): readonly unknown[] {
-  return paths.map((path) => valueAt(params, path, dialect)).filter((value) => value !== undefined);
+  const values: unknown[] = [];
+  for (const path of paths) {
+    const value = valueAt(params, path, dialect);
+    if (value !== undefined) values.push(value);
+  }
+  return values;
 }
 
 /** What a part of the prompt is more than once: a query is read with each of its documents. */

@@ -83,6 +83,7 @@ const WORTH_COPYING = LOWER_BYTE_OF_ONE === 1 ? 32 : Number.POSITIVE_INFINITY;
 /** Tokens of one text, approximated and not rounded. Its cost is bounded by a sixteenth of the text's length. */
 export function textTokens(text: string): number {
   const { length } = text;
+  if (length < WORTH_COPYING) return weigh(text, SPACE) / PARTS;
   if (length <= WHOLE) return parts(text, 0, length) / PARTS;
   const blocks = Math.max(WHOLE / BLOCK, Math.ceil(length / (BLOCK * SPREAD)));
   const stride = (length - BLOCK) / (blocks - 1);
@@ -96,10 +97,11 @@ export function textTokens(text: string): number {
 
 function parts(text: string, from: number, to: number): number {
   const length = to - from;
-  if (length < WORTH_COPYING) return weigh(text, from, to);
-  ROOM.write(length === text.length ? text : text.slice(from, to), 0, length * 2, 'utf16le');
+  const piece = length === text.length ? text : text.slice(from, to);
+  let before = from === 0 ? SPACE : (CLASS_OF[text.charCodeAt(from - 1)] ?? SPACE);
+  if (length < WORTH_COPYING) return weigh(piece, before);
+  ROOM.write(piece, 0, length * 2, 'utf16le');
   let sum = 0;
-  let before = classBefore(text, from);
   for (let at = 0; at < length; at++) {
     const unit = CLASS_OF[UNITS[at] ?? 0] ?? SPACE;
     sum += WEIGHT_OF[before * 16 + unit] ?? 0;
@@ -108,17 +110,14 @@ function parts(text: string, from: number, to: number): number {
   return sum;
 }
 
-function weigh(text: string, from: number, to: number): number {
+/** @param first class of what stands before the text */
+function weigh(text: string, first: number): number {
   let sum = 0;
-  let before = classBefore(text, from);
-  for (let at = from; at < to; at++) {
+  let before = first;
+  for (let at = 0; at < text.length; at++) {
     const unit = CLASS_OF[text.charCodeAt(at)] ?? SPACE;
     sum += WEIGHT_OF[before * 16 + unit] ?? 0;
     before = unit;
   }
   return sum;
-}
-
-function classBefore(text: string, from: number): number {
-  return from === 0 ? SPACE : (CLASS_OF[text.charCodeAt(from - 1)] ?? SPACE);
 }

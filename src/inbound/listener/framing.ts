@@ -7,6 +7,8 @@ export interface Framing {
 }
 
 const CHUNKED: Framing = { declaredLength: undefined };
+/** Of the names that matter: nearly every field is told apart by its length alone. */
+const LENGTHS: ReadonlySet<number> = new Set(['host', 'content-length', 'transfer-encoding'].map((name) => name.length));
 const EMPTY: Framing = { declaredLength: 0 };
 
 /**
@@ -21,7 +23,9 @@ export function framingOf(rawHeaders: readonly string[], httpVersion: string): F
   let lengths = 0;
   let length = '';
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    switch (framingField(rawHeaders[i] ?? '')) {
+    const name = rawHeaders[i] ?? '';
+    if (!LENGTHS.has(name.length)) continue;
+    switch (name.toLowerCase()) {
       case 'host':
         hosts++;
         break;
@@ -33,8 +37,6 @@ export function framingOf(rawHeaders: readonly string[], httpVersion: string): F
         lengths++;
         length = rawHeaders[i + 1] ?? '';
         break;
-      case undefined:
-        break;
     }
   }
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
@@ -43,11 +45,6 @@ export function framingOf(rawHeaders: readonly string[], httpVersion: string): F
   if (hosts === 0 && httpVersion === '1.1') return refused('The request has no Host field.');
   if (encodings > 0) return chunked(encodings, encoding, lengths, httpVersion);
   return lengths === 0 ? EMPTY : declared(lengths, length);
-}
-
-/** The folded name where it may matter; nearly every field is told apart by its length alone. */
-function framingField(name: string): string | undefined {
-  return name.length === 4 || name.length === 14 || name.length === 17 ? name.toLowerCase() : undefined;
 }
 
 function chunked(encodings: number, encoding: string, lengths: number, httpVersion: string): Framing | GatewayError {

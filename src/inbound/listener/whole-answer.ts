@@ -48,7 +48,7 @@ function headOf({ status, fields, now, keepAliveMs }: WholeAnswer): string {
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] ?? '';
     const value = fields[i + 1] ?? '';
-    const isDate = KNOWN_NAMES.get(name) ?? KNOWN_NAMES.learn(name, admitName);
+    const isDate = KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, admitName);
     dated ||= isDate;
     connection ||= name === 'Connection';
     if (NOT_A_VALUE.test(value)) throw new TypeError(`invalid character in the field ${name}`);

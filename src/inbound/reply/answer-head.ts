@@ -68,7 +68,7 @@ function retyped(headers: readonly string[], mediaType: string): readonly string
 const MEDIA_TYPES = new KnownNames<string>(256, 128);
 
 function mediaTypeOf(field: string): string {
-  return MEDIA_TYPES.get(field) ?? MEDIA_TYPES.learn(field, readMediaType);
+  return MEDIA_TYPES.found.get(field) ?? MEDIA_TYPES.learn(field, readMediaType);
 }
 
 function readMediaType(field: string): string {

@@ -19,7 +19,7 @@ export function passedHeaders(headers: readonly string[]): string[] {
   const passed: string[] = [];
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = headers[i] ?? '';
-    if (KNOWN.get(name) ?? KNOWN.learn(name, isPassed)) passed.push(name, headers[i + 1] ?? '');
+    if (KNOWN.found.get(name) ?? KNOWN.learn(name, isPassed)) passed.push(name, headers[i + 1] ?? '');
   }
   return passed;
 }

@@ -106,6 +106,8 @@ function emptyTree(): PathTree {
 
 function below(node: PathTree, step: Step): PathTree {
   if (step === EACH || typeof step !== 'string') {
+    const shared = node.elements.find((one) => one.step === EACH && step === EACH);
+    if (shared !== undefined) return shared.below;
     const next = { step, below: emptyTree() };
     node.elements.push(next);
     return next.below;
@@ -125,18 +127,20 @@ export interface ValueSink {
 export function walkTree(value: unknown, { ends, named, elements }: PathTree, sink: ValueSink): void {
   if (value === undefined || value === null) return;
   for (let i = 0; i < ends.length; i++) sink.addPicked(ends[i] ?? 0, value);
-  if (Array.isArray(value)) walkList(value, elements, sink);
-  else if (typeof value === 'object' && named.size > 0) walkMembers(value as Readonly<Record<string, unknown>>, named, sink);
+  if (typeof value !== 'object') return;
+  if (Array.isArray(value)) {
+    walkList(value, elements, sink);
+    return;
+  }
+  if (named.size === 0) return;
+  // Everything is asked of every event of a stream, so nothing is called for a level.
+  for (const name in value) {
+    const next = named.get(name);
+    if (next !== undefined) walkTree((value as Readonly<Record<string, unknown>>)[name], next, sink);
+  }
 }
 
 function walkList(list: readonly unknown[], elements: PathTree['elements'], sink: ValueSink): void {
   for (const { step, below: next } of elements)
     for (const element of list) if (step === EACH || fits(element, step)) walkTree(element, next, sink);
-}
-
-function walkMembers(members: Readonly<Record<string, unknown>>, named: PathTree['named'], sink: ValueSink): void {
-  for (const name in members) {
-    const next = named.get(name);
-    if (next !== undefined) walkTree(members[name], next, sink);
-  }
 }

@@ -149,7 +149,7 @@ export function filterResponseTrailers(trailers: readonly string[]): readonly st
 }
 
 function knownName(name: string): KnownName {
-  return KNOWN_NAMES.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
+  return KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
 }
 
 function lookAt(name: string): KnownName {

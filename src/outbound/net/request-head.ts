@@ -60,7 +60,7 @@ export function requestHead({ request }: CallInLane, parent: ParentProxy | undef
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = headers[i] ?? '';
     const value = headers[i + 1] ?? '';
-    if (SENDABLE.get(name) === undefined) SENDABLE.learn(name, (own) => admitName(own, request));
+    if (SENDABLE.found.get(name) === undefined) SENDABLE.learn(name, (own) => admitName(own, request));
     if (NOT_A_VALUE.test(value)) throw unsendable(request, `invalid ${shorten(name)} header`);
     head += `${name}: ${value}\r\n`;
   }

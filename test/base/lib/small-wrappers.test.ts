@@ -189,11 +189,11 @@ t.test('names that are remembered hold nothing of the heads that they came with'
   collect();
   const held = process.memoryUsage().heapUsed - before;
   t.ok(held < 20_000_000, `${held} bytes are held of 120 MB`);
-  t.equal(names.get('x-a-name-of-its-own-7'), 'x-a-name-of-its-own-7');
+  t.equal(names.found.get('x-a-name-of-its-own-7'), 'x-a-name-of-its-own-7');
   for (let n = 0; n < 3_000; n += 1) names.learn(`n${n}`, (own) => own);
-  t.equal(names.get('x-a-name-of-its-own-7'), undefined, 'made-up names cannot fill it for good');
+  t.equal(names.found.get('x-a-name-of-its-own-7'), undefined, 'made-up names cannot fill it for good');
   t.equal(names.learn('n'.repeat(65), (own) => own).length, 65);
-  t.equal(names.get('n'.repeat(65)), undefined, 'a long name is not remembered');
+  t.equal(names.found.get('n'.repeat(65)), undefined, 'a long name is not remembered');
 });
 
 t.test('a line of JSON has what a terminal would obey or not show as escapes: the same values', async (t) => {
