@@ -35,6 +35,7 @@ async function main() {
       // Most of them wait for processes, and for time to pass.
       jobs: Number(process.env.TEST_JOBS) || 2 * availableParallelism(),
       times: {},
+      table: JSON.parse(readFileSync(join(projectRoot, 'scripts', 'test-times.json'), 'utf8')),
       // A peer that does not follow a moved clock is none here.
       skipsFail: false,
       write: (text) => process.stdout.write(text),

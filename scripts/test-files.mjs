@@ -47,17 +47,20 @@ export async function asProgram(main) {
  *   `{ before, environment }` when it is about to start: the command that starts it, and more of its environment
  * @param root the folder that the names shown are relative to
  * @param times milliseconds that each file took, by its name; read for the order, and updated
+ * @param table what the project knows of slow files (scripts/test-times.json)
  * @param skipsFail skipped tests count as failures
  * @param noteSkipping is given the names of the files in which a test was skipped or left out
  * @param keepOutput keeps all that a file said that failed, and returns where; absent: that is written here
  * @returns the exit code
  */
-export async function runFiles(files, { root, jobs, times, skipsFail, noteSkipping, keepOutput, write }) {
+export async function runFiles(files, { root, jobs, times, table, skipsFail, noteSkipping, keepOutput, write }) {
   const name = ({ file, at }) => (at === undefined ? nameOf(file, root) : `${nameOf(file, root)}, ${at}`);
-  // The slowest first, so that none of them runs alone at the end; unknown ones count as slow.
+  const expected = expectedMs(times, table);
+  // The slowest first, so that none of them runs alone at the end.
   const queue = files
     .map((file) => (typeof file === 'string' ? { file } : file))
-    .sort((a, b) => (times[name(b)] ?? Number.MAX_VALUE) - (times[name(a)] ?? Number.MAX_VALUE) || name(a).localeCompare(name(b)));
+    .map((one) => ({ ...one, expected: expected(name(one), nameOf(one.file, root)) }))
+    .sort((a, b) => b.expected - a.expected || name(a).localeCompare(name(b)));
   const total = { passed: 0, failed: 0, skipped: 0, optional: 0 };
   const add = (result) => {
     for (const key of Object.keys(total)) total[key] += result[key];
@@ -94,6 +97,28 @@ export async function runFiles(files, { root, jobs, times, skipsFail, noteSkippi
   noteSkipping?.([...skipping, ...leavingOut].sort());
   const isEmpty = files.length === 0;
   return closeRun({ total, failures, flaky, skipping, skipsFail, isEmpty, write });
+}
+
+/**
+ * How long a file is thought to take, milliseconds: as long as it took here or as the table says, whichever is longer, for a run here may have skipped what needs a peer. In a fresh clone the
+ * table alone is known, and what it lacks is quick; where other files have run, a file that has not is new, and counts as slow.
+ */
+function expectedMs(times, { leastSeconds = 0, seconds = {} } = {}) {
+  const isFresh = Object.keys(times).length === 0;
+  return (name, file) => {
+    const told = seconds[file] === undefined ? undefined : seconds[file] * 1000;
+    const took = times[name];
+    if (told === undefined && took === undefined) return isFresh ? leastSeconds * 1000 : Number.MAX_VALUE;
+    return Math.max(told ?? 0, took ?? 0);
+  };
+}
+
+/** The table with what these files took, milliseconds, in the place of what it had of them: the slowest first, and none that takes less than its least. */
+export function withTimes({ leastSeconds, seconds }, times) {
+  const taken = Object.entries(times).map(([name, ms]) => [name, Math.round(ms / 1000)]);
+  const all = Object.entries({ ...seconds, ...Object.fromEntries(taken) });
+  const slow = all.filter(([, took]) => took >= leastSeconds).sort(([a, x], [b, y]) => y - x || a.localeCompare(b));
+  return { leastSeconds, seconds: Object.fromEntries(slow) };
 }
 
 /** Writes what became of all files, last the line that is counted. @returns the exit code */

@@ -1,25 +1,28 @@
 /*
  * `npm test [-- pattern ...]`: sets the clone up, runs every compiled test file (those whose path contains a pattern, if any), and ends with the line
  * `N passed, N failed`. `--skipped` runs those in which the last run of all files skipped a test: with the peers that were missing then, CI judges what is left.
+ * `--times` puts what the files took into scripts/test-times.json, by which a fresh clone begins with the slow ones.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { filesBelow, projectRoot, setUp } from './setup.mjs';
-import { asProgram, runFiles } from './test-files.mjs';
+import { asProgram, runFiles, withTimes } from './test-files.mjs';
 
 const timesFile = join(projectRoot, 'build', '.test-times.json');
 const outputFolder = join(projectRoot, 'build', 'failed-tests');
 const skippingFile = join(projectRoot, 'build', '.test-skipping.json');
+const tableFile = join(projectRoot, 'scripts', 'test-times.json');
 
 await asProgram(async () => {
   await setUp();
-  const { values, positionals } = parseArgs({ options: { skipped: { type: 'boolean' } }, allowPositionals: true });
-  return await runAll(positionals, values.skipped === true);
+  const options = { skipped: { type: 'boolean' }, times: { type: 'boolean' } };
+  const { values, positionals } = parseArgs({ options, allowPositionals: true });
+  return await runAll(positionals, { onlySkipping: values.skipped === true, keepTimes: values.times === true });
 });
 
-async function runAll(patterns, onlySkipping) {
+async function runAll(patterns, { onlySkipping, keepTimes }) {
   rmSync(outputFolder, { recursive: true, force: true });
   const files = filesBelow(join(projectRoot, 'build', 'test'))
     .filter((file) => file.endsWith('.test.js'))
@@ -28,10 +31,12 @@ async function runAll(patterns, onlySkipping) {
     )
     .filter(onlySkipping ? skippedBefore() : () => true);
   const times = readJson(timesFile) ?? {};
+  const table = readJson(tableFile);
   const code = await runFiles(files, {
     root: join(projectRoot, 'build'),
     jobs: jobs(),
     times,
+    table,
     skipsFail: process.env.CI === 'true',
     noteSkipping: (names) => {
       if (patterns.length === 0 && !onlySkipping) writeJson(skippingFile, names);
@@ -41,6 +46,11 @@ async function runAll(patterns, onlySkipping) {
     write: (text) => process.stdout.write(text),
   });
   writeJson(timesFile, times);
+  if (keepTimes) {
+    const names = files.map((file) => relative(join(projectRoot, 'build'), file).replace(/\.js$/, '.ts'));
+    const taken = Object.fromEntries(names.map((name) => [name, times[name]]));
+    writeFileSync(tableFile, `${JSON.stringify(withTimes(table, taken), undefined, 2)}\n`);
+  }
   return code;
 }
 

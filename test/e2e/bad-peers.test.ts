@@ -1,13 +1,14 @@
 /*
  * Peers that are not what they should be: each is refused in words that say what is wrong, and nothing that was there before is lost (decisions 13.1, 13.2, 13.7, 13.9).
  */
-import { generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type ClientHttp2Session, connect as connectHttp2, createSecureServer } from 'node:http2';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import t from 'tap';
 import { loadProtocol, MAX_MESSAGE_BYTES } from '../../src/control-plane/proto/protocol.ts';
+import { readNodeFile, writeNodeFile } from '../../src/link/node-file.ts';
 import { testCa } from '../support/certificates.ts';
 import { eventually, run } from '../support/child.ts';
 import { ControlPlanePlace } from '../support/control-plane-place.ts';
@@ -19,7 +20,8 @@ import { becomes, type SaidHealth } from '../support/said-health.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 
-const DAY = 86_400_000;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 
 t.test('a control plane of another CA than the bootstrap token says is not enrolled with, and never sees the token', async (t) => {
   const plane = await LyingControlPlane.start(t);
@@ -140,16 +142,20 @@ t.test('an answer that is too large, cut off or nonsense is a failed call, and n
 
 t.test('a certificate that has expired asks for a new bootstrap token and says how; calls are served all the same', async (t) => {
   const plane = await LyingControlPlane.start(t);
-  const refuse = () => Promise.reject(new Error('not today'));
-  plane.instead = { Renew: refuse };
-  const ends = Date.now() + 20_000;
-  plane.certificatesEnd = new Date(ends);
+  plane.instead = { Renew: () => Promise.reject(new Error('not today')) };
   const env = await environmentFor(t, plane);
   const gateway = await startGatewayWith(t, env);
   await becomes(gateway, { cp_status: 'connected', bundle_id: 'small-models' }, RECONNECT_MS);
-  await eventually('the end of the certificate', () => (Date.now() > ends + 1_000 ? true : undefined));
   gateway.child.kill('SIGTERM');
   await gateway.child.ended;
+  // As if it had been off until its certificate had ended.
+  plane.certificatesEnd = new Date(Date.now() - HOUR);
+  const keys = String(env['GW_KEY_DIR']);
+  const identity = await readNodeFile(keys);
+  const [request] = plane.requests;
+  if (identity === undefined || request === undefined) throw new Error('the gateway did not enrol');
+  const { certificate } = plane.certificateFor(request.csr, request.nodeId);
+  await writeNodeFile(keys, { ...identity, certificatePem: new X509Certificate(certificate).toString() });
   const again = await startGatewayWith(t, { ...env, GW_BOOTSTRAP_TOKEN: '' });
   const hash = await serves(t, again);
   await becomes(again, { cp_status: 'offline' }, RECONNECT_MS);

@@ -83,6 +83,28 @@ t.test('every source file that a document names by the end of its path is there'
   t.strictSame(broken, []);
 });
 
+t.test('ARCHITECTURE.md says where to look in groups, each question once, and every file and folder there exists', async (t) => {
+  const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
+  const [, ...groups] = text.slice(text.indexOf('\n## Where to look for')).split('\n### ');
+  t.ok(groups.length > 5);
+  const rows = groups.flatMap((group) => matches(group, /^\| (?!\.\.\.)(.+) \|$/gm).map((row) => row.split(' | ')));
+  const questions = rows.map(([question = '']) => question);
+  t.strictSame(
+    questions.filter((question, at) => questions.indexOf(question) !== at),
+    [],
+  );
+  for (const group of groups) t.ok(matches(group, /^(\| )/gm).length <= 25, `${group.split('\n')[0] ?? ''} can be read at a glance`);
+  const places = ['src', 'test', 'scripts', 'docs', 'deploy', 'policies'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => `/${folder}/${file}`),
+  );
+  const named = rows.flatMap((row) => matches(row.join(' '), /`([\w./-]+(?:\/|\.(?:ts|mjs|json|ya?ml|md|sh|proto)))`/g));
+  t.ok(named.length > 300);
+  t.strictSame(
+    named.filter((path) => !existsSync(join(root, path)) && !places.some((place) => `${place}/`.endsWith(`/${path.replace(/\/$/, '')}/`))),
+    [],
+  );
+});
+
 t.test('the list of ADRs has each of them by its number and title', async (t) => {
   const folder = join(root, 'docs', 'adr');
   const rows = readdirSync(folder)

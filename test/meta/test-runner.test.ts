@@ -1,23 +1,30 @@
 // What `npm test` makes of files that fail: once more alone, then by that outcome.
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
+interface TimesTable {
+  readonly leastSeconds: number;
+  readonly seconds: Readonly<Record<string, number>>;
+}
+
 interface Options {
   readonly root: string;
   readonly jobs: number;
   readonly times: Record<string, number>;
+  readonly table?: TimesTable;
   readonly skipsFail: boolean;
   noteSkipping(names: readonly string[]): void;
   keepOutput?(name: string, output: string): string;
   write(text: string): void;
 }
 
-const { runFiles } = (await import(pathToFileURL(join(packageRoot(), 'scripts', 'test-files.mjs')).href)) as {
+const { runFiles, withTimes } = (await import(pathToFileURL(join(packageRoot(), 'scripts', 'test-files.mjs')).href)) as {
   runFiles(files: readonly string[], options: Options): Promise<number>;
+  withTimes(table: TimesTable, times: Readonly<Record<string, number>>): TimesTable;
 };
 
 const PASSES = "console.log('TAP version 14\\nok 1 - it holds\\n1..1');";
@@ -30,7 +37,7 @@ interface Outcome {
 }
 
 /** Runs files of these texts, by name; each may use `mark`, the path of a file that its first run can leave for its second. */
-async function run(t: HasTeardown, texts: Readonly<Record<string, string>>, keepOutput?: Options['keepOutput']): Promise<Outcome> {
+async function run(t: HasTeardown, texts: Readonly<Record<string, string>>, options: Partial<Options> = {}): Promise<Outcome> {
   const root = tempDir(t);
   const marks = join(root, 'marks');
   mkdirSync(marks);
@@ -52,7 +59,7 @@ async function run(t: HasTeardown, texts: Readonly<Record<string, string>>, keep
     noteSkipping: (names) => {
       skipping = names;
     },
-    ...(keepOutput === undefined ? {} : { keepOutput }),
+    ...options,
     write: (more) => (text += more),
   });
   return { code, text, skipping };
@@ -113,13 +120,56 @@ t.test('all that a file said that failed is shown, or kept where its name leads 
   const { text } = await run(t, { broken: FAILS });
   t.match(text, /^all that it said:\nTAP version 14\nnot ok 1 - it holds\n/m);
   const kept = new Map<string, string>();
-  const { text: short } = await run(t, { broken: FAILS, fine: PASSES }, (name, output) => {
+  const keepOutput = (name: string, output: string): string => {
     kept.set(name, output);
     return `folder/${name}.tap`;
-  });
+  };
+  const { text: short } = await run(t, { broken: FAILS, fine: PASSES }, { keepOutput });
   t.match(short, /^ +not ok: it holds$/m, 'which assertion failed stays');
   t.match(short, /^all that it said: folder\/broken\.test\.mjs\.tap$/m);
   t.notMatch(short, 'TAP version 14');
   t.strictSame([...kept.keys()], ['broken.test.mjs']);
   t.match(kept.get('broken.test.mjs'), /^TAP version 14\nnot ok 1 - it holds\n/);
+});
+
+const TABLE: TimesTable = { leastSeconds: 10, seconds: { 'slow.test.mjs': 90, 'slower.test.mjs': 120 } };
+
+/** Names of files in the order in which they are run, one after the other. */
+async function orderOf(t: HasTeardown, names: readonly string[], times: Record<string, number>): Promise<readonly string[]> {
+  const texts = Object.fromEntries(names.map((name) => [name, PASSES]));
+  const { text } = await run(t, texts, { jobs: 1, times: { ...times }, table: TABLE });
+  return [...text.matchAll(/^ok +(\S+)\.test\.mjs:/gm)].map(([, name = '']) => name);
+}
+
+t.test('the slow files are begun first: in a fresh clone by the table, and later by what they took here too', async (t) => {
+  const names = ['any', 'many', 'slow', 'slower'];
+  t.strictSame(await orderOf(t, names, {}), ['slower', 'slow', 'any', 'many']);
+  const took = { 'any.test.mjs': 1_000, 'many.test.mjs': 100_000, 'slow.test.mjs': 95_000, 'slower.test.mjs': 300 };
+  t.strictSame(
+    await orderOf(t, names, took),
+    ['slower', 'many', 'slow', 'any'],
+    'what ended at once since a peer was missing is slow all the same',
+  );
+  const { 'any.test.mjs': _new, ...others } = took;
+  t.strictSame(await orderOf(t, names, others), ['any', 'slower', 'many', 'slow'], 'one that is new may be slow');
+});
+
+t.test('the table takes in what files took, and loses those that have become quick', async (t) => {
+  const taken = withTimes(TABLE, { 'slower.test.mjs': 9_000, 'new.test.mjs': 130_400 });
+  t.strictSame(Object.entries(taken.seconds), [
+    ['new.test.mjs', 130],
+    ['slow.test.mjs', 90],
+  ]);
+  t.equal(taken.leastSeconds, 10);
+});
+
+t.test('the table of slow files has files that are there', async (t) => {
+  const table = JSON.parse(readFileSync(join(packageRoot(), 'scripts', 'test-times.json'), 'utf8')) as TimesTable;
+  const names = Object.keys(table.seconds);
+  t.ok(names.length > 20);
+  t.strictSame(
+    names.filter((name) => !existsSync(join(packageRoot(), name))),
+    [],
+  );
+  t.strictSame(Object.entries(withTimes(table, {}).seconds), Object.entries(table.seconds), 'the slowest first, none below the least');
 });

@@ -46,6 +46,8 @@ export class LyingControlPlane {
   bundle: SignedBundle;
   /** When the certificates end that it gives out. */
   certificatesEnd: Date | undefined;
+  /** What it made certificates of, in the order of their coming. */
+  readonly requests: { readonly csr: Uint8Array; readonly nodeId: string }[] = [];
   /** Stands in the place of what it would do. */
   instead: Partial<CallHandlers> = {};
   readonly #stale = new Set<keyof Stale>(['policy', 'workloads', 'credentials', 'keys']);
@@ -137,6 +139,7 @@ export class LyingControlPlane {
   }
 
   certificateFor(csr: Uint8Array, nodeId: string): EnrolledResponse {
+    this.requests.push({ csr, nodeId });
     const now = Date.now();
     const pem = this.ca.answer(
       csr,

@@ -128,15 +128,22 @@ const FACES: Readonly<Record<Face, FaceRow>> = {
   mail: { acts: [...LINKS, ...DOMAINS], spelt: asItIs },
 };
 
+/** Ten milliseconds of a processor go into each pattern of scripts, and every process loads this file: it is made when a text first needs it. */
+function madeAtFirst(source: string): () => RegExp {
+  let made: RegExp | undefined;
+  return () => (made ??= new RegExp(source, 'gu'));
+}
+
+const unseen = madeAtFirst(UNSEEN);
 const PATTERNS = Object.fromEntries(
-  Object.entries(FACES).map(([face, { acts }]) => [face, new RegExp([UNSEEN, ...acts].join('|'), 'gu')]),
-) as Readonly<Record<Face, RegExp>>;
+  Object.entries(FACES).map(([face, { acts }]) => [face, acts.length === 0 ? unseen : madeAtFirst([UNSEEN, ...acts].join('|'))]),
+) as Readonly<Record<Face, () => RegExp>>;
 const HARMLESS = /^[ -[\]-~]*$/;
 
 /** A stranger's text in a place of one line: a line break is written out too. It can be read back: `\u{…}` is a sign that was written out, everything else itself. */
 export function shownText(text: string, face: Face): string {
   const { acts, spelt } = FACES[face];
-  return spelt(acts.length === 0 && HARMLESS.test(text) ? text : text.replace(PATTERNS[face], writtenOut));
+  return spelt(acts.length === 0 && HARMLESS.test(text) ? text : text.replace(PATTERNS[face](), writtenOut));
 }
 
 /** The same where a text may have several lines. */
@@ -152,12 +159,11 @@ export function ownWords(text: string, face: Face): string {
   return FACES[face].spelt(text);
 }
 
-const LAST = new RegExp(UNSEEN, 'gu');
-const HIDDEN_SIGNS = new RegExp(`(?!\\n)${HIDDEN}`, 'gu');
+const hiddenSigns = madeAtFirst(`(?!\\n)${HIDDEN}`);
 
 /** JSON text with what is hidden as escapes of JSON: the same value, also for who reads it at a terminal. @param text as `JSON.stringify` writes it */
 export function shownJson(text: string): string {
-  return text.replace(HIDDEN_SIGNS, inJson);
+  return text.replace(hiddenSigns(), inJson);
 }
 
 function inJson(sign: string): string {
@@ -172,14 +178,17 @@ function writtenOut(sign: string): string {
 
 /** Those of `policy-tools/paint.ts`, and of the log's pretty form. */
 const COLOURS = '\\u001b\\[(?:1|2|22|3[1-69]|90)m';
-const COLOURED = new RegExp(`${COLOURS}|${UNSEEN}`, 'gu');
+const colouredOrUnseen = madeAtFirst(`${COLOURS}|${UNSEEN}`);
+/** Of which nothing is written out. */
+const PLAIN = /^[\t\n -~]*$/;
 
 /**
  * A whole output on its way to a terminal, in which strangers' texts were shown already: what was forgotten is written out here. Lines and tabs stay.
  * @param coloured our own colours stay, too
  */
 export function terminalOutput(text: string, coloured = false): string {
-  return text.replace(coloured ? COLOURED : LAST, (sign) =>
+  if (PLAIN.test(text)) return text;
+  return text.replace(coloured ? colouredOrUnseen() : unseen(), (sign) =>
     sign.length > 2 || sign === '\n' || sign === '\t' || sign === '\\' ? sign : writtenOut(sign),
   );
 }

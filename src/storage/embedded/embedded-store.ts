@@ -23,7 +23,7 @@ import type { JournalWriter } from './journal-writer.ts';
 import { type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation, positionText } from './location.ts';
 import { mergeRows } from './merge-rows.ts';
-import { isKey, joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
+import { joinedToRead, joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
 import { recordsOf } from './query-records.ts';
 import { corruptFrame, onSegment } from './record-pages.ts';
 import { type DroppedSegment, eraseSegment, removableThrough } from './retention.ts';
@@ -328,7 +328,8 @@ export class EmbeddedStore implements Store {
 
   /** The visible value of an entity. */
   #textOf(space: string, key: string): string | undefined {
-    if (isKey(key)) return this.#entityText(joinKey(space, key));
+    const joined = joinedToRead(space, key);
+    if (joined !== undefined) return this.#entityText(joined);
     this.#mustBeOpen();
     return undefined;
   }

@@ -91,15 +91,22 @@ function counterKey(space: string, key: string): string {
   return joined;
 }
 
-/** True of what the contract allows as a key: nothing is kept under any other. */
-export function isKey(key: string): boolean {
-  return KEY.test(key);
-}
-
 /** Entities and counters are kept under `space NUL key`. Throws a TypeError for what the contract does not allow. */
 export function joinKey(space: string, key: string): string {
-  if (!KEY.test(space) || !KEY.test(key)) throw new TypeError('A space and a key are ASCII without NUL and not empty');
+  const joined = joinedToRead(space, key);
+  if (joined === undefined) throw notAllowed();
+  return joined;
+}
+
+/** The same for a reader; undefined: the contract does not allow such a key, so that nothing is kept under it. Throws a TypeError for such a space. */
+export function joinedToRead(space: string, key: string): string | undefined {
+  if (!KEY.test(key)) return undefined;
+  if (!KEY.test(space)) throw notAllowed();
   return space + SEPARATOR + key;
+}
+
+function notAllowed(): TypeError {
+  return new TypeError('A space and a key are ASCII without NUL and not empty');
 }
 
 /** NUL-separated fields: neither keys nor JSON text nor integers hold a NUL. */

@@ -154,3 +154,29 @@ t.test('long texts take time by their length alone', async (t) => {
     t.ok(many < 64 * Math.max(few, 2_000), `${JSON.stringify(piece)}: ${few} and ${many} µs`);
   }
 });
+
+t.test('the patterns, which take long to make, are made when a text first needs them: every process loads the file', async (t) => {
+  const made: string[] = [];
+  const Own = globalThis.RegExp;
+  t.teardown(() => {
+    globalThis.RegExp = Own;
+  });
+  globalThis.RegExp = new Proxy(Own, {
+    construct(target, args: [string, string]) {
+      made.push(args[0]);
+      return new target(...args);
+    },
+  });
+  const fresh = (await import(`${import.meta.resolve('../../../src/base/lib/shown-text.js')}?fresh`)) as {
+    shownText(text: string, face: Face): string;
+    terminalOutput(text: string, coloured?: boolean): string;
+  };
+  t.equal(fresh.terminalOutput('plain: C:\\users\\u{41}\n\ttext'), 'plain: C:\\users\\u{41}\n\ttext');
+  t.equal(fresh.shownText('plain', 'terminal'), 'plain');
+  t.strictSame(made, [], 'none for a start that says nothing but ASCII');
+  t.equal(fresh.terminalOutput('\u200e\n'), '\\u{200e}\n');
+  t.equal(fresh.shownText('\u200e', 'page'), '\\u{200e}');
+  t.equal(made.length, 1, 'one for all faces that have the same');
+  t.equal(fresh.terminalOutput('\u200e'), '\\u{200e}');
+  t.equal(made.length, 1, 'and once');
+});
