@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
+import { stopParsing } from '../../base/lib/stop-parsing.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
@@ -119,6 +120,7 @@ export class Http1Connection implements Activity, Http1Owner {
     this.#used = true;
     if (this.#lost) {
       request.resume();
+      stopParsing(request.socket);
       return;
     }
     const startedAt = clock.monotonic();
