@@ -10,12 +10,12 @@ import type { ByteChannel } from '../../base/model/channel.ts';
 import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
 import { CallPlace } from './calls-under-way.ts';
+import { paceTinyPieces } from './chunk-pace.ts';
 import { rawErrorReply } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
-import { paceTinyPieces } from './tiny-pieces.ts';
 import { SocketUnread } from './unread.ts';
 import { ClientChannel } from './upgrade.ts';
 

@@ -2,6 +2,7 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type Serv
 import { hasWrittenAll, isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { fieldListBytes } from '../../base/lib/http2-fields.ts';
+import { ReadingHold } from '../../base/lib/reading-hold.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
@@ -11,7 +12,7 @@ import { CallPlace } from './calls-under-way.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
 import type { Unread } from './unread.ts';
-import { watchWaitingPieces } from './waiting-pieces.ts';
+import { watchPieces } from './waiting-pieces.ts';
 
 const PIECES_PILE_UP = new GatewayError('bad_framing', 'The body comes in pieces of a few bytes, faster than they are taken.');
 
@@ -74,6 +75,7 @@ export class Http2Connection implements Activity {
   readonly #arriving = new Roster<Arriving>();
   readonly #answering = new Roster<Answering>();
   readonly unread: Unread = new SessionUnread(this.#answering);
+  readonly #hold: ReadingHold;
   #open = 0;
   /** Of heads and trailers of open streams, decoded. */
   #fieldBytes = 0;
@@ -89,6 +91,7 @@ export class Http2Connection implements Activity {
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
+    this.#hold = new ReadingHold(options.link.wire, options.arrivals.clock);
     this.#idleSince = options.arrivals.clock.monotonic();
     this.#silentSince = this.#idleSince;
     options.session.on('error', ignore);
@@ -227,10 +230,11 @@ export class Http2Connection implements Activity {
       ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
     });
     if (hasBody) {
-      watchWaitingPieces(stream, () => {
+      const onTooMany = (): void => {
         body.cut(PIECES_PILE_UP);
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-      });
+      };
+      watchPieces(stream, { tiny: this.#options.link.share.tinyPieces(clock), hold: this.#hold, onTooMany });
       // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
       if (this.#options.tunnel?.dialled === undefined) {
         const arriving = this.#arriving.add({ stream, body });
