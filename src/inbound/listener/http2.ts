@@ -77,6 +77,8 @@ export class Http2Connection implements Activity {
   readonly unread: Unread = new SessionUnread(this.#answering);
   readonly #hold: ReadingHold;
   #open = 0;
+  /** Streams that were reset in this turn of the event loop. */
+  #reset = 0;
   /** Of heads and trailers of open streams, decoded. */
   #fieldBytes = 0;
   #idleSince: number;
@@ -158,6 +160,16 @@ export class Http2Connection implements Activity {
     return bytes > this.#options.arrivals.limits.maxSessionUnreadBytes;
   }
 
+  /** What is reset is no longer one of the streams that the client may have at once; of what is read at a time that would let thousands of calls begin. */
+  #countReset(): void {
+    if (this.#reset === 0) {
+      setImmediate(() => {
+        this.#reset = 0;
+      });
+    }
+    this.#reset++;
+  }
+
   #isHeard(now: number): boolean {
     const { bytesRead } = this.#options.link.wire;
     if (bytesRead === this.#bytesRead) return false;
@@ -212,12 +224,15 @@ export class Http2Connection implements Activity {
       place.leave();
     });
     if (!this.#holds(stream, fieldBytes)) return;
-    if (this.#isFull(startedAt)) {
+    if (this.#isFull(startedAt) || this.#open + this.#reset > 2 * arrivals.limits.maxStreams) {
       stream.on('error', ignore);
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
-    stream.once('aborted', () => letGo(stream));
+    stream.once('aborted', () => {
+      letGo(stream);
+      this.#countReset();
+    });
     let trailers: readonly string[] = [];
     const method = headers[':method'] ?? '';
     const body = new ArrivedBody({
