@@ -10,6 +10,7 @@ import type { ReasonCode } from '../base/model/reason-codes.ts';
 import { STRANGER_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { canonicalRecord, type RecordDraft } from '../record/canonical-record.ts';
 import type { Store } from '../storage/contract/store.ts';
+import { LongRecordBudget } from './long-record-budget.ts';
 import { type RecordCounters, UNKNOWN_ORG, UNREGISTERED } from './record-counters.ts';
 import type { LaidDown } from './sharers.ts';
 import { type RecordRate, StrangerBudget } from './stranger-budget.ts';
@@ -65,6 +66,7 @@ interface Sum {
 export class StrangerRecords {
   readonly #options: StrangerRecordsOptions;
   readonly #budget: StrangerBudget;
+  readonly #long: LongRecordBudget;
   #sums = new Map<string, Sum>();
   #shares = new Shares(STRANGER_BOUNDS.sums.all);
   #orgsInAll = new Set<string>();
@@ -75,11 +77,17 @@ export class StrangerRecords {
   constructor(options: StrangerRecordsOptions) {
     this.#options = options;
     this.#budget = new StrangerBudget(options.clock, options.rate);
+    this.#long = new LongRecordBudget(options.clock);
   }
 
   /** Whether a record of so many bytes may be written for a caller of this address; it is taken from his budget. */
   mayRecord(callerIp: string, bytes: number): boolean {
     return this.#budget.take(callerIp, bytes);
+  }
+
+  /** Whether a long record of so many bytes may be written for a caller of this org who is known; it is taken from the org's budget. */
+  mayBeLong(orgId: string, bytes: number): boolean {
+    return this.#long.take(orgId, bytes);
   }
 
   /** Counts a refused call that has no record of its own. @param record as it would have been */

@@ -255,6 +255,29 @@ for (const mode of ['inspect', 'govern']) {
     other.close();
   });
 
+  t.test(`${mode}: an answer in frames of one byte comes whole, and in few frames`, async (t) => {
+    const PIECES = 20_000;
+    const origin = await startFramedOrigin(t, HOSTS);
+    const { gw } = await gatewayFor(t, origin, { GW_PROXY_NON_AI: mode }, ALLOW_ALL);
+    const session = await h2Through(t, gw);
+    const text = 'abcdefghij'.repeat(PIECES / 10);
+    origin.answer([HEAD, ...[...text].map((byte) => [0, 0, Buffer.from(byte)] as const), [0, END_STREAM, Buffer.alloc(0)]]);
+    for (const waits of [false, true]) {
+      const stream = session.request();
+      await once(stream, 'response');
+      if (waits) for (let i = 0; i < 100; i++) await setImmediate();
+      let frames = 0;
+      let came = '';
+      stream.on('data', (chunk: Buffer) => {
+        frames += 1;
+        came += chunk.toString();
+      });
+      await once(stream, 'end');
+      t.equal(came, text);
+      t.ok(frames < PIECES / 10, `${frames} frames`);
+    }
+  });
+
   t.test(`${mode}: a tunnel ends when its h2 connection to the origin does`, async (t) => {
     const sessions: Http2Session[] = [];
     const { gw } = await scene(

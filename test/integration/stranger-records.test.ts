@@ -159,6 +159,40 @@ t.test('who has shown a token or a key, and a workload that is registered, has a
   t.same([single(records).length, sums(records).length], [calls.length * MANY, 0]);
 });
 
+t.test('keys and tokens of an org leave so many bytes of long records of denials, and no other org loses by it', async (t) => {
+  const clock = fakeClock();
+  const place = await startGoverned(t, { clock, bundle: DENY_ALL });
+  const { gw, send, execute } = place;
+  const keyOf = async (org: string): Promise<string> =>
+    ((await gw.admin('POST', '/v1/admin/api-keys', { org_id: org, name: 'k' })).body as { key: string }).key;
+  const [acme, globex] = [await keyOf('acme'), await keyOf('globex')];
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci', org_id: 'acme' });
+  const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token?org_id=acme')).body as { token: string };
+  const long = '\u0001'.repeat(256);
+  const labels = Object.fromEntries(Array.from({ length: 32 }, (_, i) => [`${i}${long}`.slice(0, 256), long]));
+  const dear = (secret: string, org: string) =>
+    execute({ org_id: org, attribution: { labels } }, {}, { Authorization: `Bearer ${secret}` });
+  const AT_ONCE = 8 * 1_048_576;
+  for (let i = 0; i < 60; i++) for (const secret of [acme, acme, token]) await dear(secret, 'acme');
+  await send(chat(['X-GW-API-Key', acme, 'X-GW-Label-Team', 'sales']));
+  await dear(globex, 'globex');
+  clock.advance(1_000);
+  await dear(acme, 'acme');
+  const metrics = (await gw.admin('GET', '/metrics')).text;
+  const records = await written(place);
+  t.equal(records.length, 183, 'each call has its record');
+  const size = (record: Summed): number => Buffer.byteLength(JSON.stringify(record));
+  const isLong = (record: Summed): boolean => size(record) > 4_096;
+  const own = records.slice(0, 180);
+  const bytes = own.filter(isLong).reduce((sum, record) => sum + size(record), 0);
+  t.ok(bytes <= AT_ONCE && bytes > AT_ONCE - 150_000, `${bytes} bytes of long records`);
+  const cut = own.filter((record) => !isLong(record)).length;
+  t.ok(cut > 0, `${cut} are cut`);
+  t.match(metrics, `\ngw_records_shortened_total{org_id="acme"} ${cut}\n`);
+  t.match(records[180], { labels: { team: 'sales' } }, 'usual ones of the org are whole');
+  t.same(records.slice(181).map(isLong), [true, true], 'and so are long ones of another org, and later ones');
+});
+
 t.test('who names no workload has shown nothing, and neither has who names that of callers who name none', async (t) => {
   for (const headers of [[], ['X-GW-Workload-ID', 'default']]) {
     const place = await startGoverned(t, { clock: fakeClock(), bundle: DENY_ALL, env: THREE });

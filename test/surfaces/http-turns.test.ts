@@ -40,6 +40,8 @@ async function served(t: Test, onRequest: (request: IncomingMessage, response: S
   const turns = new Turns(clock, onRequest);
   turns.serve(server);
   let open = 0;
+  let heads = 0;
+  server.on('request', () => heads++);
   server.on('connection', (socket) => {
     open++;
     socket.once('close', () => open--);
@@ -51,7 +53,7 @@ async function served(t: Test, onRequest: (request: IncomingMessage, response: S
     server.close();
   });
   const address = server.address();
-  return { clock, open: () => open, port: typeof address === 'object' && address !== null ? address.port : 0 };
+  return { clock, open: () => open, heads: () => heads, port: typeof address === 'object' && address !== null ? address.port : 0 };
 }
 
 t.test('a pipelined request is begun when the answer before it has left; more than 32 that wait end the connection', async (t) => {
@@ -144,6 +146,16 @@ async function floodOf(t: Test, port: number, request: string): Promise<{ readon
   await new Promise((resolve) => socket.once('close', resolve));
   return { answers: text.split('HTTP/1.1 ').length - 1 };
 }
+
+t.test('what was read behind the request that ended its connection is not read as requests', async (t) => {
+  const { port, open, heads } = await served(t, () => undefined);
+  const socket = await client(t, port);
+  // One read has more than two thousand of them.
+  socket.write(GET.repeat(2_300));
+  await until('the connection is open', () => open() === 1);
+  await until('the connection is over', () => open() === 0);
+  t.ok(heads() <= CONNECTION_BOUNDS.pipelined.one + 2, `${heads()} heads`);
+});
 
 t.test('a flood of pipelined requests at the control plane and at gw-mcp is not worked on', async (t) => {
   const { plane, ask } = await startPlane(t);

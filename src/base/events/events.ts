@@ -20,6 +20,8 @@ export interface ExecutionEvent {
   readonly durationMs: number;
   /** From the sent request to the first byte of the body of its answer, milliseconds. */
   readonly firstByteMs?: number | undefined;
+  /** The record was cut, because its org has had too many long ones of refused calls (decision 7.11). */
+  readonly shortened?: true | undefined;
 }
 
 /** How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody asked. */

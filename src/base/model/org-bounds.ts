@@ -20,6 +20,14 @@ export const CONTROL_BOUNDS = {
     shared: 'orgs; within one, registered workloads, and addresses of other callers',
     full: 'a registered workload is held as a whole; of other callers policy judges each call, and a line of the log says so',
   },
+  longRecords: {
+    what: 'Bytes of records above 4 KiB of refused calls whose callers have shown a token or a key',
+    org: 131_072,
+    unit: 'per second',
+    much: '128 KiB a second, 8 MiB at once',
+    shared: 'each org has its own',
+    full: 'further ones of that org are cut to 4 KiB as those of callers who have shown nothing, and counted (`gw_records_shortened_total`); every call still has its record',
+  },
   deferred: {
     what: 'Responses whose usage comes after their calls (`background`)',
     all: 10_000,

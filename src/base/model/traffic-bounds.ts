@@ -43,11 +43,11 @@ export const CONNECTION_BOUNDS = {
     full: 'the connection is reset',
   },
   tinyPieces: {
-    what: 'chunks of HTTP/1.1 bodies of less than 16 bytes each that come at once',
+    what: 'pieces of bodies of less than 16 bytes each that come at once: chunks of HTTP/1.1 requests, DATA frames of HTTP/2 requests and of answers of HTTP/2 origins',
     one: 20_000,
     much: 'and 200,000 a second',
-    shared: 'addresses',
-    full: 'a chunked body is read no faster',
+    shared: 'addresses: of clients, and of origins',
+    full: 'the connection is read no faster; nothing is lost or refused',
   },
   unread: {
     what: 'bytes of answers, WebSockets and tunnels that clients have not taken',

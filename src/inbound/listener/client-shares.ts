@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { networkOf } from '../../base/lib/ip.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import { TinyPieces } from './tiny-pieces.ts';
+import { TinyPieces } from '../../outbound/net/tiny-pieces.ts';
 
 /** Who has shown who he is: the org of his API key and the key or workload in it, or a workload of which more is not known. */
 export interface Holder {

@@ -3,18 +3,19 @@ import type { Socket } from 'node:net';
 import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
+import { stopParsing } from '../../base/lib/stop-parsing.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
 import { CallPlace } from './calls-under-way.ts';
+import { paceTinyPieces } from './chunk-pace.ts';
 import { rawErrorReply } from './error-reply.ts';
 import { type Framing, framingOf } from './framing.ts';
 import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
-import { paceTinyPieces } from './tiny-pieces.ts';
 import { SocketUnread } from './unread.ts';
 import { ClientChannel } from './upgrade.ts';
 
@@ -119,6 +120,7 @@ export class Http1Connection implements Activity, Http1Owner {
     this.#used = true;
     if (this.#lost) {
       request.resume();
+      stopParsing(request.socket);
       return;
     }
     const startedAt = clock.monotonic();

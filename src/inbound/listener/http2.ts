@@ -2,6 +2,7 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type Serv
 import { hasWrittenAll, isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { fieldListBytes } from '../../base/lib/http2-fields.ts';
+import { ReadingHold } from '../../base/lib/reading-hold.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
@@ -11,7 +12,7 @@ import { CallPlace } from './calls-under-way.ts';
 import { Http2Reply } from './http2-reply.ts';
 import { type Activity, ignore, type Link } from './links.ts';
 import type { Unread } from './unread.ts';
-import { watchWaitingPieces } from './waiting-pieces.ts';
+import { watchPieces } from './waiting-pieces.ts';
 
 const PIECES_PILE_UP = new GatewayError('bad_framing', 'The body comes in pieces of a few bytes, faster than they are taken.');
 
@@ -74,7 +75,10 @@ export class Http2Connection implements Activity {
   readonly #arriving = new Roster<Arriving>();
   readonly #answering = new Roster<Answering>();
   readonly unread: Unread = new SessionUnread(this.#answering);
+  readonly #hold: ReadingHold;
   #open = 0;
+  /** Streams that were reset in this turn of the event loop. */
+  #reset = 0;
   /** Of heads and trailers of open streams, decoded. */
   #fieldBytes = 0;
   #idleSince: number;
@@ -89,6 +93,7 @@ export class Http2Connection implements Activity {
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
+    this.#hold = new ReadingHold(options.link.wire, options.arrivals.clock);
     this.#idleSince = options.arrivals.clock.monotonic();
     this.#silentSince = this.#idleSince;
     options.session.on('error', ignore);
@@ -155,6 +160,16 @@ export class Http2Connection implements Activity {
     return bytes > this.#options.arrivals.limits.maxSessionUnreadBytes;
   }
 
+  /** What is reset is no longer one of the streams that the client may have at once; of what is read at a time that would let thousands of calls begin. */
+  #countReset(): void {
+    if (this.#reset === 0) {
+      setImmediate(() => {
+        this.#reset = 0;
+      });
+    }
+    this.#reset++;
+  }
+
   #isHeard(now: number): boolean {
     const { bytesRead } = this.#options.link.wire;
     if (bytesRead === this.#bytesRead) return false;
@@ -209,12 +224,15 @@ export class Http2Connection implements Activity {
       place.leave();
     });
     if (!this.#holds(stream, fieldBytes)) return;
-    if (this.#isFull(startedAt)) {
+    if (this.#isFull(startedAt) || this.#open + this.#reset > 2 * arrivals.limits.maxStreams) {
       stream.on('error', ignore);
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
-    stream.once('aborted', () => letGo(stream));
+    stream.once('aborted', () => {
+      letGo(stream);
+      this.#countReset();
+    });
     let trailers: readonly string[] = [];
     const method = headers[':method'] ?? '';
     const body = new ArrivedBody({
@@ -227,10 +245,11 @@ export class Http2Connection implements Activity {
       ...(headers.expect?.toLowerCase() === '100-continue' ? { sendContinue: () => sendContinue(stream) } : {}),
     });
     if (hasBody) {
-      watchWaitingPieces(stream, () => {
+      const onTooMany = (): void => {
         body.cut(PIECES_PILE_UP);
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-      });
+      };
+      watchPieces(stream, { tiny: this.#options.link.share.tinyPieces(clock), hold: this.#hold, onTooMany });
       // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
       if (this.#options.tunnel?.dialled === undefined) {
         const arriving = this.#arriving.add({ stream, body });

@@ -5,7 +5,9 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { networkOf } from '../../base/lib/ip.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
+import { Lru } from '../../base/lib/lru.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
@@ -21,9 +23,13 @@ import { NextTurn } from './next-turn.ts';
 import { Origin, type OriginOptions, type SilenceLimits } from './origin.ts';
 import type { ParentProxy } from './parent-proxy.ts';
 import { type Lookup, Resolver } from './resolver.ts';
+import { TinyPieces } from './tiny-pieces.ts';
 import { TlsClient } from './tls-client.ts';
 import { UpgradeCall } from './upgrade-call.ts';
 import type { RawWays, UpgradeEvents, Upstream, UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
+
+/** Addresses of HTTP/2 origins of which is remembered how many tiny pieces came from there. */
+const REMEMBERED_ADDRESSES = 1_000;
 
 export interface UpstreamOptions {
   readonly clock: Clock;
@@ -84,6 +90,8 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
   readonly #origins = new Map<string, Origin>();
   /** Connections of tunnels with calls under way. */
   readonly #dialled = new Set<DialledOrigin>();
+  /** What may still come from the addresses of such connections. */
+  readonly #tiny = new Lru<string, TinyPieces>({ max: REMEMBERED_ADDRESSES });
   /** Handshakes of WebSockets that are not answered yet. */
   readonly #upgrades = new Set<UpgradeCall>();
   readonly #tickMs: number;
@@ -183,18 +191,27 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
     return this.#dialer.addresses(authority, operatorOwn);
   }
 
+  #tinyPiecesOf({ remoteAddress = '' }: Socket): TinyPieces {
+    const key = networkOf(remoteAddress);
+    const known = this.#tiny.get(key) ?? new TinyPieces(this.#clock);
+    this.#tiny.set(key, known);
+    return known;
+  }
+
   async dial(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled> {
     const secure = (raw: Socket, offered: readonly Dialled['protocol'][]): Promise<TLSSocket> =>
       this.#tls.secure(raw, authority, `${TlsClient.scopeOf(authority, false)} ${offered.join()}`, offered);
     try {
       const raw = await this.#dialer.dial(authority, false);
       const socket = await secure(raw, protocols);
-      if (socket.alpnProtocol === 'h2') return new DialledHttp2(authority, socket, raw, this);
+      const clock = this.#clock;
+      if (socket.alpnProtocol === 'h2')
+        return new DialledHttp2({ authority, socket, raw, counter: this, clock, tinyPieces: this.#tinyPiecesOf(raw) });
       return new DialledHttp1({
         authority,
         socket,
         counter: this,
-        clock: this.#clock,
+        clock,
         redial: async () => secure(await this.#dialer.dial(authority, false), ['http/1.1']),
         laneMaker: (connect) => this.#laneMaker({ authority, tls: true, parent: undefined, connect }),
       });

@@ -2,9 +2,11 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { isBroken } from '../../base/lib/broken-socket.ts';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
+import { ReadingHold } from '../../base/lib/reading-hold.ts';
 import { Roster } from '../../base/lib/roster.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { SlowCounter } from './call-in-lane.ts';
@@ -12,11 +14,23 @@ import type { DialledOrigin } from './dialled.ts';
 import { Http2Call, type Http2Lane } from './http2-call.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
 import type { SilenceLimits } from './origin.ts';
+import type { TinyPieces } from './tiny-pieces.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 import { timeoutError } from './upstream-error.ts';
 
 const STREAM_WINDOW = 262_144;
 const CONNECTION_WINDOW = 1_048_576;
+
+export interface DialledHttp2Options {
+  readonly authority: Authority;
+  readonly socket: TLSSocket;
+  /** What TLS is spoken on. */
+  readonly raw: Socket;
+  readonly counter: SlowCounter;
+  readonly clock: Clock;
+  /** What the address of the origin may still send. */
+  readonly tinyPieces: TinyPieces;
+}
 
 /** An h2 origin: one connection for all streams of its tunnel, which ends with it. */
 export class DialledHttp2 implements DialledOrigin, Http2Lane {
@@ -26,6 +40,8 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   /** The first error of the connection; its streams only know that they were closed. */
   fault: Error | undefined;
   readonly #counter: SlowCounter;
+  readonly #tiny: TinyPieces;
+  readonly #hold: ReadingHold;
   readonly #socket: TLSSocket;
   /** What TLS is spoken on. */
   readonly #raw: Socket;
@@ -35,11 +51,13 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   /** Set while a PING waits for its answer: how much has come, and since which tick no more. */
   #probing: { readonly since: number; readonly bytesRead: number } | undefined;
 
-  constructor(authority: Authority, socket: TLSSocket, raw: Socket, counter: SlowCounter) {
+  constructor({ authority, socket, raw, counter, clock, tinyPieces }: DialledHttp2Options) {
     this.authority = authority;
     this.#socket = socket;
     this.#raw = raw;
     this.#counter = counter;
+    this.#tiny = tinyPieces;
+    this.#hold = new ReadingHold(raw, clock);
     socket.once('error', (error) => {
       this.fault ??= error;
     });
@@ -73,6 +91,10 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
 
   connect(): Promise<Socket> {
     return Promise.reject(new GatewayError('upgrade_required', 'An h2 connection is never one stream alone.'));
+  }
+
+  pace(piece: Uint8Array): void {
+    if (!this.#tiny.take(piece)) this.#hold.hold(this.#tiny.waitMs);
   }
 
   /** Called by a call that is over. */

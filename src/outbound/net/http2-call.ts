@@ -1,11 +1,11 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, constants, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
-import { Readable } from 'node:stream';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import { fieldListBytes, noFields } from '../../base/lib/http2-fields.ts';
 import type { Seat } from '../../base/lib/roster.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
+import { AnswerPieces } from './answer-pieces.ts';
 import type { SlowCounter } from './call-in-lane.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
 import { OutgoingBody, STOPPED } from './request-body.ts';
@@ -26,6 +26,8 @@ export interface Http2Lane {
   readonly authority: Authority;
   readonly session: ClientHttp2Session;
   readonly fault: Error | undefined;
+  /** Counts a piece of an answer. */
+  pace(piece: Uint8Array): void;
   over(call: Http2Call): void;
 }
 
@@ -43,6 +45,7 @@ export class Http2Call implements UpstreamHandle {
   readonly #lane: Http2Lane;
   readonly #body: OutgoingBody | undefined;
   #stream: ClientHttp2Stream | undefined;
+  #pieces: AnswerPieces | undefined;
   #phase: CallPhase = 'connecting';
   #trailers = NO_TRAILERS;
   #done = false;
@@ -78,7 +81,7 @@ export class Http2Call implements UpstreamHandle {
     try {
       const stream = this.#open();
       this.#stream = stream;
-      stream.push = pushNoticed;
+      this.#pieces = new AnswerPieces({ stream, take: (bytes) => this.#take(bytes), seen: (piece) => this.#seen(piece) });
       this.#phase = 'sent';
       this.#listen(stream);
       this.#sendBody(stream);
@@ -134,7 +137,7 @@ export class Http2Call implements UpstreamHandle {
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       this.#events.onHead(status, fieldsOf(more[0]), () => this.#resume(), isWhole);
       // Not before: node:http2 tells of a head in the next tick and of bytes at once, which is sooner when both are read after a write had held reading up.
-      stream.on('data', (chunk: Buffer) => this.#onData(chunk));
+      this.#pieces?.open();
     });
     stream.on('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
       if (!this.#done && !this.#isTooLarge(more[0])) this.#trailers = fieldsOf(more[0]);
@@ -152,13 +155,17 @@ export class Http2Call implements UpstreamHandle {
     return true;
   }
 
-  #onData(chunk: Buffer): void {
+  #seen(piece: Uint8Array): void {
     if (this.#done) return;
     this.seen();
+    this.#lane.pace(piece);
+  }
+
+  #take(bytes: Uint8Array): boolean {
+    if (this.#done) return true;
     this.#resumedEarly = false;
-    if (this.#events.onData(chunk) || this.#resumedEarly) return;
-    this.#paused = true;
-    this.#stream?.pause();
+    this.#paused = !this.#events.onData(bytes) && !this.#resumedEarly;
+    return !this.#paused;
   }
 
   #resume(): void {
@@ -166,13 +173,13 @@ export class Http2Call implements UpstreamHandle {
     if (!this.#paused) return;
     this.#paused = false;
     this.seen();
-    this.#stream?.resume();
+    this.#pieces?.open();
   }
 
   #onEnd(stream: ClientHttp2Stream): void {
     // One that was reset with an error is closed at once, with or without an end.
     if (this.#done || stream.rstCode !== constants.NGHTTP2_NO_ERROR) return;
-    if (this.#phase !== 'answering' || !ENDED_BY_ORIGIN.has(stream)) {
+    if (this.#phase !== 'answering' || this.#pieces?.endedByOrigin !== true) {
       this.#onClose(stream);
       return;
     }
@@ -182,6 +189,7 @@ export class Http2Call implements UpstreamHandle {
 
   /** Not complete: the origin reset the stream, or its connection broke. */
   #onClose(stream: ClientHttp2Stream): void {
+    this.#pieces?.give();
     if (this.#done) return;
     const { authority, fault, session } = this.#lane;
     const code = stream.rstCode ?? constants.NGHTTP2_NO_ERROR;
@@ -244,18 +252,6 @@ export class Http2Call implements UpstreamHandle {
     const reason = messageOf(error);
     return new GatewayError('invalid_request', `The request cannot be sent to ${name}: ${reason}.`, { cause: error });
   }
-}
-
-/** Streams that the origin has ended by END_STREAM. */
-const ENDED_BY_ORIGIN = new WeakSet<object>();
-
-/**
- * `push` of a stream, which notes who ends it. node:http2 ends one that is reset with NO_ERROR as it ends one that is complete, and tells of neither, except that
- * the former is closed by then. Only END_STREAM makes an answer complete, whatever follows it (RFC 9113 §8.1).
- */
-function pushNoticed(this: ClientHttp2Stream, chunk: unknown, encoding?: BufferEncoding): boolean {
-  if (chunk === null && !this.closed) ENDED_BY_ORIGIN.add(this);
-  return Readable.prototype.push.call(this, chunk, encoding);
 }
 
 /** Resolves when the stream takes more, or never will. */

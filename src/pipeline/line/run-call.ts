@@ -87,7 +87,7 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
     if (drawn.commit === undefined) return sumUp(call, pipeline, drawn.record);
     await pipeline.store.commit(drawn.commit, drawn.effects);
     for (const settlement of call.settlements) settlement.stored?.();
-    return acknowledge(call, pipeline, drawn.record);
+    return acknowledge(call, pipeline, drawn);
   } catch (error) {
     return fail(call, pipeline, asGatewayError(error, pipeline), drawn?.record);
   }
@@ -98,6 +98,7 @@ interface Drawn {
   /** Undefined: the call has no record of its own. */
   readonly commit: RecordCommit | undefined;
   readonly effects: readonly Effect[];
+  readonly shortened?: true;
 }
 
 /** The record of a request, and what is committed with it. */
@@ -117,7 +118,7 @@ function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   const closing = { completedAt, refusal, delivered, replaced: parts.mutation };
   const effects: Effect[] = [];
   for (let at = settlements.length - 1; at >= 0; at -= 1) effects.push(...(settlements[at]?.effects?.(record, closing) ?? []));
-  return { record, commit, effects };
+  return kept.shortened === true ? { record, commit, effects, shortened: true } : { record, commit, effects };
 }
 
 /** Whether something that goes with the record of a refused call would be lost without it. */
@@ -146,7 +147,7 @@ function sumUp(call: WalkingCall, { strangers, events, clock }: LineGround, reco
 }
 
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */
-function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: ExecutionRecord): RunResult {
+function acknowledge(call: WalkingCall, { events, clock }: LineGround, { record, shortened }: Drawn): RunResult {
   const { parts, refusal } = call;
   const delivery = deliveredOf(parts);
   if (refusal) {
@@ -157,7 +158,7 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, record: E
   }
   if (events.hears('execution')) {
     const durationMs = clock.monotonic() - parts.arrival.head.startedAt;
-    events.emit('execution', { record, durationMs, firstByteMs: firstByteOf(delivery) });
+    events.emit('execution', { record, durationMs, firstByteMs: firstByteOf(delivery), shortened });
   }
   const { trace } = parts.arrival;
   if (trace) tellTrace(parts, trace, { events, clock }, { record });

@@ -175,9 +175,10 @@ export interface RecordTotals {
   effects(record: ExecutionRecord): readonly Effect[];
 }
 
-/** Who keeps the records of refused calls within bounds whose callers have shown nothing (decision 7.11). */
+/** Who keeps the records of refused calls within bounds: whether those of callers are written who have shown nothing, and whether those of an org's are whole (decision 7.11). */
 export interface RecordsOfStrangers {
   mayRecord(callerIp: string, bytes: number): boolean;
+  mayBeLong(orgId: string, bytes: number): boolean;
   sum(record: ExecutionRecord, durationMs: number): void;
 }
 

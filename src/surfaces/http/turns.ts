@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import { networkOf } from '../../base/lib/ip.ts';
+import { stopParsing } from '../../base/lib/stop-parsing.ts';
 import { UnreadAnswers, UnreadMark } from '../../base/lib/unread-answers.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 
@@ -62,7 +63,10 @@ export class Turns {
   #accept(exchange: Exchange): void {
     const { request } = exchange;
     // What else was read with a request that was one too many.
-    if (request.socket.destroyed) return;
+    if (request.socket.destroyed) {
+      stopParsing(request.socket);
+      return;
+    }
     const connection = this.#connections.get(request.socket) ?? this.#connected(request.socket);
     if (!connection.busy) {
       this.#begin(connection, exchange);

@@ -27,8 +27,13 @@ export function recordListeners(
   const deferredSettled = counter(registry, METRICS.deferredSettled);
   const summed = counter(registry, METRICS.recordsSummed);
   summed(orgId);
+  const shortened = counter(registry, METRICS.recordsShortened);
+  shortened(orgId);
   return {
-    execution: countExecution,
+    execution(event) {
+      if (event.shortened) shortened(labels.org(event.record.org_id)).inc();
+      countExecution(event);
+    },
     summed(event) {
       summed(labels.org(event.record.org_id)).inc();
       countExecution(event);

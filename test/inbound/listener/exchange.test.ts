@@ -1,8 +1,10 @@
 // Requests and answers of both protocols: framing, bodies, and the sink.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import {
   errorCode,
   exchange,
@@ -676,6 +678,28 @@ t.test('more than 32 unanswered pipelined requests end the connection, and so do
       'those that waited were never begun',
     );
     later.socket.destroy();
+  }
+});
+
+t.test('behind the request that ended its connection, or of which nobody can say where it ends, none is read', async (t) => {
+  let heads = 0;
+  const count = (): void => {
+    heads++;
+  };
+  subscribe('http.server.request.start', count);
+  t.teardown(() => unsubscribe('http.server.request.start', count));
+  const { listener } = await startListener(t, { onArrival: () => undefined });
+  const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+  const twoHosts = 'GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n';
+  for (const [first, most] of [
+    [get, DEFAULT_LIMITS.maxPipelined + 2],
+    [twoHosts, 2],
+  ] as const) {
+    heads = 0;
+    const client = await rawClient(t, listener.port);
+    client.socket.write(first + get.repeat(2_300));
+    await client.closed;
+    t.ok(heads >= 1 && heads <= most, `${heads} heads`);
   }
 });
 

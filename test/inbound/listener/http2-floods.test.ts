@@ -294,6 +294,32 @@ t.test('a client that never acknowledges SETTINGS is held to the limit of a head
   );
 });
 
+t.test('of streams that are reset as they are opened few begin in one turn', async (t) => {
+  let mine = 0;
+  let mostAtOnce = 0;
+  let atOnce = 0;
+  const harness = await startListener(t, {
+    onArrival: (arrival) => {
+      if (arrival.head.rawTarget === '/other') return answer(arrival);
+      mine++;
+      if (atOnce++ === 0) setImmediate(() => (atOnce = 0));
+      mostAtOnce = Math.max(mostAtOnce, atOnce);
+    },
+  });
+  const socket = await rawH2(t, harness);
+  // As many as node:http2 takes at once before it ends the connection, in less than what is read at a time.
+  const streams = Array.from({ length: 900 }, (_, at) => 2 * at + 1);
+  socket.write(
+    Buffer.concat(
+      streams.flatMap((id) => [frame(FRAME.headers, END_HEADERS | END_STREAM, id, GET), frame(FRAME.rstStream, 0, id, CANCEL)]),
+    ),
+  );
+  while (mine === 0) await turn();
+  const session = await h2Client(t, harness);
+  t.equal((await h2Request(session, { ':path': '/other' })).headers[':status'], 200, 'others are served');
+  t.ok(mostAtOnce <= 2 * DEFAULT_LIMITS.maxStreams + 1, `${mostAtOnce} begin in one turn`);
+});
+
 t.test('heads of a few bytes that would be megabytes end their connection, and others are served meanwhile', async (t) => {
   const harness = await startListener(t, { onArrival: answer });
   const socket = await rawH2(t, harness);

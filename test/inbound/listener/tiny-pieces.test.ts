@@ -6,7 +6,8 @@ import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
 import { CONNECTION_BOUNDS } from '../../../src/base/model/traffic-bounds.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
-import { type HasTeardown, startListener } from './harness.ts';
+import { END_HEADERS, END_STREAM, FRAME, frame } from '../../support/h2-frames.ts';
+import { type HasTeardown, openTunnel, startListener, tlsInside } from './harness.ts';
 
 const AT_ONCE = CONNECTION_BOUNDS.tinyPieces.one;
 /** Of `1\r\n \r\n` in what is read from a connection at a time. */
@@ -14,6 +15,11 @@ const OF_ONE_READ = 65_536 / 6;
 const PIECES = 5 * AT_ONCE;
 const HEAD = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
 const LIMIT = 1_048_576;
+/** As many as the first windows of a connection let through. */
+const PIECES_H2 = 60_000;
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+/** Static table (RFC 7541 appendix A): POST, https, `/`, and the authority as a literal that is not indexed. */
+const POST = Buffer.concat([Buffer.from([0x83, 0x87, 0x84, 0x01, 14]), Buffer.from('api.openai.com')]);
 
 type Reader = (arrival: Arrival, seen: (bytes: number) => void) => Promise<number>;
 
@@ -93,3 +99,48 @@ t.test('pieces that are not tiny, and bodies of a stated length, wait for nothin
   while (left > 0) await turn();
   t.equal(left, 0);
 });
+
+for (const [name, read] of Object.entries({ whole, passing })) {
+  t.test(
+    `an HTTP/2 body in frames of one byte that is read ${name} comes no faster, on any number of connections of its address`,
+    async (t) => {
+      const CONNECTIONS = 4;
+      const clock = fakeClock();
+      const sizes = new Map<Arrival, number>();
+      let ended = 0;
+      const harness = await startListener(t, {
+        clock,
+        onArrival: (arrival) => {
+          if (arrival.head.rawTarget === '/quick') return arrival.reply.sendWhole(200, [], Buffer.from('ok'));
+          void read(arrival, (bytes) => sizes.set(arrival, bytes)).then((bytes) => {
+            ended += bytes;
+            arrival.reply.sendWhole(200, [], Buffer.from('ok'));
+          });
+        },
+      });
+      const taken = (): number => [...sizes.values()].reduce((sum, size) => sum + size, 0);
+      const sent = Buffer.concat([
+        PREFACE,
+        frame(FRAME.settings, 0, 0),
+        frame(FRAME.headers, END_HEADERS, 1, POST),
+        ...Array.from({ length: PIECES_H2 }, () => frame(FRAME.data, 0, 1, Buffer.from('x'))),
+        frame(FRAME.data, END_STREAM, 1),
+      ]);
+      for (let i = 0; i < CONNECTIONS; i++) {
+        const socket = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { ALPNProtocols: ['h2'] });
+        socket.resume().write(sent);
+      }
+      while (taken() < AT_ONCE) await turn();
+      for (let i = 0; i < 200; i++) await turn();
+      t.ok(taken() <= AT_ONCE + CONNECTIONS * OF_ONE_READ, `${taken()} are taken while no time passes`);
+      const other = await client(t, harness.listener.port, '127.0.0.2');
+      other.write('GET /quick HTTP/1.1\r\nHost: x\r\n\r\n');
+      t.match(String(((await once(other, 'data')) as [Buffer])[0]), /^HTTP\/1\.1 200 /, 'others are served meanwhile');
+      while (ended < CONNECTIONS * PIECES_H2) {
+        clock.advance(100);
+        await turn();
+      }
+      t.equal(ended, CONNECTIONS * PIECES_H2, 'none is lost, and none is refused');
+    },
+  );
+}
