@@ -12,6 +12,7 @@ import { startControlPlaneCommand } from './control-plane/start-control-plane-co
 import { controlPlaneDemo } from './control-plane-demo/control-plane-demo-command.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
+import { listRevoked, restoreDelegation, revokeDelegation } from './delegate/revocations.ts';
 import { demo } from './demo/demo-command.ts';
 import { discoveredDomains } from './discovered-domains.ts';
 import { doctor } from './doctor/doctor.ts';
@@ -82,6 +83,9 @@ const OWN: readonly Command[] = [
   issueToken,
   attenuateToken,
   inspectToken,
+  revokeDelegation,
+  listRevoked,
+  restoreDelegation,
   secretsRotate,
   journalCheck,
   journalRepair,
