@@ -206,7 +206,7 @@ t.test(
     const refused = await under(governed, leaf('a'), {}, small);
     const details = JSON.stringify(refused.body);
     t.match(details, /the budget of its delegation r, 0\.00003 USD/, 'which one it was, and its amount');
-    t.match(details, /It never begins anew/);
+    t.match(details, /It never resets\./);
     t.equal(
       (await under(governed, issuer.text(token({ delegation_id: 'other', budget: { usd_max: '1' } })), {}, small)).status,
       200,
