@@ -66,5 +66,7 @@ function groupLength(words: readonly string[], commands: readonly Command[]): nu
 
 function usualOf(group: string, commands: readonly Command[]): Command | undefined {
   const all = inGroup(group, commands);
-  return all.find(({ name, usual }) => usual === true || USUAL_VERBS.includes(name.slice(group.length + 1)));
+  const found = all.find(({ name, usual }) => usual === true || USUAL_VERBS.includes(name.slice(group.length + 1)));
+  // One that has to be told what to read is no answer to its group alone.
+  return found !== undefined && /^[A-Z-]/.test(found.usage) ? undefined : found;
 }

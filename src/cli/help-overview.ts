@@ -1,4 +1,7 @@
-import type { Command } from './command.ts';
+import type { CliIo, Command } from './command.ts';
+import { nextWords } from './find-command.ts';
+import { folded, foldedLines, USUAL_WIDTH } from './folded-text.ts';
+import { asTyped } from './program-name.ts';
 
 /** What people come with, and the commands for it by their names or the beginnings of their names. What stands in none of these is listed behind them. */
 const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] = [
@@ -8,7 +11,7 @@ const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] 
   ['Policy', ['policy', 'policies', 'providers', 'connectors', 'addons', 'risk']],
   [
     'Who may call, and for whom',
-    ['workloads', 'keys', 'credentials', 'delegate', 'delegations', 'projects', 'org-defaults', 'attribution', 'quarantine'],
+    ['workloads', 'api-keys', 'keys', 'credentials', 'delegate', 'delegations', 'projects', 'org-defaults', 'attribution', 'quarantine'],
   ],
   ['Money and limits', ['budgets', 'ratelimit', 'pricing', 'prices', 'monthly']],
   ['People decide, and are told', ['approvals', 'alerts', 'exports']],
@@ -17,26 +20,39 @@ const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] 
   ['About this program', ['help', 'version', 'completion']],
 ];
 
+/** Of the column of names, in characters. */
 const WIDTH = 20;
+/** No line is wider: long ones are hard to read. */
 const LINE = 100;
+/** Of a group that has more, the words that follow its name are shown alone. */
+const MOST_VERBS = 12;
 
 /** All commands at a glance: one line for each, and one for a group of them. */
-export function overview(commands: readonly Command[]): string {
+export function overview(commands: readonly Command[], { columns = USUAL_WIDTH, program }: Pick<CliIo, 'columns' | 'program'>): string {
+  const width = Math.min(columns, LINE);
   const firsts = [...new Set(commands.map(({ name }) => firstWord(name)))];
   const placed = new Set(PURPOSES.flatMap(([, names]) => names));
   const sections = [...PURPOSES, ['More', firsts.filter((first) => !placed.has(first))] as const];
   const texts = sections.flatMap(([title, names]) => {
-    const lines = names.filter((name) => firsts.includes(name)).map((name) => entry(name, commands));
+    const lines = names
+      .filter((name) => firsts.includes(name))
+      .map((name) => entry(name, commands, (text) => asTyped(text, program), width));
     return lines.length === 0 ? [] : [`${title}:\n${lines.join('')}`];
   });
-  return `usage: gw COMMAND [ARGUMENTS]\n\n${texts.join('\n')}\n"gw help COMMAND" says how one is used. Settings are GW_* variables: docs/reference/settings.md.\n`;
+  const [first, last] = [
+    'usage: gw COMMAND [ARGUMENTS]',
+    '"gw help COMMAND" says how one is used. Settings are GW_* variables: docs/reference/settings.md.',
+  ].map((text) => asTyped(text, program));
+  return `${first}\n\n${texts.join('\n')}\n${foldedLines(last ?? '', width)}\n`;
 }
 
-function entry(first: string, commands: readonly Command[]): string {
+function entry(first: string, commands: readonly Command[], typed: (text: string) => string, width: number): string {
   const own = commands.find(({ name }) => name === first);
-  const verbs = commands.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name.slice(first.length + 1));
+  const all = commands.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name.slice(first.length + 1));
+  const verbs = all.length > MOST_VERBS ? nextWords(first, commands) : all;
   const parts = [own === undefined ? [] : [firstSentence(own.summary)], verbs.length === 0 ? [] : [verbs.join(', ')]].flat();
-  return `  ${first.padEnd(WIDTH)}${shortened(parts.join('; '))}\n`;
+  const [start, ...words] = typed(parts.join('; ')).split(' ');
+  return `${folded([`  ${first.padEnd(WIDTH)}${start}`, ...words], width, ' '.repeat(WIDTH + 2))}\n`;
 }
 
 function firstWord(name: string): string {
@@ -46,9 +62,4 @@ function firstWord(name: string): string {
 /** Up to the first sign after which only details come. */
 function firstSentence(summary: string): string {
   return /^.*?(?=[.;](?:\s|$)|$)/.exec(summary)?.[0] ?? summary;
-}
-
-function shortened(text: string): string {
-  const room = LINE - WIDTH;
-  return text.length <= room ? text : `${text.slice(0, text.lastIndexOf(' ', room - 1)).replace(/[,;]$/, '')} …`;
 }

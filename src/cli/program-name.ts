@@ -50,7 +50,8 @@ export function asTyped(text: string, program = 'gw'): string {
   return program === 'gw' ? text : text.replaceAll(TYPED, program);
 }
 
-const TYPED = /(?<![\w/.$-])(?!^gw [a-z][a-z -]*: )gw(?= [a-z])/gm;
+/** What is typed as it is here already stays. */
+const TYPED = /(?<![\w/.$-])(?<!\bnpx )(?!^gw [a-z][a-z -]*: )gw(?= (?:[a-z]|COMMAND\b))/gm;
 
 /** As a shell takes it for one word. */
 export function shellWord(text: string): string {

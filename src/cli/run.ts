@@ -1,5 +1,6 @@
 import { packageCommit, packageVersion } from '../base/lib/package-root.ts';
 import { terminalOutput } from '../base/lib/shown-text.ts';
+import { createApiKey, listApiKeys, revokeApiKey } from './api-key-commands.ts';
 import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
 import { listApprovals } from './approvals/list-approvals.ts';
 import { auditTrail } from './audit.ts';
@@ -7,11 +8,13 @@ import { caStatus, rotateRoot } from './ca/rotate-root.ts';
 import { env } from './clients/env.ts';
 import { runTool } from './clients/run-tool.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
+import { commandHelp, groupHelp, usageText } from './command-help.ts';
 import { completion, completions } from './completion.ts';
 import { startControlPlaneCommand } from './control-plane/start-control-plane-command.ts';
 import { controlPlaneDemo } from './control-plane-demo/control-plane-demo-command.ts';
 import { inspectToken } from './delegate/inspect-token.ts';
 import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
+import { listRevoked, restoreDelegation, revokeDelegation } from './delegate/revocations.ts';
 import { demo } from './demo/demo-command.ts';
 import { discoveredDomains } from './discovered-domains.ts';
 import { doctor } from './doctor/doctor.ts';
@@ -78,10 +81,16 @@ const OWN: readonly Command[] = [
   denyApproval,
   auditTrail,
   discoveredDomains,
+  createApiKey,
+  listApiKeys,
+  revokeApiKey,
   makeKey,
   issueToken,
   attenuateToken,
   inspectToken,
+  revokeDelegation,
+  listRevoked,
+  restoreDelegation,
   secretsRotate,
   journalCheck,
   journalRepair,
@@ -121,7 +130,7 @@ async function help(args: readonly string[], io: CliIo): Promise<number> {
   const commands = await allCommands();
   const asked = words.length === 0 ? commands : namedBy(words, commands);
   if (values.json !== true || asked.length === 0)
-    return words.length === 0 ? print(io, overview(commands)) : runLine([...words, '--help'], io);
+    return words.length === 0 ? print(io, overview(commands, io)) : runLine([...words, '--help'], io);
   const told = asked.map(({ name, usage, summary }) => ({ name, usage, summary }));
   printJsonDocument(told, io);
   return EXIT_OK;
@@ -165,7 +174,7 @@ async function runLine(argv: readonly string[], io: CliIo): Promise<number> {
   const own = findCommand(line, OWN);
   const found: Found = 'command' in own ? own : findCommand(line, await allCommands());
   if ('command' in found) return runNamed(found.command, found.args, io);
-  if ('group' in found) return print(io, groupHelp(found.group, await allCommands()));
+  if ('group' in found) return print(io, groupHelp(found.group, await allCommands(), io));
   const { unknown, nearest } = found;
   io.stderr(
     `gw: there is no command "${terminalText(unknown)}"${nearest === undefined ? '.' : `; did you mean "${nearest}"?`} "gw help" lists them.\n`,
@@ -184,9 +193,7 @@ async function complete(words: readonly string[], io: CliIo): Promise<number> {
 }
 
 async function runNamed(command: Command, args: readonly string[], io: CliIo): Promise<number> {
-  if (asksForHelp(command, args)) {
-    return print(io, `${usageOf(command)}\n${command.summary}\n${command.help ?? ''}`);
-  }
+  if (asksForHelp(command, args)) return print(io, commandHelp(command, io));
   try {
     return await command.run(args, io);
   } catch (error) {
@@ -195,7 +202,7 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
     if (!isForPerson(error)) throw error;
     io.stderr(`gw ${command.name}: ${terminalOutput(error.message)}\n`);
     if (error instanceof GatewayRefusal) return EXIT_NO;
-    if (error instanceof UsageError) io.stderr(`${usageOf(command)}\n`);
+    if (error instanceof UsageError) io.stderr(usageText(command, io));
     return EXIT_USAGE;
   }
 }
@@ -212,18 +219,7 @@ function asksForHelp({ wraps }: Command, args: readonly string[]): boolean {
   return own.includes('--help') || own.includes('-h');
 }
 
-function usageOf({ name, usage }: Command): string {
-  return `usage: gw ${name} ${usage}`.trimEnd();
-}
-
-/** The commands of one group, such as `gw policy`. */
-function groupHelp(group: string, commands: readonly Command[]): string {
-  return inGroup(group, commands)
-    .map(({ name, usage, summary }) => `gw ${name} ${usage}\n    ${summary}\n`)
-    .join('');
-}
-
 function print(io: CliIo, text: string): Promise<number> {
-  io.stdout(asTyped(text, io.program));
+  io.stdout(text);
   return Promise.resolve(EXIT_OK);
 }

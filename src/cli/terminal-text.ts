@@ -1,4 +1,5 @@
 import { shownLines, shownText } from '../base/lib/shown-text.ts';
+import { folded } from './folded-text.ts';
 
 /** Text of somebody else on a terminal, in one line: nothing in it moves the cursor, changes a colour, begins a line or hides what stands beside it. */
 export function terminalText(text: string): string {
@@ -15,8 +16,16 @@ export function terminalLines(text: string): string {
   return shownLines(text, 'terminal');
 }
 
-/** Names with what they are, below each other; what is undefined is left out. */
-export function namedLines(rows: readonly (readonly [name: string, text: string | undefined])[]): string {
-  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  return rows.map(([name, text]) => (text === undefined ? '' : `${`${name}:`.padEnd(width)}${terminalText(text)}\n`)).join('');
+/** Names with what they are, below each other; what is undefined is left out. A sentence has the width at which it is folded. */
+export function namedLines(rows: readonly (readonly [name: string, text: string | undefined, width?: number])[]): string {
+  const column = Math.max(...rows.map(([name]) => name.length)) + 2;
+  return rows
+    .map(([name, text, width]) => {
+      if (text === undefined) return '';
+      const line = `${`${name}:`.padEnd(column)}${terminalText(text)}`;
+      if (width === undefined) return `${line}\n`;
+      const [first = '', ...words] = line.slice(column).split(' ');
+      return `${folded([line.slice(0, column) + first, ...words], width, ' '.repeat(column))}\n`;
+    })
+    .join('');
 }

@@ -1,11 +1,9 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
 import { members, requiredId, text } from './members.ts';
 import { type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
-import { pathId, time } from './shapes.ts';
-
-const TIME_RULE = 'must be an RFC 3339 time such as 2026-11-23T10:00:00Z';
+import type { OperationServices } from './services.ts';
+import { pathId, time, timeToCome } from './shapes.ts';
 
 const REVOKED = z.object({
   delegation_id: z.string(),
@@ -14,15 +12,18 @@ const REVOKED = z.object({
   expires_at: z.string().optional(),
 });
 
-const BODY = members({
-  delegation_id: requiredId(),
-  reason: text.optional(),
-  expires_at: z
-    .string(TIME_RULE)
-    .refine((value) => parseTime(value) !== undefined, TIME_RULE)
-    .optional()
-    .meta({ description: 'When its token ends by itself: a day after that the revocation is removed. Left out: it is kept' }),
-});
+function bodyOf({ delegations }: Pick<OperationServices, 'delegations'>) {
+  return members({
+    delegation_id: requiredId('is required: that of its token, 1 to 128 visible ASCII characters').meta({
+      description: 'As its token has it',
+    }),
+    reason: text.optional(),
+    // A token that has ended is refused for that: a revocation of it would be removed without ever having counted.
+    expires_at: timeToCome(() => delegations.clock.now())
+      .optional()
+      .meta({ description: 'When its token ends by itself: a day after that the revocation is removed. Left out: it is kept' }),
+  });
+}
 
 /** Delegations under which nothing is done any more (decision 9.4). */
 export const DELEGATION_OPERATIONS: readonly GatewayOperation[] = [
@@ -45,7 +46,7 @@ export const DELEGATION_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Revokes a delegation and all that were made of it, from the next request on.',
     annotations: { ...REMOVES, idempotent: true },
     errors: ['limit_reached'],
-    input: { body: { schema: () => BODY, what: 'The revocation' } },
+    input: { body: { schema: bodyOf, what: 'The revocation' } },
     output: { status: 200, schema: REVOKED },
     handle: async ({ body: { delegation_id, reason, expires_at }, commit }, { delegations }) => {
       const given = { ...(reason === undefined ? {} : { reason }), ...(expires_at === undefined ? {} : { expires_at }) };

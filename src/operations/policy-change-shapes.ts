@@ -20,6 +20,19 @@ const NAMED = 5;
 
 const flag = z.boolean('must be true or false').optional();
 
+const SWITCH_RULE = 'must be true or false';
+/** One of these members as a parameter of an address. */
+export const SWITCH: z.ZodOptional<z.ZodString> = z
+  .string(SWITCH_RULE)
+  .refine((text) => text === 'true' || text === 'false', SWITCH_RULE)
+  .optional()
+  .meta({ type: 'boolean' });
+
+/** What such a parameter says; undefined: it is left out. */
+export function isTrue(text: string | undefined): boolean | undefined {
+  return text === undefined ? undefined : text === 'true';
+}
+
 /** Members of a body that changes policy. */
 export const CHANGE_MEMBERS: {
   readonly dry_run: z.ZodOptional<z.ZodBoolean>;
@@ -27,7 +40,7 @@ export const CHANGE_MEMBERS: {
   readonly if_match: z.ZodOptional<z.ZodString>;
 } = {
   dry_run: flag.meta({ description: 'true: nothing is written; the answer says what would change' }),
-  confirm: flag.meta({ description: 'false: refuses to lose rules or to make a layer an allow-list' }),
+  confirm: flag.meta({ description: 'false: refuses to lose rules, make allow-lists or allow nothing' }),
   if_match: z.string('must be text').optional().meta({ description: 'The etag that was read; refused when it has changed since' }),
 };
 
@@ -96,7 +109,7 @@ export function acceptChange(
       return { path: 'lost', message: `${nameOf(rule)} would be lost${instead}`, rule_id: rule.rule_id, file, line };
     }),
     ...change.new_allow_lists.map(({ message }) => ({ path: 'new_allow_lists', message })),
-    ...(change.denies_all ? [{ path: 'denies_all', message: 'no call could be let through any more' }] : []),
+    ...(change.denies_all ? [{ path: 'denies_all', message: `no call could be let through any more${because(change)}` }] : []),
   ];
   throw new GatewayError('confirmation_needed', `Nothing was changed. ${lossText(change, named)} ${WAYS}`, { details });
 }
@@ -112,8 +125,12 @@ export function lossText(change: WeighedChange, named?: ReadonlySet<string>): st
   return [
     ...(lost.length === 0 ? [] : [`It would lose ${lost.length} rule${lost.length === 1 ? '' : 's'}: ${names}${more}.`]),
     ...change.new_allow_lists.map(({ message }) => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`),
-    ...(change.denies_all ? ['No call could be let through any more.'] : []),
+    ...(change.denies_all ? [`No call could be let through any more${because(change)}.`] : []),
   ].join(' ');
+}
+
+function because({ why_denies_all: why }: WeighedChange): string {
+  return why === undefined ? '' : `: ${why}`;
 }
 
 function nameOf({ layer, rule_id: id, level }: Pick<RuleAt, 'layer' | 'rule_id' | 'level'>): string {
@@ -122,7 +139,7 @@ function nameOf({ layer, rule_id: id, level }: Pick<RuleAt, 'layer' | 'rule_id' 
 
 /** A change as it is answered. */
 export function shownChange({ change }: Weighed, dryRun: boolean): ChangeShown {
-  const { added, changed, lost, ...rest } = change;
+  const { added, changed, lost, why_denies_all: _why, ...rest } = change;
   return {
     dry_run: dryRun,
     counts: { added: added.length, changed: changed.length, lost: lost.length },
@@ -180,8 +197,19 @@ export function ownWarnings(warnings: readonly ErrorDetail[]): readonly ErrorDet
   return warnings.filter(({ file }) => OWN_FILES.has(file));
 }
 
-/** For a change that is weighed where it is stored: who is refused, whether it is stored, and what is answered. */
-export function weighing(asked: ChangeAsked): {
+/** The rules of a text that is taken away by name. */
+export function namesAllLost({ change: { lost } }: Weighed): ReadonlySet<string> {
+  return new Set(lost.map(({ layer, rule_id: id }) => `${layer}/${id}`));
+}
+
+/**
+ * For a change that is weighed where it is stored: who is refused, whether it is stored, and what is answered.
+ * @param namedIn rules that it takes away by name; default: none
+ */
+export function weighing(
+  asked: ChangeAsked,
+  namedIn: (weighed: Weighed) => ReadonlySet<string> | undefined = () => undefined,
+): {
   readonly accept: AcceptWeighed;
   /** @throws TypeError when nothing was weighed */
   readonly shown: () => { readonly change: ChangeShown };
@@ -190,7 +218,7 @@ export function weighing(asked: ChangeAsked): {
   const dryRun = asked.dry_run === true;
   return {
     accept: (weighed: Weighed): boolean => {
-      if (!dryRun) acceptChange(asked, undefined, weighed);
+      if (!dryRun) acceptChange(asked, undefined, weighed, namedIn(weighed));
       change = shownChange(weighed, dryRun);
       return !dryRun;
     },

@@ -3,7 +3,7 @@ import { type Decision, permits } from '../base/model/decision.ts';
 import type { Layers, ReadPolicy } from '../decide/policy/compile.ts';
 import type { CompiledLayer, CompiledPolicy } from '../decide/policy/compiled.ts';
 import { GATE_CODES } from '../decide/policy/layers.ts';
-import { refusesAll } from '../decide/policy/refuses-all.ts';
+import { type PassageOptions, refusesAll, whyNothingPasses } from '../decide/policy/refuses-all.ts';
 import type { Rule } from '../decide/policy/rule.ts';
 import { contentHashOf } from '../decide/policy/rule-content.ts';
 import type { Level } from '../decide/policy/verdict.ts';
@@ -46,8 +46,18 @@ export interface WeighedChange {
   readonly no_longer_allow_lists: readonly string[];
   /** Members of the header that say something else now. */
   readonly header: readonly string[];
-  /** No call can be let through any more, which was not so before. */
+  /** No call can be let through by what comes of it: which was not so before, or is so of a whole policy that was written. */
   readonly denies_all: boolean;
+  /** Why, as `gw policy check` says it; undefined also where what comes of the change does not load. */
+  readonly why_denies_all: string | undefined;
+}
+
+/** The text that a change writes. */
+export interface WrittenText {
+  /** Tells its rules. */
+  readonly has: (rule: Rule) => boolean;
+  /** It is the policy, and not a part that is laid over one: that a call can be let through is for its writer to see to. */
+  readonly isWhole: boolean;
 }
 
 /** One side of a change; `policy` is missing of what did not load. */
@@ -58,10 +68,14 @@ export interface ReadSide {
 
 /**
  * Compares two policies of which one text, or the bundle with its files, is another.
- * @param isOfText tells the rules of that text
- * @param asksPeople whether somebody can be asked (`GW_APPROVAL_ENABLED`)
+ * @param passage by what it is judged that nothing can be let through
  */
-export function comparePolicies(before: ReadSide, after: ReadSide, isOfText: (rule: Rule) => boolean, asksPeople = true): WeighedChange {
+export function comparePolicies(
+  before: ReadSide,
+  after: ReadSide,
+  { has: isOfText, isWhole }: WrittenText,
+  passage: PassageOptions = {},
+): WeighedChange {
   const was = effectiveOf(before.read);
   const is = effectiveOf(after.read);
   const stood = writtenIn(before.read, isOfText);
@@ -80,15 +94,16 @@ export function comparePolicies(before: ReadSide, after: ReadSide, isOfText: (ru
     added: others.filter(([name]) => !was.has(name)).map(([, rule]) => placeOf(rule)),
     changed: others.filter(([name, rule]) => differs(was.get(name), rule, isOfText)).map(([, rule]) => placeOf(rule)),
     lost: [...lost.values()],
-    ...gatesOf(before.policy, after.policy, asksPeople),
+    ...gatesOf(before.policy, after.policy, passage),
     header: headerChanges(before.read.header, after.read.header),
-    denies_all: deniesAll(after.policy, asksPeople) && !deniesAll(before.policy, asksPeople),
+    denies_all: deniesAll(after.policy, passage) && (isWhole || !deniesAll(before.policy, passage)),
+    why_denies_all: after.policy && whyNothingPasses(after.policy, passage),
   };
 }
 
 /** What does not load denies all. */
-function deniesAll(policy: CompiledPolicy | undefined, asksPeople: boolean): boolean {
-  return policy === undefined || refusesAll(policy, { asksPeople });
+function deniesAll(policy: CompiledPolicy | undefined, passage: PassageOptions): boolean {
+  return policy === undefined || refusesAll(policy, passage);
 }
 
 /** Whether a change takes away more than its writer has named: rules that its text leaves out, or what a new allow-list denies. */
@@ -138,7 +153,7 @@ function placeOf({ layer, id, level, place, node, effects: { decision } }: Rule)
 function gatesOf(
   before: CompiledPolicy | undefined,
   after: CompiledPolicy | undefined,
-  asksPeople: boolean,
+  passage: PassageOptions,
 ): Pick<WeighedChange, 'new_allow_lists' | 'no_longer_allow_lists'> {
   if (before === undefined || after === undefined) return { new_allow_lists: [], no_longer_allow_lists: [] };
   const gates = ({ layers }: CompiledPolicy) => layers.filter(({ gateCode }) => gateCode !== undefined);
@@ -146,7 +161,7 @@ function gatesOf(
   const now = new Set(gates(after).map(({ name }) => name));
   return {
     // Where nothing could be let through before, none of them denies what was not denied.
-    new_allow_lists: refusesAll(before, { asksPeople })
+    new_allow_lists: refusesAll(before, passage)
       ? []
       : gates(after)
           .filter(({ name }) => !gated.has(name))

@@ -2,7 +2,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { withoutByteOrderMark } from '../base/lib/utf8.ts';
 import { type Base, type CompileOptions, compilePut, type PutBundle } from './active-policy.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
-import { ofBundle, type Weighed, weigh } from './weigh-policy.ts';
+import { type Weighed, type WeighOptions, WHOLE_BUNDLE, weigh } from './weigh-policy.ts';
 
 /** A bundle that could be put. */
 export interface TriedBundle {
@@ -19,7 +19,7 @@ export interface TriedBundle {
 export async function tryBundle(
   bundleYaml: string,
   { folder, base: { active, texts } }: { readonly folder: PolicyFolder | undefined; readonly base: Base },
-  options: CompileOptions & { readonly dir: string },
+  options: CompileOptions & WeighOptions & { readonly dir: string },
 ): Promise<TriedBundle> {
   if (folder === undefined)
     throw new GatewayError('managed_remotely', 'The policy of this gateway comes from its control plane: change it there.');
@@ -27,6 +27,6 @@ export async function tryBundle(
   const put: PutBundle = { bundle_yaml: withoutByteOrderMark(bundleYaml), put_at: options.clock.now(), folder_hash: onDisk.hash };
   const base = await compilePut(put, folder, options, 'The policy bundle does not load');
   const before = { texts, policy: active.notLoaded === undefined ? active.policy : undefined };
-  const weighed = await weigh(before, { texts: base.texts, policy: base.active.policy }, ofBundle, options);
+  const weighed = await weigh(before, { texts: base.texts, policy: base.active.policy }, WHOLE_BUNDLE, options);
   return { put, base, weighed };
 }

@@ -95,6 +95,11 @@ export class DelegationService {
     return this.#revoked.size > 0 && chain.links.some(({ delegationId }) => this.#revoked.has(delegationId));
   }
 
+  /** By which tokens end. */
+  get clock(): Clock {
+    return this.#options.clock;
+  }
+
   /** All that are revoked, the newest first. */
   revoked(): readonly RevokedDelegation[] {
     return [...this.#revoked.values()].sort((a, b) => compare(b.revoked_at, a.revoked_at) || compare(a.delegation_id, b.delegation_id));

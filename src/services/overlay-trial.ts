@@ -2,7 +2,7 @@ import { withoutByteOrderMark } from '../base/lib/utf8.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type ActivePolicy, type Base, type CompileOptions, orgPolicy, orgPolicyUnless, textsOfOrg } from './active-policy.ts';
 import { type OrgLayers, type OrgOverlay, type OrgOverlays, OVERLAYS, type OverlayPlace, overlayFile, overlayKey } from './org-overlays.ts';
-import { ofFile, type Weighed, type WeighedSide, weigh } from './weigh-policy.ts';
+import { overlayIn, type Weighed, type WeighedSide, type WeighOptions, weigh } from './weigh-policy.ts';
 
 /** The text of an overlay from now on, or how it is made of the one that is there (empty: none). @throws GatewayError */
 export type OverlayText = string | ((before: string) => string);
@@ -11,7 +11,7 @@ export type OverlayText = string | ((before: string) => string);
 export interface TrialGround {
   readonly base: Base;
   readonly overlays: OrgOverlays;
-  readonly options: CompileOptions & { readonly store: Pick<Store, 'entity'>; readonly nodeId: string };
+  readonly options: CompileOptions & WeighOptions & { readonly store: Pick<Store, 'entity'>; readonly nodeId: string };
 }
 
 /** An overlay that could be put. */
@@ -44,7 +44,7 @@ export async function tryOverlay({ base, overlays, options }: TrialGround, place
   const judged = layers && (await orgPolicyUnless((one) => one === file, orgId, base, layers, options));
   const layersBefore = overlays.layers(orgId, { overlay: here(stored ?? { ...overlay, bundle_yaml: '' }) });
   const before = layersBefore && (await orgPolicy(orgId, base, layersBefore, options));
-  const weighed = await weigh(sideOf(base, layersBefore, before), sideOf(base, layers, judged), ofFile(file), options);
+  const weighed = await weigh(sideOf(base, layersBefore, before), sideOf(base, layers, judged), overlayIn(file), options);
   return { overlay, version: entity?.version, countsHere, judged, weighed };
 }
 

@@ -1,7 +1,7 @@
 import type { PolicyInput } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
-import type { Rule } from '../decide/policy/rule.ts';
-import { comparePolicies, type WeighedChange } from '../policy-tools/policy-change.ts';
+import type { PassageOptions } from '../decide/policy/refuses-all.ts';
+import { comparePolicies, type WeighedChange, type WrittenText } from '../policy-tools/policy-change.ts';
 import { type LanguageOptions, readTexts } from './load-policy.ts';
 
 /** The texts of a policy without the tier. */
@@ -21,26 +21,24 @@ export interface Weighed {
   readonly after: WeighedSide;
 }
 
-/** The rules of one overlay that was put. @param file as mistakes in it are said to be in */
-export function ofFile(file: string): (rule: Rule) => boolean {
-  return ({ place }) => place.file === file;
+/** One overlay that was put. @param file as mistakes in it are said to be in */
+export function overlayIn(file: string): WrittenText {
+  return { has: ({ place }) => place.file === file, isWhole: false };
 }
 
-/** The rules of the bundle, its files and add-ons. */
-export function ofBundle({ level }: Rule): boolean {
-  return level === 'base';
+/** The bundle, with its files and add-ons. */
+export const WHOLE_BUNDLE: WrittenText = { has: ({ level }) => level === 'base', isWhole: true };
+
+/** What two policies are compared with. */
+export interface WeighOptions extends LanguageOptions {
+  readonly passage?: PassageOptions;
 }
 
-/** Compares what counted with what will. Reads both in slices. @param isOfText tells the rules of the text that is changed */
-export async function weigh(
-  before: WeighedSide,
-  after: WeighedSide,
-  isOfText: (rule: Rule) => boolean,
-  language: LanguageOptions,
-): Promise<Weighed> {
-  const was = await readTexts(before.texts, language);
-  const is = await readTexts(after.texts, language);
-  const change = comparePolicies({ read: was, policy: before.policy }, { read: is, policy: after.policy }, isOfText);
+/** Compares what counted with what will. Reads both in slices. @param written the text that is changed */
+export async function weigh(before: WeighedSide, after: WeighedSide, written: WrittenText, options: WeighOptions): Promise<Weighed> {
+  const was = await readTexts(before.texts, options);
+  const is = await readTexts(after.texts, options);
+  const change = comparePolicies({ read: was, policy: before.policy }, { read: is, policy: after.policy }, written, options.passage);
   return { change, before, after };
 }
 

@@ -71,6 +71,56 @@ t.test('the commands make and show what the API does', async (t) => {
     t.match(await cp('bundle put acme /nowhere/bundle.yaml'), { code: 2, err: /bundle\.yaml/ });
   });
 
+  await t.test(
+    'what leaves nothing allowed is asked for: a first bundle, a later one, an overlay, an overlay that is taken away',
+    async (t) => {
+      const nothing = 'schema: gw.policy_bundle.v1\nbundle_id: none\nversion: "1"\n';
+      const all = (rule: string) => `${nothing}inline_rules:\n  identity:\n    - ${rule}\n`;
+      const deny = all('{id: none, effect: {decision: deny}}');
+      await cp('org put closed');
+      const refused = await cp('bundle put closed -', nothing);
+      t.match(refused, {
+        code: 1,
+        out: '',
+        err: /^gw control-plane bundle put: Nothing was changed\. No call could be let through any more: no rule of it allows anything\./,
+      });
+      t.match(refused.err, /Here --yes says so, and --dry-run shows everything\.\n$/);
+      t.match(await cp('bundle put closed - --json', deny), { code: 1, out: '', err: /no rule of it allows anything/ });
+      t.match(await cp('bundle get closed'), { code: 1, err: /There is no bundle/ });
+      const dir = tempDir(t);
+      const file = join(dir, 'deny.yaml');
+      writeFileSync(file, deny);
+      const terminal = (line: string, answer: string) => gw(['control-plane', ...line.split(' ')], { env, columns: 80, lines: [answer] });
+      t.match(await terminal(`bundle put closed ${file}`, 'n'), {
+        code: 1,
+        out: /^! denies {2}no call can be let through/m,
+        err: /Do it\? /,
+      });
+      t.match(await cp('bundle get closed'), { code: 1 });
+      t.match(await cp('bundle put closed - --yes', deny), { code: 0, out: /^! denies/m });
+      t.match(
+        await cp('bundle put closed -', nothing),
+        { code: 1, err: /No call could be let through/ },
+        'it is asked of each whole policy',
+      );
+      t.match(await cp(`overlay put acme org --bundle-yaml-from ${file}`), {
+        code: 1,
+        err: /No call could be let through any more: [\s\S]*Here --yes/,
+      });
+      t.match(await cp('overlay list acme'), { out: 'There are no overlays.\n' });
+      t.match(await cp(`overlay put acme org --bundle-yaml-from ${file} --yes`), { code: 0, out: /^! denies [\s\S]*It is in force\.\n$/m });
+      t.match(await cp('overlay remove acme org'), { code: 0 }, 'what takes nothing away is not asked for');
+      const opens = all('{id: all, when: {field: context.org_id, exists: true}, effect: {decision: allow}}');
+      t.match(await cp('bundle put closed - --yes', nothing), { code: 0 });
+      writeFileSync(file, opens);
+      t.match(await cp(`overlay put closed org --bundle-yaml-from ${file}`), { code: 0 });
+      t.match(await cp('overlay remove closed org'), { code: 1, err: /No call could be let through any more/ });
+      t.match(await cp('overlay remove closed org --dry-run'), { code: 0, out: /Nothing has been changed yet/ });
+      t.match((await cp('overlay list closed')).out, /^org /m);
+      t.match(await json('overlay remove closed org --yes'), { status: 'deleted', change: { denies_all: true } });
+    },
+  );
+
   await t.test('what an org gives its gateways', async (t) => {
     t.match(await json('workload put acme app --name App'), { id: 'app', name: 'App' });
     const key = join(tempDir(t), 'key');

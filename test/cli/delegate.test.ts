@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { readVerifyKeys } from '../../src/base/lib/verify-keys.ts';
 import { verifyChain } from '../../src/decide/delegation/verify-chain.ts';
+import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
@@ -148,5 +149,41 @@ t.test('no token is made that no gateway would take', async (t) => {
     [await gw(['delegate', 'issue', '--what']), /there is no option --what/],
   ] as const) {
     t.match([outcome.code, outcome.out, outcome.err], [2, '', err]);
+  }
+});
+
+t.test('a delegation is revoked by its id or its token, listed, and taken back', async (t) => {
+  const { dir, issue } = await keyed(t);
+  const { port } = await startTestGateway(t);
+  const env = { GW_PORT: String(port), GW_ADMIN_TOKEN: ADMIN_TOKEN };
+  const delegate = (...words: string[]) => gw(['delegate', ...words], { env });
+  t.match(await delegate('revoked'), { code: 0, out: 'There are no revoked delegations.\n' });
+  const made = JSON.parse((await issue('--json')).out) as { token: string; delegation_id: string; expires_at: string };
+  const file = join(dir, 'agent.token');
+  writeFileSync(file, made.token);
+  const { delegation_id: id } = made;
+  t.match(await delegate('revoke', '--token', file, '--reason', 'laptop lost'), {
+    code: 0,
+    out: `The delegation ${id} is revoked, with every token`,
+  });
+  t.match(JSON.parse((await delegate('revoke', 'other', '--json')).out), { delegation_id: 'other', revoked_at: String });
+  const listed = JSON.parse((await delegate('revoked', '--json')).out) as { delegation_id: string }[];
+  t.match(
+    listed.find((one) => one.delegation_id === id),
+    { reason: 'laptop lost', expires_at: made.expires_at },
+  );
+  t.match((await delegate('revoked')).out, /^DELEGATION +REVOKED +TOKEN ENDS +REASON\n/);
+  t.match(await delegate('restore', 'other'), { code: 0, out: 'The delegation other is not revoked any more.\n' });
+  t.match(await delegate('restore', 'other'), { code: 1, err: /The delegation other is not revoked/ });
+  t.equal((JSON.parse((await delegate('revoked', '--json')).out) as unknown[]).length, 1);
+  for (const [words, code, err] of [
+    [['revoke', 'x', '--expires-at', '2020-01-01T00:00:00Z'], 1, /expires_at must be a time to come/],
+    [['revoke', 'a b'], 1, /delegation_id must be 1 to 128 visible ASCII characters/],
+    [['revoke', made.token], 2, /--token takes a token/],
+    [['revoke', 'x', '--token', file], 2, /not both/],
+    [['revoke'], 2, /it takes the ID of a delegation, or --token/],
+    [['restore'], 2, /gw delegate revoked lists them/],
+  ] as const) {
+    t.match(await delegate(...words), { code, err });
   }
 });

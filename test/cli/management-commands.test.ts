@@ -173,7 +173,7 @@ t.test('each mistake is told in one wording, whatever the command', async (t) =>
     ['workloads list --limit 1.5', /: --limit takes a whole number from 1 to 500, not "1.5"\n/],
     ['env --shell csh', /: --shell takes sh, fish, powershell, .*json, not "csh"\n/],
     ['quarantine list --active=perhaps', /: --active takes true or false, not "perhaps"\n/],
-    ['keys create --name x --kind both --scopes read', /: --kind takes one of management, mcp, not "both"\n/],
+    ['keys create --name x --kind both --scopes read', /: --kind takes one of management, mcp, not "both"; keys with which /],
     [
       'keys create --name x --kind mcp --scopes read,admin',
       /: --scopes takes one of read, write, approve; it may be repeated, not "admin"\n/,
@@ -208,9 +208,9 @@ t.test('words are read in any letter case, as by HTTP', async (t) => {
 });
 
 t.test('a group alone lists its commands, and each says what its options take', async (t) => {
-  t.match(await gw(['workloads']), { code: 0, out: /^gw workloads list .*\n {4}Workloads that/ });
+  t.match(await gw(['workloads']), { code: 0, out: /^gw workloads list [\s\S]*?\n {4}Workloads that/ });
   const help = await gw(['workloads', 'put', '--help']);
-  t.match(help.out, /^usage: gw workloads put --workload-id ID .*\nCreates or replaces one workload/);
+  t.match(help.out, /^usage: gw workloads put --workload-id ID [\s\S]*?\nCreates or replaces one workload/);
   t.match(help.out, /--default-attribution.labels\n {6}NAME=VALUE, such as team=red; it may be repeated\n/);
   const commands = await allCommands();
   t.same(completions(['workl'], commands), ['workload-limits', 'workloads']);

@@ -36,7 +36,7 @@ async function createLimit(gw: TestGateway, body: object): Promise<string> {
 
 /** What a person is told of a call that may cost 0.015015 USD. */
 function sentence(cap: string, spent: string, resetsOn: string): string {
-  return `This call may cost 0.015015 USD, with which it would pass ${cap} USD: ${spent} USD are spent and 0 USD set aside for calls under way. It begins anew at ${resetsOn}T00:00:00.000Z.`;
+  return `This call may cost 0.015015 USD, with which it would pass ${cap} USD: ${spent} USD are spent and 0 USD set aside for calls under way. It resets at ${resetsOn}T00:00:00.000Z.`;
 }
 
 async function limits(gw: TestGateway): Promise<readonly Record<string, unknown>[]> {

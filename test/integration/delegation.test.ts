@@ -206,7 +206,7 @@ t.test(
     const refused = await under(governed, leaf('a'), {}, small);
     const details = JSON.stringify(refused.body);
     t.match(details, /the budget of its delegation r, 0\.00003 USD/, 'which one it was, and its amount');
-    t.match(details, /It never begins anew/);
+    t.match(details, /It never resets\./);
     t.equal(
       (await under(governed, issuer.text(token({ delegation_id: 'other', budget: { usd_max: '1' } })), {}, small)).status,
       200,
@@ -274,6 +274,19 @@ t.test('what is revoked ends at once, with all that was made of it, over a resta
   t.match((await gw.admin('PUT', '/v1/admin/delegations/revoked', { expires_at: 'tomorrow', id: 'x' })).body, {
     error: { code: 'invalid_request', details: [{ path: 'id' }, { path: 'delegation_id' }, { path: 'expires_at' }] },
   });
+  const ended = { delegation_id: 'a b', expires_at: '2026-11-23T12:00:01Z' };
+  t.match(await gw.admin('PUT', '/v1/admin/delegations/revoked', ended), {
+    status: 400,
+    body: {
+      error: {
+        details: [
+          { path: 'delegation_id', message: 'must be 1 to 128 visible ASCII characters' },
+          { path: 'expires_at', message: 'must be a time to come, as RFC 3339 writes it' },
+        ],
+      },
+    },
+  });
+  t.match((await gw.admin('GET', '/v1/admin/delegations/revoked')).body, { revoked: { length: 2 } }, 'it is not listed');
   await gw.gateway.stop();
   const second = await open(t, { env: { GW_DATA_DIR: gw.dataDir } });
   t.match(await under(second, leaf), { code: 'delegation_revoked' });

@@ -425,7 +425,7 @@ t.test('a policy is checked and tested before it is put', async (t) => {
 });
 
 t.test('the bundle of the gateway: a dry run, its suites, what it loses, stale writers', async (t) => {
-  const one = await scene(t, '');
+  const one = await scene(t, '', { GW_APPROVAL_ENABLED: 'false' });
   const read = await one.gw.admin('GET', '/v1/admin/policies');
   const next = bundleOf(
     '  targets: [{id: only.4o, when: {field: context.action.params.model, equals: gpt-4o}, effect: {decision: allow}}]\n',
@@ -450,6 +450,12 @@ t.test('the bundle of the gateway: a dry run, its suites, what it loses, stale w
   t.match(await one.gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: next, confirm: false }), {
     status: 409,
     body: { error: { code: 'confirmation_needed' } },
+  });
+  // Nobody can be asked here, so that a rule which asks allows nothing.
+  const asks = bundleOf('  identity: [{id: all, effect: {decision: require_approval}}]\n');
+  t.match(await one.gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: asks, confirm: false }), {
+    status: 409,
+    body: { error: { details: [{ path: 'denies_all', message: 'no call could be let through any more: no rule of it allows anything' }] } },
   });
   const put = await one.gw.admin('PUT', '/v1/admin/policies', { bundle_yaml: next });
   t.match(put, { status: 200, body: { source: 'api', change: { dry_run: false, counts: { added: 1, lost: 1 } } } });

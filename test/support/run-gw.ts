@@ -20,6 +20,7 @@ export async function gw(
     env?: Record<string, string>;
     colours?: boolean;
     columns?: number;
+    program?: string;
     lines?: readonly string[];
   } = {},
 ): Promise<Outcome> {
@@ -39,6 +40,7 @@ export async function gw(
       yield* options.lines ?? (options.stdin ?? '').split('\n');
     },
     columns: options.columns,
+    ...(options.program === undefined ? {} : { program: options.program }),
     env: options.env ?? {},
     colours: options.colours ?? false,
   };

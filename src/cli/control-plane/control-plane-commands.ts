@@ -7,6 +7,7 @@ import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { answerText, listText } from '../management/answer-text.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from '../management/given-call.ts';
 import { operationInput } from '../management/operation-options.ts';
+import { askingFirstOf, asksToConfirm } from '../management/policy-write.ts';
 import { printJson, printJsonText } from '../print-json.ts';
 import { CONTROL_PLANE_ASKING, ControlPlaneClient } from './control-plane-client.ts';
 import { createBootstrapToken } from './create-bootstrap-token.ts';
@@ -60,7 +61,7 @@ function commandFor(operation: AdminOperation): Command {
     asking: CONTROL_PLANE_ASKING,
     tables: operation.method === 'GET',
   };
-  return {
+  const command: Command = {
     name: controlPlaneCommandName(operation.id),
     usage: callUsage(input, facts),
     summary: operation.summary,
@@ -78,6 +79,12 @@ function commandFor(operation: AdminOperation): Command {
       return EXIT_OK;
     },
   };
+  if (!asksToConfirm(operation)) return command;
+  return askingFirstOf(command, operation, facts, async (call, io) => {
+    const client = await ControlPlaneClient.open(call, io);
+    // Where nothing has an etag, the last change counts.
+    return ({ if_match: _tag, ...more }) => client.text(operation, { ...call.args, ...more });
+  });
 }
 
 function print(operation: AdminOperation, text: string, call: GivenCall, io: CliIo): void {

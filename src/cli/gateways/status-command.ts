@@ -2,14 +2,18 @@ import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import type { HealthWarning } from '../../base/model/not-ready.ts';
 import { ROOT_CERTIFICATE } from '../../inbound/ca/root-files.ts';
 import { readRootState } from '../../inbound/ca/root-state.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { askHealth, type Health } from '../doctor/ask-health.ts';
+import { USUAL_WIDTH } from '../folded-text.ts';
 import { type GatewayAddress, ownAddress, parseGatewayUrl } from '../gateway-address.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
+import { counted } from '../policy/check-command.ts';
 import { printJsonDocument } from '../print-json.ts';
+import { asTyped } from '../program-name.ts';
 import { type GatewaySettings, settingsOf } from '../settings-of.ts';
 import { namedLines, terminalText } from '../terminal-text.ts';
 import { servedRoots } from '../trust/gateway-roots.ts';
@@ -27,6 +31,9 @@ export const status: Command = {
   help: `
   What says which gateway is meant, the first that does: --url; GW_HOST, GW_PORT, GW_DATA_DIR and their kin in the environment; the folder in
   which it was started; the one that was started last. A start notes it in the user's own folder (GW_CONFIG_DIR).
+
+  Calls are taken from the start on. "started just now" is what /healthz calls starting, and /readyz answers 503 to load balancers meanwhile
+  (GW_HEALTHZ_STARTUP_GRACE, 10s). Warnings are those of /healthz; gw doctor says what to do about each.
 `,
   async run(args, io) {
     const { json = false, url } = parseOptions(args, OPTIONS);
@@ -49,6 +56,8 @@ interface Seen {
   readonly answers: boolean;
   /** As `/healthz` says it. */
   readonly status?: string | undefined;
+  /** What `/healthz` warns of. */
+  readonly warnings?: readonly HealthWarning[] | undefined;
   readonly node_id?: string | undefined;
   readonly problem?: string | undefined;
   readonly folder?: string | undefined;
@@ -74,7 +83,7 @@ async function look(place: GatewayAddress, config: GatewaySettings, url: string 
     url: place.origin,
     found_by: config.found?.by ?? (url === undefined ? 'settings' : 'option'),
     answers: health.kind === 'gateway',
-    ...(health.kind === 'gateway' ? { status: health.status, node_id: health.nodeId } : {}),
+    ...(health.kind === 'gateway' ? { status: health.status, warnings: health.warnings, node_id: health.nodeId } : {}),
     problem,
     ...(gateway === undefined ? {} : { ...pick(gateway), ...otherPlaces(place, config) }),
     data_dir: config.dataDir,
@@ -167,11 +176,16 @@ function secondOf(time: string | undefined): string | undefined {
   return time?.replace(/^(\S{10})T(\S{8})\S*$/, '$1 $2Z');
 }
 
+/** One with warnings is not called healthy; one that starts takes calls all the same. */
+function stateIn({ status: said, warnings = [] }: Seen): string {
+  const state = said === 'starting' ? 'started just now, takes calls' : warnings.length > 0 ? 'takes calls' : 'healthy';
+  return warnings.length === 0 ? state : `${state}, ${counted(warnings.length, 'warning')}`;
+}
+
 function print(seen: Seen, others: readonly RememberedGateway[], forgotten: readonly RememberedGateway[], io: CliIo): void {
-  const { answers, node_id: node, status: said, version, root_sha256: roots } = seen;
-  const answer = answers
-    ? `yes: ${said === 'ok' ? 'healthy' : said}, node ${node}${version === undefined ? '' : `, version ${version}`}`
-    : 'no';
+  const { answers, node_id: node, version, root_sha256: roots, warnings = [] } = seen;
+  const answer = answers ? `yes: ${stateIn(seen)}, node ${node}${version === undefined ? '' : `, version ${version}`}` : 'no';
+  const width = io.columns ?? USUAL_WIDTH;
   const since =
     seen.stopped_at === undefined ? secondOf(seen.started_at) : `${secondOf(seen.started_at)}, stopped ${secondOf(seen.stopped_at)}`;
   io.stdout(
@@ -179,7 +193,8 @@ function print(seen: Seen, others: readonly RememberedGateway[], forgotten: read
       ['gateway', seen.url],
       ['found by', BY[seen.found_by]],
       ['answers', answer],
-      ['problem', seen.problem],
+      ['problem', seen.problem && asTyped(seen.problem, io.program), width],
+      ...warnings.map(({ code, message }) => ['warning', asTyped(`${message} (${code})`, io.program), width] as const),
       ['started', since],
       ['folder', seen.folder],
       ['ambient', seen.ambient_url],

@@ -11,6 +11,14 @@ export const SAME_VERBS: readonly (readonly string[])[] = [
   ['update', 'change', 'patch', 'set', 'put', 'configure'],
 ];
 
+/** Operations whose answers are the gateway's own words, and name commands that a person types next. */
+export const SAYS_COMMANDS: ReadonlySet<string> = new Set(['mgmt.health.read']);
+
+/** By operation and option: where to find what people look for there, and is elsewhere. */
+export const ELSEWHERE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'mgmt.keys.create': { kind: 'keys with which callers say their org (gwk_…) are made by gw api-keys create' },
+};
+
 /** How a list is shown to people. */
 export interface ListFacts {
   /** What its items are, in the plural, where the name of the command does not say it. */

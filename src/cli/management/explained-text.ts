@@ -2,8 +2,8 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import type { ExplainedRecord } from '../../operations/management/record-explain-operations.ts';
 import { KINDS, OUTCOMES } from '../../policy-tools/render-explanation.ts';
+import { brokenAtBlanks } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
-import { brokenAtBlanks } from './named-values.ts';
 
 /** Of an answer, which says nothing of layers by their codes, and of a record, which does not keep all that rules read. */
 const KIND_WORDS = { ...KINDS, empty: 'no rules: denies everything' };

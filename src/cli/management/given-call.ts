@@ -104,8 +104,9 @@ export function callUsage(input: OperationInput, { versioned, views, tables, ask
 /** Each option with what it takes and means, for the help of a command. */
 export function callHelp(input: OperationInput): string {
   const rows = input.options.map((option) => {
-    const { name, required, description } = option;
-    return `  --${name}\n      ${takes(option)}${required ? '; needed' : ''}${description === '' ? '' : `. ${description}`}\n`;
+    const { name, required, description, elsewhere } = option;
+    const said = [`${takes(option)}${required ? '; needed' : ''}`, description, elsewhere ?? ''].filter((text) => text !== '');
+    return `  --${name}\n      ${said.join('. ')}\n`;
   });
   const from = input.hasBody ? '  --NAME-from FILE|-\n      the text of an option of that name, from a file\n' : '';
   return `${rows.join('')}${from}`;

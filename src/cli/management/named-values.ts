@@ -1,5 +1,6 @@
 /* What has a name is a line of its own; at a terminal no line is longer than it. */
 import { cellWidth, padCells } from '../../base/lib/cell-width.ts';
+import { brokenAtBlanks } from '../folded-text.ts';
 
 /** A name takes no more room than this ahead of the values, in cells; a longer one stands beside its value as it is. */
 const MOST_FOR_NAMES = 30;
@@ -20,19 +21,4 @@ function placed(name: string, text: string, width: number | undefined): string {
   const line = `${name}${text}`.trimEnd();
   if (width === undefined || cellWidth(line) <= width) return line;
   return [name.trimEnd(), ...brokenAtBlanks(text, width - INDENT.length).map((part) => INDENT + part)].join('\n');
-}
-
-/** Lines no wider than that many cells, but for a word that is. */
-export function brokenAtBlanks(text: string, width: number): readonly string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    const longer = line === '' ? word : `${line} ${word}`;
-    if (line === '' || cellWidth(longer) <= width) line = longer;
-    else {
-      lines.push(line);
-      line = word;
-    }
-  }
-  return [...lines, line];
 }

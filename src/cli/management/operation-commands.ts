@@ -6,10 +6,11 @@ import { takenNames } from '../../operations/operation-request.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { printJson, printJsonText } from '../print-json.ts';
+import { asTyped } from '../program-name.ts';
 import { terminalText } from '../terminal-text.ts';
 import { answerText, listText, mapText, type TextFacts } from './answer-text.ts';
 import { askManagement } from './ask-management.ts';
-import { LISTS, REPORT_VIEWS, TEXTS } from './command-tables.ts';
+import { ELSEWHERE, LISTS, REPORT_VIEWS, SAYS_COMMANDS, TEXTS } from './command-tables.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts';
 import type { ManagementClient } from './management-client.ts';
 import { type OperationInput, operationInput } from './operation-options.ts';
@@ -29,7 +30,7 @@ export function operationCommands(operations: readonly GatewayOperation[] = OPER
 
 function commandOf(operation: GatewayOperation, operations: readonly GatewayOperation[]): Command {
   const { id, summary, annotations, versioned } = operation;
-  const input = operationInput(operation);
+  const input = withElsewhere(operationInput(operation), ELSEWHERE[id]);
   const views = REPORT_VIEWS[id] ?? {};
   const facts = { versioned: versioned === true && !annotations.readOnly, views: Object.keys(views), tables: annotations.readOnly };
   return {
@@ -55,6 +56,14 @@ function commandOf(operation: GatewayOperation, operations: readonly GatewayOper
       return EXIT_OK;
     },
   };
+}
+
+function withElsewhere(input: OperationInput, told: Readonly<Record<string, string>> = {}): OperationInput {
+  const options = input.options.map((option) => {
+    const elsewhere = told[option.name];
+    return elsewhere === undefined ? option : { ...option, elsewhere };
+  });
+  return { ...input, options };
 }
 
 /** Who is asked, what there is to ask, and where the answer goes. */
@@ -86,7 +95,8 @@ async function answer(
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  io.stdout(ownText(operation, value, call, io) ?? answerText(value, facts));
+  const shown = ownText(operation, value, call, io) ?? answerText(value, facts);
+  io.stdout(SAYS_COMMANDS.has(operation.id) ? asTyped(shown, io.program) : shown);
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);
 }

@@ -28,6 +28,8 @@ export interface OperationOption {
   /** Members that are not told can be given behind a dot. */
   readonly open: boolean;
   readonly description: string;
+  /** Where to find what people look for here, and is elsewhere. */
+  readonly elsewhere?: string;
 }
 
 /** What an operation takes as options and words of a command. */

@@ -13,12 +13,12 @@ const FEW_WORDS = 9;
  * @throws UsageError
  */
 export function optionValue(option: OperationOption, texts: readonly string[]): unknown {
-  const { name, shape, value, nullable } = option;
+  const { shape, value, nullable } = option;
   const last = texts.at(-1) ?? '';
   if (nullable && last === 'null') return null;
   const one = (text: string): unknown => {
     const made = read(value, text);
-    if (made === undefined) throw badValue(`--${name}`, takes(option), text);
+    if (made === undefined) throw misfit(option, text);
     return made;
   };
   // An empty list is given as nothing: `--actions=`.
@@ -31,10 +31,15 @@ export function optionValue(option: OperationOption, texts: readonly string[]): 
   return Object.fromEntries(
     texts.map((text) => {
       const at = text.indexOf('=');
-      if (at < 1) throw badValue(`--${name}`, takes(option), text);
+      if (at < 1) throw misfit(option, text);
       return [text.slice(0, at), one(text.slice(at + 1))];
     }),
   );
+}
+
+function misfit(option: OperationOption, text: string): UsageError {
+  const { message } = badValue(`--${option.name}`, takes(option), text);
+  return new UsageError(option.elsewhere === undefined ? message : `${message}; ${option.elsewhere}`);
 }
 
 /** A value behind a dot of an option whose members are not told: JSON where it is such, else text; a list when it was given more than once. */

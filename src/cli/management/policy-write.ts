@@ -8,13 +8,14 @@ import { GatewayRefusal } from '../gateway-client.ts';
 import { printJsonText } from '../print-json.ts';
 import { askManagement } from './ask-management.ts';
 import { changeText } from './change-text.ts';
-import { callUsage, type GivenCall, givenCall } from './given-call.ts';
+import { type CommandFacts, callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts';
 import type { ManagementClient } from './management-client.ts';
-import { operationInput } from './operation-options.ts';
+import { type OperationInput, operationInput } from './operation-options.ts';
 
 const WHOLE = 'mgmt.policies.put';
 const WRITES: ReadonlySet<string> = new Set([WHOLE, 'mgmt.policies.rules.put', 'mgmt.policies.rules.remove']);
 const YES = '--yes';
+const YES_HELP = `  ${YES}\n      does it without asking, also when rules are lost, a layer becomes an allow-list or nothing is allowed any more\n`;
 /** Said for a person by `--yes`, and by his answer. */
 const SAID_OTHERWISE: ReadonlySet<string> = new Set(['confirm', 'if_match']);
 const FROM_FILE = '--bundle-yaml-from';
@@ -25,26 +26,69 @@ export function writesPolicy({ id }: Pick<GatewayOperation, 'id'>): boolean {
 
 /** The command of such an operation. `gw policies put FILE` takes the overlay from a file. */
 export function askingFirst(command: Command, operation: GatewayOperation): Command {
-  const all = operationInput(operation);
   const isWhole = operation.id === WHOLE;
-  const input = { ...all, options: all.options.filter(({ path }) => !SAID_OTHERWISE.has(path.join('.'))) };
+  const input = askedInput(operation);
   const facts = { versioned: true, views: [] };
   const shown = { ...input, options: input.options.map((option) => (isWhole ? { ...option, required: false } : option)) };
   return {
     ...command,
     usage: `${isWhole ? '[FILE|-] ' : ''}${callUsage(shown, facts)} [${YES}]`,
-    help: `${command.help ?? ''}  ${YES}\n      does it without asking, also when rules are lost or a layer becomes an allow-list\n`,
+    help: `${callHelp(input)}${YES_HELP}`,
     async run(args, io) {
-      const typed = args.filter((arg) => arg !== YES);
+      const { typed, ...how } = agreementIn(args, io);
       const [first] = typed;
       const fromFile = isWhole && first !== undefined && (first === '-' || !first.startsWith('-'));
       const call = await givenCall(fromFile ? [FROM_FILE, ...typed] : typed, input, facts, io);
-      const mayAsk = io.columns !== undefined && !typed.includes('-');
-      const how = { yes: args.includes(YES), mayAsk };
       try {
         return await askManagement(call, ['read', 'write'], io, (client) => write(operation, call, how, client, io));
       } catch (error) {
         // Arguments that make no request are a mistake of whoever typed them.
+        if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
+        return refusedUnconfirmed(error, command.name, io);
+      }
+    },
+  };
+}
+
+/** Whether an operation asks to be told that its change of policy is meant. */
+export function asksToConfirm(operation: Pick<GatewayOperation, 'inputs'>): boolean {
+  return operationInput(operation).options.some(({ path }) => path.join('.') === 'confirm');
+}
+
+/** What such an operation takes, but for what `--yes` and the answer of a person say. */
+function askedInput(operation: Pick<GatewayOperation, 'inputs'>): OperationInput {
+  const all = operationInput(operation);
+  return { ...all, options: all.options.filter(({ path }) => !SAID_OTHERWISE.has(path.join('.'))) };
+}
+
+/** `--yes`, and whether there is somebody to ask. */
+function agreementIn(args: readonly string[], io: CliIo): Agreement & { readonly typed: readonly string[] } {
+  const typed = args.filter((arg) => arg !== YES);
+  return { typed, yes: args.includes(YES), mayAsk: io.columns !== undefined && !typed.includes('-') };
+}
+
+/**
+ * The command of an operation of a control plane that changes policy.
+ * @param send asks for it; what is refused as unconfirmed is said as of every such command
+ */
+export function askingFirstOf(
+  command: Command,
+  operation: Pick<GatewayOperation, 'inputs'>,
+  facts: CommandFacts,
+  send: (call: GivenCall, io: CliIo) => Promise<(more: Readonly<Record<string, unknown>>) => Promise<string>>,
+): Command {
+  const input = askedInput(operation);
+  return {
+    ...command,
+    usage: `${callUsage(input, facts)} [${YES}]`,
+    help: `${callHelp(input)}${YES_HELP}`,
+    async run(args, io) {
+      const { typed, ...how } = agreementIn(args, io);
+      const call = await givenCall(typed, input, facts, io);
+      const ask = await send(call, io);
+      try {
+        return await changeOnce(ask, { ...how, json: call.json, isDry: call.args['dry_run'] === true }, io);
+      } catch (error) {
         if (error instanceof GatewayError) throw new UsageError(error.message, { cause: error });
         return refusedUnconfirmed(error, command.name, io);
       }

@@ -2,7 +2,7 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { dayOf, dayText, nextWindowStart, PERIODS, type Period } from '../../decide/limits/windows.ts';
-import { brokenAtBlanks } from '../management/named-values.ts';
+import { brokenAtBlanks } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
 import { shownUsd } from './cost-report-text.ts';
 import { dollars } from './dollars.ts';

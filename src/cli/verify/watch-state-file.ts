@@ -26,7 +26,7 @@ export class WatchStateFile {
       if (!(error instanceof LedgerError || error instanceof AmbiguousJsonError))
         throw new Unusable(`${this.#path}: ${messageOf(error)}`, { cause: error });
       throw new Unusable(
-        `${this.#path} is damaged (${error.message}). Bring it back from a copy; or move it away and begin anew, which trusts what the control plane says now`,
+        `${this.#path} is damaged (${error.message}). Bring it back from a copy; or move it away and start again, which trusts what the control plane says now`,
         { cause: error },
       );
     }

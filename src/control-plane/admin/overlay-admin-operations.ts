@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { members } from '../../operations/members.ts';
-import { CHANGE, CHANGE_MEMBERS, weighing } from '../../operations/policy-change-shapes.ts';
+import { CHANGE, CHANGE_MEMBERS, isTrue, namesAllLost, SWITCH, weighing } from '../../operations/policy-change-shapes.ts';
 import { time } from '../../operations/shapes.ts';
 import type { KeptOverlay } from '../state/control-plane-state.ts';
 import { type AdminOperation, adminOperation } from './admin-operation.ts';
-import { dataOf, ofOrg, oneOfOrg, REMOVED } from './admin-shapes.ts';
+import { dataOf, ofOrg, oneOfOrg } from './admin-shapes.ts';
 
 const MAX_OVERLAY_BYTES = 4 * 1024 * 1024;
 
@@ -63,13 +63,15 @@ export const OVERLAY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     path: '/v1/orgs/{org}/overlays/{id}',
     scope: 'admin',
     changes: true,
-    summary: 'Takes an overlay of an org away.',
-    errors: ['not_found'],
-    input: { params },
-    output: { status: 200, schema: REMOVED },
-    handle: async ({ params: { org, id }, commit }, { state }) => {
-      await state.overlays.remove(org, id, commit);
-      return { json: { id, status: 'deleted' as const } };
+    summary: 'Takes an overlay of an org away. `change` of the answer says what that does; `dry_run` only says it.',
+    errors: ['not_found', 'confirmation_needed'],
+    input: { params, query: z.object({ dry_run: SWITCH, confirm: SWITCH }) },
+    output: { status: 200, schema: z.object({ id: z.string(), status: z.enum(['deleted', 'kept']), change: CHANGE }) },
+    handle: async ({ params: { org, id }, query, commit }, { state }) => {
+      const isDry = isTrue(query.dry_run) ?? false;
+      const weighed = weighing({ dry_run: isDry, confirm: isTrue(query.confirm) }, namesAllLost);
+      await state.overlays.remove(org, id, commit, weighed.accept);
+      return { json: { id, status: isDry ? ('kept' as const) : ('deleted' as const), ...weighed.shown() } };
     },
   }),
 ];

@@ -140,8 +140,8 @@ export interface ControlPlaneState {
     list(orgId: string): Promise<readonly KeptOverlay[]>;
     /** @throws GatewayError `invalid_request` for an id that is none, `invalid_policy` with line and column, on the tier of the org */
     put(orgId: string, id: string, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<KeptOverlay>;
-    /** @throws GatewayError `not_found` */
-    remove(orgId: string, id: string, commit: Commit): Promise<void>;
+    /** @param accept told of what that changes before it is done @throws GatewayError `not_found`, what `accept` throws */
+    remove(orgId: string, id: string, commit: Commit, accept?: AcceptWeighed): Promise<void>;
   };
   readonly entities: {
     list(orgId: string, kind: EntityKind): Promise<readonly OrgEntity[]>;

@@ -7,7 +7,7 @@ import { isWellFormed } from '../../base/lib/well-formed.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
 import { overlayFile } from '../../services/org-overlays.ts';
-import { type AcceptWeighed, ofFile, type Weighed } from '../../services/weigh-policy.ts';
+import { type AcceptWeighed, overlayIn, type Weighed } from '../../services/weigh-policy.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
@@ -83,23 +83,28 @@ export class KeptOverlays {
     return overlay;
   }
 
-  /** @throws GatewayError `not_found` */
-  async remove(orgId: string, id: string, commit: Commit): Promise<void> {
+  /**
+   * @param accept told of what the change does before it is made; default: it is meant
+   * @throws GatewayError `not_found`, what `accept` throws
+   */
+  async remove(org: Org, id: string, commit: Commit, accept?: AcceptWeighed): Promise<void> {
     const { store, versions } = this.#options;
+    const { org_id: orgId } = org;
     const place = { space: SPACE.overlays, key: keyIn(orgId, id) };
     const found = await store.entity(place.space, place.key);
     if (found === undefined) throw new GatewayError('not_found', `There is no overlay ${id}.`);
+    if (accept?.(await this.#weigh(org, id, undefined)) === false) return;
     await versions.raising(orgId, ['overlays'], commit)(id, [{ op: 'delete', ...place }], [{ ...place, version: found.version }]);
   }
 
-  async #weigh({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string): Promise<Weighed> {
+  async #weigh({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string | undefined): Promise<Weighed> {
     const kept = await this.list(orgId);
     const textOf = (wanted: string): string | undefined => kept.find((one) => one.id === wanted)?.bundle_yaml;
     const bundle = this.#options.bundleOf(orgId);
     const [was, is] = id === ORG ? [{ org: textOf(ORG) }, { org: text }] : [{ node: textOf(id) }, { node: text }];
     const below = id === ORG ? { bundle } : { bundle, org: textOf(ORG) };
-    const isOfText = ofFile(overlayFile(id === ORG ? 'org' : 'node'));
-    return weighTogether({ ...below, ...was }, { ...below, ...is }, isOfText, { tier, connectorId: this.#options.connectorId });
+    const written = overlayIn(overlayFile(id === ORG ? 'org' : 'node'));
+    return weighTogether({ ...below, ...was }, { ...below, ...is }, written, { tier, connectorId: this.#options.connectorId });
   }
 
   async #check({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { BUNDLE_SCHEMA } from '../../decide/policy/bundle.ts';
-import type { Rule } from '../../decide/policy/rule.ts';
+import type { WrittenText } from '../../policy-tools/policy-change.ts';
 import { type LanguageOptions, loadPolicy } from '../../services/load-policy.ts';
 import { overlayFile } from '../../services/org-overlays.ts';
 import { type PolicyTexts, type Weighed, type WeighedSide, weigh } from '../../services/weigh-policy.ts';
@@ -38,16 +38,11 @@ function textsOf({ bundle, org, node }: Together): PolicyTexts {
   return { bundle: bundle === undefined ? NO_RULES : { text: bundle, file: 'bundle.yaml' }, overlays };
 }
 
-/** What a change of one of the texts does at a gateway that has all of them (decision 5.10). @param isOfText tells the rules of that text */
-export async function weighTogether(
-  before: Together,
-  after: Together,
-  isOfText: (rule: Rule) => boolean,
-  language: LanguageOptions,
-): Promise<Weighed> {
+/** What a change of one of the texts does at a gateway that has all of them (decision 5.10). */
+export async function weighTogether(before: Together, after: Together, written: WrittenText, language: LanguageOptions): Promise<Weighed> {
   const sideOf = async (together: Together): Promise<WeighedSide> => {
     const texts = textsOf(together);
     return { texts, policy: await loadPolicy(texts, language, '').catch(() => undefined) };
   };
-  return weigh(await sideOf(before), await sideOf(after), isOfText, language);
+  return weigh(await sideOf(before), await sideOf(after), written, language);
 }

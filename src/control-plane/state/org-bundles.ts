@@ -9,7 +9,7 @@ import { loadPolicy } from '../../services/load-policy.ts';
 import { doubtsOf } from '../../services/policy-doubts.ts';
 import { emptiedWarnings } from '../../services/policy-warnings.ts';
 import { WatchedSpace } from '../../services/watched-space.ts';
-import { type AcceptWeighed, ofBundle, type Weighed } from '../../services/weigh-policy.ts';
+import { type AcceptWeighed, type Weighed, WHOLE_BUNDLE } from '../../services/weigh-policy.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';
@@ -82,18 +82,19 @@ export class OrgBundles {
       signature: sign(undefined, Buffer.from(canonicalJson(signed)), signer.key).toString('base64'),
       updated_at: timestamp(clock.now()),
     };
-    if (!isWanted) return { ...bundle, warnings: emptiedWarnings(policy) };
+    const accepted: AcceptedBundle = { ...bundle, warnings: [...emptiedWarnings(policy), ...doubtsOf(policy)] };
+    if (!isWanted) return accepted;
     await versions.raising(orgId, ['policy'], commit)(
       orgId,
       [{ op: 'put', space: SPACE.bundles, key: orgId, value: bundle }],
       [{ space: SPACE.bundles, key: orgId, version: found?.version }],
     );
     await this.#space.refresh(orgId);
-    return { ...bundle, warnings: [...emptiedWarnings(policy), ...doubtsOf(policy)] };
+    return accepted;
   }
 
   #weigh({ org_id: orgId, plan_tier: tier }: Org, bundle: string, org: string | undefined): Promise<Weighed> {
     const { connectorId } = this.#options;
-    return weighTogether({ bundle: this.get(orgId)?.bundle_yaml, org }, { bundle, org }, ofBundle, { tier, connectorId });
+    return weighTogether({ bundle: this.get(orgId)?.bundle_yaml, org }, { bundle, org }, WHOLE_BUNDLE, { tier, connectorId });
   }
 }

@@ -10,7 +10,7 @@ import type { OverlayPlace } from '../../services/org-overlays.ts';
 import { HANDED_ON } from '../hand-on.ts';
 import { choice, members, optional, text } from '../members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
-import { CHANGE, CHANGE_MEMBERS, type ChangeAsked } from '../policy-change-shapes.ts';
+import { CHANGE, CHANGE_MEMBERS, type ChangeAsked, isTrue, SWITCH } from '../policy-change-shapes.ts';
 import type { OperationServices } from '../services.ts';
 import { etag } from '../shapes.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
@@ -22,12 +22,6 @@ const RULE_RULE = `must be the rule as YAML or JSON of at most ${POLICY_BOUNDS.e
 const RULE_TEXT =
   'As YAML or JSON: {when: {all: [{field: action.params.model, equals: o3}, {not: {field: workload.id, equals: red}}]}, effect: {decision: deny, reason: text}}; also attribution.project_id, connector.id, caller_id; disabled: true switches it off';
 const LAYER = text.optional().meta({ description: `${STANDARD_LAYERS.join(', ')} or custom.NAME` });
-const SWITCH_RULE = 'must be true or false';
-const SWITCH = z
-  .string(SWITCH_RULE)
-  .refine((text) => text === 'true' || text === 'false', SWITCH_RULE)
-  .optional()
-  .meta({ type: 'boolean' });
 const RULE_ID = z.object({ rule_id: z.string().meta({ description: 'Rule id' }) });
 
 const RULE = z.object({
@@ -232,12 +226,7 @@ async function removal(orgId: string, ruleId: string, query: RemovalAsked, servi
   if (own.length === 0) throw noSuchRule(ruleId, known);
   const layer = query.layer ?? layerOf(ruleId, own);
   const named = new Set([`${layer}/${ruleId}`]);
-  const { dry_run: dryRun, confirm } = query;
-  const asked: ChangeAsked = {
-    dry_run: dryRun === 'true',
-    confirm: confirm === undefined ? undefined : confirm === 'true',
-    if_match: query.if_match,
-  };
+  const asked: ChangeAsked = { dry_run: isTrue(query.dry_run), confirm: isTrue(query.confirm), if_match: query.if_match };
   const without = (text: string): string => removeRules(text, [{ layer, rule_id: ruleId }]);
   const was = own.find((one) => one.layer === layer)?.rule;
   return { layer, ruleId, was, place, change: { ...asked, text: without, named, object: `${layer}/${ruleId}` } };

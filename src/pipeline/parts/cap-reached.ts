@@ -67,7 +67,7 @@ export function aboveCap(estimatePico: bigint, capUsd: string): RefusalDetail {
 export function overBudget(estimatePico: bigint, exceeded: CapExceeded): RefusalDetail {
   const { settledPico, reservedPico, resetsAt } = exceeded;
   const sums = `${usdFromPico(settledPico)} USD are spent and ${usdFromPico(reservedPico)} USD set aside for calls under way`;
-  const renewal = resetsAt === undefined ? 'It never begins anew.' : `It begins anew at ${timestamp(resetsAt)}.`;
+  const renewal = resetsAt === undefined ? 'It never resets.' : `It resets at ${timestamp(resetsAt)}.`;
   const message = `This call may cost ${usdFromPico(estimatePico)} USD, with which it would pass ${nameOf(exceeded)}: ${sums}. ${renewal}`;
   return { path: wordsOf(exceeded).path, message };
 }

@@ -68,7 +68,7 @@ function budget({ limit, level, periodStart, spentUsd, refusal }: BudgetAlert): 
       refusal === undefined
         ? said`The ${own(kind)} budget of ${whose} ${own(NEAR[level])}: ${sums}.`
         : said`The ${own(kind)} budget of ${whose} refuses calls: ${sums} are spent, $${own(refusal.reservedUsd)} set aside, and a call that may cost $${own(refusal.estimateUsd)} was the first to be refused. ${own(
-            refusal.resetsAt === undefined ? 'It does not begin anew.' : `It begins anew at ${refusal.resetsAt}.`,
+            refusal.resetsAt === undefined ? 'It never resets.' : `It resets at ${refusal.resetsAt}.`,
           )}`,
     facts: facts(
       ['type', own('budget_alert')],

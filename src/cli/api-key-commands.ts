@@ -1,0 +1,78 @@
+/* Keys with which callers say their org (decision 9.5), made, listed and revoked with the admin token. */
+import { systemClock } from '../base/lib/clock.ts';
+import type { ApiKey } from '../base/model/api-key.ts';
+import { type Command, EXIT_OK } from './command.ts';
+import { GatewayClient, URL_OPTION } from './gateway-client.ts';
+import { listText } from './management/answer-text.ts';
+import { parseOptions, parseWithOne } from './parse-options.ts';
+import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
+import { terminalText } from './terminal-text.ts';
+
+const PATH = '/v1/admin/api-keys';
+const ASKING = '[--json] [--url http://HOST:PORT]';
+const ACCESS = { ...JSON_OPTION, ...URL_OPTION } as const;
+
+/** Makes a key for an org. */
+export const createApiKey: Command = {
+  name: 'api-keys create',
+  usage: `[--org ID] [--name TEXT] [--expires-at TIME] ${ASKING}`,
+  summary: 'Makes an API key (gwk_…), with which callers say their org; it is shown this once.',
+  help: `
+  --org         whose calls it is for; may be left out where the gateway has an org of its own (GW_ORG_ID)
+  --expires-at  a time as RFC 3339 writes it, such as 2030-01-01T00:00:00Z; left out, it ends when it is revoked
+`,
+  async run(args, io) {
+    const options = { org: { type: 'string' }, name: { type: 'string' }, 'expires-at': { type: 'string' }, ...ACCESS } as const;
+    const { org: org_id, name, 'expires-at': expires_at, url, json = false } = parseOptions(args, options);
+    const gateway = await GatewayClient.open(url, io);
+    const made = (await gateway.json('POST', PATH, { org_id, name, expires_at })) as ApiKey & { readonly key: string };
+    if (json) printJson(made, io);
+    else {
+      // Alone on standard output, so that a script can keep it.
+      io.stdout(`${terminalText(made.key)}\n`);
+      io.stderr(`The key of the org ${terminalText(made.org_id)}, with the id ${terminalText(made.id)}. It is not shown again.\n`);
+    }
+    return EXIT_OK;
+  },
+};
+
+/** Lists keys. */
+export const listApiKeys: Command = {
+  name: 'api-keys list',
+  usage: `[--org ID] ${ASKING}`,
+  summary: 'Lists API keys by their first characters, those that are revoked or have expired too.',
+  async run(args, io) {
+    const { org, url, json = false } = parseOptions(args, { org: { type: 'string' }, ...ACCESS });
+    const query = org === undefined ? '' : `?${new URLSearchParams({ org_id: org }).toString()}`;
+    const { api_keys: keys } = (await (await GatewayClient.open(url, io)).json('GET', PATH + query)) as {
+      readonly api_keys: readonly ApiKey[];
+    };
+    const columns = [
+      'id',
+      'org: org_id',
+      'name',
+      'prefix: key_prefix',
+      'created: created_at',
+      'expires: expires_at',
+      'revoked: revoked_at',
+    ];
+    if (json) printJsonDocument(keys, io);
+    else io.stdout(listText(keys, { things: 'API keys', columns, view: { width: io.columns, now: systemClock.now() } }));
+    return EXIT_OK;
+  },
+};
+
+/** Revokes a key. */
+export const revokeApiKey: Command = {
+  name: 'api-keys revoke',
+  usage: `ID ${ASKING}`,
+  summary: 'Revokes an API key: from the next request on it lets nobody in.',
+  async run(args, io) {
+    const { values, one: id } = parseWithOne(args, ACCESS, 'it takes the ID of one key; gw api-keys list shows them');
+    const gateway = await GatewayClient.open(values.url, io);
+    const revoked = (await gateway.json('DELETE', `${PATH}/${encodeURIComponent(id)}`)) as ApiKey;
+    if (values.json === true) printJson(revoked, io);
+    else io.stdout(`The API key ${terminalText(revoked.id)} of the org ${terminalText(revoked.org_id)} is revoked.\n`);
+    return EXIT_OK;
+  },
+};
