@@ -50,7 +50,7 @@ export function asTyped(text: string, program = 'gw'): string {
   return program === 'gw' ? text : text.replaceAll(TYPED, program);
 }
 
-const TYPED = /(?<![\w/.$-])(?!^gw [a-z][a-z -]*: )gw(?= [a-z])/gm;
+const TYPED = /(?<![\w/.$-])(?!^gw [a-z][a-z -]*: )gw(?= (?!for )[a-z])/gm;
 
 /** As a shell takes it for one word. */
 export function shellWord(text: string): string {
