@@ -4,6 +4,7 @@ import { GatewayError, type GatewayErrorOptions } from '../base/lib/gateway-erro
 import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
 import { holdsOwnToken, tokenInUrl, tokensInHeaders } from '../base/lib/own-tokens.ts';
 import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
+import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
@@ -24,8 +25,8 @@ import { passOn } from '../pipeline/passage/pass.ts';
 import { senderOf } from '../pipeline/passage/sender.ts';
 import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
-import { letIn } from './proxy-callers.ts';
-import { answerSelfTest, isSelfTest, selfTestTunnel } from './self-test.ts';
+import { letIn, type ShownToProxy, tryCaller } from './proxy-callers.ts';
+import { answerSelfTest, isSelfTest } from './self-test.ts';
 import { catalogueFor, dependsOnOrg, restPasses, type Treatment, type TreatmentRules, treatmentOf } from './treatment.ts';
 
 export interface DoorOptions {
@@ -107,6 +108,7 @@ function admitTo(arrival: Arrival, host: string | undefined, options: DoorOption
   const { pipeline, rules } = options;
   const { head } = arrival;
   if (head.tunnel?.org !== undefined || (host !== undefined && dependsOnOrg(host, rules))) void admitByOrg(arrival, host ?? '', options);
+  else if (head.door === 'absolute' && host === SELF_TEST_HOST) void trySelf(arrival, pipeline);
   else if (head.door === 'absolute' && !isGoverned(head, host, options)) void passAbsolute(arrival, options);
   else if (head.tunnel?.undecided || (head.tunnel?.shared && isRest(head, head.tunnel.authority.host, options))) passOn(arrival, pipeline);
   else void runProxied(arrival, pipeline);
@@ -161,13 +163,22 @@ function isRest(head: ArrivalHead, host: string, { rules }: DoorOptions): boolea
   return provider !== undefined && path !== undefined && !catalogue.isCall(provider, head.method, path);
 }
 
+/** The self-test by plain HTTP: also where no tunnel is opened, and for who has no certificate yet. */
+async function trySelf(arrival: Arrival, pipeline: LineGround): Promise<void> {
+  const { head } = arrival;
+  answerSelfTest(arrival, pipeline.settings.nodeId, await tryCaller(shownByAbsolute(head), () => head, pipeline));
+}
+
+function shownByAbsolute({ headers }: ArrivalHead): ShownToProxy {
+  const credentials = parseBasic(headers['proxy-authorization']);
+  const { apiKey, workloadToken } = tokensInHeaders(headers);
+  return { user: credentials?.user, password: credentials?.password || workloadToken, apiKey };
+}
+
 /** @param org of the caller, where what becomes of the request depends on it */
 async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions, org?: string): Promise<void> {
   const { head } = arrival;
-  const credentials = parseBasic(head.headers['proxy-authorization']);
-  const { apiKey, workloadToken } = tokensInHeaders(head.headers);
-  const shown = { user: credentials?.user, password: credentials?.password || workloadToken, apiKey };
-  const who = await letIn(shown, () => head, pipeline);
+  const who = await letIn(shownByAbsolute(head), () => head, pipeline);
   if (who instanceof GatewayError) router.refuse(arrival, who);
   else passOn(arrival, pipeline, { shownOrg: who.fixedOrg ?? who.workloadOrg, org });
 }
@@ -179,11 +190,12 @@ async function decideTunnel(request: ConnectRequest, options: DoorOptions): Prom
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
   refuseLoop(request.rawHeaders, pipeline.settings.nodeId);
   if (holdsOwnToken(request.authority.host)) return refuse(tokenInUrl());
-  const isTrial = isSelfTest(request.authority) && rules.intercept;
   const asked = tunnelOf(request, pipeline);
   const shown = { user: asked.proxyUser, password: asked.proxyPassword, apiKey: asked.apiKey };
-  const who = await letIn(shown, () => connectHead(request, asked, pipeline), pipeline, isTrial);
-  if (isTrial) return { kind: 'intercept', tunnel: selfTestTunnel(request.authority, who instanceof GatewayError) };
+  const headOf = () => connectHead(request, asked, pipeline);
+  if (isSelfTest(request.authority) && rules.intercept)
+    return { kind: 'intercept', tunnel: { authority: request.authority, tried: await tryCaller(shown, headOf, pipeline) } };
+  const who = await letIn(shown, headOf, pipeline);
   if (who instanceof GatewayError) return refuse(who);
   const tunnel: Tunnel = { ...asked, ...who };
   const head = connectHead(request, tunnel, pipeline);

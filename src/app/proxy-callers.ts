@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
-import type { ArrivalHead, Tunnel } from '../base/model/arrival.ts';
+import type { ArrivalHead, TriedCaller, Tunnel } from '../base/model/arrival.ts';
 import { callerIp, namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { ProxyAuthenticationRequired } from '../pipeline/parts/proxy-authentication.ts';
@@ -43,12 +43,29 @@ export async function letIn(
   if (verdict === 'holder' && workloadId !== undefined)
     return { ...fixed, fixedWorkload: workloadId, ...(holder?.org_id === undefined ? {} : { workloadOrg: holder.org_id }) };
   if (!isTrial) authenticator.failed({ surface: 'proxy', head: headOf(), presented: token, workloadId });
-  return tokenNeeded(workloadId);
+  return tokenNeeded(workloadId, token);
 }
 
-function tokenNeeded(workloadId: string | undefined): GatewayError {
-  const message = `This proxy needs ${workloadId === undefined ? 'a workload and its token' : `the token of workload ${workloadId}`}.`;
-  return ProxyAuthenticationRequired.forWorkload(message, workloadId);
+function tokenNeeded(workloadId: string | undefined, shown: string | undefined): GatewayError {
+  const needed = workloadId === undefined ? 'a workload and its token' : `the token of workload ${workloadId}`;
+  const wrong = shown?.startsWith(WORKLOAD_TOKEN_PREFIX) === true ? '; the one that was shown is not valid' : '';
+  return ProxyAuthenticationRequired.forWorkload(`This proxy needs ${needed}${wrong}.`, workloadId);
+}
+
+/** What calls of somebody would come to who shows this: nobody is told of a failure, and none is counted (decision 12.11). */
+export async function tryCaller(shown: ShownToProxy, headOf: () => ArrivalHead, pipeline: LineGround): Promise<TriedCaller> {
+  const org = await orgOf(shown, headOf, pipeline, true);
+  if (org instanceof Error) return { refused: true, problem: org.message, needs: 'api_key' };
+  const who = await letIn(shown, headOf, pipeline, true);
+  if (who instanceof Error) return { refused: true, problem: who.message, needs: 'workload_token' };
+  const { settings, workloads } = pipeline;
+  const orgId = org ?? who.workloadOrg ?? settings.orgId ?? 'default';
+  const workloadId = who.fixedWorkload ?? namedBy(shown) ?? workloads.defaultWorkloadId(orgId);
+  if (workloads.get(orgId, workloadId) === undefined)
+    return { refused: true, problem: `Workload ${workloadId} is not registered for org ${orgId}.`, needs: 'registration' };
+  const ignored = who.fixedWorkload === undefined && shownAs(WORKLOAD_TOKEN_PREFIX, shown) !== undefined;
+  const problem = `The workload token that is shown is not that of workload ${workloadId}, which needs none: it counts as if none were shown.`;
+  return { refused: false, problem: ignored ? problem : undefined, needs: ignored ? 'workload_token' : undefined };
 }
 
 /** The org of the key that is shown; undefined where none is, and none needed. */

@@ -1,20 +1,16 @@
 import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
-import type { Arrival, Authority, Tunnel } from '../base/model/arrival.ts';
+import type { Arrival, Authority, TriedCaller } from '../base/model/arrival.ts';
 
 /** Whether an authority is the name behind which the gateway itself answers (decision 12.11). */
 export function isSelfTest({ host, port }: Authority): boolean {
   return host === SELF_TEST_HOST && port === 443;
 }
 
-/** @param isRefused whether the same CONNECT to another host would be answered 407 */
-export function selfTestTunnel(authority: Authority, isRefused: boolean): Tunnel {
-  return isRefused ? { authority, refusedCaller: true } : { authority };
-}
-
-/** Says that a client came through the proxy and took the certificate, and whether its calls would be let in: what it asks is not looked at, and goes nowhere. */
-export function answerSelfTest({ head, reply }: Arrival, nodeId: string): void {
-  const caller = head.tunnel?.refusedCaller === true ? 'refused' : 'accepted';
-  const text = Buffer.from(`${JSON.stringify({ self_test: 'ok', node_id: nodeId, http_version: head.httpVersion, caller })}\n`);
+/** Says that a client came to the proxy, by a tunnel also that it took the certificate, and whether its calls would be let in: what it asks is not looked at, and goes nowhere. */
+export function answerSelfTest({ head, reply }: Arrival, nodeId: string, tried: TriedCaller | undefined = head.tunnel?.tried): void {
+  const caller = tried?.refused === true ? 'refused' : 'accepted';
+  const said = { self_test: 'ok', node_id: nodeId, http_version: head.httpVersion, caller };
+  const text = Buffer.from(`${JSON.stringify({ ...said, caller_problem: tried?.problem, caller_needs: tried?.needs })}\n`);
   const headers = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
   if (head.method === 'HEAD') {
     reply.head(200, headers, text.length);

@@ -2,6 +2,7 @@ import { cutToCells } from '../base/lib/cell-width.ts';
 import { timestamp } from '../base/lib/clock.ts';
 import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import type { AuditChange, AuditEntry } from '../base/model/audit-entry.ts';
+import { principalText } from '../base/model/principal.ts';
 import { type AuditQuery, auditEntries } from './audit-entries.ts';
 import { badValue } from './checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
@@ -25,6 +26,8 @@ const OPTIONS = {
 
 /** Members that say nothing to a person who reads an entry. */
 const PASSED_OVER: readonly string[] = ['org_id', 'created_at', 'updated_at', 'due', 'share.caller', 'share.org'];
+/** What is kept beside a thing to find or to send it by: the change itself once more. */
+const SAID_BEFORE: ReadonlySet<string> = new Set(['outbox', 'approval_pending', 'quarantine_active']);
 /** A member whose value is a secret, or may be one. */
 const HIDDEN = '(not shown)';
 const DAY_MS = 86_400_000;
@@ -83,7 +86,7 @@ function entryText(
   const lines = [
     what,
     ...(name === undefined ? [] : [`  ${terminalText(name)}`]),
-    `  by ${terminalText(whoOf(principal))} from ${terminalText(from)}`,
+    `  by ${terminalText(principalText(principal))} from ${terminalText(from)}`,
     ...changeLines(changes.filter((change) => saysMore(change, object, name))),
     ...(more === undefined ? [] : [`  and ${more} more`]),
   ];
@@ -92,18 +95,12 @@ function entryText(
 
 /** What stands above already, and when it was, is left out; `--json` has it all. */
 function saysMore(
-  { member, before_value: was, after_value: is }: AuditChange,
+  { entity, member, before_value: was, after_value: is }: AuditChange,
   object: string | undefined,
   name: string | undefined,
 ): boolean {
-  if (PASSED_OVER.includes(member)) return false;
+  if (SAID_BEFORE.has(entity) || PASSED_OVER.includes(member)) return false;
   return was !== undefined || is === undefined || (is !== object && is !== name);
-}
-
-function whoOf({ kind, id, name, program, user }: AuditEntry['principal']): string {
-  const by = program === undefined ? undefined : `${program}${user === undefined ? '' : ` for ${user}`}`;
-  const beside = [by, name === undefined ? undefined : `${kind.replaceAll('_', ' ')} ${id}`].filter((text) => text !== undefined);
-  return `${name ?? id}${beside.length === 0 ? '' : ` (${beside.join(', ')})`}`;
 }
 
 /** The parts of a secret are one line: nobody can tell them apart. */

@@ -8,6 +8,7 @@ import { ByteCollector } from '../base/lib/byte-collector.ts';
 import { OUTBOUND_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type CliIo, Unusable } from './command.ts';
 import { askFailure, GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
+import { ownSession } from './own-session.ts';
 import { settingsOf } from './settings-of.ts';
 import { terminalLines, terminalText } from './terminal-text.ts';
 
@@ -77,7 +78,8 @@ export class GatewayClient {
 
   /** The text of an answer. @param timeoutMs without a byte of it @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
   async text(method: string, path: string, body?: unknown, timeoutMs = TIMEOUT_MS): Promise<string> {
-    const headers = { 'GW-Admin-Token': this.#token };
+    const { program, user } = ownSession('gw');
+    const headers = { 'GW-Admin-Token': this.#token, 'GW-Admin-Program': program, 'GW-Admin-User': user };
     const { status, text } = await sendToGateway(this.#base, path, { method, headers, body, timeoutMs });
     if (status >= 200 && status < 300) return text;
     if (status === 401)
@@ -104,13 +106,15 @@ export interface SentToGateway {
   readonly body?: unknown;
   /** Milliseconds without a byte of an answer; default 10 s. */
   readonly timeoutMs?: number;
+  /** What is asked for in the place of the path: a whole URL, as a proxy is asked. */
+  readonly target?: string;
 }
 
 /** One request and its whole answer; what the address trusts is trusted (decision 12.1). @throws Unusable when nobody answers */
 export function sendToGateway(
   gateway: GatewayAddress | (URL & { readonly trust?: undefined }),
   path: string,
-  { method, headers: given, body, timeoutMs = TIMEOUT_MS }: SentToGateway,
+  { method, headers: given, body, timeoutMs = TIMEOUT_MS, target }: SentToGateway,
 ): Promise<{ readonly status: number; readonly text: string; readonly date: string | undefined }> {
   const url = new URL(path, gateway);
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
@@ -123,7 +127,15 @@ export function sendToGateway(
     const hint = gateway instanceof GatewayAddress && gateway.hint !== undefined ? `; ${gateway.hint}` : '';
     const fail = (error: Error) =>
       reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}${hint}`, { cause: error }));
-    const call = send(url, { method, headers, timeout: timeoutMs, agent: false, ...gateway.trust }, (answer) => {
+    const asked = {
+      method,
+      headers,
+      timeout: timeoutMs,
+      agent: false,
+      ...gateway.trust,
+      ...(target === undefined ? {} : { path: target }),
+    };
+    const call = send(url, asked, (answer) => {
       const collector = new ByteCollector();
       answer.on('error', fail);
       answer.on('data', (chunk: Buffer) => {

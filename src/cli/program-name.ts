@@ -50,8 +50,8 @@ export function asTyped(text: string, program = 'gw'): string {
   return program === 'gw' ? text : text.replaceAll(TYPED, program);
 }
 
-/** What is typed as it is here already stays. */
-const TYPED = /(?<![\w/.$-])(?<!\bnpx )(?!^gw [a-z][a-z -]*: )gw(?= (?:[a-z]|COMMAND\b))/gm;
+/** What is typed as it is here already stays, and so does "gw for ben", which names who asks. */
+const TYPED = /(?<![\w/.$-])(?<!\bnpx )(?!^gw [a-z][a-z -]*: )gw(?= (?:(?!for )[a-z]|COMMAND\b))/gm;
 
 /** As a shell takes it for one word. */
 export function shellWord(text: string): string {

@@ -399,7 +399,8 @@ function contextOf(id: string): string {
   return `approval ${id}`;
 }
 
-function alreadyDecided({ status, decided_by: by, decided_by_note: note, decided_at: at, expires_at: expiresAt }: Approval): GatewayError {
-  const how = status === 'expired' ? `expired at ${expiresAt}` : `was ${status} by ${deciderText(by, note)} at ${String(at)}`;
+function alreadyDecided({ status, decided_at: at, expires_at: expiresAt, ...decided }: Approval): GatewayError {
+  const who = deciderText(decided.decided_by, decided.decided_by_note, decided.decided_by_principal);
+  const how = status === 'expired' ? `expired at ${expiresAt}` : `was ${status} by ${who} at ${String(at)}`;
   return new GatewayError('conflict', `This approval ${how}.`);
 }

@@ -5,6 +5,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../base/lib/maybe.ts';
 import {
   API_KEY_PREFIX,
+  holdsOwnToken,
   MANAGEMENT_KEY_PREFIX,
   MCP_KEY_PREFIX,
   placeOfToken,
@@ -16,7 +17,7 @@ import { sameSecret } from '../base/lib/secret.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { type ManagementKeyKind, openedBy, scopeLacked } from '../base/model/management-key.ts';
-import type { Principal, Scope } from '../base/model/principal.ts';
+import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../base/model/principal.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
 import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
@@ -59,6 +60,8 @@ export interface Stranger {
   /** Key of the workload whose token it was. */
   readonly workload: string | undefined;
   readonly apiKey: ApiKey | undefined;
+  /** Whether a token of a workload was shown, nobody's included. */
+  readonly tokenShown: boolean;
 }
 
 /** Someone was not let in. */
@@ -121,7 +124,7 @@ export class Authenticator {
       if (!principal.scopes.includes(scope)) continue;
       if (secret === undefined) return ANYONE;
       const key = shownBy(head);
-      if (key !== undefined && sameSecret(key, secret)) return principal;
+      if (key !== undefined && sameSecret(key, secret)) return principal.kind === 'admin' ? withSession(principal, head) : principal;
       presented ??= key;
     }
     this.failed({ surface: scope === 'org' ? 'admin' : scope, head, presented });
@@ -203,16 +206,16 @@ export class Authenticator {
     const key = named.apiKey ?? (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
     const token = named.workloadToken ?? (bearer?.startsWith(WORKLOAD_TOKEN_PREFIX) ? bearer : undefined);
     const holder = token === undefined ? undefined : this.holderOf(token);
-    const workload = holder && workloadKey(holder);
+    const shown = { workload: holder && workloadKey(holder), tokenShown: token !== undefined };
     if (key === undefined) {
-      if (!this.needsApiKey && (workload !== undefined || !this.#options.required)) return { workload, apiKey: undefined };
+      if (!this.needsApiKey && (holder !== undefined || !this.#options.required)) return { ...shown, apiKey: undefined };
       throw this.#notLetIn({ surface: 'api', head, presented: bearer ?? token });
     }
-    return when(this.apiKey(key, this.#options.callerIp(head)), (verdict) => this.#known(verdict, workload, head));
+    return when(this.apiKey(key, this.#options.callerIp(head)), (verdict) => this.#known(verdict, shown, head));
   }
 
-  #known(verdict: ApiKeyVerdict, workload: string | undefined, head: ArrivalHead): Stranger {
-    if (verdict.result === 'valid') return { workload, apiKey: verdict.key };
+  #known(verdict: ApiKeyVerdict, shown: Omit<Stranger, 'apiKey'>, head: ArrivalHead): Stranger {
+    if (verdict.result === 'valid') return { ...shown, apiKey: verdict.key };
     throw this.#notLetIn({ surface: 'api', head, presented: undefined, reason: verdict.result, orgId: orgOfKey(verdict) }, verdict);
   }
 
@@ -244,6 +247,17 @@ export class Authenticator {
       ...(workloadId === undefined ? {} : { workloadId: shown(workloadId) }),
     });
   }
+}
+
+const PROGRAM = /^[\x21-\x7e]{1,128}$/;
+const USER = /^[\x20-\x7e]{1,256}$/;
+
+/** The admin token, with the program that works with it and whom that says to work for, where it says so (decision 9.6): a hint, which nobody has proven. What is none is passed over. */
+function withSession(principal: Principal, { headers }: ArrivalHead): Principal {
+  const { [ADMIN_PROGRAM_HEADER]: program, [ADMIN_USER_HEADER]: user } = headers;
+  if (program === undefined || !PROGRAM.test(program) || holdsOwnToken(program)) return principal;
+  const isUser = user !== undefined && USER.test(user) && !holdsOwnToken(user);
+  return { ...principal, session: { program, ...(isUser ? { user } : {}) } };
 }
 
 /** That of a header of this gateway, or a bearer token that begins as one. */

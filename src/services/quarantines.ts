@@ -179,7 +179,7 @@ export class QuarantineService {
     if (entry.released_at !== null)
       throw new GatewayError(
         'conflict',
-        `This entry was released by ${deciderText(entry.released_by, entry.released_by_note)} at ${entry.released_at}.`,
+        `This entry was released by ${deciderText(entry.released_by, entry.released_by_note, entry.released_by_principal)} at ${entry.released_at}.`,
       );
     const by = namedPrincipal(principal);
     const released: QuarantineEntry = {

@@ -118,13 +118,25 @@ t.test('the self-test says nothing but that, goes nowhere, leaves no record, and
   t.notMatch(metrics, /gw_requests_total\{/);
 });
 
+t.test('a runtime that shows a token which is none, where none is needed', async (t) => {
+  const { shell, gateway, url } = await place(t);
+  const proxy = `http://default:gwt_lost@127.0.0.1:${gateway.port}`;
+  const { of, code } = await ask({ ...shell, HTTPS_PROXY: proxy, https_proxy: proxy }, '--for', 'node', ...url);
+  t.match(of('node'), [{ level: 'warning', found: /The workload token that is shown is not that of workload default/ }]);
+  t.equal(code, 0);
+});
+
 t.test('a runtime that comes through and shows no token where one is asked for', async (t) => {
   const { shell, gateway, url } = await place(t, fakeClock(NOW), { GW_PROXY_AUTH: 'required' });
   const failures = async () => (/^gw_auth_failures_total\{.*$/m.exec(await (await fetch(`${gateway.url}/metrics`)).text()) ?? [''])[0];
   const before = await failures();
   const without = await ask(shell, '--for', 'node', ...url);
   t.match(without.of('node'), [
-    { level: 'wrong', found: /its calls are refused: the proxy asks for a token/, remedy: /gw workloads token/ },
+    {
+      level: 'wrong',
+      found: /its calls are refused: the proxy asks for a token.*\(This proxy needs a workload and its token\.\)/,
+      remedy: /gw workloads token/,
+    },
   ]);
   t.equal(without.code, 1);
   t.equal(await failures(), before, 'a trial is no failure');

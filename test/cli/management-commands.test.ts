@@ -340,7 +340,7 @@ t.test('approvals are listed, shown and decided with nothing but a management ke
   t.match(await pasted.json(), { status: 'approved', decided_by: 'key of acme' }, 'as a chat message has it for curl');
   t.match(await run(`approvals approve ${id} --by olga --reason fine`), {
     code: 0,
-    out: /status: +approved[\s\S]*by key of acme \(for olga\)/,
+    out: /status: +approved[\s\S]*by key of acme \(management key [-0-9a-f]{36}, for olga\)/,
   });
   t.match(await run(`approvals deny ${id}`), { code: 1, err: /^gw approvals deny: / });
 });

@@ -237,8 +237,16 @@ t.test('every form of env says the same, and unset takes it back', async (t) => 
         .split('\n')
         .map((line) => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)]),
     );
-  t.same(lines((await gw(['env', '--shell', 'gitlab'], { env })).out), values);
-  t.same({ ...lines((await gw(['env', '--shell', 'github-actions'], { env })).out), NODE_OPTIONS: values['NODE_OPTIONS'] }, values);
+  for (const shell of ['github-actions', 'gitlab', 'dotenv']) {
+    const { out: printed, err } = await gw(['env', '--shell', shell], { env });
+    const set = lines(printed);
+    t.equal(set['NODE_OPTIONS'], undefined, `${shell}: GitHub refuses it, and elsewhere there is no such file`);
+    t.same({ ...set, NODE_OPTIONS: values['NODE_OPTIONS'] }, values, shell);
+    t.equal(/HTTPS_PROXY names 127\.0\.0\.1, which in a container/.test(err), shell !== 'github-actions', shell);
+    t.notMatch((await gw(['env', '--unset', '--shell', shell], { env: { ...env, ...values } })).out, 'NODE_OPTIONS');
+  }
+  for (const shell of ['sh', 'fish', 'powershell'])
+    t.match((await gw(['env', '--shell', shell], { env })).out, /NODE_OPTIONS.*node20-proxy/);
   t.match((await gw(['env', '--java', '--json'], { env })).out, /-Dhttps\.proxyPort=7080 .*trustStoreType=PKCS12/);
   const undone = JSON.parse((await gw(['env', '--unset', '--json'], { env: { ...env, ...values } })).out) as Record<string, string | null>;
   t.equal(undone['HTTPS_PROXY'], null);
@@ -248,6 +256,56 @@ t.test('every form of env says the same, and unset takes it back', async (t) => 
   t.same(JSON.parse((await gw(['env', '--unset', '--json'], { env })).out), {}, 'what is not ours stays');
   t.match(await gw(['env', '--shell', 'csh'], { env }), { code: 2, err: /--shell takes sh, fish/ });
   t.match(await gw(['env', '--token-file', 'x'], { env }), { code: 2, err: /needs --workload/ });
+});
+
+t.test('env and run say what keeps every call from being let in, and still give what there is', async (t) => {
+  const said = async (settings: Readonly<Record<string, string>>, own: Record<string, string> = {}, ...args: string[]) => {
+    const env = { ...settings, XDG_CACHE_HOME: tempDir(t), ...own };
+    const printed = await gw(['env', ...args], { env });
+    t.match(printed, { code: 0, out: /^export HTTPS_PROXY=/ });
+    const ran = await gw(['run', ...args, '--', process.execPath, '-e', ''], { env });
+    t.equal(ran.code, 0);
+    t.equal(ran.err.replaceAll('gw run: ', 'gw env: '), printed.err, 'both say the same');
+    return printed.err;
+  };
+  const open = await startStandInGateway(t);
+  t.equal(await said(open.settings), '');
+  t.match(
+    await said(open.settings, {}, '--workload', 'nobody'),
+    /every call will be refused: Workload nobody is not registered.*gw workloads put --workload-id nobody/,
+  );
+  const lost = { HTTPS_PROXY: `http://:gwt_lost@127.0.0.1:${open.port}` };
+  t.match(await said(open.settings, lost), /^gw env: The workload token that is shown is not that of workload default.*\n$/);
+  for (const more of [{}, { GW_PROXY_MITM_ENABLED: 'false' }]) {
+    const strict = await startStandInGateway(t, { env: { GW_PROXY_AUTH: 'required', ...more } });
+    await strict.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+    const { token } = (await strict.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+    const settings = { ...strict.settings, ...more };
+    const nothing = await said(settings);
+    t.match(
+      nothing,
+      /^gw env: every call will be refused: This proxy needs a workload and its token; gw workloads token ID makes one .*--workload ID --token-file FILE.*\n$/,
+    );
+    t.match(await said(settings, { GW_WORKLOAD_TOKEN: token }), /GW_WORKLOAD_TOKEN is set, and --workload ID says/);
+    t.match(await said(settings, {}, '--workload', 'ci'), /needs the token of workload ci; gw workloads token ci/);
+    t.match(
+      await said(settings, { GW_WORKLOAD_TOKEN: 'gwt_old' }, '--workload', 'ci'),
+      /token of workload ci; the one that was shown is not valid/,
+    );
+    t.equal(await said(settings, { GW_WORKLOAD_TOKEN: token }, '--workload', 'ci'), '');
+    t.notMatch((await strict.admin('GET', '/metrics')).text, /gw_auth_failures_total\{[^}]*\} [1-9]/, 'a trial is no failure');
+  }
+  const managed = await startStandInGateway(t, { env: { GW_MANAGED_MODE: 'true' } });
+  const made = await managed.admin('POST', '/v1/admin/api-keys', { org_id: 'default', name: 'k' });
+  const { key, id } = made.body as { key: string; id: string };
+  const shown = () => said(managed.settings, { GW_WORKLOAD_TOKEN: key }, '--workload', 'default');
+  t.match(await said(managed.settings), /This proxy needs an API key; an operator makes a key/);
+  t.equal(await shown(), '');
+  await managed.admin('DELETE', `/v1/admin/api-keys/${id}`);
+  t.match(await shown(), /every call will be refused: This API key was revoked; /);
+  await managed.gateway.stop();
+  const gone = await gw(['env'], { env: { ...managed.settings } });
+  t.match(gone, { code: 0, out: /^export HTTPS_PROXY=/, err: /no gateway answers, so that no call goes through yet/ });
 });
 
 t.test('help leads a newcomer to each command, on lines that fit', async (t) => {

@@ -368,10 +368,15 @@ t.test('gw approvals lists, watches, shows, approves and denies', async (t) => {
   );
   t.match(
     (await cli('approve', id, '--reason', 'agreed', '--by', 'olga')).out,
-    /status: +approved[\s\S]*decided: +by olga \(with the admin token\) at \d{4}-\S+: agreed\n/,
+    /status: +approved[\s\S]*decided: +by olga \(with the admin token, gw for \S+\) at \d{4}-\S+: agreed\n/,
   );
-  t.match(await cli('deny', id), { code: 1, err: /was approved by olga \(with the admin token\)/ });
+  t.match(await cli('deny', id), { code: 1, err: /was approved by olga \(with the admin token, gw for \S+\)/ });
   t.match(JSON.parse((await cli('list', '--status', 'approved', '--json')).out), { approval_id: id });
+  const [said] =
+    (await runGw(['audit', 'list', '--operation', 'approvals.approve', '--object', id, '--url', gw.url], options)).out.match(
+      /^ {2}by .*$/m,
+    ) ?? [];
+  t.match(said, /^ {2}by admin \(gw for \S+\) from /, 'who it was is told in the same words');
   t.match(await cli('show'), { code: 2, err: /named by its id/ });
 });
 

@@ -278,6 +278,58 @@ t.test('with GW_PROXY_AUTH=required no byte of a structured call is taken from a
   t.match(await execute({ workload_id: 'ci' }, {}, { authorization: `Bearer ${token}` }), { status: 401 }, 'a token that was removed');
 });
 
+t.test(
+  'a workload token that is not that of the workload is marked in the record where none is needed, and refused where one is',
+  async (t) => {
+    const { gw, execute, send, through, recordOf } = await startGoverned(t);
+    await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+    await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'free' });
+    const { token } = (await gw.admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+    const key = ((await gw.admin('POST', '/v1/admin/api-keys', { org_id: 'default', name: 'k' })).body as { key: string }).key;
+    const inner = (headers: readonly string[] = []) => chat(headers, '/v1/chat/completions');
+    const at = 'api.openai.com:443';
+    const ignored = { decision: 'allow', reason_codes: ['workload_token_ignored'] };
+    const unknown = 'gwt_nobody';
+    for (const [what, answer, workload] of [
+      ['a header', await send(chat(['X-GW-Workload-Token', unknown])), 'default'],
+      ['the header of an API key, beside nothing', await send(chat(['X-GW-API-Key', unknown])), 'default'],
+      ['beside a key that holds', await send(chat(['X-GW-API-Key', key, 'X-GW-Workload-Token', unknown])), 'default'],
+      [
+        'the header of the provider',
+        await send({ ...chat(), headers: ['Content-Type', 'application/json', 'Authorization', `Bearer ${unknown}`] }),
+        'default',
+      ],
+      ['the password of a proxy', await through(at, inner(), basic('', unknown)), 'default'],
+      ['its user', await through(at, inner(), basic(unknown)), 'default'],
+      ['with a workload that has none', await through(at, inner(), basic('free', unknown)), 'free'],
+      ['that of another workload', await send(chat(['X-GW-Workload-ID', 'free', 'X-GW-Workload-Token', token])), 'free'],
+    ] as const)
+      t.match(await recordOf(answer), { ...ignored, workload_id: workload }, what);
+    for (const shown of [unknown, token]) {
+      const { body } = await execute({ workload_id: 'free' }, {}, { authorization: `Bearer ${shown}` });
+      t.match((await gw.admin('GET', `/v1/records/${String(body['record_id'])}`)).body, { ...ignored, workload_id: 'free' });
+    }
+    for (const answer of [
+      await send(chat()),
+      await send(chat(['X-GW-Workload-Token', token])),
+      await send(chat(['X-GW-API-Key', key])),
+      await through(at, inner(), basic('ci', token)),
+      await through(at, inner(), basic('free', 'x')),
+    ])
+      t.strictSame((await recordOf(answer))['reason_codes'], [], 'what holds, and what is no token of ours, has no mark');
+    await gw.admin('DELETE', '/v1/admin/workloads/ci/token');
+    t.match(
+      await recordOf(await send(chat(['X-GW-Workload-Token', token]))),
+      { ...ignored, workload_id: 'default' },
+      'one that was removed',
+    );
+    const strict = await startGoverned(t, { env: { GW_PROXY_AUTH: 'required' } });
+    t.match(await strict.send(chat(['X-GW-Workload-Token', unknown])), { status: 401 });
+    t.match(await openTunnel(strict.gw.port, at, { headers: basic('', unknown) }).catch((error: unknown) => error), { status: 407 });
+    t.match(await strict.execute({ workload_id: 'default' }, {}, { authorization: `Bearer ${unknown}` }), { status: 401 });
+  },
+);
+
 t.test('an API key that nobody made is refused and counted', async (t) => {
   const { gw, execute, send } = await startGoverned(t);
   t.match(await execute({}, {}, { authorization: 'Bearer gwk_x' }), { status: 401 });

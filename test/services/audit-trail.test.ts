@@ -64,6 +64,30 @@ t.test('what changed is told by the names of members and the hashes of their val
   t.same(changesOf('thing', undefined, 'text'), [{ entity: 'thing', member: 'value', before: null, after: hashOf('text') }]);
 });
 
+t.test('what is no secret is shown, and what may be one is not, of whatever is changed', (t) => {
+  for (const [entity, value, shown] of [
+    ['budget_refused', { level: 'exceeded', periodStart: '2026-11-01' }, true],
+    ['budget_alerted', { level: 'warning' }, true],
+    ['rate_limit_workload', { requests_per_minute: 5 }, true],
+    ['quarantine', { reason: 'too fast', caller_ip: '192.0.2.1' }, true],
+    ['alert_history', { outcome: 'failed', channel_name: 'ops' }, true],
+    ['alert_history', { detail: 'https://hooks.example/KEY' }, false],
+    ['policy', { folder_hash: 'ab', put_at: '2026-11-01T00:00:00Z' }, true],
+    ['policy', { bundle_yaml: 'rules' }, false],
+    ['price_list', { list: { taken_by: 'admin', kept: 3 }, revision: 2 }, true],
+    ['price_list', { list: { name: 'https://user:pass@prices.example' } }, false],
+    ['cp_org', { status: 'active' }, true],
+    ['cp_bundle', { bundle_yaml: 'rules', signature: 's' }, false],
+    ['cp_credential', { value: { name: 'k' }, org_id: 'acme' }, true],
+    ['cp_credential', { sealed: { text: 'x' } }, false],
+    ['credential', { sealed: { text: 'x' } }, false],
+    ['workload_token', 'hash', false],
+  ] as const)
+    for (const { member, after_value: told } of changesOf(entity, undefined, value))
+      t.equal(told !== undefined, shown, `${entity} ${member}`);
+  t.end();
+});
+
 t.test('a change and its entry are there together or not at all', async (t) => {
   const { store, told, trail, outbox, delivered } = await open(t);
   await trail.commitFor(ADMIN)('one', [put('one', { org_id: 'acme', size: 1 })]);

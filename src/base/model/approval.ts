@@ -1,6 +1,6 @@
 import type { Attribution } from './attribution.ts';
 import type { ConnectionType } from './connection.ts';
-import type { NamedPrincipal } from './principal.ts';
+import { type NamedPrincipal, principalText } from './principal.ts';
 
 export const APPROVAL_STATUSES = ['pending', 'approved', 'denied', 'expired'] as const;
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
@@ -72,8 +72,12 @@ export interface Approval {
   readonly executed_record_id?: string;
 }
 
-/** Who has decided, for people: the principal, and for whom that says to have done it. */
-export function deciderText(by: string | null, note: string | undefined): string {
+/**
+ * Who has decided, for people: the principal, and for whom that says to have done it.
+ * @param principal the same exactly; undefined: the word alone is told, as to callers
+ */
+export function deciderText(by: string | null, note: string | undefined, principal?: NamedPrincipal): string {
+  if (principal !== undefined) return principalText(principal, note);
   if (note === undefined) return String(by);
   return note === by ? `${note} (with the admin token)` : `${String(by)} (for ${note})`;
 }

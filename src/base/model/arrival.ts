@@ -20,6 +20,16 @@ export interface Dialled {
   close(): void;
 }
 
+/** What calls of somebody come to at the proxy, as far as what he shows decides it. */
+export interface TriedCaller {
+  /** None of them would be let in. */
+  readonly refused: boolean;
+  /** What is wrong, in a sentence; undefined: nothing is. */
+  readonly problem: string | undefined;
+  /** What he has to have. */
+  readonly needs: 'workload_token' | 'api_key' | 'registration' | undefined;
+}
+
 /** What a CONNECT settled for every request inside its tunnel. */
 export interface Tunnel {
   readonly authority: Authority;
@@ -42,8 +52,8 @@ export interface Tunnel {
   readonly undecided?: true;
   /** Leads to a host that carries much beside its calls: what is no call is passed on undecided and unrecorded (decision 3.8). */
   readonly shared?: true;
-  /** Of the self-test alone: a CONNECT to another host would be refused, since it shows no valid token or key (decision 12.11). */
-  readonly refusedCaller?: true;
+  /** Of the self-test alone: what calls of somebody who shows the same to the proxy would come to (decision 12.11). */
+  readonly tried?: TriedCaller;
   /** Absent where upstream connections are shared, and where plain HTTP is spoken inside. */
   readonly dialled?: Dialled;
 }

@@ -13,6 +13,10 @@ export interface AdminSession {
   readonly user?: string;
 }
 
+/** In which a program says so that asks with the admin token itself. */
+export const ADMIN_PROGRAM_HEADER = 'gw-admin-program';
+export const ADMIN_USER_HEADER = 'gw-admin-user';
+
 /** Who asks one of the gateway's own routes, after his secret was judged. */
 export interface Principal {
   /** `anyone` has shown nothing, because nothing was needed. `node`: a gateway, at its control plane, or at itself for what its settings say. */
@@ -51,4 +55,19 @@ export function namedPrincipal({ kind, id, name, session }: Pick<Principal, 'kin
  */
 export function principalWord({ kind, id, name }: NamedPrincipal, given?: string): string {
   return (kind === 'admin' ? given : undefined) ?? name ?? id;
+}
+
+/**
+ * The same for people, with what proves it: the words of the audit trail and of everything that somebody has decided.
+ * @param note for whom that is, as was said; undefined: nothing was
+ */
+export function principalText({ kind, id, name, program, user }: NamedPrincipal, note?: string): string {
+  const isNamed = kind === 'admin' && note !== undefined;
+  const beside = [
+    isNamed ? 'with the admin token' : undefined,
+    program === undefined ? undefined : `${program}${user === undefined ? '' : ` for ${user}`}`,
+    name === undefined ? undefined : `${kind.replaceAll('_', ' ')} ${id}`,
+    isNamed || note === undefined ? undefined : `for ${note}`,
+  ].filter((text) => text !== undefined);
+  return `${isNamed ? note : (name ?? id)}${beside.length === 0 ? '' : ` (${beside.join(', ')})`}`;
 }

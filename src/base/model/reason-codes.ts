@@ -100,6 +100,11 @@ export const REASON_CODES = {
   connection_type_not_allowed: { decision: 'deny', meaning: 'The workload may not use this connection type.', circumstance: true },
   workload_mismatch: { decision: 'deny', meaning: 'A request inside a tunnel names another workload than the one that opened it.' },
   workload_token_required: { decision: 'deny', meaning: 'The workload has a token and the request inside the tunnel did not present it.' },
+  workload_token_ignored: {
+    decision: 'allow',
+    meaning:
+      'The call showed a workload token that is not the one of its workload: it was mistyped, replaced or removed, or is of another workload or gateway. The workload needs none, so that the call counts as one that showed nothing. Have it show the token that holds (`gw workloads token ID` makes a new one), or none.',
+  },
   delegation_malformed: {
     decision: 'deny',
     meaning: 'The delegation token cannot be read, or not in one way only; or it is not the one that `delegation_id` names.',

@@ -47,7 +47,7 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
       'decided',
       by === null
         ? undefined
-        : `by ${deciderText(by, approval.decided_by_note)} at ${String(at)}${approval.decision_reason === undefined ? '' : `: ${approval.decision_reason}`}`,
+        : `by ${deciderText(by, approval.decided_by_note, approval.decided_by_principal)} at ${String(at)}${approval.decision_reason === undefined ? '' : `: ${approval.decision_reason}`}`,
     ],
     ['used', approval.executed_at === undefined ? undefined : `at ${approval.executed_at}, record ${String(approval.executed_record_id)}`],
     ['content', action.params === undefined ? undefined : JSON.stringify(action.params)],

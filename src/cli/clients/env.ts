@@ -1,16 +1,17 @@
+import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
-import { endedText } from '../gateway-address.ts';
 import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
+import { callerProblem } from './caller-problem.ts';
 import { type ClientVariables, clientVariables } from './client-variables.ts';
 import { withCertificates } from './gateway-certificates.ts';
 import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort } from './given-gateway.ts';
 import { undoneVariables } from './undone-variables.ts';
-import { VARIABLE_FORMATS } from './variable-formats.ts';
+import { heldBy, VARIABLE_FORMATS } from './variable-formats.ts';
 
 const SHELLS = Object.keys(VARIABLE_FORMATS);
 
@@ -47,7 +48,8 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
   if (format === undefined) throw badValue('--shell', SHELLS.join(', '), shell);
   const config = settingsOf(io, { port: options.port });
   if (options.unset === true) {
-    io.stdout(format.text(undoneVariables(config, io.env, options.port === undefined ? undefined : givenPort(options, config))));
+    const undone = undoneVariables(config, io.env, options.port === undefined ? undefined : givenPort(options, config));
+    io.stdout(format.text(heldBy(format, undone)));
     return EXIT_OK;
   }
   const port = givenPort(options, config);
@@ -61,8 +63,18 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
     io.stderr(`gw env: ${terminalOutput(messageOf(error))}\n`);
     return EXIT_NO;
   }
-  const ended = endedText(config.found);
-  for (const problem of [...made.problems, ...(ended === undefined ? [] : [ended])]) io.stderr(`gw env: ${terminalText(problem)}\n`);
-  io.stdout(format.text(made.variables.filter(([name]) => format.refused?.includes(name) !== true)));
+  const refused = await callerProblem({ config, variables: made.variables, caller }, io);
+  const problems = [...made.problems, refused, format.elsewhere === true ? farProblem(made.variables) : undefined];
+  for (const problem of problems) if (problem !== undefined) io.stderr(`gw env: ${terminalText(problem)}\n`);
+  io.stdout(format.text(heldBy(format, made.variables)));
   return EXIT_OK;
+}
+
+/** What of them means another machine where they are read elsewhere. */
+function farProblem(variables: ClientVariables['variables']): string | undefined {
+  const proxy = variables.find(([name]) => name === 'HTTPS_PROXY')?.[1];
+  const host = proxy === undefined ? undefined : new URL(proxy).hostname.replace(/^\[|\]$/g, '');
+  return host === undefined || !isLoopbackHost(host)
+    ? undefined
+    : `HTTPS_PROXY names ${host}, which in a container or on another machine is that one itself: put a name there by which the gateway is reached from it (docs/guides/clients/ci.md)`;
 }

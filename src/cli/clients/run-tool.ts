@@ -9,6 +9,7 @@ import { sendToGateway } from '../gateway-client.ts';
 import { parseOptions } from '../parse-options.ts';
 import { type GatewaySettings, settingsOf, shellSettings } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
+import { callerProblem } from './caller-problem.ts';
 import { runProgram } from './child-program.ts';
 import { type ClientCaller, clientVariables, proxyUrl } from './client-variables.ts';
 import { withCertificates } from './gateway-certificates.ts';
@@ -96,7 +97,8 @@ async function environment(
 ): Promise<Environment> {
   const trusting = await withCertificates(config, io);
   const made = await clientVariables(trusting, { port, caller, java: true }, io.env);
-  for (const text of made.problems) problem(text);
+  const refused = await callerProblem({ config, variables: made.variables, caller }, io);
+  for (const text of [...made.problems, ...(refused === undefined ? [] : [refused])]) problem(text);
   return { ...wholeEnvironment(io.env), ...Object.fromEntries(made.variables) };
 }
 

@@ -7,9 +7,14 @@ export type Assignment = readonly [name: string, value: string | undefined];
 
 export interface VariableFormat {
   readonly text: (variables: readonly Assignment[]) => string;
-  /** Names that cannot be set in this way. */
+  /** Names that are not set in this way. */
   readonly refused?: readonly string[];
+  /** It is read in a container or on another machine, where files and addresses of this one may mean something else. */
+  readonly elsewhere?: true;
 }
+
+/** It names a file of this package: a Node that does not find it ends at its start, whatever it was to do. */
+const ONLY_HERE: readonly string[] = ['NODE_OPTIONS'];
 
 /** By what `--shell` takes. */
 export const VARIABLE_FORMATS: Readonly<Record<string, VariableFormat>> = {
@@ -18,8 +23,8 @@ export const VARIABLE_FORMATS: Readonly<Record<string, VariableFormat>> = {
   powershell: lines(powershellLine),
   // GitHub takes no NODE_OPTIONS from $GITHUB_ENV: the step that wrote it fails.
   'github-actions': { ...lines(gitHubLine), refused: ['NODE_OPTIONS'] },
-  gitlab: lines(dotenvLine),
-  dotenv: lines(dotenvLine),
+  gitlab: { ...lines(dotenvLine), refused: ONLY_HERE, elsewhere: true },
+  dotenv: { ...lines(dotenvLine), refused: ONLY_HERE, elsewhere: true },
   json: {
     text: (variables) => `${JSON.stringify(Object.fromEntries(variables.map(([name, value]) => [name, value ?? null])), null, 2)}\n`,
   },
@@ -45,6 +50,11 @@ function gitHubLine(name: string, value = ''): string {
   if (!/[\r\n]/.test(value)) return `${name}=${value}`;
   const delimiter = `end_${randomBytes(12).toString('hex')}`;
   return `${name}<<${delimiter}\n${value}\n${delimiter}`;
+}
+
+/** The variables that a format can hold. */
+export function heldBy<A extends Assignment>(format: VariableFormat, variables: readonly A[]): readonly A[] {
+  return variables.filter(([name]) => format.refused?.includes(name) !== true);
 }
 
 /** As GitLab's dotenv reports and `docker run --env-file` read it: nothing is quoted, and a value has one line. */

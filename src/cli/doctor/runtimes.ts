@@ -10,6 +10,8 @@ const URL_TEXT = `https://${SELF_TEST_HOST}/`;
 const ANSWERED = /"self_test": ?"ok"/;
 /** It came through, and no call of it would. */
 const REFUSED = /"caller": ?"refused"/;
+/** What is wrong with what it showed, as the gateway says. */
+const PROBLEM = /"caller_problem": ?"([^"\\]*)"/;
 const TOKEN_REMEDY = 'eval "$(gw env --workload ID --token-file FILE)", with a token of "gw workloads token ID" (docs/guides/api-keys.md)';
 const SOON_MS = 20_000;
 /** It is compiled first. */
@@ -193,12 +195,14 @@ async function tryOne(runtime: Runtime, { env, runtimes }: Patient): Promise<Fin
 }
 
 function judge({ id, passed, trust, proxy }: Runtime, { stdout, stderr, code }: Ran): Finding {
+  const problem = PROBLEM.exec(stdout)?.[1];
   if (REFUSED.test(stdout))
     return wrong(
       id,
-      `${id} trusts the root, and its calls are refused: the proxy asks for a token or key, and HTTPS_PROXY has none that is valid`,
+      `${id} trusts the root, and its calls are refused: the proxy asks for a token or key, and HTTPS_PROXY has none that is valid${problem === undefined ? '' : ` (${problem})`}`,
       TOKEN_REMEDY,
     );
+  if (problem !== undefined) return warning(id, `${id} came through the proxy and trusts the root. ${problem}`, TOKEN_REMEDY);
   if (ANSWERED.test(stdout) || passed?.test(stderr)) return ok(id, `${id} came through the proxy and trusts the root`);
   const said = `${stderr}\n${stdout}`;
   const fault = SAYINGS.find(([says]) => says.test(said))?.[1];

@@ -3,6 +3,7 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { shorten } from '../../base/lib/shorten.ts';
 import { capSentence } from '../../base/model/budget-limit.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
+import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
 import { costMark, doubtsOfRecord } from '../money/cost-mark.ts';
 import { tellingCodes } from '../telling-codes.ts';
@@ -25,7 +26,7 @@ export interface SeenCall {
   readonly tokens: string;
   readonly cost: string;
   readonly duration: string;
-  /** Why, where it was not simply allowed: codes and text. */
+  /** Why, where it was not simply allowed: codes and text; else what is to be known of it all the same, such as that its token was none. */
   readonly reason: string;
   /** What of it tells something beside the decision. */
   readonly telling: string;
@@ -37,6 +38,11 @@ const MAX_REASON = 200;
 
 function wasLetThrough(decision: string): boolean {
   return DECISIONS.some((one) => one === decision && permits(one));
+}
+
+/** A code of a call that was let through, which tells of it what its decision does not. */
+function isMark(code: string): boolean {
+  return Object.hasOwn(REASON_CODES, code) && REASON_CODES[code as ReasonCode].decision === 'allow';
 }
 
 /** @param record as the gateway gives it, or undefined members where it is none */
@@ -71,10 +77,11 @@ function callOf(seen: Readonly<Record<string, unknown>>, at: string, failed: str
   const { tokens_in: sent, tokens_out: made, reason_codes: codes } = seen;
   const decision = textOf(seen['decision']);
   const letThrough = wasLetThrough(decision);
-  const all = Array.isArray(codes) ? codes.map(String) : [];
+  const given = Array.isArray(codes) ? codes.map(String) : [];
+  const all = letThrough ? given.filter(isMark) : given;
   const said = textOf(seen['reason'], failed, MAX_REASON);
   const reasonOf = (some: readonly string[]) =>
-    letThrough ? '' : [textOf(some.join(','), '', MAX_REASON), said].filter((part) => part !== '').join(': ');
+    [textOf(some.join(','), '', MAX_REASON), letThrough ? '' : said].filter((part) => part !== '').join(': ');
   return {
     at,
     recordId: textOf(seen['record_id']),

@@ -39,7 +39,7 @@ const either = (first: string, second: string) => (there(first) === '' ? second 
 const COLUMNS: Readonly<Record<string, CallColumn>> = {
   time: { whole: ({ at }) => at, short: ({ at }, now) => shortTime(at, now), usual: 11, least: 11, kept: true },
   decision: { whole: ({ decision }) => decision, short: ({ decision }) => shortDecision(decision), usual: 8, least: 8 },
-  who: { whole: ({ workload }) => workload, usual: 10, least: 8 },
+  who: { whole: ({ workload }) => workload, usual: 15, least: 8 },
   caller: { whole: ({ caller }) => caller, usual: 16, least: 8 },
   door: { whole: ({ door }) => door, usual: 8, least: 8 },
   provider: { whole: ({ provider }) => provider, usual: 12, least: 8 },
@@ -56,8 +56,7 @@ const COLUMNS: Readonly<Record<string, CallColumn>> = {
   'cost/reason': { whole: ({ cost, telling }) => [there(cost), telling].filter((part) => part !== '').join(' '), usual: 24, least: 10 },
 };
 const AT_A_TERMINAL = ['time', 'decision', 'who', 'model', 'path', 'cost/reason', 'id'];
-/** A narrower one has no room for paths. */
-const WITH_PATHS = 72;
+const BETWEEN = 2;
 const ALL = ['time', 'decision', 'who', 'door', 'provider/model', 'path', 'status', 'tokens', 'cost', 'took', 'caller', 'id', 'reason'];
 const WHOLE_ID = 36;
 const WHOLE_TIME = 24;
@@ -71,23 +70,28 @@ export interface CallTable {
 /** @param known calls whose widths the columns have; undefined: they come later, and the columns have usual widths @throws UsageError for a column that there is not */
 export function callTable(view: CallView, known?: readonly SeenCall[]): CallTable {
   const isShort = view.width !== undefined && view.wide !== true && view.columns === undefined;
-  const { usual = isShort ? AT_A_TERMINAL.filter((name) => name !== 'path' || (view.width ?? 0) >= WITH_PATHS) : ALL } = view;
-  const names = view.columns?.map(columnNamed) ?? usual;
-  const cellsOf = (call: SeenCall) => names.map((name) => cellOf(name, call, isShort, view.now()));
-  const rows = known?.map(cellsOf);
-  const rooms = names.map((name, at) =>
+  const all = view.columns?.map(columnNamed) ?? view.usual ?? (isShort ? AT_A_TERMINAL : ALL);
+  const roomFor = (name: string): ColumnRoom =>
     roomOf(
       name,
-      rows?.map((cells) => cells[at] ?? ''),
+      known?.map((call) => cellOf(name, call, isShort, view.now())),
       isShort,
-    ),
-  );
+    );
+  const rooms = isShort ? withoutPath(all.map(roomFor), view.width ?? 0) : all.map(roomFor);
+  const names = rooms.map(({ name }) => name);
+  const cellsOf = (call: SeenCall) => names.map((name) => cellOf(name, call, isShort, view.now()));
   const lines: TableLines = tableLines(rooms, isShort ? view.width : undefined);
   return {
     heading: lines.heading,
     line: (call, paint) =>
       lines.line(cellsOf(call), (text, name) => (name === 'decision' ? decisionPaint(call.decision, paint)(text) : text)),
   };
+}
+
+/** Paths are shown where nothing else is cut for them: why a call was refused tells more. */
+function withoutPath(rooms: readonly ColumnRoom[], width: number): readonly ColumnRoom[] {
+  const needed = rooms.reduce((sum, { name, natural, least }) => sum + (name === 'path' ? least : natural) + BETWEEN, -BETWEEN);
+  return needed <= width ? rooms : rooms.filter(({ name }) => name !== 'path');
 }
 
 function columnNamed(given: string): string {
@@ -105,7 +109,7 @@ function roomOf(name: string, cells: readonly string[] | undefined, isShort: boo
   const { usual = 8, least = 8, numeric = false, kept = false } = COLUMNS[name] ?? {};
   const whole = name === 'id' ? WHOLE_ID : name === 'time' ? WHOLE_TIME : usual;
   const widest = cells === undefined ? (isShort ? usual : whole) : Math.max(name.length, ...cells.map(cellWidth));
-  return { name, numeric, kept, natural: widest, least: Math.min(widest, kept ? widest : least) };
+  return { name, numeric, kept, natural: widest, least: Math.min(widest, kept ? widest : least), usual };
 }
 
 /** Of another year the day alone, so that it has the room of those of this one. */

@@ -1,7 +1,8 @@
-import { hostname, userInfo } from 'node:os';
+import { hostname } from 'node:os';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import type { KeyScope } from '../../base/model/management-key.ts';
+import { ownSession } from '../own-session.ts';
 
 /** Where the admin token makes management keys. */
 export const KEYS_PATH = '/v1/admin/mgmt-keys';
@@ -24,17 +25,8 @@ export interface AskedKey {
 
 /** What asks for a key that a program of this machine makes for itself. */
 export function keyAsked({ orgId, scopes, holder, program, expiresAt }: AskedKey): object {
-  const session = { program, user: `${userName()}@${hostname()}`.slice(0, 256) };
+  const session = ownSession(program);
   return { org_id: orgId, name: `${holder} on ${hostname()}`, kind: 'management', scopes, expires_at: timestamp(expiresAt), session };
-}
-
-/** As the system knows who runs this; it may not know it. */
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return 'somebody';
-  }
 }
 
 /** The key that an answer has; undefined: it has none. */

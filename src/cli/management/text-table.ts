@@ -23,6 +23,8 @@ export interface ColumnRoom {
   readonly least: number;
   /** Nothing of it is cut, and it goes last where there is not room for all. */
   readonly kept: boolean;
+  /** Cells that it mostly needs: what it has beyond them is cut first. Absent: none. */
+  readonly usual?: number;
 }
 
 /** Lines of a table whose columns have room. */
@@ -97,12 +99,15 @@ function fitted(columns: readonly PlacedRoom[], width: number): { shown: readonl
   }
 }
 
-/** The widest that may be cut. */
+/** The one that may be cut and has most beyond what it mostly needs. */
 function widestOf(shown: readonly PlacedRoom[], widths: readonly number[]): number | undefined {
   let found: number | undefined;
-  for (const [at, { least }] of shown.entries()) {
+  let most = Number.NEGATIVE_INFINITY;
+  for (const [at, { least, usual = 0 }] of shown.entries()) {
     const own = widths[at] ?? 0;
-    if (own > least && (found === undefined || own >= (widths[found] ?? 0))) found = at;
+    if (own <= least || own - usual < most) continue;
+    found = at;
+    most = own - usual;
   }
   return found;
 }

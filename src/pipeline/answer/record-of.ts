@@ -4,12 +4,14 @@ import { MAX_RECORDED, shorten } from '../../base/lib/shorten.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { CONTENT_HASH_DIGITS, EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../../base/model/execution-record.ts';
+import type { ReasonCode } from '../../base/model/reason-codes.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import type { MatchedRule } from '../../decide/policy/verdict.ts';
 import { chargedFor } from '../../decide/pricing/answered-price.ts';
 import { pathOnly, recordedPath } from '../../inbound/normalise/path.ts';
 import type { RecordDraft } from '../../record/canonical-record.ts';
 import { meteringFrom } from '../../record/metering.ts';
+import { workloadKey } from '../../services/org-key.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts';
@@ -49,7 +51,7 @@ export function recordOf(
     caller_ip: arrival.callerIp,
     node_id: settings.nodeId,
     decision: refusal?.decision ?? mutation?.decision ?? 'deny',
-    ...reasonOf(parts, refusal, delivery),
+    ...reasonOf(parts, refusal, delivery, tokenCodes(parts)),
     action_type: wire.actionType,
     action_method: wire.method,
     target: targetText(wire),
@@ -99,15 +101,29 @@ function reasonOf(
   { judgement }: Known,
   refusal: Refusal | undefined,
   delivery: Delivered | undefined,
+  marks: readonly string[],
 ): Pick<RecordDraft, 'reason' | 'reason_codes' | 'budget'> {
-  if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes, budget: refusal.budget };
-  const codes = judgement?.verdict.reason_codes ?? [];
+  if (refusal) return { reason: refusal.reason, reason_codes: withMarks(refusal.reasonCodes, marks), budget: refusal.budget };
+  const codes = withMarks(judgement?.verdict.reason_codes ?? [], marks);
   if (delivery?.failure?.code === QUARANTINED_WHILE_RUNNING)
     return { reason: delivery.failure.message, reason_codes: [...codes, QUARANTINED_WHILE_RUNNING], budget: undefined };
   const stopped = delivery?.stopped;
   return stopped
     ? { reason: BUDGET_EXCEEDED, reason_codes: [...codes, STOPPED, stopped.reasonCode], budget: stopped.budget }
     : { reason: judgement?.verdict.reason, reason_codes: codes, budget: undefined };
+}
+
+const NO_MARKS: readonly string[] = [];
+const TOKEN_IGNORED: readonly string[] = ['workload_token_ignored' satisfies ReasonCode];
+
+/** A token was shown that is not that of the workload whose call it is, which needs none (decision 4.5). */
+function tokenCodes({ proof, caller }: Known): readonly string[] {
+  if (proof?.tokenShown !== true || caller === undefined) return NO_MARKS;
+  return proof.workload === workloadKey(caller.workload) ? NO_MARKS : TOKEN_IGNORED;
+}
+
+function withMarks(codes: readonly string[], marks: readonly string[]): readonly string[] {
+  return marks.length === 0 ? codes : [...codes, ...marks];
 }
 
 /** A connection that was let through; the calls on an open socket have records of their own, and must not be counted twice (decisions 7.3, 7.7). */

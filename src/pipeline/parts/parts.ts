@@ -130,6 +130,8 @@ export interface Proof {
   /** The workload whose token it was, as `workloadKey` names it. */
   readonly workload: string | undefined;
   readonly apiKey: ApiKey | undefined;
+  /** Whether a token of a workload was shown, of that one or not. */
+  readonly tokenShown: boolean;
 }
 
 export interface Caller {

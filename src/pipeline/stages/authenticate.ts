@@ -10,7 +10,7 @@ import { ProxyAuthenticationRequired } from '../parts/proxy-authentication.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 
-const NOBODY: { readonly proof: Proof } = { proof: { workload: undefined, apiKey: undefined } };
+const NOBODY: { readonly proof: Proof } = { proof: { workload: undefined, apiKey: undefined, tokenShown: false } };
 
 /**
  * What the head of a structured call can tell, before a byte of its body is read: who it is for stands in there, but a key must be one that lets somebody in, and where every
@@ -56,9 +56,13 @@ export const authenticate = defineStage({
     const presented = tokenOf(claims, fixed !== undefined);
     switch (authenticator.caller(orgId, workloadId, presented, apiKey === undefined ? undefined : false)) {
       case 'holder':
-        return { proof: { workload: workloadKey(workloads.get(orgId, workloadId) ?? { workload_id: workloadId }), apiKey } };
-      case 'open':
-        return apiKey === undefined ? NOBODY : { proof: { workload: undefined, apiKey } };
+        return {
+          proof: { workload: workloadKey(workloads.get(orgId, workloadId) ?? { workload_id: workloadId }), apiKey, tokenShown: true },
+        };
+      case 'open': {
+        const tokenShown = presented?.startsWith(WORKLOAD_TOKEN_PREFIX) === true;
+        return apiKey === undefined && !tokenShown ? NOBODY : { proof: { workload: undefined, apiKey, tokenShown } };
+      }
       default:
         return challenge({ arrival, claims, presented }, authenticator);
     }
