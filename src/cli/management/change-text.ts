@@ -1,15 +1,16 @@
 /* What a change of policy does, for people: a line for each rule, and a sentence for each consequence. */
 import { isJsonObject } from '../../base/json/json-object.ts';
+import { USUAL_WIDTH } from '../command.ts';
 import { terminalText } from '../terminal-text.ts';
+import { brokenAtBlanks } from './named-values.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** Wide enough for the names before the lines. */
 const INDENT = 10;
-const WIDTH = 80;
 
-/** @param change as operations answer it; a dry run says what would be @param width of the terminal, in characters */
-export function changeText(change: unknown, width: number = WIDTH): string {
+/** @param change as operations answer it; a dry run says what would be @param width of the terminal, in cells */
+export function changeText(change: unknown, width: number = USUAL_WIDTH): string {
   if (!isJsonObject(change)) return '';
   const lines = [
     ...listOf(change['added']).map((rule) => line('+ rule', textOf(rule), width)),
@@ -67,13 +68,9 @@ function placed(code: unknown, message: unknown, at: unknown): string {
 
 /** Folded between words. */
 function line(name: string, text: string, width: number): string {
-  const rows: string[] = [];
-  for (const word of text.split(' ')) {
-    const last = rows.at(-1);
-    if (last === undefined || INDENT + last.length + 1 + word.length > width) rows.push(word);
-    else rows[rows.length - 1] = `${last} ${word}`;
-  }
-  return rows.map((row, i) => `${(i === 0 ? name : '').padEnd(INDENT)}${row}\n`).join('');
+  return brokenAtBlanks(text, width - INDENT)
+    .map((row, at) => `${(at === 0 ? name : '').padEnd(INDENT)}${row}\n`)
+    .join('');
 }
 
 function listOf(value: unknown): readonly unknown[] {
