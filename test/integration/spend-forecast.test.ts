@@ -92,7 +92,7 @@ t.test(
     t.match((await told()).forecast?.first_cap, { limit_id: reached, outlook: 'reached', reached_at: null });
     t.match(
       (await run('spend')).out,
-      /\nFirst cap: <?\$0\.0001 monthly of project apollo, of which \$0\.\d+ are spent; it is\nreached already\.\n/,
+      /\nFirst cap: <?\$0\.0001 monthly of project apollo, of which \$0\.\d+ are spent; it is\nreached already \(gw budgets list shows each\)\.\n/,
     );
     t.match((await run('budgets list')).out, new RegExp(`\n {2}${reached}.*\n {2}reached already, forecast \\$0\\.\\d+\n`));
     t.match((await run('budgets list')).out, new RegExp(`\n {2}${later}.*\n {2}forecast \\$0\\.\\d+: not reached in this period\n`));

@@ -56,7 +56,10 @@ export function monthForecastText(
 }
 
 function capText(cap: NonNullable<ShownMonthForecast['first_cap']>): string {
-  const when = cap.reached_at === null ? 'it is reached already' : `it will be reached at ${minuteText(cap.reached_at)} UTC`;
+  const when =
+    cap.reached_at === null
+      ? 'it is reached already (gw budgets list shows each)'
+      : `it will be reached at ${minuteText(cap.reached_at)} UTC`;
   return `First cap: ${shownUsd(cap.effective_limit_usd)} ${cap.period} of ${scopeText(cap)}, of which ${shownUsd(cap.spent_usd)} are spent; ${when}.`;
 }
 
