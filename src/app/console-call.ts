@@ -1,12 +1,13 @@
 /* A recorded call in the pretty form of the log, for who looks on while it runs: one line, where the JSON form has thirty members. */
-import { cutShown, shownText } from '../base/lib/shown-text.ts';
+import { cutToCells, padCells } from '../base/lib/cell-width.ts';
+import { shownText } from '../base/lib/shown-text.ts';
 import { DECISIONS, permits } from '../base/model/decision.ts';
 import { paintFor } from '../policy-tools/paint.ts';
 
 /** A line of the log, parsed. */
 type LogLine = Readonly<Record<string, unknown>>;
 
-/** With these a line has at most 80 columns, unless it tells why a call was refused. */
+/** With these a line has at most 80 cells, unless it tells why a call was refused. */
 const WIDTHS = { decision: 5, who: 10, place: 32, status: 3, cost: 9, duration: 7 } as const;
 const NONE = '-';
 
@@ -35,7 +36,7 @@ export function consoleCall(line: LogLine, colours: boolean): string | undefined
 }
 
 function cell(text: string, width: number): string {
-  return cutShown(text, width).padEnd(width);
+  return padCells(cutToCells(text, width), width);
 }
 
 function reasonOf({ reason_codes: codes, error }: LogLine): string {

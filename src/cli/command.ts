@@ -16,13 +16,16 @@ export interface CliIo {
   stdinLines?(): AsyncIterable<string>;
   /** Whether standard output is a terminal that shows colours. */
   readonly colours?: boolean;
-  /** Of the terminal, in characters; absent: it is none. */
+  /** Of the terminal, in cells; absent: it is none. */
   readonly columns?: number | undefined;
   /** How a person calls it again, in texts that say what to do next; absent: `gw`. */
   readonly program?: string;
   /** Absent: the environment of the process. */
   readonly env?: Environment;
 }
+
+/** Cells of a terminal that does not say how wide it is, and of sentences where there is none. */
+export const USUAL_WIDTH = 80;
 
 export interface Command {
   readonly name: string;

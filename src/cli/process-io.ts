@@ -1,13 +1,11 @@
 import { terminalOutput } from '../base/lib/shown-text.ts';
-import type { CliIo } from './command.ts';
+import { type CliIo, USUAL_WIDTH } from './command.ts';
 import { LineReader } from './mcp/line-reader.ts';
 import { programName } from './program-name.ts';
 import type { StandardOutput } from './standard-output.ts';
 
 /** Bytes; the gateway's own have a few hundred. */
 const MAX_LOG_LINE = 1_048_576;
-/** Of a terminal that does not say how wide it is. */
-const USUAL_COLUMNS = 80;
 
 /** Input and output of this process, for a command that a person has typed. */
 export function processIo(output: StandardOutput): CliIo {
@@ -17,7 +15,7 @@ export function processIo(output: StandardOutput): CliIo {
   return {
     program: programName(process.argv[1], process.cwd()),
     colours: stdout.isTTY === true && stdout.hasColors(),
-    columns: stdout.isTTY === true ? stdout.columns || USUAL_COLUMNS : undefined,
+    columns: stdout.isTTY === true ? stdout.columns || USUAL_WIDTH : undefined,
     // For programs the bytes are exact; a person sees nothing that a command forgot to write out.
     stdout: (text) => output.write(stdout.isTTY === true ? terminalOutput(text, true) : text),
     stderr: (text) => void stderr.write(stderr.isTTY === true ? terminalOutput(text, true) : text),

@@ -16,6 +16,7 @@ import { ALSO_WHEN_WRONG, choice, id, members, optional, requiredId, ruled, text
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES, type Shown } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { pathId, time, timeToCome, usd } from './shapes.ts';
+import { LIMIT_FORECAST, shownLimitForecast } from './shown-forecast.ts';
 
 const WARNING_PCT = 80;
 const CRITICAL_PCT = 95;
@@ -43,7 +44,7 @@ function limitMembers() {
     scope: choice(BUDGET_SCOPES),
     warning_threshold_pct: percent.optional().meta({ default: WARNING_PCT }),
     critical_threshold_pct: percent.optional().meta({ default: CRITICAL_PCT }),
-    scope_id: z.unknown().optional().meta({ type: 'string', description: 'None for the scope `org`, needed for every other' }),
+    scope_id: z.unknown().optional().meta({ type: 'string', description: 'Not for the scope `org`' }),
     limit_usd: amount,
     period: choice(PERIODS).optional().meta({ default: 'monthly' }),
     actions: ruled<readonly string[]>(
@@ -54,7 +55,7 @@ function limitMembers() {
       .meta({
         type: 'array',
         items: { type: 'string', enum: BUDGET_ACTIONS },
-        description: 'alert tells, cap refuses calls. Left out: alert; an empty list: a draft that does nothing',
+        description: 'alert tells, cap refuses; left out: alert; none: a draft that does nothing',
       }),
   };
 }
@@ -160,6 +161,7 @@ export const LIMIT = z.object({
   reserved_usd: usd,
   effective_limit_usd: usd.meta({ description: 'What holds now: the amount of the override, where there is one' }),
   override: OVERRIDE.optional(),
+  forecast: LIMIT_FORECAST,
   also: z.array(z.string()).optional().meta({ description: 'Other limits of the same scope and period: all of them hold' }),
 });
 
@@ -174,8 +176,8 @@ export const CREATED_LIMIT = z.object({
   also: z.array(z.object({ limit_id: z.string(), effective_limit_usd: usd, actions: z.array(z.enum(BUDGET_ACTIONS)) })).optional(),
 });
 
-/** @param rivals among those of the org, to see which hold beside it */
-export function shownLimit(status: LimitStatus, rivals: RivalLimits): Shown<z.output<typeof LIMIT>> {
+/** @param rivals among those of the org, to see which hold beside it @param now epoch milliseconds, for the forecast */
+export function shownLimit(status: LimitStatus, rivals: RivalLimits, now: number): Shown<z.output<typeof LIMIT>> {
   const { limit, periodStart, spentUsd, reservedUsd, effectiveUsd, override } = status;
   const also = rivals.of(status).map((other) => other.limit.limit_id);
   return {
@@ -185,6 +187,7 @@ export function shownLimit(status: LimitStatus, rivals: RivalLimits): Shown<z.ou
     reserved_usd: reservedUsd,
     effective_limit_usd: effectiveUsd,
     ...(override === undefined ? {} : { override: shownOverride(override) }),
+    forecast: shownLimitForecast(status, now),
     ...(also.length === 0 ? {} : { also }),
   };
 }
@@ -266,7 +269,7 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     handle: ({ query }, { budgets }) => {
       const all = budgets.service.list(query.org_id);
       const rivals = new RivalLimits(all);
-      return { json: { limits: all.map((limit) => shownLimit(limit, rivals)) } };
+      return { json: { limits: all.map((limit) => shownLimit(limit, rivals, budgets.clock.now())) } };
     },
   }),
   operation({
@@ -314,7 +317,7 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
       };
       const changed = await budgets.service.override(params.id, principal.orgId, given, commit);
       if (changed === undefined) throw unknown(params.id);
-      return { json: shownLimit(changed, new RivalLimits(budgets.service.list(changed.limit.org_id))) };
+      return { json: shownLimit(changed, new RivalLimits(budgets.service.list(changed.limit.org_id)), budgets.clock.now()) };
     },
   }),
   operation({

@@ -25,11 +25,11 @@ export const DAY_PARAMETERS = {
   period: z
     .string()
     .optional()
-    .meta({ description: `${WORDS.join(', ')}, a month such as 2026-11, or a day`, examples: ['this-month', '2026-10', 'yesterday'] }),
+    .meta({ description: `${WORDS.join(', ')}, 2026-11 or 2026-11-22`, examples: ['this-month', '2026-10', 'yesterday'] }),
   last: z
     .string()
     .optional()
-    .meta({ description: 'So many days or weeks up to today, today included', examples: ['7d', '4w'] }),
+    .meta({ description: 'Days or weeks up to today: 7d, 4w', examples: ['7d', '4w'] }),
   from: z
     .string()
     .optional()

@@ -7,7 +7,7 @@ import type { Store } from '../storage/contract/store.ts';
 import { attributedRows, OTHER } from './attribution-reports.ts';
 import { NamedSums } from './named-sums.ts';
 import { usageOf } from './quarter-ranges.ts';
-import { UNREGISTERED } from './record-counters.ts';
+import { OTHER_MODELS, UNREGISTERED } from './record-counters.ts';
 import { type NamedUsage, usageInQuarters, usageRows } from './usage-breakdown.ts';
 import { isNothing, minus, NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
 
@@ -33,6 +33,12 @@ export interface CostRow {
   readonly usage: UsageSum;
 }
 
+/** Only calls that had this name; an empty one: that had none. */
+export interface CostFilter {
+  readonly key: CostKey;
+  readonly name: string;
+}
+
 type Reading = Pick<Store, 'counters' | 'records'>;
 
 /** Where the names of a usage row stand: workload, connector, model. A provider is known by its connector (decision 8.7). */
@@ -53,6 +59,7 @@ export function readsRecords(keys: readonly CostKey[]): boolean {
  * What an org used in one period by any combination of keys (decision 6.18). Workloads, providers and models, and each other key alone, come from the totals that are committed with the records;
  * other combinations from the records themselves, a few hundred at a time. The rows always add up to the total of the period: what retention has removed is a row of its own.
  * @param most combinations that have rows of their own: those that cost most
+ * @param filters all of which hold of the calls that are counted
  */
 export async function costsOf(
   store: Reading,
@@ -60,11 +67,56 @@ export async function costsOf(
   { from, to }: CostPeriod,
   keys: readonly CostKey[],
   most: number,
+  filters: readonly CostFilter[] = [],
 ): Promise<readonly CostRow[]> {
   const rest = JSON.stringify(keys.map(() => OTHER));
   const sums = new NamedSums(rest, Math.max(most, REPORT_BOUNDS.reportNames.all));
-  for await (const { names, usage } of rowsOf(store, orgId, { from, to }, keys)) sums.add(JSON.stringify(names), usage);
+  for await (const { names, usage } of filteredRows(store, orgId, { from, to }, keys, filters))
+    if (names !== undefined) sums.add(JSON.stringify(names), usage);
   return [...sums.shown(most)].map(([name, usage]) => ({ names: JSON.parse(name) as readonly string[], usage }));
+}
+
+/** What the calls of a range used of which all filters hold. */
+export interface FilteredUsage {
+  readonly usage: UsageSum;
+  /** What is counted without a name that is asked for: removed records, and names beyond those that are counted one by one. Nobody knows whether filters hold of it. */
+  readonly unsorted: UsageSum;
+}
+
+/** The total of the rows of {@link costsOf}. @param range quarters of an hour */
+export async function filteredUsage(
+  store: Reading,
+  orgId: string,
+  range: Omit<CostPeriod, 'name'>,
+  filters: readonly CostFilter[],
+): Promise<FilteredUsage> {
+  let [usage, unsorted] = [NO_USAGE, NO_USAGE];
+  for await (const row of filteredRows(store, orgId, range, [], filters)) {
+    if (row.names !== undefined) usage = plus(usage, row.usage);
+    else unsorted = plus(unsorted, row.usage);
+  }
+  return { usage, unsorted };
+}
+
+/** Names that stand for several, by what they are read from. */
+const OF_SEVERAL = { records: [REMOVED_RECORDS], totals: [OTHER, OTHER_MODELS] } as const;
+
+/** Rows by keys of what filters hold of; without names those of which nobody knows whether they do. */
+async function* filteredRows(
+  store: Reading,
+  orgId: string,
+  range: Omit<CostPeriod, 'name'>,
+  keys: readonly CostKey[],
+  filters: readonly CostFilter[],
+): AsyncGenerator<{ readonly names: readonly string[] | undefined; readonly usage: UsageSum }> {
+  const all = [...new Set([...keys, ...filters.map(({ key }) => key)])];
+  const several: readonly string[] = OF_SEVERAL[readsRecords(all) ? 'records' : 'totals'];
+  const places = filters.map(({ key, name }) => [all.indexOf(key), name] as const);
+  for await (const { names, usage } of rowsOf(store, orgId, range, all)) {
+    const others = places.filter(([at, name]) => names[at] !== name);
+    if (others.length === 0) yield { names: names.slice(0, keys.length), usage };
+    else if (others.every(([at]) => several.includes(names[at] ?? ''))) yield { names: undefined, usage };
+  }
 }
 
 function rowsOf(store: Reading, orgId: string, range: Omit<CostPeriod, 'name'>, keys: readonly CostKey[]): AsyncIterable<NamedUsage> {

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { consoleCall } from '../../src/app/console-call.ts';
 import { executionLog } from '../../src/app/execution-log.ts';
+import { cellWidth } from '../../src/base/lib/cell-width.ts';
 import { createLogger, type LogFormat } from '../../src/base/lib/log.ts';
 import { fakedIn, HOSTILE } from '../support/hostile-text.ts';
 import { testRecord } from '../support/test-record.ts';
@@ -33,6 +34,16 @@ t.test('time, decision, who, method, host, model, status, cost, duration', async
   t.match(line, /^\d\d:\d\d:\d\d allow default {4}POST api\.openai\.com gpt-4o-mini {2}200 \$0\.000165 {4}21ms$/);
   t.ok(line.length <= 80, String(line.length));
   t.match(next, /INFO: started$/, 'other lines are as they were');
+});
+
+t.test('names of any script leave what is behind them where it is', async (t) => {
+  const at = (more: object) => {
+    const [line = ''] = linesOf('pretty', { ...CALL, ...more });
+    return cellWidth(line.slice(0, line.indexOf(' 200 ')));
+  };
+  for (const workload of ['サポートボット日本語', '🚀🚀 ci', 'e\u0301quipe'])
+    for (const model of ['gpt-4o-mini', '大規模言語モデル-日本語版-大規模言語モデル'])
+      t.equal(at({ workload_id: workload, model }), at({}), `${workload} ${model}`);
 });
 
 t.test('without a model it is the path, and a refusal says why', async (t) => {

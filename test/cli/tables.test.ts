@@ -3,9 +3,12 @@ import t from 'tap';
 import { cellWidth } from '../../src/base/lib/cell-width.ts';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { listText } from '../../src/cli/management/answer-text.ts';
+import { changeText } from '../../src/cli/management/change-text.ts';
 import { LISTS } from '../../src/cli/management/command-tables.ts';
 import { wholeId } from '../../src/cli/management/short-ids.ts';
 import { namedColumn, shortIds, shortTimes } from '../../src/cli/management/table-cells.ts';
+import { textTable } from '../../src/cli/management/text-table.ts';
+import { moneyTable } from '../../src/cli/money/money-table.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { bundleOf, CHAT, startGoverned } from '../support/governed.ts';
@@ -118,6 +121,52 @@ t.test('of every list all columns fit 80 cells, however long their texts are', (
     for (const line of out.split('\n')) t.ok(cellWidth(line) <= 80, `${id}: ${line}`);
     t.notMatch(out, /more column/, `${id}: ${out}`);
   }
+  t.end();
+});
+
+t.test('names of any script leave the columns behind them where they are, also where they are cut', (t) => {
+  const names = [
+    'apollo',
+    '顧客サポート（日本語）の長い名前',
+    '🚀 rocket 👩‍👩‍👧‍👦 family',
+    'e\u0301clair cre\u0302me bru\u0302le\u0301e',
+    'हिन्दी परियोजना',
+    '한국어',
+  ];
+  const amounts = names.map((_, at) => `$${at + 1}.00`);
+  for (const width of [undefined, 80, 30]) {
+    for (const [name, table] of [
+      [
+        'money',
+        moneyTable(
+          [
+            { name: 'PROJECT', kind: 'name', cells: names },
+            { name: 'COST', kind: 'amount', cells: amounts },
+          ],
+          width,
+        ),
+      ],
+      [
+        'text',
+        textTable(
+          [
+            { name: 'project', cells: names },
+            { name: 'cost', cells: amounts },
+          ],
+          width,
+        ),
+      ],
+    ] as const) {
+      const lines = table.trimEnd().split('\n');
+      t.equal(lines.length, names.length + 1, name);
+      for (const line of lines) {
+        t.equal(cellWidth(line), cellWidth(lines[0] ?? ''), `${name} ${width}: ${line}`);
+        t.ok(cellWidth(line) <= (width ?? 80), line);
+      }
+    }
+  }
+  const sentence = changeText({ added: [Array.from({ length: 12 }, () => '顧客サポート').join(' ')], dry_run: true }, 60);
+  for (const line of sentence.split('\n')) t.ok(cellWidth(line) <= 60, line);
   t.end();
 });
 

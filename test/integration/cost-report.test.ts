@@ -156,6 +156,66 @@ t.test('every combination of keys, as JSON and as CSV, is a recount of the recor
   t.match(bill, { total_requests_without_usage: 4, total_cost_without_usage_usd: exactly('0'), total_requests_priced_by_default: 8 });
 });
 
+t.test('filters narrow a report to the calls that had these names, on every face, and its sums are those of their records', async (t) => {
+  const { manage, csv, run } = await scene(t);
+  const { data } = (await manage('GET', 'records?from=2026-10-01T00:00:00Z&limit=500')).body as { data: readonly ExecutionRecord[] };
+  const days = 'from=2026-10-31&to=2026-11-03';
+  for (const filters of [
+    { project: 'apollo' },
+    { project: '' },
+    { customer: 'acme, inc' },
+    { workload: 'default' },
+    { provider: 'openai' },
+    { model: 'gpt-4o' },
+    { 'label:team': 'red' },
+    { 'label:team': '' },
+    { project: 'apollo', model: 'gpt-4o-mini' },
+    { workload: 'default', model: 'our-own-model' },
+    { project: 'zeus', customer: '', workload: 'default', provider: 'openai', 'label:team': 'blue' },
+    { project: 'nobody' },
+  ] as readonly Readonly<Record<string, string>>[]) {
+    const matching = data.filter((record) => Object.entries(filters).every(([key, name]) => (KEY_OF[key]?.(record) ?? '') === name));
+    const expected = sumOf(matching.map(({ metering }) => metering?.cost_usd ?? '0'));
+    const query = new URLSearchParams();
+    for (const [key, name] of Object.entries(filters))
+      query.set(...(key === 'label:team' ? (['label', `team=${name}`] as const) : ([key, name] as const)));
+    for (const by of ['', '&by=model&per=day', '&by=project,label:team&per=month']) {
+      const told = `${query.toString()}${by}`;
+      const report = await manage('GET', `billing/report?${days}&${told}`);
+      t.match(report.body, { filter: filters, total_requests: matching.length, total_cost_usd: exactly(expected) }, told);
+      t.equal(sumOf(rowsIn(report).map(({ cost_usd: cost }) => cost)), expected, told);
+      t.equal(
+        rowsIn(report).reduce((sum, { requests }) => sum + requests, 0),
+        matching.length,
+        told,
+      );
+      t.notOk('unsorted_requests' in (report.body as object), told);
+      const [head = [], ...lines] = await csv(`${days}&${told}&format=csv`);
+      t.equal(sumOf(lines.map((cells) => cells[head.indexOf('cost_usd')] ?? '')), expected, `${told} as CSV`);
+    }
+  }
+  const named = await manage('GET', `billing/report?${days}&provider=OpenAI`);
+  t.match(named.body, { filter: { provider: 'openai' }, total_requests: 20 }, 'as every list reads it');
+  const shown = await run('spend --month 2026-11 --by model --label team=red --project apollo');
+  t.match(
+    shown.out,
+    /^Spend of org default by model, only project apollo, label:team red, 2026-11-01 to 2026-11-30 \(UTC\)\n\nMODEL +COST /,
+  );
+  t.match(shown.out, /\ntotal +\$0\.00\d+ +100\.0 +6 /);
+  const [, listing = ''] = /\nThese calls:\n {2}gw (records list .*)\n/.exec(shown.out) ?? [];
+  t.equal((await run(`${listing} --all --json`)).out.trim().split('\n').length, 3, 'those calls and no others');
+  t.notMatch((await run('spend --month 2026-11 --model our-own-model')).out, /gw records list/, 'the list takes a part of a name');
+  t.match(
+    (await run('billing report --project apollo --json')).out,
+    /"filter": *\{\s*"project": *"apollo"/,
+    'the command of the operation, too',
+  );
+  t.match(
+    (await run('spend --project nobody')).out,
+    /, only project nobody, .*\n\nThere were no such requests in these days\. Which names there were:\n {2}gw spend --by project\n$/,
+  );
+});
+
 t.test('CSV is had by a format or an Accept, and no cell of it is a formula', async (t) => {
   const { csv, manage } = await scene(t);
   const query = 'by=customer&period=2026-11';
@@ -180,6 +240,9 @@ t.test('CSV is had by a format or an Accept, and no cell of it is a formula', as
     ['per=day&from=2020-01-01', 'per'],
     ['limit=0', 'limit'],
     ['group=project', 'group'],
+    ['label=team', 'label'],
+    ['label==red', 'label'],
+    ['workload_id=default', 'workload_id'],
   ]) {
     const { status, body } = await manage('GET', `billing/report?${bad}`);
     const { details = [] } = (body as { error: { details?: readonly { path: string }[] } }).error;

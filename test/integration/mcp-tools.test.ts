@@ -59,6 +59,7 @@ function work(p: string): readonly Step[] {
     ['list_audit', { operation: 'workloads', limit: 5 }],
     ['list_discovered_domains', { show: 'all' }],
     ['get_cost_report', { by: 'project', period: 'this-month' }],
+    ['get_cost_report', { by: 'model', project: `${p}-apollo`, label: 'team=red' }],
     ['create_project', { project_id: `${p}-apollo`, display_name: 'Apollo' }],
     ['update_project', { project_id: `${p}-apollo`, description: 'To the moon' }],
     ['list_projects', { status: 'active' }],

@@ -60,6 +60,11 @@ const GUESSES: readonly (readonly [tool: string, guess: Args, own: Args])[] = [
     { group_by: 'project_id', per: 'daily', since: '7d' },
     { by: 'project', per: 'day', from: '2026-11-20', to: '2026-11-26' },
   ],
+  [
+    'get_cost_report',
+    { group_by: 'model', project_id: 'apollo', workload_id: 'ci', user: 'ben', vendor: 'openai', tag: 'team=red' },
+    { by: 'model', project: 'apollo', workload: 'ci', caller: 'ben', provider: 'openai', label: 'team=red' },
+  ],
   ['get_cost_report', { by: 'label:team', last: '30 days' }, { by: 'label:team', from: '2026-10-28', to: '2026-11-26' }],
   [
     'list_audit',

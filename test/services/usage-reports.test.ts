@@ -5,8 +5,9 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { rollUp } from '../../src/record/roll-up.ts';
+import { costsOf, filteredUsage } from '../../src/services/cost-report.ts';
 import { UsageReports } from '../../src/services/usage-reports.ts';
-import { NO_USAGE, sumUsage } from '../../src/services/usage-sums.ts';
+import { NO_USAGE, plus, sumUsage } from '../../src/services/usage-sums.ts';
 import type { RecordQuery as RecordPage } from '../../src/storage/contract/record-query.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -46,6 +47,7 @@ function recordOf({ at, org, pico, tokens, tier, decision }: Given, n: number): 
     labels: { odd: '"completed_at":"2020-01-01T00:00:00.000Z","org_id":"mine"' },
     metering: { cost_usd: usdFromPico(pico), tokens_in: tokens, tokens_out: 1 },
     org_id: org,
+    reason_codes: [],
     record_hash: n.toString(16).padStart(64, '0'),
     record_id: `r-${n}`,
     record_tier: tier,
@@ -167,5 +169,25 @@ t.test('an hour whose records are gone is counted whole, and the range says so',
   t.strictSame(
     [inside.from, inside.to, sumUsage(inside.decisions.values())],
     [START + HOUR, START + 2 * HOUR, recount('mine', START + HOUR, START + 2 * HOUR)],
+  );
+});
+
+t.test('of removed records nobody knows whether a filter holds: they are told apart, and no filtered sum has them', async (t) => {
+  const { store } = await filled(t);
+  const range = { from: START, to: START + 6 * HOUR };
+  const odd = '"completed_at":"2020-01-01T00:00:00.000Z","org_id":"mine"';
+  const filters = (value: string) => [{ key: 'workload', name: 'w' } as const, { key: 'label:odd', name: value } as const];
+  const total = recount('mine', range.from, range.to) as typeof NO_USAGE;
+  t.strictSame(await filteredUsage(store, 'mine', range, filters(odd)), { usage: total, unsorted: NO_USAGE });
+  t.ok((await store.removeRecordsBefore(START + 2 * HOUR)) > 0);
+  const { usage, unsorted } = await filteredUsage(store, 'mine', range, filters(odd));
+  t.ok(usage.requests > 0n && unsorted.requests > 0n);
+  t.strictSame(plus(usage, unsorted), total);
+  t.strictSame(await filteredUsage(store, 'mine', range, filters('even')), { usage: NO_USAGE, unsorted });
+  t.strictSame(await costsOf(store, 'mine', { name: '', ...range }, ['workload'], 10, filters(odd)), [{ names: ['w'], usage }]);
+  t.strictSame(
+    await filteredUsage(store, 'mine', range, filters(odd).slice(0, 1)),
+    { usage: total, unsorted: NO_USAGE },
+    'totals alone outlast records',
   );
 });

@@ -2,10 +2,10 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { dayOf, dayText, nextWindowStart, PERIODS, type Period } from '../../decide/limits/windows.ts';
-import { brokenAtBlanks } from '../folded-text.ts';
+import { brokenAtBlanks, USUAL_WIDTH } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
-import { shownUsd } from './cost-report-text.ts';
-import { dollars } from './dollars.ts';
+import { dollars, shownUsd } from './dollars.ts';
+import { limitForecastText, minuteText, type ShownOutlook, scopeText } from './forecast-text.ts';
 import { moneyTable } from './money-table.ts';
 
 /** As its operation answers. */
@@ -22,6 +22,7 @@ interface ShownLimit {
   readonly period_start: string;
   readonly override?: { readonly until: string };
   readonly also?: readonly string[];
+  readonly forecast?: ShownOutlook;
 }
 
 /** A page of limits, the id of each in a line below it. */
@@ -37,7 +38,7 @@ export function budgetLimitsText(answer: unknown, width: number | undefined): st
       {
         name: 'SCOPE',
         kind: 'name',
-        cells: limits.map(({ scope, scope_id: id }) => (id === undefined ? scope : `${scope} ${id || '(none)'}`)),
+        cells: limits.map(scopeText),
       },
       { name: 'PERIOD', kind: 'name', cells: limits.map(({ period }) => period) },
       column('LIMIT', (limit) => shownUsd(limit.effective_limit_usd)),
@@ -71,10 +72,9 @@ function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): rea
   if (limit === undefined) return [];
   const { limit_id: id, override, also = [] } = limit;
   const lines = [`  ${terminalText(id)}${resetsText(limit)}`];
-  if (override !== undefined)
-    lines.push(
-      `  overridden: instead of ${shownUsd(limit.limit_usd)} until ${terminalText(override.until.slice(0, 16).replace('T', ' '))} UTC`,
-    );
+  const end = limitForecastText(limit.forecast);
+  if (end !== '') lines.push(`  ${end}`);
+  if (override !== undefined) lines.push(`  overridden: instead of ${shownUsd(limit.limit_usd)} until ${minuteText(override.until)} UTC`);
   if (also.length > 0) {
     const caps = all.filter((one) => (one === limit || also.includes(one.limit_id)) && one.actions.includes('cap'));
     const lowest = caps
@@ -86,9 +86,6 @@ function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): rea
   }
   return lines;
 }
-
-/** Of sentences, in cells, where there is no terminal. */
-const WIDTH = 80;
 
 const WHAT_IT_DOES: Readonly<Record<string, string>> = {
   '': 'It is a draft: it neither alerts nor refuses a call.',
@@ -103,9 +100,9 @@ export function madeLimitText(answer: unknown, width: number | undefined, given:
   const { scope, scope_id: id, limit_usd: limit, period = 'monthly', actions = ['alert'] } = given;
   const does = Array.isArray(actions) ? WHAT_IT_DOES[[...new Set(actions)].sort().join(',')] : undefined;
   if (typeof scope !== 'string' || typeof limit !== 'string' || typeof period !== 'string' || does === undefined) return undefined;
-  const whose = typeof id === 'string' ? `${scope} ${id || '(none)'}` : scope;
+  const whose = scopeText({ scope, scope_id: typeof id === 'string' ? id : undefined });
   const { limit_id: made, note } = answer;
   const told = [`${shownUsd(limit)} ${period} (UTC) for ${whose}.`, does, ...(typeof note === 'string' ? [note] : [])];
-  const lines = told.flatMap((sentence) => brokenAtBlanks(terminalText(sentence), width ?? WIDTH));
+  const lines = told.flatMap((sentence) => brokenAtBlanks(terminalText(sentence), width ?? USUAL_WIDTH));
   return `limit_id: ${terminalText(made)}\nstatus:   created\n\n${lines.join('\n')}\n`;
 }

@@ -1,8 +1,10 @@
 /* A cost report for people. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
+import { shellWord } from '../program-name.ts';
 import { terminalText } from '../terminal-text.ts';
-import { dollars, grouped, roughly } from './dollars.ts';
+import { dollars, grouped, roughly, shownUsd } from './dollars.ts';
+import { monthForecastText, type ShownMonthForecast } from './forecast-text.ts';
 import { type MoneyColumn, moneyTable } from './money-table.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -28,6 +30,11 @@ export interface CostReport extends Doubted {
   readonly by: readonly string[];
   readonly total_tokens_in: number;
   readonly total_tokens_out: number;
+  /** Of a report of the current month. */
+  readonly forecast?: ShownMonthForecast | undefined;
+  /** What of the range cannot be told by the filter. */
+  readonly unsorted_requests?: number | undefined;
+  readonly unsorted_cost_usd?: string | undefined;
   readonly rows: readonly ReportRow[];
 }
 
@@ -39,6 +46,8 @@ export interface Doubted {
   readonly tz?: string;
   /** What its rows are told apart by; absent: it has none. */
   readonly by?: readonly string[];
+  /** Of which calls it is, by key; absent: of all. */
+  readonly filter?: Readonly<Record<string, string>> | undefined;
   readonly total_requests: number;
   readonly total_cost_usd: string;
   readonly total_requests_without_usage?: number | undefined;
@@ -49,11 +58,6 @@ export interface Doubted {
 
 /** Of `2026-11-01`, with which a time begins as well. */
 const DAY_LENGTH = 10;
-
-/** An amount of an answer; absent: 0. */
-export function shownUsd(text: string | undefined): string {
-  return dollars(parseUsd(text ?? '0') ?? 0n);
-}
 
 /** `2026-11-01 to 2026-11-26 (UTC)`. */
 export function daysText({ from, to, tz }: Pick<CostReport, 'from' | 'to' | 'tz'>): string {
@@ -69,9 +73,31 @@ function nameText(name: string): string {
 export function reportText(report: CostReport, per: string, width: number | undefined): string {
   const { org_id: org, by, rows, total_requests: requests } = report;
   const what = by.length === 0 ? '' : ` by ${by.map(terminalText).join(', ')}`;
-  const head = `Spend of org ${terminalText(org)}${what}, ${daysText(report)}\n\n`;
-  if (requests === 0 && rows.length === 0) return `${head}There were no requests in these days.\n`;
-  return `${head}${moneyTable(columnsOf(report, per), width)}${doubtText(report)}`;
+  const { filter, forecast } = report;
+  const only = filter === undefined ? '' : `, only ${filterText(filter)}`;
+  const head = `Spend of org ${terminalText(org)}${what}${only}, ${daysText(report)}\n\n`;
+  const unsorted = unsortedText(report);
+  if (requests === 0 && rows.length === 0) return `${head}${filter === undefined ? NOTHING : nothingOf(filter)}${unsorted}`;
+  const end = forecast === undefined ? '' : `\n${monthForecastText(forecast, filter !== undefined, width)}`;
+  return `${head}${moneyTable(columnsOf(report, per), width)}${end}${unsorted}${doubtText(report)}`;
+}
+
+const NOTHING = 'There were no requests in these days.\n';
+
+/** With how to see which names there were: one may be misspelt. */
+function nothingOf(filter: Readonly<Record<string, string>>): string {
+  return `There were no such requests in these days. Which names there were:\n  gw spend --by ${terminalText(Object.keys(filter).map(shellWord).join(','))}\n`;
+}
+
+function filterText(filter: Readonly<Record<string, string>>): string {
+  return Object.entries(filter)
+    .map(([key, name]) => terminalText(`${key} ${nameText(name)}`))
+    .join(', ');
+}
+
+function unsortedText({ unsorted_requests: requests = 0, unsorted_cost_usd: cost }: CostReport): string {
+  if (requests === 0) return '';
+  return `\nNot in these sums: ${shownUsd(cost)} of ${requestsText(requests)} that are counted without\nsuch a name: removed records, and names beyond those that are counted one by one.\n`;
 }
 
 /** The same of an answer that was not held to what its operation promises; undefined: it is no report. @param given the arguments of the call */
@@ -142,7 +168,7 @@ export function doubtText(sum: Doubted): string {
       `By default: ${shownUsd(sum.total_cost_priced_by_default_usd)} of ${requestsText(byDefault)} for which the price list lacks a rate:`,
       ...(sum.by?.includes('model') === true
         ? ['of the model, or of a term or tool. The column BY DEFAULT says of which models.']
-        : ['of the model, or of a term or tool. Their models:', `  gw spend --by model ${daysOf(sum)}`]),
+        : ['of the model, or of a term or tool. Their models:', `  gw spend --by model ${daysOf(sum)}${optionsOf(sum.filter)}`]),
     );
   if (unsure > 0) {
     const approximated = parseUsd(sum.total_cost_without_usage_usd ?? '0') ?? 0n;
@@ -155,7 +181,8 @@ export function doubtText(sum: Doubted): string {
   }
   if (lines.length === 0) return '';
   // Not more than is counted here: whoever holds both beside each other finds the same number of calls.
-  lines.push('These calls:', `  gw records list --cost-doubt any ${rangeOf(sum)}`);
+  const listed = recordOptions(sum.filter);
+  if (listed !== undefined) lines.push('These calls:', `  gw records list --cost-doubt any ${rangeOf(sum)}${listed}`);
   return `\n${lines.join('\n')}\n`;
 }
 
@@ -168,6 +195,38 @@ function rangeOf({ from, to, tz }: Doubted): string {
 /** The same for one that takes days alone. */
 function daysOf(sum: Doubted): string {
   return rangeOf({ ...sum, from: sum.from.slice(0, DAY_LENGTH), to: sum.to.slice(0, DAY_LENGTH) });
+}
+
+/** Of a cost report. */
+function optionsOf(filter: Doubted['filter'] = {}): string {
+  const options = Object.entries(filter)
+    .map(([key, name]) => (isLabel(key) ? ` --label ${shellWord(`${labelOf(key)}=${name}`)}` : ` --${key} ${shellWord(name)}`))
+    .join('');
+  return terminalText(options);
+}
+
+/** How the list of records names what a report is narrowed by. A model is there a part of its name, and nothing a name that there is not. */
+const OF_RECORDS: Readonly<Record<string, string>> = {
+  ...{ project: 'project', customer: 'customer', account: 'account', provider: 'provider' },
+  ...{ caller: 'caller-id', workload: 'workload-id' },
+};
+
+/** Undefined: the list cannot show just these calls. */
+function recordOptions(filter: Doubted['filter'] = {}): string | undefined {
+  const options = Object.entries(filter).map(([key, name]) => {
+    if (name === '') return undefined;
+    if (isLabel(key)) return ` --label-key ${shellWord(labelOf(key))} --label-value ${shellWord(name)}`;
+    return OF_RECORDS[key] === undefined ? undefined : ` --${OF_RECORDS[key]} ${shellWord(name)}`;
+  });
+  return options.includes(undefined) ? undefined : terminalText(options.join(''));
+}
+
+function isLabel(key: string): boolean {
+  return key.startsWith('label:');
+}
+
+function labelOf(key: string): string {
+  return key.slice('label:'.length);
 }
 
 function requestsText(count: number): string {

@@ -8,8 +8,9 @@ import { askManagement } from '../management/ask-management.ts';
 import { parseOptions } from '../parse-options.ts';
 import { printJsonText } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
-import { type Doubted, doubtText, shownUsd } from './cost-report-text.ts';
-import { grouped } from './dollars.ts';
+import { type Doubted, doubtText } from './cost-report-text.ts';
+import { grouped, shownUsd } from './dollars.ts';
+import { minuteText } from './forecast-text.ts';
 import { promisedAnswer } from './promised-answer.ts';
 import { periodsTable } from './spend-command.ts';
 
@@ -41,7 +42,7 @@ export const dashboard: Command = {
   name: 'dashboard',
   usage: '[--from TIME|DAY] [--to TIME|DAY] [--tz ZONE] [--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID]',
   summary:
-    'Requests and their cost in the last 24 hours, or from one time to another, and what was spent today, yesterday and in both months.',
+    'Requests and their cost in the last 24 hours, or from one time to another, what was spent today, yesterday and in both months, and where this month will end.',
   async run(args, io) {
     const { json = false, url, key, org, ...given } = parseOptions(args, OPTIONS);
     const asked = Object.fromEntries(Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined));
@@ -76,9 +77,5 @@ function dashboardText(told: Dashboard): string {
   ] as const;
   const [name, amount] = [Math.max(...rows.map(([text]) => text.length)), Math.max(...rows.map(([, text]) => text.length))];
   const lines = rows.map(([text, shown]) => `${text.padEnd(name)}  ${shown.padStart(amount)}\n`).join('');
-  return `Org ${terminalText(told.org_id)}, ${minute(told.from)} to ${minute(told.to)} (UTC)\n\n${lines}${doubtText(told)}`;
-}
-
-function minute(time: string): string {
-  return terminalText(`${time.slice(0, 10)} ${time.slice(11, 16)}`);
+  return `Org ${terminalText(told.org_id)}, ${minuteText(told.from)} to ${minuteText(told.to)} (UTC)\n\n${lines}${doubtText(told)}`;
 }

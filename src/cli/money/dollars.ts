@@ -1,5 +1,5 @@
 /* Amounts and counts as people read them; programs are given the exact ones. */
-import { usdFromPico } from '../../base/lib/money.ts';
+import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 
 const PICO = 10n ** 12n;
 /** Below a dollar so many decimals, above it cents. */
@@ -13,6 +13,11 @@ export function dollars(pico: bigint): string {
   const unit = pico < PICO ? small : PICO / 100n;
   const [whole = '0', part = ''] = usdFromPico(((pico + unit / 2n) / unit) * unit).split('.');
   return `$${grouped(BigInt(whole))}.${part.length > 2 ? part.padEnd(SMALL_DECIMALS, '0') : part.padEnd(2, '0')}`;
+}
+
+/** The same of an amount of an answer; absent: 0. */
+export function shownUsd(text: string | undefined): string {
+  return dollars(parseUsd(text ?? '0') ?? 0n);
 }
 
 /** `1,204`. */

@@ -1,4 +1,4 @@
-import { cutShown } from '../../base/lib/shown-text.ts';
+import { cellWidth, cutToCells, padCells, padCellsAhead } from '../../base/lib/cell-width.ts';
 import { cellText } from '../terminal-text.ts';
 
 /** A column of a table of amounts. */
@@ -12,17 +12,17 @@ export interface MoneyColumn {
 }
 
 const GAP = '  ';
-/** A name is not cut to less; and as long as a column may be spared instead, not to less than people can tell names apart by. */
+/** In cells. A name is not cut to less; and as long as a column may be spared instead, not to less than people can tell names apart by. */
 const NARROWEST = 10;
 const READABLE = 18;
 
 /**
  * Names and amounts beside each other. Amounts are never cut: names are, and where that is not enough columns that may be spared are left out.
- * @param width in characters; absent: nothing is cut
+ * @param width in cells of a terminal; absent: nothing is cut
  */
 export function moneyTable(columns: readonly MoneyColumn[], width: number | undefined): string {
   let shown = columns.map((column) => ({ ...column, name: cellText(column.name), cells: column.cells.map(cellText) }));
-  const natural = () => shown.map(({ name, cells }) => Math.max(name.length, ...cells.map((cell) => cell.length)));
+  const natural = () => shown.map(({ name, cells }) => Math.max(cellWidth(name), ...cells.map(cellWidth)));
   let widths = natural();
   const total = () => widths.reduce((sum, one) => sum + one + GAP.length, -GAP.length);
   for (;;) {
@@ -40,7 +40,7 @@ export function moneyTable(columns: readonly MoneyColumn[], width: number | unde
   }
   const cell = (text: string, at: number): string => {
     const space = widths[at] ?? 0;
-    return shown[at]?.kind === 'name' ? cutShown(text, space).padEnd(space) : text.padStart(space);
+    return shown[at]?.kind === 'name' ? padCells(cutToCells(text, space), space) : padCellsAhead(text, space);
   };
   const line = (cells: readonly string[]) => `${cells.map(cell).join(GAP).trimEnd()}\n`;
   const rows = Array.from({ length: shown[0]?.cells.length ?? 0 }, (_, row) => line(shown.map(({ cells }) => cells[row] ?? '')));

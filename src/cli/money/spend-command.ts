@@ -10,8 +10,9 @@ import type { ManagementClient } from '../management/management-client.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { printJsonText } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
-import { type CostReport, daysText, reportText, shownUsd } from './cost-report-text.ts';
-import { grouped } from './dollars.ts';
+import { type CostReport, daysText, reportText } from './cost-report-text.ts';
+import { grouped, shownUsd } from './dollars.ts';
+import { monthForecastText } from './forecast-text.ts';
 import { moneyTable } from './money-table.ts';
 import { promisedAnswer, TIMEOUT_MS } from './promised-answer.ts';
 
@@ -19,7 +20,18 @@ const REPORT = 'mgmt.billing.report';
 const PERIODS = ['today', 'yesterday', 'this-month', 'last-month'] as const;
 const MODELS_SHOWN = 5;
 
+/** Names by which the calls are narrowed. */
+const FILTERS = ['project', 'customer', 'account', 'caller', 'workload', 'provider', 'model', 'label'] as const;
+
 const OPTIONS = {
+  project: { type: 'string' },
+  customer: { type: 'string' },
+  account: { type: 'string' },
+  caller: { type: 'string' },
+  workload: { type: 'string' },
+  provider: { type: 'string' },
+  model: { type: 'string' },
+  label: { type: 'string' },
   by: { type: 'string', multiple: true },
   per: { type: 'string' },
   from: { type: 'string' },
@@ -41,12 +53,17 @@ type Options = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
 export const spend: Command = {
   name: 'spend',
   usage:
-    '[today|yesterday|this-week|last-week|this-month|last-month|2026-10|2026-10-31] [--by KEY[,KEY...]] [--per total|month|day] [--month 2026-10] [--last 7d] [--from DAY] [--to DAY] [--tz ZONE] [--limit N] [--csv] [--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID]',
-  summary: 'What was spent, in dollars: today, yesterday, this month and last month, or any days, by what you like.',
+    '[today|yesterday|this-week|last-week|this-month|last-month|2026-10|2026-10-31] [--by KEY[,KEY...]] [--project NAME] [--workload ID] [--provider ID] [--model NAME] [--caller ID] [--customer NAME] [--account NAME] [--label NAME=VALUE] [--per total|month|day] [--month 2026-10] [--last 7d] [--from DAY] [--to DAY] [--tz ZONE] [--limit N] [--csv] [--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID]',
+  summary:
+    'What was spent, in dollars: today, yesterday, this month and last month, or any days, by what you like, of all calls or of some; and where this month will end.',
   help: `
   --by         project, customer, account, caller, workload, provider, model, label:NAME;
                several with commas: --by project,model, or each with a --by of its own.
                day is the same as --per day
+  --project, --workload, --provider, --model, --caller, --customer, --account
+               only calls of that name, which is whole; '' means calls that had none.
+               Of several all hold: --label team=red --by model --month 2026-10
+  --label      only calls that had this label: --label team=red
   --per        a row for the whole range (total), for each month, or for each day
   --month      one month
   --last       so many days or weeks up to today: 7d, 4w
@@ -75,7 +92,8 @@ export const spend: Command = {
 
 type Arguments = Readonly<Record<string, string>>;
 
-function argumentsOf({ by, per, from, to, month, last, tz, limit }: Options, word: string | undefined): Arguments {
+function argumentsOf(options: Options, word: string | undefined): Arguments {
+  const { by, per, from, to, month, last, tz, limit } = options;
   if (word !== undefined && month !== undefined) throw new UsageError('give either a period or --month');
   // A day is no name but a stretch of time; people ask for it as for a name.
   const keys = by?.flatMap((given) => given.split(',')) ?? [];
@@ -83,6 +101,7 @@ function argumentsOf({ by, per, from, to, month, last, tz, limit }: Options, wor
   if (times.length > 1 || (times.length === 1 && per !== undefined)) throw new UsageError('give one of --by day, --by month and --per');
   const names = keys.filter((key) => key !== 'day' && key !== 'month').map((key) => (key === 'connector' ? 'provider' : key));
   const given = {
+    ...Object.fromEntries(FILTERS.map((name) => [name, options[name]])),
     by: names.length === 0 ? undefined : names.join(','),
     per: times[0] ?? per,
     period: word ?? month,
@@ -126,18 +145,18 @@ async function overview(client: ManagementClient, tz: string | undefined, io: Cl
   return `${head}${table}${dearest}\nMore: gw spend --by project --last 7d\n      gw spend last-month --by customer,model --csv > costs.csv\n`;
 }
 
-/** Without the heading. */
+/** Without the heading, and without the forecast, which stands below the periods. */
 function bodyOf(report: CostReport, width: number | undefined): string {
-  const text = reportText(report, 'total', width);
+  const text = reportText({ ...report, forecast: undefined }, 'total', width);
   return text.slice(text.indexOf('\n\n') + 2);
 }
 
-/** The four periods that people ask for, a line each. */
+/** The four periods that people ask for, a line each, and where this month will end. */
 export async function periodsTable(client: ManagementClient, zone: Arguments, width: number | undefined): Promise<string> {
   const reports: CostReport[] = [];
   for (const period of PERIODS) reports.push(await reportOf(client, { ...zone, period }));
   const column = (name: string, of: (report: CostReport) => string) => ({ name, kind: 'amount' as const, cells: reports.map(of) });
-  return moneyTable(
+  const table = moneyTable(
     [
       { name: 'PERIOD', kind: 'name', cells: PERIODS.map((period) => period.replace('-', ' ')) },
       { name: 'DAYS', kind: 'name', cells: reports.map(({ from, to }) => (from === to ? from : `${from} to ${to}`)) },
@@ -148,4 +167,6 @@ export async function periodsTable(client: ManagementClient, zone: Arguments, wi
     ],
     width,
   );
+  const forecast = reports[PERIODS.indexOf('this-month')]?.forecast;
+  return forecast === undefined ? table : `${table}\n${monthForecastText(forecast, false, width)}`;
 }

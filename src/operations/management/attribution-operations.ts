@@ -97,7 +97,7 @@ export const ATTRIBUTION_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/attribution/labels/{key}',
     scope: 'read',
-    summary: 'Values of one label with their requests and cost, since `from` (default: the beginning of the month, in `tz`).',
+    summary: 'Values of one label with their requests and cost, since `from` (default: this month).',
     annotations: READS,
     tools: [{ name: 'get_attribution_label', title: 'Get attribution label', ids: { key: 'label_key' } }],
     input: { ...input, params: z.object({ key: z.string().meta({ description: 'Key of the label' }) }) },

@@ -60,7 +60,7 @@ export const BILLING_SUMMARY_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/billing/summary',
     scope: 'read',
     summary:
-      'Cost, requests and tokens of the org by workload, connector, model and day; of days of `tz` (both ends or neither; default: this month).',
+      'Cost, requests and tokens by workload, connector, model and day, of days of `tz` (both ends or neither; default: this month).',
     annotations: READS,
     tools: [{ name: 'get_billing_summary', title: 'Get billing summary' }],
     input: { query: { schema: billingQuery } },

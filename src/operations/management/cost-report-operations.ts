@@ -3,10 +3,20 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
 import { dayAfter } from '../../base/lib/time-zone.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
+import type { PeriodSpend } from '../../decide/limits/forecast.ts';
 import { OTHER } from '../../services/attribution-reports.ts';
-import { COST_KEYS, type CostKey, type CostPeriod, type CostRow, costsOf, readsRecords } from '../../services/cost-report.ts';
+import {
+  COST_KEYS,
+  type CostFilter,
+  type CostKey,
+  type CostPeriod,
+  type CostRow,
+  costsOf,
+  filteredUsage,
+  readsRecords,
+} from '../../services/cost-report.ts';
 import { usageInQuarters } from '../../services/usage-breakdown.ts';
-import type { UsageSum } from '../../services/usage-sums.ts';
+import { isNothing, NO_USAGE, type UsageSum } from '../../services/usage-sums.ts';
 import { csvLine } from '../csv-line.ts';
 import { inParts, jsonParts } from '../json-parts.ts';
 import { ALSO_WHEN_WRONG } from '../members.ts';
@@ -14,9 +24,11 @@ import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { type AskedDays, DAY_PARAMETERS, dayMistakes, daysOf, monthBehind } from '../report-days.ts';
 import type { OperationServices } from '../services.ts';
 import { count, usd } from '../shapes.ts';
+import { FORECAST, shownForecast } from '../shown-forecast.ts';
 import { DOUBTS, shownTotalDoubts, TOTAL_DOUBTS } from '../shown-usage.ts';
 import { shown } from './billing-summary-operations.ts';
 import { orgOf } from './org-of.ts';
+import { filterParameters, filtersOf } from './report-filters.ts';
 
 const CSV = 'text/csv; charset=utf-8; header=present';
 /** Combinations of one period, as JSON. */
@@ -35,10 +47,10 @@ const by = z
   .string()
   .optional()
   .meta({
-    description: `By what: ${COST_KEYS.join(', ')}, label:NAME, or several of them separated by commas; none: the total alone`,
+    description: `${COST_KEYS.join(', ')}, label:NAME; several with commas; none: the total`,
     examples: ['project', 'project,label:team', 'customer,model'],
   });
-const per = z.enum(PER).optional().meta({ default: 'total', description: 'One row for the whole range, for each month, or for each day' });
+const per = z.enum(PER).optional().meta({ default: 'total', description: 'What has a row of its own' });
 
 function mistakeIn(text: string | undefined): string | undefined {
   const keys = text === undefined ? [] : text.split(',');
@@ -54,7 +66,8 @@ function keysOf(text: string | undefined): readonly CostKey[] {
 
 const PARAMETERS = { by, per, ...DAY_PARAMETERS };
 
-function reportQuery({ reports }: Pick<OperationServices, 'reports'>) {
+function reportQuery(services: Pick<OperationServices, 'reports' | 'trust'>) {
+  const { reports } = services;
   const limit = z
     .string()
     .regex(/^\d{1,4}$/, LIMIT_RULE)
@@ -66,7 +79,7 @@ function reportQuery({ reports }: Pick<OperationServices, 'reports'>) {
       description: 'Rows of each period, the dearest; all others are one. CSV has all',
     });
   const format = z.enum(['json', 'csv']).optional().meta({ default: 'json', description: '`Accept: text/csv` means csv, too' });
-  return z.strictObject({ ...PARAMETERS, limit, format }).superRefine((query, { addIssue }) => {
+  return z.strictObject({ ...PARAMETERS, ...filterParameters(services), limit, format }).superRefine((query, { addIssue }) => {
     const now = reports.clock.now();
     for (const [name, message] of mistakesOf(query, now)) addIssue({ code: 'custom', path: [name], message });
     const days = daysOf(query, now);
@@ -79,7 +92,7 @@ function reportQuery({ reports }: Pick<OperationServices, 'reports'>) {
   }, ALSO_WHEN_WRONG);
 }
 
-type ReportQuery = Pick<z.output<ReturnType<typeof reportQuery>>, keyof typeof PARAMETERS>;
+type ReportQuery = Omit<z.output<ReturnType<typeof reportQuery>>, 'limit' | 'format'>;
 
 function mistakesOf(query: Partial<ReportQuery>, now: number): readonly (readonly [string, string])[] {
   const wrong = mistakeIn(query.by);
@@ -109,12 +122,22 @@ const REPORT = z.object({
   to: z.string().meta({ description: 'The last day, included', examples: ['2026-11-30'] }),
   tz: z.string().meta({ description: 'The zone whose days they are', examples: ['UTC'] }),
   by: z.array(z.string()),
+  filter: z
+    .record(z.string(), z.string())
+    .optional()
+    .meta({ description: 'Of which calls it is, by key; absent: of all', examples: [{ project: 'apollo' }] }),
   total_cost_usd: usd,
   total_requests: count,
   total_tokens_in: count,
   total_tokens_out: count,
   total_cached_tokens_in: count,
   ...TOTAL_DOUBTS,
+  unsorted_requests: count.optional().meta({
+    description:
+      'Of a filtered report: calls that are counted without that name (removed records, names beyond those that are counted one by one); no part of any sum; absent: none',
+  }),
+  unsorted_cost_usd: usd.optional(),
+  forecast: FORECAST.optional().meta({ description: 'Of a report of the current month: what it comes to. With filters without caps' }),
   rows: z.array(ROW).meta({ description: 'Of each period the dearest first' }),
 });
 
@@ -126,14 +149,13 @@ export const COST_REPORT_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/billing/report',
     scope: 'read',
     summary:
-      'Cost, share, requests and tokens of any days by project, customer, account, caller, workload, provider, model or label, or several of them; for the whole range, by month or by day; `format=csv` or `Accept: text/csv` for a spreadsheet.',
+      'Cost, share, requests and tokens of any days by project, customer, account, caller, workload, provider, model or label, or several of them; for the whole range, by month or by day; of all calls or of some; and where the current month will end. `format=csv` or `Accept: text/csv` for a spreadsheet.',
     annotations: READS,
     tools: [
       {
         name: 'get_cost_report',
         title: 'Get cost report',
-        description:
-          'What was spent, by whom and on what: cost, share, requests and tokens of the days of `period`, of the `last` 7d, or of `from` and `to`.',
+        description: 'Cost, share, requests and tokens of days (default: this month), and what the month will come to.',
       },
     ],
     input: { query: { schema: reportQuery } },
@@ -141,7 +163,7 @@ export const COST_REPORT_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, query, headers }, services) => {
       const asked = await askedOf(orgOf(principal), query, services);
       if (query.format === 'csv' || (query.format === undefined && wantsCsv(headers['accept']))) return csvOf(asked, services);
-      const head = headOf(asked);
+      const head = headOf(asked, services);
       return { parts: jsonParts(head, 'rows', '[]', rowTexts(asked, query.limit, services)) };
     },
   }),
@@ -155,9 +177,11 @@ function wantsCsv(accept: string | undefined): boolean {
 interface Asked {
   readonly orgId: string;
   readonly keys: readonly CostKey[];
+  readonly filters: readonly CostFilter[];
   readonly days: AskedDays;
   readonly periods: readonly CostPeriod[];
   readonly total: UsageSum;
+  readonly unsorted: UsageSum;
 }
 
 /** @throws GatewayError `invalid_request` when more records would have to be read than one answer reads */
@@ -165,16 +189,22 @@ async function askedOf(orgId: string, query: ReportQuery, { store, reports: { cl
   const now = clock.now();
   const days = daysOf(query, now);
   const keys = keysOf(query.by);
+  const filters = filtersOf(query);
   const { zone, first, last } = days;
-  const total = await usageInQuarters(store, orgId, zone.startOf(first), zone.startOf(dayAfter(last)));
+  const range = { from: zone.startOf(first), to: zone.startOf(dayAfter(last)) };
+  const all = await usageInQuarters(store, orgId, range.from, range.to);
   const most = REPORT_BOUNDS.costRecords.one;
-  if (readsRecords(keys) && total.requests > BigInt(most)) {
+  if (readsRecords([...new Set([...keys, ...filters.map(({ key }) => key)])]) && all.requests > BigInt(most)) {
     const message = `together are read from the records, of which there are more than ${most} in this range: ask for a shorter one, or for fewer keys`;
-    throw new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', { details: [{ path: 'by', message }] });
+    const path = query.by === undefined ? filters.map(({ key }) => key).join(',') : 'by';
+    throw new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', { details: [{ path, message }] });
   }
+  const { usage: total, unsorted } =
+    filters.length === 0 ? { usage: all, unsorted: NO_USAGE } : await filteredUsage(store, orgId, range, filters);
   // Nothing is counted in days to come.
   const today = zone.dayOf(now);
-  return { orgId, keys, days, periods: periodsOf({ ...days, last: last < today ? last : today }, query.per ?? 'total'), total };
+  const periods = periodsOf({ ...days, last: last < today ? last : today }, query.per ?? 'total');
+  return { orgId, keys, filters, days, periods, total, unsorted };
 }
 
 function periodsOf({ first, last, zone }: AskedDays, one: (typeof PER)[number]): readonly CostPeriod[] {
@@ -192,29 +222,42 @@ function periodsOf({ first, last, zone }: AskedDays, one: (typeof PER)[number]):
   return periods;
 }
 
-function headOf({ orgId, keys, days, total }: Asked) {
+function headOf({ orgId, keys, filters, days, total, unsorted }: Asked, { reports: { clock }, budgets }: OperationServices) {
+  const month = monthSpend(days, total, clock.now());
+  const limits = filters.length === 0 ? budgets.service.list(orgId) : [];
   return {
     org_id: orgId,
     from: days.first,
     to: days.last,
     tz: days.zone.name,
     by: keys,
+    ...(filters.length === 0 ? {} : { filter: Object.fromEntries(filters.map(({ key, name }) => [key, name])) }),
     total_cost_usd: usdFromPico(total.costPico),
     total_requests: Number(total.requests),
     total_tokens_in: Number(total.tokensIn),
     total_tokens_out: Number(total.tokensOut),
     total_cached_tokens_in: Number(total.cachedIn),
     ...shownTotalDoubts(total),
+    ...(isNothing(unsorted) ? {} : { unsorted_requests: Number(unsorted.requests), unsorted_cost_usd: usdFromPico(unsorted.costPico) }),
+    ...(month === undefined ? {} : { forecast: shownForecast(month, limits, clock.now()) }),
   };
 }
 
+/** The current month of a zone, as far as it has gone; undefined: the days are others. */
+function monthSpend({ first, last, zone }: AskedDays, { costPico: spentPico }: UsageSum, now: number): PeriodSpend | undefined {
+  const today = zone.dayOf(now);
+  const [from, behind] = [`${today.slice(0, 7)}-01`, monthBehind(today.slice(0, 7))];
+  if (first !== from || last < today || last >= behind) return undefined;
+  return { start: zone.startOf(from), end: zone.startOf(behind), spentPico };
+}
+
 async function* rowTexts(
-  { orgId, keys, periods, total }: Asked,
+  { orgId, keys, filters, periods, total }: Asked,
   limit: number,
   { store }: OperationServices,
 ): AsyncGenerator<readonly string[], void> {
   for (const period of periods) {
-    const rows = [...(await costsOf(store, orgId, period, keys, limit))].sort(dearestFirst);
+    const rows = [...(await costsOf(store, orgId, period, keys, limit, filters))].sort(dearestFirst);
     for (const part of inParts(rows)) yield part.map(({ names, usage }) => JSON.stringify(rowOf(period.name, keys, names, usage, total)));
   }
 }
@@ -270,10 +313,10 @@ function csvOf(asked: Asked, services: OperationServices) {
   };
 }
 
-async function* csvParts({ orgId, keys, periods }: Asked, { store }: OperationServices): AsyncGenerator<string, void> {
+async function* csvParts({ orgId, keys, filters, periods }: Asked, { store }: OperationServices): AsyncGenerator<string, void> {
   yield csvLine(['period', 'org_id', ...keys, ...FIGURES]);
   for (const { name, ...range } of periods) {
-    const rows = await costsOf(store, orgId, { name, ...range }, keys, REPORT_BOUNDS.costRows.one);
+    const rows = await costsOf(store, orgId, { name, ...range }, keys, REPORT_BOUNDS.costRows.one, filters);
     for (const part of inParts(rows)) yield part.map(({ names, usage }) => csvLine([name, orgId, ...names, ...cellsOf(usage)])).join('');
   }
 }

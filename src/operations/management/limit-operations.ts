@@ -27,7 +27,7 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: PATH,
     scope: 'read',
-    summary: 'Budget limits of the org with the spend of their current period.',
+    summary: 'Budget limits of the org: spend of their period, and when each is reached at this rate.',
     annotations: READS,
     tools: [{ name: 'list_budget_limits', title: 'List budget limits' }],
     input: { query: { schema: () => LISTED } },
@@ -37,7 +37,7 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
       const rivals = new RivalLimits(all);
       const { scope, scope_id: scopeId } = query;
       const limits = all
-        .map((limit) => shownLimit(limit, rivals))
+        .map((limit) => shownLimit(limit, rivals, budgets.clock.now()))
         .filter((limit) => (scope ?? limit.scope) === limit.scope && (scopeId ?? limit.scope_id) === limit.scope_id);
       return { json: pageInMemory(limits, ({ limit_id: id }) => id, cursorPage('budget limits', query)) };
     },
@@ -47,8 +47,7 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: PATH,
     scope: 'write',
-    summary:
-      'Creates a budget limit for the org, a project, workload or provider. One for the same scope and period holds beside it; the answer says so.',
+    summary: 'Creates a budget limit. Others of its scope and period hold beside it; the answer says so.',
     annotations: ADDS,
     tools: [{ name: 'create_budget_limit', title: 'Create budget limit' }],
     input: { body: { schema: limitBody, what: 'The budget limit' } },
@@ -69,7 +68,7 @@ export const LIMIT_OPERATIONS: readonly GatewayOperation[] = [
       {
         name: 'set_budget_override',
         title: 'Override a budget limit until a time',
-        description: 'Raises or lowers a budget limit or cap until a time, then it ends by itself. The answer shows what holds now.',
+        description: 'Raises or lowers a limit or cap until a time, then it ends by itself. The answer shows what holds now.',
         ids,
       },
     ],

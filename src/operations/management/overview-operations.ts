@@ -38,8 +38,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/spend',
     scope: 'read',
-    summary:
-      'How many requests were allowed and denied in the last hour, 6 hours or 24 hours, bucket by bucket. Requests, not dollars: those are in the cost report.',
+    summary: 'How many requests were allowed and denied, bucket by bucket. Dollars are in the cost report.',
     annotations: READS,
     tools: [{ name: 'get_spend', title: 'Get request counts over time' }],
     input: { query: { schema: () => z.strictObject({ window }) } },
@@ -73,7 +72,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/dashboard',
     scope: 'read',
     summary:
-      'How many requests of the org were allowed, denied, held for approval and put into quarantine, and what they cost (default: in the last 24 hours).',
+      'How many requests were allowed, denied, held for approval and quarantined, and what they cost (default: in the last 24 hours).',
     annotations: READS,
     tools: [{ name: 'get_dashboard', title: 'Get dashboard' }],
     input: { query: RANGE_QUERY },
@@ -103,7 +102,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/dashboard/decisions',
     scope: 'read',
-    summary: 'How often each decision was made in the org; `from`, `to`, `tz` as for the dashboard.',
+    summary: 'How often each decision was made in the times of a dashboard.',
     annotations: READS,
     tools: [{ name: 'list_dashboard_decisions', title: 'List decisions with counts' }],
     input: { query: RANGE_QUERY },

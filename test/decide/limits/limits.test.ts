@@ -1,4 +1,5 @@
 import t from 'tap';
+import { forecastPico, limitForecast } from '../../../src/decide/limits/forecast.ts';
 import { type Bucket, bucketShape, tokensAt, waitForOne } from '../../../src/decide/limits/token-bucket.ts';
 import { fc } from '../../support/properties.ts';
 
@@ -33,4 +34,57 @@ t.test('the wait that is named is enough and not longer than needed', async (t) 
     }),
   );
   t.pass();
+});
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+/** A month in UTC with what was spent in it so far. */
+function monthOf(year: number, month: number, spentPico: bigint) {
+  return { start: Date.UTC(year, month - 1, 1), end: Date.UTC(year, month, 1), spentPico };
+}
+
+t.test('a forecast is what was spent, by the time that has passed, times the period: exactly, and not before a 24th of it', (t) => {
+  for (const [name, year, month, passed, spent, expected] of [
+    ['the first hour of a month', 2026, 11, HOUR, 10n ** 12n, undefined],
+    ['a millisecond before a 24th', 2026, 11, 30 * HOUR - 1, 10n ** 12n, undefined],
+    ['a 24th', 2026, 11, 30 * HOUR, 10n ** 12n, 24n * 10n ** 12n],
+    ['28 days', 2027, 2, 7 * DAY, 7n * 10n ** 12n, 28n * 10n ** 12n],
+    ['a leap year', 2028, 2, 7 * DAY, 7n * 10n ** 12n, 29n * 10n ** 12n],
+    ['the leap day itself', 2028, 2, 28 * DAY + 12 * HOUR, 57n, 58n],
+    ['no spend', 2026, 11, 15 * DAY, 0n, 0n],
+    ['half a pico-dollar is rounded up', 2026, 11, 20 * DAY, 1n, 2n],
+    ['less is not', 2026, 11, 22 * DAY + 12 * HOUR, 1n, 1n],
+    ['no digit of a large amount is lost', 2026, 11, 10 * DAY, 123_456_789_012_345_678_901n, 370_370_367_037_037_036_703n],
+    ['the last moment', 2026, 12, 31 * DAY, 5n, 5n],
+    ['the very first', 2026, 12, 0, 5n, undefined],
+  ] as const)
+    t.equal(forecastPico(monthOf(year, month, spent), Date.UTC(year, month - 1, 1) + passed), expected, name);
+  t.end();
+});
+
+t.test('a limit is reached when so much is spent at that rate, by an override and then by its own amount', (t) => {
+  const of = (passed: number, spentPico: bigint, ...amounts: readonly (readonly [pico: bigint, untilDay: number])[]) => {
+    const month = monthOf(2026, 11, spentPico);
+    const held = amounts.map(([pico, until]) => ({ pico, until: month.start + until * DAY }));
+    const { outlook, reachedAt } = limitForecast(month, held, month.start + passed);
+    return [outlook, reachedAt === undefined ? undefined : (reachedAt - month.start) / DAY];
+  };
+  t.same(of(10 * DAY, 100n, [100n, 30]), ['reached', undefined]);
+  t.same(of(10 * DAY, 101n, [100n, 30]), ['reached', undefined]);
+  t.same(of(HOUR, 101n, [100n, 30]), ['reached', undefined], 'that needs no forecast');
+  t.same(of(HOUR, 99n, [100n, 30]), ['unknown', undefined]);
+  t.same(of(10 * DAY, 0n, [100n, 30]), ['holds', undefined]);
+  t.same(of(10 * DAY, 0n, [0n, 30]), ['reached', undefined], 'a cap of nothing');
+  t.same(of(10 * DAY, 100n, [250n, 30]), ['will_be_reached', 25]);
+  t.same(of(10 * DAY, 100n, [300n, 30]), ['holds', undefined], 'at the moment of its end it begins anew');
+  t.same(of(10 * DAY, 100n, [250n, 20], [260n, 30]), ['will_be_reached', 26], 'the override ends before it is reached');
+  t.same(of(10 * DAY, 100n, [250n, 26], [120n, 30]), ['will_be_reached', 25]);
+  t.same(of(10 * DAY, 100n, [250n, 20], [120n, 30]), ['will_be_reached', 20], 'and then more is spent than the limit allows');
+  t.same(of(10 * DAY, 100n, [250n, 20], [310n, 30]), ['holds', undefined]);
+  const month = monthOf(2026, 11, 3n);
+  const { reachedAt = 0 } = limitForecast(month, [{ pico: 4n, until: month.end }], month.start + 10 * DAY + 1);
+  t.ok(BigInt(reachedAt - month.start) * 3n >= 4n * BigInt(10 * DAY + 1), 'so much is spent then');
+  t.ok(BigInt(reachedAt - 1 - month.start) * 3n < 4n * BigInt(10 * DAY + 1), 'and a millisecond before it is not');
+  t.end();
 });
