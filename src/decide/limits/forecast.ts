@@ -51,7 +51,8 @@ export function limitForecast(spend: PeriodSpend, amounts: readonly HeldAmount[]
   let from = now;
   for (const { pico, until } of amounts) {
     // The first millisecond at which so much will be spent.
-    const at = Math.max(from, start + Number((pico * passed + spentPico - 1n) / spentPico));
+    const after = (pico * passed + spentPico - 1n) / spentPico;
+    const at = Math.max(from, start + Number(after));
     if (at < Math.min(until, end)) return told('will_be_reached', at);
     from = until;
   }

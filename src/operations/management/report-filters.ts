@@ -9,8 +9,7 @@ const LABEL_RULE = 'must be NAME=VALUE, such as team=red';
 
 const name = text.optional();
 
-/** Parameters of a query: each is one name; an empty one means calls that had none. */
-export function filterParameters(services: Pick<OperationServices, 'trust'>) {
+function parameters(services: Pick<OperationServices, 'trust'>) {
   return {
     project: name.meta({ description: 'Only calls of it; empty: those without' }),
     customer: name,
@@ -25,6 +24,11 @@ export function filterParameters(services: Pick<OperationServices, 'trust'>) {
       .optional()
       .meta({ description: 'NAME=VALUE', examples: ['team=red'] }),
   };
+}
+
+/** Parameters of a query: each is one name; an empty one means calls that had none. */
+export function filterParameters(services: Pick<OperationServices, 'trust'>): ReturnType<typeof parameters> {
+  return parameters(services);
 }
 
 type FilterQuery = { readonly [K in (typeof COST_KEYS)[number] | 'label']?: string | undefined };
