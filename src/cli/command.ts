@@ -24,9 +24,6 @@ export interface CliIo {
   readonly env?: Environment;
 }
 
-/** Cells of a terminal that does not say how wide it is, and of sentences where there is none. */
-export const USUAL_WIDTH = 80;
-
 export interface Command {
   readonly name: string;
   /** What follows the name, as usage text. */

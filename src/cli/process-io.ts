@@ -1,5 +1,6 @@
 import { terminalOutput } from '../base/lib/shown-text.ts';
-import { type CliIo, USUAL_WIDTH } from './command.ts';
+import type { CliIo } from './command.ts';
+import { USUAL_WIDTH } from './folded-text.ts';
 import { LineReader } from './mcp/line-reader.ts';
 import { programName } from './program-name.ts';
 import type { StandardOutput } from './standard-output.ts';

@@ -1,6 +1,5 @@
 /* Where a period will end, and which cap stops first, for people (decision 6.21). */
-import { USUAL_WIDTH } from '../command.ts';
-import { brokenAtBlanks } from '../management/named-values.ts';
+import { brokenAtBlanks, USUAL_WIDTH } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
 import { shownUsd } from './dollars.ts';
 
