@@ -51,7 +51,7 @@ export function recordOf(
     caller_ip: arrival.callerIp,
     node_id: settings.nodeId,
     decision: refusal?.decision ?? mutation?.decision ?? 'deny',
-    ...reasonOf(parts, refusal, delivery, tokenCodes(parts)),
+    ...reasonOf(parts, refusal, delivery),
     action_type: wire.actionType,
     action_method: wire.method,
     target: targetText(wire),
@@ -98,13 +98,15 @@ export function recordOf(
 }
 
 function reasonOf(
-  { judgement }: Known,
+  parts: Known,
   refusal: Refusal | undefined,
   delivery: Delivered | undefined,
-  marks: readonly string[],
+  withToken = parts.proof?.tokenShown === true,
 ): Pick<RecordDraft, 'reason' | 'reason_codes' | 'budget'> {
-  if (refusal) return { reason: refusal.reason, reason_codes: withMarks(refusal.reasonCodes, marks), budget: refusal.budget };
-  const codes = withMarks(judgement?.verdict.reason_codes ?? [], marks);
+  if (withToken) return reasonWithToken(parts, refusal, delivery);
+  const { judgement } = parts;
+  if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes, budget: refusal.budget };
+  const codes = judgement?.verdict.reason_codes ?? [];
   if (delivery?.failure?.code === QUARANTINED_WHILE_RUNNING)
     return { reason: delivery.failure.message, reason_codes: [...codes, QUARANTINED_WHILE_RUNNING], budget: undefined };
   const stopped = delivery?.stopped;
@@ -113,17 +115,14 @@ function reasonOf(
     : { reason: judgement?.verdict.reason, reason_codes: codes, budget: undefined };
 }
 
-const NO_MARKS: readonly string[] = [];
-const TOKEN_IGNORED: readonly string[] = ['workload_token_ignored' satisfies ReasonCode];
-
-/** A token was shown that is not that of the workload whose call it is, which needs none (decision 4.5). */
-function tokenCodes({ proof, caller }: Known): readonly string[] {
-  if (proof?.tokenShown !== true || caller === undefined) return NO_MARKS;
-  return proof.workload === workloadKey(caller.workload) ? NO_MARKS : TOKEN_IGNORED;
-}
-
-function withMarks(codes: readonly string[], marks: readonly string[]): readonly string[] {
-  return marks.length === 0 ? codes : [...codes, ...marks];
+/** A token that was shown may be none of the workload whose call it is, which then needs none (decision 4.5). */
+function reasonWithToken(parts: Known, refusal: Refusal | undefined, delivery: Delivered | undefined): ReturnType<typeof reasonOf> {
+  const { proof, caller } = parts;
+  const told = reasonOf(parts, refusal, delivery, false);
+  if (caller === undefined || proof?.workload === workloadKey(caller.workload)) return told;
+  const mark: ReasonCode = 'workload_token_ignored';
+  // What ended a stream stands last.
+  return { ...told, reason_codes: delivery?.stopped ? [mark, ...told.reason_codes] : [...told.reason_codes, mark] };
 }
 
 /** A connection that was let through; the calls on an open socket have records of their own, and must not be counted twice (decisions 7.3, 7.7). */
