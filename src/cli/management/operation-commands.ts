@@ -14,6 +14,7 @@ import { callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts'
 import type { ManagementClient } from './management-client.ts';
 import { type OperationInput, operationInput } from './operation-options.ts';
 import { askingFirst, writesPolicy } from './policy-write.ts';
+import { removalText } from './removal-text.ts';
 import { textByShortId } from './short-ids.ts';
 
 const PREFIX = 'mgmt.';
@@ -86,7 +87,7 @@ async function answer(
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  io.stdout(ownText(operation, value, call, io) ?? answerText(value, facts));
+  io.stdout(removalText(value, call.wide ? undefined : io.columns) ?? ownText(operation, value, call, io) ?? answerText(value, facts));
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);
 }

@@ -1,5 +1,5 @@
 import type { RecordMembers } from '../contract/record-query.ts';
-import { type Codes, costOf, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
+import { BETWEEN_ITEMS, type Codes, costOf, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
 
 const FIRST_ROWS = 1_024;
 const WIDTH = TEXT_COLUMNS.length;
@@ -36,12 +36,17 @@ class Texts {
       return found ? flags : undefined;
     }
     for (const [at, value] of this.values.entries()) {
-      if (!test.containsOneOf.some((part) => value.includes(part))) continue;
+      if (!passes(value, test)) continue;
       flags[at + 1] = 1;
       found = true;
     }
     return found ? flags : undefined;
   }
+}
+
+function passes(text: string, test: Exclude<TextTest, { readonly isOneOf: unknown }>): boolean {
+  if ('hasItem' in test) return text.split(BETWEEN_ITEMS).includes(test.hasItem);
+  return test.containsOneOf.some((part) => text.includes(part));
 }
 
 /** The columns of a segment that is written to. The codes of one row stand together, so that adding it touches little memory. */
