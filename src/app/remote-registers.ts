@@ -7,7 +7,7 @@ import { RemoteExportConfig } from '../link/remote-export-config.ts';
 import { RemoteWorkloads } from '../link/remote-workloads.ts';
 import { parseCredential } from '../operations/credential-body.ts';
 import { parseDestination } from '../operations/management/export-operations.ts';
-import { parseWorkload } from '../operations/workload-operations.ts';
+import { parseWorkload } from '../operations/workload-body.ts';
 import { fileContext } from './credential-files.ts';
 import type { Ground } from './ground.ts';
 import type { Services } from './open-services.ts';

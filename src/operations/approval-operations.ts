@@ -15,7 +15,7 @@ import { attribution, PRINCIPAL, pathId, time, usd } from './shapes.ts';
 
 const USUAL = 20;
 
-const FILTERS = { workload_id: id.optional(), status: choice(APPROVAL_STATUSES).optional() };
+const FILTERS = { workload_id: text.optional(), status: choice(APPROVAL_STATUSES).optional() };
 const QUERY = z.strictObject({ org_id: id.optional(), ...FILTERS, ...pageParameters(USUAL) });
 const CURSORED = z.strictObject({ approval_id: id.optional(), ...FILTERS, ...CURSOR_PARAMETERS });
 
@@ -164,7 +164,7 @@ export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/approvals',
     scope: 'review',
-    summary: 'Requests that wait for a person or did so, the newest first; `approval_id`, `status` and `workload_id` narrow them.',
+    summary: 'Requests that wait for a person or did so, the newest first.',
     annotations: READS,
     tools: [{ name: 'list_approvals', title: 'List approvals' }],
     input: { query: { schema: () => CURSORED } },

@@ -69,12 +69,13 @@ const READERS: Readonly<Record<string, Reader>> = {
   integer: (name, value) => numberIn(name, value),
   number: (name, value) => numberIn(name, value),
   array: (name, value, { items }) => list(name, value, isJsonObject(items) ? items : {}),
-  object: (_name, value, part) => objectIn(typeof value === 'string' ? (parsed(value) ?? value) : value, part),
+  object: (_name, value, part) => objectIn(typeof value === 'string' ? (parsed(value) ?? pairsIn(value, part)) : value, part),
   string: (name, value) => textIn(name, value),
 };
 
-/** A value as the schema of its argument reads it; what is none of its forms stays as it is, for the schema to refuse. */
+/** A value as the schema of its argument reads it; what is none of its forms stays as it is, for the schema to refuse, and so does null. */
 export function readableValue(name: string, value: unknown, part: JsonObject): unknown {
+  if (value === null) return value;
   const { type, enum: words } = part;
   if (Array.isArray(words)) return word(value, words.map(String)) ?? value;
   const read = typeof type === 'string' ? READERS[type] : undefined;
@@ -106,6 +107,13 @@ function objectIn(value: unknown, { properties }: JsonObject): unknown {
     read[name] = isJsonObject(part) ? readableValue(name, member, part) : member;
   }
   return read;
+}
+
+/** `team=red, env=prod` for a map of names that callers choose. */
+function pairsIn(text: string, { additionalProperties: others }: JsonObject): unknown {
+  const pairs = text.split(',').map((pair) => pair.split('=').map((part) => part.trim()));
+  const areAll = isJsonObject(others) && pairs.every(([name, value, more]) => name !== '' && value !== undefined && more === undefined);
+  return areAll ? Object.fromEntries(pairs) : text;
 }
 
 /** A list of keys as text, each by its own word: `["user", "model"]` is `caller,model`. */

@@ -6,7 +6,7 @@ import { LOOKED_BY } from '../services/discovered-domain.ts';
 import { type Discovery, DOMAIN_ORDERS } from '../services/discovery.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
-import { choice, id, text } from './members.ts';
+import { choice, text } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
 import type { OperationServices } from './services.ts';
 import { count, moment, time } from './shapes.ts';
@@ -77,7 +77,7 @@ const QUERY = z.object({
     description:
       'Only AI (a connector covers it, it is on the list of AI domains, or it looks like an AI API), or only what is none of these',
   }),
-  workload_id: id.optional().meta({ description: 'Only where this workload went' }),
+  workload_id: text.optional().meta({ description: 'Only where this workload went' }),
   category: z.string().min(1, 'must not be empty').optional(),
   vendor: z.string().min(1, 'must not be empty').optional(),
   traffic_class: choice(TRAFFIC_CLASSES).optional(),
@@ -95,7 +95,7 @@ const CURSORED = z.strictObject({
   show: choice(['ai', 'all']).optional().meta({ description: 'AI alone, as where it is left out, or others too' }),
   managed: flagWord.optional().meta({ type: 'boolean', description: 'Those that a connector covers, or those that none does' }),
   vendor: text.min(1, 'must not be empty').optional(),
-  workload_id: id.optional().meta({ description: 'Only where this workload went' }),
+  workload_id: text.optional().meta({ description: 'Only where this workload went' }),
   from: moment.optional().meta({ description: 'Only those that were met since' }),
   ...CURSOR_PARAMETERS,
 });

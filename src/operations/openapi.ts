@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
 import { scopesFor } from '../base/model/management-key.ts';
 import type { Scope } from '../base/model/principal.ts';
+import { canBeTried, TRIED_REMOVAL } from './dry-run.ts';
 import { jsonSchema } from './json-schema.ts';
 import { exampleOf } from './management/operation-example.ts';
 import type { GatewayOperation, Inputs } from './operation.ts';
@@ -98,7 +99,8 @@ function operationOf(operation: DescribedOperation, inputs: Inputs): Json {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...bodyOf(inputs, asked?.body),
     responses: {
-      [output.status]: answerOf(output, rest.versioned, example?.answer),
+      [output.status]: answerOf(output, rest.versioned, example?.answer, inputs.query),
+      ...(output.status === 204 && canBeTried(inputs.query) ? { 200: answerOf({ status: 200, schema: TRIED_REMOVAL }) } : {}),
       ...Object.fromEntries(
         (output.otherStatuses ?? []).map((status) => [
           status,
@@ -148,11 +150,14 @@ function answerOf(
   { status, schema, contentType = 'application/json', also }: DescribedOperation['output'],
   versioned?: true,
   example?: unknown,
+  query?: z.ZodObject,
 ): Json {
   if (status === 204) return { description: 'Done; there is nothing to say.' };
   const shown = example === undefined ? {} : { example };
   const other = also === undefined ? {} : { [also]: { schema: { type: 'string' } } };
-  const content = schema === undefined ? { schema: { type: 'string' } } : { schema: jsonSchema(schema, 'output'), ...shown };
+  const own = schema && jsonSchema(schema, 'output');
+  const told = own && canBeTried(query) ? { oneOf: [own, { title: 'With dry_run', ...jsonSchema(TRIED_REMOVAL, 'output') }] } : own;
+  const content = told === undefined ? { schema: { type: 'string' } } : { schema: told, ...shown };
   return {
     description: 'Done.',
     ...(versioned === true ? { headers: { ETag: ETAG } } : {}),

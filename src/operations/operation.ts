@@ -9,8 +9,10 @@ import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Asking } from '../services/audit-trail.ts';
 import type { Commit } from '../services/commit.ts';
 import { readUntil } from '../services/read-until.ts';
+import { removesOne, type Trial, trialOf, withDryRun } from './dry-run.ts';
 import { etagOf, preconditionOf } from './etag.ts';
 import { type HandOn, handOnFor, ownedElsewhere, requireOwnPrincipal } from './hand-on.ts';
+import { optional } from './members.ts';
 import { type Issue, NO_QUERY, readBody, readParams, readQuery } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 
@@ -39,7 +41,7 @@ export type Shown<T> = T extends readonly (infer U)[]
 /** Something made, before a face has put it into an answer. */
 export type OperationOutcome<T> =
   /** `status`: one of the answer's `otherStatuses`. `tagged`: what its `ETag` is of, where that is more than a page of it. */
-  | { readonly json: Shown<T>; readonly headers?: readonly string[]; readonly status?: 503; readonly tagged?: unknown }
+  | { readonly json: Shown<T>; readonly headers?: readonly string[]; readonly status?: 200 | 503; readonly tagged?: unknown }
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
@@ -245,10 +247,13 @@ type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> 
 /** Reads what is asked by the schemas, which are made once. A query without a schema has no parameter; a body without one is read by nobody. */
 function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(
   input: Input<P, Q, B>,
-  services: OperationServices,
-  anybodys: boolean,
+  {
+    services,
+    anybodys,
+    query: schema = NO_QUERY,
+  }: { readonly services: OperationServices; readonly anybodys: boolean; readonly query: z.ZodObject | undefined },
 ) {
-  const query = { refusal: input.query?.refusal, schema: input.query?.schema(services) ?? NO_QUERY };
+  const query = { refusal: input.query?.refusal, schema };
   const body = input.body && { ...input.body, schema: input.body.schema(services) };
   return async ({ params, query: parameters, json }: Asked): Promise<Pick<Call<P, Q, B>, 'params' | 'query' | 'body'>> => ({
     params: (input.params === undefined ? {} : readParams(input.params, params)) as z.output<P>,
@@ -268,36 +273,60 @@ function isOwnedElsewhere(
   return true;
 }
 
+/** How an operation is carried out. */
+interface Way {
+  readonly commit: Commit;
+  readonly ground: OperationServices;
+  readonly toHandOn: HandOn;
+  readonly done: <T>(work: () => Promise<OperationOutcome<T>>) => Promise<OperationOutcome<unknown>>;
+}
+
+/** @param trial undefined: it is done and not only tried */
+function wayOf(
+  { annotations }: Pick<OperationFacts, 'annotations'>,
+  asking: Asking,
+  services: OperationServices,
+  { trial, signal }: { readonly trial: Trial | undefined; readonly signal: AbortSignal | undefined },
+): Way {
+  if (trial !== undefined)
+    return { commit: trial.commit, ground: trial.services, toHandOn: trial.handOn, done: (work) => trial.outcome(work) };
+  return {
+    commit: commitOf({ annotations }, asking, services),
+    ground: endingWith(annotations.readOnly ? signal : undefined, services),
+    toHandOn: handOnFor(asking, services),
+    done: (work) => work(),
+  };
+}
+
 /** Makes an entry; the types of its schemas reach its handler, and whoever uses the entry itself. */
 export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>(
   entry: OperationEntry<P, Q, B, O>,
 ): TypedOperation<z.input<P> & z.input<Q> & z.input<B>, O> {
   const { input = {}, available, handle, handOn, ...facts } = entry;
+  const queryOf = (services: OperationServices): z.ZodObject | undefined => {
+    const own = input.query?.schema(services);
+    return removesOne(facts) ? withDryRun(own) : own;
+  };
   return {
     ...facts,
     inputs: (services) => ({
       ...(input.params === undefined ? {} : { params: input.params }),
-      ...(input.query === undefined ? {} : { query: input.query.schema(services) }),
+      ...optional('query', queryOf(services)),
       ...(input.body === undefined ? {} : { body: input.body.schema(services), bodyOptional: input.body.optional === true }),
     }),
     bind: (services) => {
-      const read = reader(input, services, facts.scope === 'none' && facts.annotations.readOnly);
+      const query = queryOf(services);
+      const read = reader(input, { services, anybodys: facts.scope === 'none' && facts.annotations.readOnly, query });
       return async (asked) => {
         const isElsewhere = isOwnedElsewhere(facts, services, handOn !== undefined);
         available?.(services);
         const { principal, headers, from, signal } = asked;
         if (isElsewhere) requireOwnPrincipal(principal, services);
         const asking = { principal, operation: facts.id, from };
-        const call = {
-          ...(await read(asked)),
-          principal,
-          headers,
-          expectShown: preconditionOf(headers),
-          commit: commitOf(facts, asking, services),
-          asking,
-        };
-        const ground = endingWith(facts.annotations.readOnly ? signal : undefined, services);
-        const outcome = await (isElsewhere && handOn ? handOn(call, services, handOnFor(asking, services)) : handle(call, ground));
+        const given = await read(asked);
+        const { commit, ground, toHandOn, done } = wayOf(facts, asking, services, { trial: trialOf(query, given.query, services), signal });
+        const call = { ...given, principal, headers, expectShown: preconditionOf(headers), commit, asking };
+        const outcome = await done(async () => (isElsewhere && handOn ? handOn(call, ground, toHandOn) : handle(call, ground)));
         return facts.versioned === true ? tagged(outcome) : outcome;
       };
     },

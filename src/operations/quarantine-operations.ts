@@ -11,7 +11,7 @@ const USUAL = 20;
 const ACTIVE_RULE = 'must be true or false';
 
 const FILTERS = {
-  workload_id: id.optional(),
+  workload_id: text.optional(),
   active: z
     .enum(['true', 'false'], ACTIVE_RULE)
     .transform((value) => value === 'true')
@@ -72,7 +72,7 @@ const ADMIN: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/v1/admin/quarantine/{id}/release',
     scope: 'admin',
-    summary: 'Releases whom an entry holds: from the next request on policy decides about him again. A second time is 409.',
+    summary: 'Releases whom an entry holds: from the next request on policy decides about him again.',
     annotations: { ...REMOVES, idempotent: false },
     errors: ['not_found', 'conflict'],
     input: { params: pathId('Quarantine id'), body: { schema: () => BODY, what: 'The release', optional: true } },
@@ -92,7 +92,7 @@ export const QUARANTINE_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/quarantine',
     scope: 'review',
-    summary: 'Entries of the quarantine, the newest first, released ones included; `workload_id` and `active` narrow them.',
+    summary: 'Entries of the quarantine, the newest first, released ones included.',
     annotations: READS,
     tools: [{ name: 'list_quarantine', title: 'List quarantine entries' }],
     input: { query: { schema: () => CURSORED } },

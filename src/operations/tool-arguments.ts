@@ -3,7 +3,7 @@
  */
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
+import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import type { TimeZone } from '../base/lib/time-zone.ts';
 import { ArgumentNames, type MeantName, type ObjectMembers } from './argument-names.ts';
 import { readableValue, truth, word, wordMistake } from './argument-values.ts';
@@ -27,6 +27,8 @@ const TO_COME = ['until', 'expires_at'] as const;
 const RANGE = '';
 /** Where a tool has them beside its ends, they take fewer words. */
 const STRETCHES = ['period', 'last'] as const;
+const END_RULE =
+  'must be a time such as 2026-11-22T05:00:00Z, a day, a month such as 2026-11, or words such as today, yesterday 14:00, last week, monday, 3 days ago, 7d';
 const TO_COME_RULE = 'must be a time to come such as 2026-11-27T18:00:00Z, a day, friday, friday 18:00, end of month, or in 2 days';
 /** The two arguments that one label is. */
 const LABEL = { key: 'label_key', value: 'label_value' } as const;
@@ -131,12 +133,7 @@ export class ToolArguments {
     const inDays = this.#part('from')['format'] === 'date';
     this.#freeRange(read, zone, now);
     this.#spellRange(read, { zone, now, inDays });
-    for (const end of ENDS) {
-      const text = read.get(end);
-      if (typeof text !== 'string' || !this.#own.has(end)) continue;
-      const spelled = spelledEnd(text, end, zone, now, inDays) ?? text;
-      read.set(end, this.#part(end)['format'] === 'date-time' ? momentOf(spelled, end, zone) : spelled);
-    }
+    for (const end of ENDS) this.#spellEnd(read, end, { zone, now, inDays }, mistakes);
     for (const name of TO_COME) {
       const text = read.get(name);
       if (typeof text !== 'string') continue;
@@ -144,6 +141,19 @@ export class ToolArguments {
       if (parseTime(spelled) === undefined) mistakes.push({ path: name, message: TO_COME_RULE });
       read.set(name, spelled);
     }
+  }
+
+  #spellEnd(
+    read: Map<string, unknown>,
+    end: (typeof ENDS)[number],
+    { zone, now, inDays }: { zone: TimeZone; now: number; inDays: boolean },
+    mistakes: ErrorDetail[],
+  ): void {
+    const text = read.get(end);
+    if (typeof text !== 'string' || !this.#own.has(end)) return;
+    const spelled = spelledEnd(text, end, zone, now, inDays) ?? text;
+    if (parseTime(spelled) === undefined && parseDate(spelled) === undefined) mistakes.push({ path: end, message: END_RULE });
+    else read.set(end, this.#part(end)['format'] === 'date-time' ? momentOf(spelled, end, zone) : spelled);
   }
 
   /** A stretch in words that the tool's own `period` or `last` does not know, as its two ends. */

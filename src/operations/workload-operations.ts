@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Workload } from '../base/model/workload.ts';
@@ -8,44 +7,13 @@ import { withEtag } from './etag.ts';
 import { HANDED_ON, type HandOn, onlyOf, ownOrg, type Watched } from './hand-on.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
-import { choice, id, members, optional, requiredId, text } from './members.ts';
+import { id, optional, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
-import { readBody } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 import { attribution, etag, pathId } from './shapes.ts';
+import { changedWorkload, WORKLOAD_CHANGE } from './workload-body.ts';
 
-const MAX_LABELS = 32;
-
-/** Read by hand: an object of zod's would lose a label that is called `__proto__`. */
-const labels = z
-  .unknown()
-  .superRefine((value, { addIssue }) => {
-    if (value === undefined) return;
-    if (!isJsonObject(value)) return addIssue({ code: 'custom', message: 'must be an object' });
-    const entries = Object.entries(value);
-    if (entries.length > MAX_LABELS) addIssue({ code: 'custom', message: `at most ${MAX_LABELS} labels` });
-    for (const [name, label] of entries) {
-      const mistakes = [...(text.safeParse(name).error?.issues ?? []), ...(text.safeParse(label).error?.issues ?? [])];
-      for (const { message } of mistakes.slice(0, 1)) addIssue({ code: 'custom', message, path: [name] });
-    }
-  })
-  .meta({ type: 'object', maxProperties: MAX_LABELS, additionalProperties: { type: 'string', maxLength: 256 } })
-  .transform((value) => Object.fromEntries(Object.entries(isJsonObject(value) ? value : {}).map(([name, label]) => [name, String(label)])));
-
-export const WORKLOAD_BODY = members({
-  workload_id: requiredId(),
-  org_id: id.optional(),
-  name: text.optional(),
-  allowed_connection_types: z.array(choice(CONNECTION_TYPES), 'must be a list').optional(),
-  default_attribution: members({
-    customer_id: text.optional(),
-    account_id: text.optional(),
-    project_id: text.optional(),
-    labels: labels.optional(),
-  }).optional(),
-});
-
-const OWN_BODY = WORKLOAD_BODY.extend({ org_id: id.optional().meta({ description: 'The org of the key, or left out' }) });
+const OWN_BODY = WORKLOAD_CHANGE.extend({ org_id: id.optional().meta({ description: 'That of the key' }) });
 
 const WORKLOAD = z.object({
   workload_id: z.string(),
@@ -54,11 +22,6 @@ const WORKLOAD = z.object({
   allowed_connection_types: z.array(z.enum(CONNECTION_TYPES)).optional().meta({ description: 'Absent: all; empty: none' }),
   default_attribution: attribution.optional(),
 });
-
-/** A workload as the admin API takes it. @throws GatewayError `invalid_request` */
-export function parseWorkload(body: unknown): Workload {
-  return workloadOf(readBody({ schema: WORKLOAD_BODY, what: 'The workload' }, body));
-}
 
 const REMOVED = z.object({ workload_id: z.string(), status: z.literal('deleted') });
 const ISSUED = z.object({ workload_id: z.string(), token: z.string().meta({ description: 'Begins with `gwt_`; shown this once' }) });
@@ -82,20 +45,19 @@ const ADMIN: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/v1/admin/workloads',
     scope: 'admin',
-    summary: 'Creates or replaces one workload.',
+    summary: 'Creates or updates one workload: what is left out stays, null takes it away.',
     annotations: REPLACES,
     ownedRemotely: true,
     errors: HANDED_ON,
-    input: { body: { schema: () => WORKLOAD_BODY, what: 'The workload' } },
+    input: { body: { schema: () => WORKLOAD_CHANGE, what: 'The workload' } },
     output: { status: 200, schema: WORKLOAD },
-    handle: async ({ body, commit }, { workloads }) => {
-      const workload = workloadOf(body);
-      await workloads.put(workload, commit);
-      return { json: workload };
-    },
+    handle: async ({ body, commit }, { workloads }) => ({
+      json: await workloads.changeOrMove(nameOf(body), (current) => changedWorkload(current, body, body.org_id), commit),
+    }),
     handOn: async ({ body }, services, handOn) => {
       const orgId = ownOrg(body.org_id, services, 'The workload');
-      return { json: await putElsewhere({ ...workloadOf(body), org_id: orgId }, services, handOn) };
+      const current = services.workloads.get(orgId, body.workload_id);
+      return { json: await putElsewhere(orgId, changedWorkload(current, body, orgId), services, handOn) };
     },
   }),
   operation({
@@ -160,7 +122,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     summary: 'Workloads that the org may use: its own, and those that count for every org.',
     annotations: READS,
     tools: [{ name: 'list_workloads', title: 'List workloads' }],
-    input: { query: { schema: () => z.strictObject({ workload_id: id.optional(), ...CURSOR_PARAMETERS }) } },
+    input: { query: { schema: () => z.strictObject({ workload_id: text.optional(), ...CURSOR_PARAMETERS }) } },
     output: { status: 200, schema: dataPage(WORKLOAD.extend({ etag })) },
     handle: ({ principal, query }, { workloads }) => {
       const orgId = orgOf(principal);
@@ -173,7 +135,8 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/mgmt/v1/workloads',
     scope: 'write',
-    summary: 'Creates or replaces one workload of the org. One that counts for every org is changed by the admin API alone.',
+    summary:
+      'Creates or updates one workload of the org: what is left out stays, null takes it away. One that counts for every org is changed by the admin API alone.',
     annotations: REPLACES,
     ownedRemotely: true,
     versioned: true,
@@ -187,8 +150,8 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
       },
       {
         name: 'update_workload',
-        title: 'Replace a workload',
-        description: 'Replaces one workload of the org as a whole: what is left out is gone.',
+        title: 'Update a workload',
+        description: 'Changes what is given of one workload of the org; null takes it away.',
         only: 'update',
         like: 'create_workload',
       },
@@ -198,21 +161,21 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     handle: async ({ principal, body, commit, expectShown }, { workloads }) => {
       const orgId = orgOf(principal);
       requireOrgOfKey(body.org_id, orgId);
-      const workload = { ...workloadOf(body), org_id: orgId };
+      const name = { workload_id: body.workload_id, org_id: orgId };
       const next = (current: Workload | undefined) => {
-        if (current === undefined) requireNotShared(workload, workloads);
+        if (current === undefined) requireNotShared(name, workloads);
         expectShown(current);
-        return workload;
+        return changedWorkload(current, body, orgId);
       };
-      return { json: await workloads.change(workload, next, commit) };
+      return { json: await workloads.change(name, next, commit) };
     },
     handOn: async ({ principal, body, headers, expectShown }, services, handOn) => {
       const orgId = orgOf(principal);
       requireOrgOfKey(body.org_id, orgId);
-      const workload = { ...workloadOf(body), org_id: orgId };
-      requireNotShared(workload, services.workloads);
-      expectShown(services.workloads.get(orgId, body.workload_id));
-      return { json: await putElsewhere(workload, services, handOn, onlyOf(headers)) };
+      requireNotShared({ workload_id: body.workload_id, org_id: orgId }, services.workloads);
+      const current = services.workloads.get(orgId, body.workload_id);
+      expectShown(current);
+      return { json: await putElsewhere(orgId, changedWorkload(current, body, orgId), services, handOn, onlyOf(headers)) };
     },
   }),
   operation({
@@ -247,7 +210,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/workloads/{id}/token',
     scope: 'write',
     summary:
-      'Issues a token for a workload of the org, which its calls must show from then on; an older one counts no longer. The answer shows it this once.',
+      'Issues a token that calls of a workload of the org must show from then on, in place of an older one. The answer shows it this once.',
     annotations: { ...ADDS, destructive: true },
     errors: ['not_found', 'conflict'],
     tools: [{ name: 'issue_workload_token', title: 'Issue a workload token', ids: { id: 'workload_id' } }],
@@ -264,7 +227,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     method: 'DELETE',
     path: '/mgmt/v1/workloads/{id}/token',
     scope: 'write',
-    summary: 'Removes the token of a workload of the org: it lets nobody in from the next request on, and calls of the workload need none.',
+    summary: 'Removes the token of a workload of the org: from the next request on it lets nobody in, and none is needed.',
     annotations: REMOVES,
     errors: ['not_found', 'conflict'],
     tools: [{ name: 'remove_workload_token', title: 'Remove a workload token', ids: { id: 'workload_id' } }],
@@ -290,12 +253,13 @@ function own(name: string, orgId: string, workloads: OperationServices['workload
 }
 
 async function putElsewhere(
-  workload: Workload & { readonly org_id: string },
+  orgId: string,
+  workload: Workload,
   services: OperationServices,
   handOn: HandOn,
   only?: RemoteWrite['only'],
 ): Promise<Workload> {
-  const { workload_id: id, org_id: orgId } = workload;
+  const { workload_id: id } = workload;
   await handOn({ kind: 'workloads.put', entries: [{ id, body: workload }], only }, watched(id, orgId, services));
   return services.workloads.get(orgId, id) ?? workload;
 }
@@ -307,6 +271,10 @@ async function removeElsewhere(name: string, orgId: string, services: OperationS
 
 function watched(id: string, orgId: string, { workloads }: OperationServices): Watched {
   return { entity: 'workload', object: id, show: () => workloads.get(orgId, id) };
+}
+
+function nameOf({ workload_id, org_id }: z.output<typeof WORKLOAD_CHANGE>): Pick<Workload, 'workload_id' | 'org_id'> {
+  return { workload_id, ...optional('org_id', org_id) };
 }
 
 /** @throws GatewayError `conflict`, `not_found` */
@@ -331,28 +299,6 @@ function requireNotShared({ org_id: orgId, workload_id: id }: Workload, workload
 
 function notOwn(name: string): GatewayError {
   return new GatewayError('conflict', `The workload ${name} counts for every org: the admin API alone changes it. Choose another id.`);
-}
-
-function workloadOf({
-  workload_id,
-  org_id,
-  name,
-  allowed_connection_types,
-  default_attribution: given,
-}: z.output<typeof WORKLOAD_BODY>): Workload {
-  const attribution = given && {
-    ...optional('customer_id', given.customer_id),
-    ...optional('account_id', given.account_id),
-    ...optional('project_id', given.project_id),
-    ...optional('labels', given.labels),
-  };
-  return {
-    workload_id,
-    ...optional('org_id', org_id),
-    ...optional('name', name),
-    ...optional('allowed_connection_types', allowed_connection_types),
-    ...optional('default_attribution', attribution),
-  };
 }
 
 function unknown(name: string): GatewayError {

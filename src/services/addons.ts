@@ -138,13 +138,13 @@ export class AddonService {
   #place(name: string, mode: string): SwitchedPlace {
     const preset = this.#preset(name);
     if (preset !== undefined) {
-      if (mode !== 'routing') throw notSupported(name, mode);
+      if (mode !== 'routing') throw notSupported(name, mode, ['routing']);
       return { preset, addonId: PRESET_PREFIX + preset.id };
     }
     const provider = providerOf(this.#options.catalogues.shipped(), name);
     if (provider === undefined) throw new GatewayError('not_found', 'There is no provider and no preset of this name.');
     const known = modesOf(provider).find((one) => one === mode);
-    if (known === undefined) throw notSupported(provider.id, mode);
+    if (known === undefined) throw notSupported(provider.id, mode, modesOf(provider));
     return { provider, mode: known, addonId: ENTRY_PREFIX[known] + provider.id };
   }
 
@@ -162,6 +162,7 @@ export class AddonService {
       enabled: providers[id]?.[mode]?.enabled ?? usual,
       category: mode === 'routing' ? 'provider' : 'credential',
       kind: mode === 'routing' ? 'provider_integration' : 'credential_mode',
+      provider: id,
       logo_url: null,
       docs_url: docsUrl ?? null,
     };
@@ -190,7 +191,7 @@ function switchOf({ providers, presets }: OrgAddons, addonId: string): AddonSwit
   return place.preset === undefined ? providers[place.provider]?.[place.mode] : presets[place.preset];
 }
 
-function listedAddon({ logo_url: _logo, docs_url: _docs, ...entry }: Addon, addons: OrgAddons): ListedAddon {
+function listedAddon({ logo_url: _logo, docs_url: _docs, provider: _provider, ...entry }: Addon, addons: OrgAddons): ListedAddon {
   const at = switchOf(addons, entry.addon_id)?.at;
   return { ...entry, version: packageVersion(), enabled_at: entry.enabled ? (at ?? null) : null };
 }
@@ -230,6 +231,9 @@ function withMode(addons: OrgAddons, id: string, mode: ProviderMode, now: AddonS
   return { ...addons, providers: { ...addons.providers, [id]: { ...addons.providers[id], [mode]: now } } };
 }
 
-function notSupported(name: string, mode: string): GatewayError {
-  return new GatewayError('mode_not_supported', `${name} has no mode ${JSON.stringify(mode.slice(0, 32))} that can be switched.`);
+function notSupported(name: string, mode: string, modes: readonly ProviderMode[]): GatewayError {
+  return new GatewayError(
+    'mode_not_supported',
+    `${name} has no mode ${JSON.stringify(mode.slice(0, 32))} that can be switched, only ${modes.join(' and ')}.`,
+  );
 }

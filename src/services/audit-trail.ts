@@ -150,6 +150,11 @@ export class AuditTrail {
     events.emit('audit', entry);
   }
 
+  /** A thing as it is stored, for whoever asks what a change would do. */
+  stored(space: string, key: string): Promise<unknown> {
+    return this.#options.store.get(space, key);
+  }
+
   /** A page of the trail, the newest first. */
   page(filter: AuditFilter, query: PageQuery): Promise<EntitiesPage<AuditEntry>> {
     return entityPage(this.#options.store, SPACE, query, (value) => {

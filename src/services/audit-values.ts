@@ -22,6 +22,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   auto_allowed: ['*'],
   rate_limit: ['*'],
   rate_limit_org: ['*'],
+  rate_limit_workload: ['*'],
   alert_subscription: ['*'],
   delegation_revoked: ['*'],
   export_inheritance: ['*'],
@@ -128,6 +129,14 @@ export function shownValue(entity: string, member: string, value: unknown): stri
   const plain = PLAIN[entity];
   if (plain === undefined || !plain.some((name) => name === '*' || member === name || member.startsWith(`${name}.`))) return undefined;
   return shorten((typeof value === 'string' ? value : canonicalJson(value)).toWellFormed(), MOST_TEXT);
+}
+
+/** Kinds of things that are no more than what the gateway keeps beside those that people have made. */
+const TOLD_WITHOUT_VALUES: ReadonlySet<string> = new Set(['workload_token', 'export_dead_letter']);
+
+/** Whether people know what the store calls so. */
+export function isToldEntity(entity: string): boolean {
+  return Object.hasOwn(PLAIN, entity) || TOLD_WITHOUT_VALUES.has(entity);
 }
 
 type Members = Readonly<Record<string, unknown>>;

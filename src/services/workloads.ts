@@ -120,16 +120,45 @@ export class WorkloadService {
     return only;
   }
 
+  /**
+   * Creates or changes one as {@link change}. One that counted for every org becomes that of an org, as {@link put} has it.
+   * @param next gives the workload, from the one that is there, by this name or to become it
+   * @throws GatewayError what `next` throws
+   */
+  async changeOrMove(name: WorkloadName, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
+    const key = workloadKey(name);
+    const before = this.#formerKey(key, name);
+    const changed = await changeEntity<Workload>(this.#store, {
+      space: WORKLOADS,
+      key,
+      object: name.workload_id,
+      commit,
+      next: (current) => next(current ?? this.#workloads.get(before)),
+      also: () => this.#moved(before, key),
+    });
+    await this.#refreshBoth(key, before);
+    return changed;
+  }
+
   /** Creates or replaces. One that counted for every org becomes that of an org, with its token, where the org has none of this id: it must not be open beside it. */
   async put(workload: Workload, commit: Commit = commitAlone(this.#store)): Promise<void> {
     const key = workloadKey(workload);
-    const before = this.#workloads.has(key) ? key : workload.workload_id;
-    const moved = before !== key && this.#workloads.has(before);
-    await commit(workload.workload_id, [
-      { op: 'put', space: WORKLOADS, key, value: workload },
-      ...(moved ? [{ op: 'delete', space: WORKLOADS, key: before } as const, ...this.#tokenMoved(before, key)] : []),
-    ]);
-    for (const one of moved ? [key, before] : [key]) await Promise.all([this.#workloads.refresh(one), this.#tokens.refresh(one)]);
+    const before = this.#formerKey(key, workload);
+    await commit(workload.workload_id, [{ op: 'put', space: WORKLOADS, key, value: workload }, ...this.#moved(before, key)]);
+    await this.#refreshBoth(key, before);
+  }
+
+  /** Of which one a workload becomes that is written under this key: itself, or one that counted for every org. */
+  #formerKey(key: string, { workload_id: id }: WorkloadName): string {
+    return !this.#workloads.has(key) && this.#workloads.has(id) ? id : key;
+  }
+
+  #moved(from: string, to: string): readonly Effect[] {
+    return from === to ? [] : [{ op: 'delete', space: WORKLOADS, key: from }, ...this.#tokenMoved(from, to)];
+  }
+
+  async #refreshBoth(...keys: readonly [string, string]): Promise<void> {
+    for (const one of new Set(keys)) await Promise.all([this.#workloads.refresh(one), this.#tokens.refresh(one)]);
   }
 
   #tokenMoved(from: string, to: string): readonly Effect[] {

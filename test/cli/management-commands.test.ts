@@ -161,6 +161,23 @@ t.test('without a key one is made with the admin token, and revoked, also when t
   t.notMatch((await run(['workloads', 'list'])).out, /theirs/);
 });
 
+t.test('a removal can be tried first: what would be gone is shown, and it is there still', async (t) => {
+  const { run: runWords } = await startShell(t);
+  const run = (words: string) => runWords(words.split(' '));
+  await run('projects create --project-id zeus --display-name Zeus');
+  await run('workloads put --workload-id old-ci --name Old --default-attribution.project-id zeus');
+  const tried = await run('workloads remove old-ci --dry-run');
+  t.equal(tried.code, 0, tried.err);
+  t.match(
+    tried.out,
+    /^It would remove:\n {2}workload old-ci \(Old\)\n {4}default_attribution.project_id=zeus\nNothing has been removed yet.\n$/,
+  );
+  t.match((await run('projects remove zeus --dry-run')).out, /It would leave what names it:\n {2}workload old-ci \(Old\)\n/);
+  t.match(JSON.parse((await run('workloads remove old-ci --dry-run --json')).out), { dry_run: true, counts: { workload: 1 } });
+  t.match((await run('workloads remove old-ci')).out, /status: +deleted/);
+  t.match((await run('workloads remove old-ci --dry-run')).err, /There is no workload old-ci/);
+});
+
 t.test('each mistake is told in one wording, whatever the command', async (t) => {
   const { run } = await startShell(t);
   const mistakes: readonly (readonly [words: string, error: RegExp])[] = [
@@ -210,7 +227,7 @@ t.test('words are read in any letter case, as by HTTP', async (t) => {
 t.test('a group alone lists its commands, and each says what its options take', async (t) => {
   t.match(await gw(['workloads']), { code: 0, out: /^gw workloads list [\s\S]*?\n {4}Workloads that/ });
   const help = await gw(['workloads', 'put', '--help']);
-  t.match(help.out, /^usage: gw workloads put --workload-id ID [\s\S]*?\nCreates or replaces one workload/);
+  t.match(help.out, /^usage: gw workloads put --workload-id ID [\s\S]*?\nCreates or updates one workload/);
   t.match(help.out, /--default-attribution.labels\n {6}NAME=VALUE, such as team=red; it may be repeated\n/);
   const commands = await allCommands();
   t.same(completions(['workl'], commands), ['workload-limits', 'workloads']);

@@ -33,6 +33,65 @@ t.test('workloads of an org are its own; those of every org are seen and not cha
   t.match((await other('GET', 'workloads')).body, { data: [{ workload_id: 'ci', name: 'theirs' }, { workload_id: 'default' }] });
 });
 
+const WHOLE = {
+  name: 'CI',
+  allowed_connection_types: ['direct_api'],
+  default_attribution: { project_id: 'apollo', customer_id: 'acme', labels: { team: 'red', env: 'prod' } },
+};
+
+t.test('an update of a workload changes what it names, keeps the rest and takes away what it says null of, by each face', async (t) => {
+  const { manage, gw } = await startManaged(t);
+  const tools = new ToolTable(OPERATIONS, [], []);
+  const faces: Readonly<Record<string, (workload: object) => Promise<unknown>>> = {
+    rest: async (workload) => (await manage('PUT', 'workloads', workload)).body,
+    admin: async (workload) => (await gw.admin('PUT', '/v1/admin/workloads', { org_id: 'acme', ...workload })).body,
+    tool: async (workload) => {
+      const asked = tools.requestOf('update_workload', workload, () => 0);
+      return 'answer' in asked ? asked.answer : (await manage(asked.method, asked.path, asked.body, asked.headers)).body;
+    },
+  };
+  for (const [face, update] of Object.entries(faces)) {
+    const own = { workload_id: `of-${face}` };
+    const whole = { ...own, ...WHOLE };
+    await manage('PUT', 'workloads', whole);
+    const is = { ...whole, org_id: 'acme' };
+    t.strictSame(await update(own), is, `${face}: nothing is named`);
+    const renamed = { ...is, name: 'Builds', default_attribution: { ...WHOLE.default_attribution, customer_id: 'globex' } };
+    t.strictSame(await update({ ...own, name: 'Builds', default_attribution: { customer_id: 'globex' } }), renamed, face);
+    const labelled = { ...renamed.default_attribution, labels: { env: 'prod', cost: 'low' } };
+    t.strictSame(
+      await update({ ...own, default_attribution: { labels: { team: null, cost: 'low' } } }),
+      { ...renamed, default_attribution: labelled },
+      `${face}: label by label`,
+    );
+    const { customer_id: _customer, labels: _labels, ...left } = labelled;
+    t.strictSame(
+      await update({ ...own, default_attribution: { customer_id: null, labels: null } }),
+      { ...renamed, default_attribution: left },
+      `${face}: members of a member`,
+    );
+    t.strictSame(
+      await update({ ...own, name: null, allowed_connection_types: null, default_attribution: null }),
+      { ...own, org_id: 'acme' },
+      `${face}: null takes away`,
+    );
+  }
+  t.equal((await manage('PUT', 'workloads', { workload_id: 'x', default_attribution: { labels: { team: 1 } } })).status, 400);
+});
+
+t.test('an update of a workload is made of what somebody else has written meanwhile', async (t) => {
+  const { manage } = await startManaged(t);
+  await manage('PUT', 'workloads', { workload_id: 'ci' });
+  const given = [{ name: 'CI' }, { allowed_connection_types: [] }, { default_attribution: { project_id: 'apollo' } }];
+  const answers = await Promise.all(given.map((one) => manage('PUT', 'workloads', { workload_id: 'ci', ...one })));
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [200, 200, 200],
+  );
+  const [ci] = ((await manage('GET', 'workloads')).body as Items).data;
+  t.match(ci, { name: 'CI', allowed_connection_types: [], default_attribution: { project_id: 'apollo' } });
+});
+
 t.test('who changes what somebody else has changed since is told so', async (t) => {
   const { manage } = await startManaged(t);
   const first = await manage('PUT', 'workloads', { workload_id: 'ci', name: 'one' }, { 'if-none-match': '*' });

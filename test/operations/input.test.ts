@@ -77,7 +77,7 @@ t.test('a member that is called as no member can be is a mistake, and a label th
   const put = OPERATIONS.find(({ id }) => id === 'workloads.put');
   const keeping = {
     audit,
-    workloads: { put: (workload: unknown) => Promise.resolve(stored.push(workload)) },
+    workloads: { changeOrMove: (_name: unknown, next: (current: undefined) => unknown) => Promise.resolve(stored.push(next(undefined))) },
   } as unknown as OperationServices;
   const text = '{"workload_id":"w","default_attribution":{"labels":{"__proto__":"x","b":"y"}}}';
   const principal = { kind: 'admin', id: 'admin', scopes: ['admin'] } as const;

@@ -111,6 +111,17 @@ const GUESSES: readonly (readonly [tool: string, guess: Args, own: Args])[] = [
     { workload_id: 'ci', project: 'zeus', default_attribution: { customer: 'acme' } },
     { workload_id: 'ci', default_attribution: { project_id: 'zeus', customer_id: 'acme' } },
   ],
+  [
+    'update_workload',
+    { id: 'ci', allowed_connection_types: null, attribution: null },
+    { workload_id: 'ci', allowed_connection_types: null, default_attribution: null },
+  ],
+  [
+    'update_workload',
+    { id: 'ci', labels: 'team=blue, env=prod' },
+    { workload_id: 'ci', default_attribution: { labels: { team: 'blue', env: 'prod' } } },
+  ],
+  ['list_records', { ip: '10.0.0.7', reason: 'default_deny' }, { caller_ip: '10.0.0.7', reason_code: 'default_deny' }],
   ['get_billing_summary', { period: 'last week' }, { from: '2026-11-16', to: '2026-11-22' }],
   ['get_billing_summary', { from: 'last month' }, { from: '2026-10-01', to: '2026-10-31' }],
   ['get_billing_summary', { from: '2026-11' }, { from: '2026-11-01', to: '2026-11-30' }],
@@ -217,6 +228,8 @@ t.test('what stands for nothing is said, with what would have been right', (t) =
       [['config.webhook_url', /^says the same as `config`, which is given too$/]],
     ],
     ['list_records', { from: 'today', since: 'yesterday' }, [['since', /^says the same as `from`, which is given too$/]]],
+    ['list_records', { from: 'a while ago' }, [['from', /a day, a month such as 2026-11, or words such as today/]]],
+    ['list_audit', { since: 'once' }, [['from', /such as 2026-11-22T05:00:00Z/]]],
     ['reload_policy', { force: true }, [['force', /^is no argument of this tool, which takes none$/]]],
     ['list_keys', { name: 'x' }, [['name', /^is no argument of this tool, which takes none$/]]],
     [

@@ -10,13 +10,15 @@ export interface Addon {
   readonly enabled: boolean;
   readonly category: string;
   readonly kind: AddonKind;
+  /** The provider that it switches, by its id; absent: it is a preset. */
+  readonly provider?: string;
   /** None is shipped. */
   readonly logo_url: string | null;
   readonly docs_url: string | null;
 }
 
 /** The same as the admin API lists it. */
-export interface ListedAddon extends Omit<Addon, 'logo_url' | 'docs_url'> {
+export interface ListedAddon extends Omit<Addon, 'logo_url' | 'docs_url' | 'provider'> {
   /** Of the package that brings it. */
   readonly version: string;
   /** Since when the org has it switched on, RFC 3339; null: it is off, or on because nobody has switched it. */

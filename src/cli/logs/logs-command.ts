@@ -2,6 +2,7 @@ import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/durations.ts';
+import { parseIp } from '../../base/lib/ip.ts';
 import { parseDate, parseTime } from '../../base/lib/rfc3339.ts';
 import { type Paint, paintFor } from '../../policy-tools/paint.ts';
 import { badValue } from '../checked-arguments.ts';
@@ -27,6 +28,9 @@ const OPTIONS = {
   workload: { type: 'string' },
   provider: { type: 'string' },
   model: { type: 'string' },
+  reason: { type: 'string' },
+  caller: { type: 'string' },
+  'caller-ip': { type: 'string' },
   since: { type: 'string' },
   limit: { type: 'string' },
   json: { type: 'boolean' },
@@ -44,12 +48,15 @@ type Options = ReturnType<typeof parseWithWords<typeof OPTIONS>>['values'];
 export const logs: Command = {
   name: 'logs',
   usage:
-    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--since 1h|TIME] [--limit N] [--json] [--whole] [--wide] [--columns NAME,…] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
+    '[--follow] [--decision allow|downgrade|rate_limit|require_approval|require_attribution|deny|quarantine|error] [--workload ID] [--provider NAME] [--model NAME] [--reason CODE] [--caller ID] [--caller-ip ADDRESS] [--since 1h|TIME] [--limit N] [--json] [--whole] [--wide] [--columns NAME,…] [--url http://HOST:PORT] [--key mgk_…] [--org ID] [-]',
   summary: 'Prints the last calls as one line each, and with --follow those that come; -: from the log on standard input.',
   help: `
   --follow     goes on until Ctrl-C, also over a restart of the gateway
   --decision   allow is also what was downgraded, deny every refusal
   --model      a part of its name
+  --reason     one of its reason codes, such as default_deny
+  --caller     who calls, as the caller says it
+  --caller-ip  the address that it comes from
   --since      a duration such as 15m or 2h, a time, or a day (of UTC); default: the last 24 hours
   --limit      of the calls that are there already, the newest (default ${USUAL})
   --json       the records, one a line, without what policy saw of them
@@ -102,7 +109,14 @@ async function fromGateway(
   clock: Clock,
 ): Promise<void> {
   const { follow = false, json = false, whole, url, key, org, decision, workload, provider, model } = values;
-  const given = Object.entries({ decision, workload_id: workload, provider, model, whole: whole === true ? 'true' : undefined });
+  const given = Object.entries({
+    decision,
+    workload_id: workload,
+    provider,
+    model,
+    ...whoAndWhy(values),
+    whole: whole === true ? 'true' : undefined,
+  });
   const filters = Object.fromEntries(given.filter((entry): entry is [string, string] => entry[1] !== undefined));
   // The operations are loaded by the commands that need them alone.
   const { RecordSource } = await import('./record-source.ts');
@@ -164,7 +178,7 @@ async function fromLog(values: Options, since: number, io: CliIo, clock: Clock):
   for await (const line of io.stdinLines?.() ?? []) {
     const found = objectIn(line);
     const call = found && callOfLogLine(found);
-    if (call === undefined || !isAsked(call, asked, since)) continue;
+    if (found === undefined || call === undefined || !isAsked(call, asked, since) || !hasAll(found, whoAndWhy(asked))) continue;
     if (values.json === true) printJson(found, io);
     else io.stdout(`${table.line(call, paint)}\n`);
     await io.written?.();
@@ -181,7 +195,7 @@ function objectIn(line: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 /** Names and words as the gateway's own list reads them (decisions 1, 8.15). The registry is read where a provider is named alone. */
-async function asGatewayReads({ provider, decision, ...values }: Options): Promise<Options> {
+async function asGatewayReads({ provider, decision, 'caller-ip': ip, ...values }: Options): Promise<Options> {
   let id = provider;
   if (provider !== undefined) {
     const { loadCatalogue } = await import('../../base/catalogue/catalogue.ts');
@@ -191,7 +205,26 @@ async function asGatewayReads({ provider, decision, ...values }: Options): Promi
     ...values,
     ...(id === undefined ? {} : { provider: id }),
     ...(decision === undefined ? {} : { decision: decision.toLowerCase() }),
+    ...(ip === undefined ? {} : { 'caller-ip': parseIp(ip)?.text ?? ip }),
   };
+}
+
+/** By the names that these have in the gateway's own list. */
+function whoAndWhy({ reason, caller, 'caller-ip': ip }: Options) {
+  return { reason_code: reason, caller_id: caller, caller_ip: ip };
+}
+
+/** Whether a line of the log has what is asked for. */
+function hasAll(
+  line: Readonly<Record<string, unknown>>,
+  { reason_code: code, caller_id: id, caller_ip: ip }: ReturnType<typeof whoAndWhy>,
+): boolean {
+  const { reason_codes: codes } = line;
+  return (
+    (code === undefined || (Array.isArray(codes) && codes.includes(code))) &&
+    (id === undefined || line['caller_id'] === id) &&
+    (ip === undefined || line['caller_ip'] === ip)
+  );
 }
 
 /** As the gateway's own list narrows (decision 8.10). */

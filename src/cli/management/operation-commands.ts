@@ -15,6 +15,7 @@ import { callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts'
 import type { ManagementClient } from './management-client.ts';
 import { type OperationInput, operationInput } from './operation-options.ts';
 import { askingFirst, writesPolicy } from './policy-write.ts';
+import { removalText } from './removal-text.ts';
 import { textByShortId } from './short-ids.ts';
 
 const PREFIX = 'mgmt.';
@@ -95,7 +96,8 @@ async function answer(
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  const shown = ownText(operation, value, call, io) ?? answerText(value, facts);
+  const shown =
+      removalText(value, call.wide ? undefined : io.columns) ?? ownText(operation, value, call, io) ?? answerText(value, facts);
   io.stdout(SAYS_COMMANDS.has(operation.id) ? asTyped(shown, io.program) : shown);
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);

@@ -4,7 +4,7 @@ import { holdsMask, maskedUrl } from '../../base/lib/mask.ts';
 import { CREDENTIAL_BODY } from '../../operations/credential-body.ts';
 import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-operations.ts';
 import { members } from '../../operations/members.ts';
-import { WORKLOAD_BODY } from '../../operations/workload-operations.ts';
+import { WORKLOAD_BODY } from '../../operations/workload-body.ts';
 import type { EntityKind, OrgEntity } from '../state/control-plane-state.ts';
 import { type AdminOperation, adminOperation } from './admin-operation.ts';
 import { dataOf, ofOrg, oneOfOrg, org, REMOVED } from './admin-shapes.ts';

@@ -7,7 +7,7 @@ import { parseCredential } from '../../operations/credential-body.ts';
 import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-operations.ts';
 import { readBody } from '../../operations/read-input.ts';
 import type { CredentialBodyContext } from '../../operations/services.ts';
-import { WORKLOAD_BODY } from '../../operations/workload-operations.ts';
+import { WORKLOAD_BODY } from '../../operations/workload-body.ts';
 import { maskedExport, readExportConfig } from '../../services/exports/export-config.ts';
 import type { PolicyPresets } from '../../services/policy-presets.ts';
 import type { AskedEntity, ReadBodies, ReadEntity } from '../state/org-entities.ts';

@@ -29,7 +29,7 @@ const enabled = z.boolean('must be true or false');
 const BODY = members({
   name: textThere,
   kind,
-  config: config.refine((value) => value !== undefined, 'is required'),
+  config: config.refine((value) => value !== undefined, 'is required: {"webhook_url": …} of a chat, {"to_addresses": […]} of email'),
   enabled: enabled.optional(),
 });
 const CHANGE = members({ name: textThere.optional(), kind: kind.optional(), config: config.optional(), enabled: enabled.optional() });
@@ -136,7 +136,7 @@ export const ALERT_CHANNEL_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/mgmt/v1/alerts/channels/{id}/test',
     scope: 'write',
-    summary: 'Sends an alert that says it is a test by this channel, once, and tells what came back. It is in the history too.',
+    summary: 'Sends a test alert by this channel, once, and tells what came back; it is in the history too.',
     annotations: ADDS,
     errors: ['not_found'],
     tools: [{ name: 'test_alert_channel', title: 'Test alert channel', ids, openWorld: true }],

@@ -48,7 +48,7 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/alerts/subscriptions',
     scope: 'read',
-    summary: 'What alert channels of the org are told of; `limit_id`, `channel_id` and `event` narrow it.',
+    summary: 'What alert channels of the org are told of.',
     annotations: READS,
     tools: [{ name: 'list_alert_subscriptions', title: 'List alert subscriptions' }],
     input: { query: { schema: () => QUERY } },

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { RivalLimits } from '../../services/rival-limits.ts';
 import { BUDGET_SCOPES } from '../../services/spend-book.ts';
 import { BUDGET_OPERATIONS, CREATED_LIMIT, createLimit, LIMIT, limitBody, shownLimit } from '../budget-operations.ts';
-import { choice, id } from '../members.ts';
+import { choice, text } from '../members.ts';
 import { ADDS, alike, entryOf, type GatewayOperation, operation, READS } from '../operation.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './cursor-pages.ts';
 import { orgOf } from './org-of.ts';
@@ -10,7 +10,7 @@ import { orgOf } from './org-of.ts';
 const ids = { id: 'limit_id' } as const;
 const PATH = '/mgmt/v1/budgets/limits';
 
-const LISTED = z.strictObject({ scope: choice(BUDGET_SCOPES).optional(), scope_id: id.optional(), ...CURSOR_PARAMETERS });
+const LISTED = z.strictObject({ scope: choice(BUDGET_SCOPES).optional(), scope_id: text.optional(), ...CURSOR_PARAMETERS });
 
 const CONFIG = z.object({
   cp_down_policy: z.enum(['permissive', 'strict']).meta({ description: 'What becomes of calls when the control plane is away too long' }),

@@ -102,7 +102,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/dashboard/decisions',
     scope: 'read',
-    summary: 'How often each decision was made in the times of a dashboard.',
+    summary: 'How often each decision was made in the org.',
     annotations: READS,
     tools: [{ name: 'list_dashboard_decisions', title: 'List decisions with counts' }],
     input: { query: RANGE_QUERY },

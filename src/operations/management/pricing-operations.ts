@@ -53,7 +53,7 @@ export const PRICING_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/pricing',
     scope: 'read',
-    summary: 'Rates that hold now, by provider and model; `provider` and a part of the name of a `model` narrow them.',
+    summary: 'Rates that hold now, by provider and model.',
     annotations: READS,
     tools: [{ name: 'list_provider_pricing', title: 'List provider pricing' }],
     input: {

@@ -29,7 +29,7 @@ export const PROJECT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/projects',
     scope: 'read',
-    summary: 'Registered projects of the org; `status` narrows them.',
+    summary: 'Registered projects of the org.',
     annotations: READS,
     tools: [{ name: 'list_projects', title: 'List projects' }],
     input: { query: { schema: () => z.strictObject({ status: status.optional(), ...CURSOR_PARAMETERS }) } },

@@ -19,6 +19,7 @@ const ADDON = z.object({
   enabled: z.boolean(),
   category: z.string(),
   kind: z.enum(ADDON_KINDS),
+  provider: z.string().optional().meta({ description: 'Its id; absent: it is a preset' }),
   logo_url: z.string().nullable(),
   docs_url: z.string().nullable(),
 });
@@ -61,13 +62,7 @@ export const PROVIDER_OPERATIONS: readonly GatewayOperation[] = [
       const found = addons
         .list(orgOf(principal))
         .filter((addon) => (kind ?? addon.kind) === addon.kind && (enabled ?? `${addon.enabled}`) === `${addon.enabled}`)
-        .filter(
-          ({ addon_id: id }) =>
-            provider === undefined ||
-            id === provider ||
-            id === `provider-${provider}` ||
-            (id.startsWith('credential-') && id.endsWith(`-${provider}`)),
-        );
+        .filter(({ addon_id: id, provider: of }) => provider === undefined || of === provider || id === provider);
       const rows = found.map((addon, at) => ({ addon, place: String(at).padStart(5, '0') }));
       const page = pageInMemory(rows, ({ place }) => place, cursorPage('providers', query));
       return { json: { ...page, data: page.data.map(({ addon }) => addon) } };

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { amountFromNumber } from '../../base/lib/amounts.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
+import { parseIp } from '../../base/lib/ip.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
 import { DOUBT_NAMES } from '../../base/model/cost-doubt.ts';
 import { DECISIONS, permits, type RecordedDecision } from '../../base/model/decision.ts';
@@ -26,6 +27,7 @@ const RECORDED_DECISIONS = [...DECISIONS, 'error'] as const;
 const COST_RULE = 'must be a number of dollars of at least 0, such as 0.25';
 /** The time from which on a list is, and the position behind which its page begins. */
 const PLACE = /^(\d{1,16}) (\S+)$/;
+const ADDRESS_RULE = 'must be one IP address such as 192.0.2.7 or 2001:db8::1';
 const TIME_RULE = 'must be a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
 
 /** The filters of the list (specification, "Records filters"), but for `provider`. */
@@ -38,6 +40,12 @@ const FILTERS = {
   traffic_class: choice(TRAFFIC_CLASSES).optional(),
   workload_id: text.optional(),
   caller_id: text.optional(),
+  caller_ip: text
+    .refine((address) => parseIp(address) !== undefined, ADDRESS_RULE)
+    .transform((address) => parseIp(address)?.text ?? address)
+    .optional()
+    .meta({ type: 'string' }),
+  reason_code: text.optional().meta({ description: 'One of its reason_codes' }),
   model: text.optional().meta({ description: 'A part of its name, as it is or in lower case' }),
   action_type: text.optional(),
   record_tier: choice(RECORD_TIERS).optional(),
@@ -127,7 +135,7 @@ export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/records/{hash}',
     scope: 'read',
-    summary: 'One execution record with its whole policy trace, byte for byte as it was hashed; by its hash, or by its id.',
+    summary: 'One execution record with its whole policy trace, byte for byte as it was hashed.',
     annotations: READS,
     errors: ['not_found'],
     tools: [{ name: 'get_record', title: 'Get record', ids: { hash: 'record_hash' } }],
@@ -195,6 +203,8 @@ function filtersOf(orgId: string, query: ListQuery): RecordFilters {
     traffic_class: query.traffic_class,
     workload_id: query.workload_id,
     caller_id: query.caller_id,
+    caller_ip: query.caller_ip,
+    reason_code: query.reason_code,
     provider: query.provider,
     model: query.model,
     // Nothing else is an action type (specification, "ActionRequest").

@@ -10,7 +10,9 @@ export interface RecordMembers extends DoubtedRecord {
   readonly org_id?: string | undefined;
   readonly workload_id?: string | undefined;
   readonly caller_id?: string | undefined;
+  readonly caller_ip?: string | undefined;
   readonly decision?: string | undefined;
+  readonly reason_codes?: readonly string[] | undefined;
   readonly traffic_class?: string | undefined;
   readonly provider?: string | undefined;
   readonly model?: string | undefined;
@@ -33,6 +35,7 @@ export const QUERY_TEXTS = {
   org_id: (record) => record.org_id,
   workload_id: (record) => record.workload_id,
   caller_id: (record) => record.caller_id,
+  caller_ip: (record) => record.caller_ip,
   decision: (record) => record.decision,
   traffic_class: (record) => record.traffic_class,
   provider: (record) => record.provider,
@@ -56,6 +59,8 @@ export interface RecordFilters extends Readonly<Partial<Record<QueryText, string
   readonly record_id?: string;
   /** Is part of the record's `model`, as it is or in lower case. */
   readonly model?: string;
+  /** Is one of the record's `reason_codes`. */
+  readonly reason_code?: string;
   /** One of its labels has this key, and this value where one is given. */
   readonly label?: { readonly key: string; readonly value?: string };
   /** The record has a cost, and it is at least this: US dollars as decimal text. */

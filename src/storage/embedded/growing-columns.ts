@@ -1,25 +1,25 @@
 import type { RecordMembers } from '../contract/record-query.ts';
-import { type Codes, costOf, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
+import { BETWEEN_ITEMS, type Codes, costOf, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
 
 const FIRST_ROWS = 1_024;
 const WIDTH = TEXT_COLUMNS.length;
 
-/** The texts of one column. Neighbours mostly have the same, so that the last one is looked at before the map. */
+/** The texts of one column. Neighbours mostly have the same, so that who asks looks at the last one before the map. */
 class Texts {
   readonly values: string[] = [];
   readonly #codes = new Map<string, number>();
-  #last = '';
-  #lastCode = 0;
+  /** The text that was given last, and its code; 0: none was. */
+  last = '';
+  lastCode = 0;
 
   codeOf(text: string): number {
-    if (text === this.#last && this.#lastCode > 0) return this.#lastCode;
     let code = this.#codes.get(text);
     if (code === undefined) {
       code = this.values.push(text);
       this.#codes.set(text, code);
     }
-    this.#last = text;
-    this.#lastCode = code;
+    this.last = text;
+    this.lastCode = code;
     return code;
   }
 
@@ -36,12 +36,17 @@ class Texts {
       return found ? flags : undefined;
     }
     for (const [at, value] of this.values.entries()) {
-      if (!test.containsOneOf.some((part) => value.includes(part))) continue;
+      if (!passes(value, test)) continue;
       flags[at + 1] = 1;
       found = true;
     }
     return found ? flags : undefined;
   }
+}
+
+function passes(text: string, test: Exclude<TextTest, { readonly isOneOf: unknown }>): boolean {
+  if ('hasItem' in test) return text.split(BETWEEN_ITEMS).includes(test.hasItem);
+  return test.containsOneOf.some((part) => text.includes(part));
 }
 
 /** The columns of a segment that is written to. The codes of one row stand together, so that adding it touches little memory. */
@@ -67,7 +72,9 @@ export class GrowingColumns implements RecordColumns {
     const from = row * WIDTH;
     for (let column = 0; column < WIDTH; column += 1) {
       const text = TEXT_COLUMNS[column]?.of(record);
-      if (typeof text === 'string') this.#codes[from + column] = this.#texts[column]?.codeOf(text) ?? 0;
+      const texts = this.#texts[column];
+      if (typeof text !== 'string' || texts === undefined) continue;
+      this.#codes[from + column] = text === texts.last && texts.lastCode > 0 ? texts.lastCode : texts.codeOf(text);
     }
     this.rows = row + 1;
   }

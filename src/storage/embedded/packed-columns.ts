@@ -11,7 +11,7 @@
  */
 import { crc32 } from 'node:zlib';
 import type { GrowingColumns } from './growing-columns.ts';
-import { type Codes, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
+import { BETWEEN_ITEMS, type Codes, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
 import type { SegmentInfo } from './segments.ts';
 
 const MAGIC = Buffer.from('GWCOLS01', 'latin1');
@@ -127,6 +127,10 @@ export class PackedColumns implements RecordColumns {
   passing(column: number, test: TextTest): Uint8Array | undefined {
     const of = this.#column(column);
     const flags = new Uint8Array(of.ends.length + 1);
+    if ('hasItem' in test) {
+      markItem(of, Buffer.from(test.hasItem), flags);
+      return flags.includes(1) ? flags : undefined;
+    }
     const isExact = 'isOneOf' in test;
     for (const part of isExact ? test.isOneOf : test.containsOneOf) {
       if (part === '') markEvery(of, isExact, flags);
@@ -152,6 +156,21 @@ function mark({ ends, texts }: PackedColumn, wanted: Buffer, isExact: boolean, f
     if (isExact ? isWhole : isInside) flags[n + 1] = 1;
     // A part that hangs over the end of a text may begin again in the next one, never in this one.
     at = texts.indexOf(wanted, end);
+  }
+}
+
+/** Marks the texts that are lists of which one item is these bytes: what stands at each side of them is an end of the text, or between two items. */
+function markItem({ ends, texts }: PackedColumn, wanted: Buffer, flags: Uint8Array): void {
+  const between = BETWEEN_ITEMS.charCodeAt(0);
+  for (let n = 0; n < ends.length; n += 1) {
+    const [start, end] = [startOf(ends, n), ends[n] ?? 0];
+    const text = texts.subarray(start, end);
+    for (let at = text.indexOf(wanted); at >= 0 && flags[n + 1] !== 1; at = text.indexOf(wanted, at + 1)) {
+      const behind = at + wanted.length;
+      const isItem = (at === 0 || text[at - 1] === between) && (behind === text.length || text[behind] === between);
+      if (isItem) flags[n + 1] = 1;
+      if (at === text.length) break;
+    }
   }
 }
 

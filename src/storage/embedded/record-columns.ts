@@ -9,7 +9,14 @@ import { QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } f
 export type Codes = Uint8Array | Uint16Array | Uint32Array;
 
 /** What a text must be. */
-export type TextTest = { readonly isOneOf: readonly string[] } | { readonly containsOneOf: readonly string[] };
+export type TextTest =
+  | { readonly isOneOf: readonly string[] }
+  | { readonly containsOneOf: readonly string[] }
+  /** It is a list, as {@link listText} writes it, and this is one of its items. */
+  | { readonly hasItem: string };
+
+/** Between the items of a list that is kept as one text; in none of them. */
+export const BETWEEN_ITEMS = '\u0000';
 
 /** The columns of one segment. A text is kept once and stands in rows as a code; 0 is a row without one. */
 export interface RecordColumns {
@@ -34,6 +41,7 @@ interface TextColumn {
 export const TEXT_COLUMNS: readonly TextColumn[] = [
   ...Object.entries(QUERY_TEXTS).map(([name, of]) => ({ name, of })),
   { name: 'model', of: (record) => record.model },
+  { name: 'reason_codes', of: ({ reason_codes: codes }) => listText(codes) },
   { name: 'doubts', of: (record) => doubtNames(record)?.join() },
   { name: 'labels', of: ({ labels }) => labels && JSON.stringify(labels) },
 ];
@@ -52,10 +60,17 @@ export function textTests(filters: RecordFilters): readonly (readonly [column: n
     if (wanted !== undefined) add(name, { isOneOf: typeof wanted === 'string' ? [wanted] : wanted });
   }
   if (filters.model !== undefined) add('model', { containsOneOf: [filters.model, filters.model.toLowerCase()] });
+  if (filters.reason_code !== undefined) add('reason_codes', { hasItem: filters.reason_code });
   // Nothing is part of every text.
   if (filters.cost_doubt !== undefined) add('doubts', { containsOneOf: [filters.cost_doubt === 'any' ? '' : filters.cost_doubt] });
   if (filters.label) add('labels', { containsOneOf: labelTexts(filters.label) });
   return tests;
+}
+
+/** A list as one text; most lists have one item, which is then that text itself. */
+function listText(items: readonly string[] | undefined): string | undefined {
+  if (!Array.isArray(items)) return undefined;
+  return items.length > 1 ? items.join(BETWEEN_ITEMS) : items[0];
 }
 
 /** What the text of labels holds that have this one. A quote inside of a key or value is escaped, so that what stands before a key tells it from anything else. */

@@ -6,7 +6,7 @@ import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
 import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
 import { type McpRevision, negotiated, STATELESS } from './mcp-revision.ts';
-import { noSuchTool, tellingIds } from './meant-tools.ts';
+import { noSuchTool, tellingWays } from './meant-tools.ts';
 import { toolAnswer, toolFailure } from './tool-answer.ts';
 
 /** How this server presents itself. */
@@ -163,7 +163,7 @@ export class McpDispatcher {
     } catch (error) {
       // Nobody waits for it any more.
       if (error instanceof RpcError || (error instanceof GatewayError && error.code === 'client_gone')) throw error;
-      if (error instanceof GatewayError) return toolFailure(tellingIds(error, tool, this.#tools.keys()), revision);
+      if (error instanceof GatewayError) return toolFailure(tellingWays(error, tool, this.#tools.keys()), revision);
       this.#log.error({ err: error, tool: name }, 'a tool failed unexpectedly');
       return toolFailure(new GatewayError('internal', 'The gateway failed to do this; its log has the details.'), revision);
     }

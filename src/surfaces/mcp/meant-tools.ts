@@ -25,14 +25,60 @@ export function noSuchTool(name: string, known: Iterable<string>): string {
 
 const ID = /^(.+)_(?:id|hash)$/;
 
-/** Of something that there is not: also which list has the ids, where there is one (`list_workloads` for `workload_id`). */
-export function tellingIds(error: GatewayError, tool: Tool, known: Iterable<string>): GatewayError {
+/**
+ * An error with what an assistant needs to do better: which list has the ids (`list_workloads` for `workload_id`) of something that there is not, or that is left out, and what makes or changes
+ * a thing that is not there, or is.
+ */
+export function tellingWays(error: GatewayError, tool: Tool, known: Iterable<string>): GatewayError {
+  const names = [...known];
   const { required } = tool.inputSchema;
-  const [first] = Array.isArray(required) ? required.map(String) : [];
-  const [, thing] = ID.exec(first ?? '') ?? [];
-  if (error.code !== 'not_found' || thing === undefined) return error;
-  const [list] = [...known].filter((name) => name.startsWith('list_') && name.includes(`_${thing}`)).toSorted(shorterFirst);
-  return list === undefined ? error : new GatewayError('not_found', `${error.message} ${list} has the ids.`);
+  const [first = ''] = Array.isArray(required) ? required.map(String) : [];
+  switch (error.code) {
+    case 'not_found':
+      return saying(error, [hasIds(listOf(ID.exec(first)?.[1] ?? first, names))]);
+    case 'precondition_failed':
+      return saying(error, otherWay(tool.name, names));
+    case 'invalid_request':
+      return withLists(error, `${/^create_(.+)$/.exec(tool.name)?.[1]}_id`, names);
+    default:
+      return error;
+  }
+}
+
+/** What makes a thing that is not there, or changes one that is. */
+function otherWay(name: string, names: readonly string[]): readonly (string | undefined)[] {
+  const [verb = '', ...words] = name.split('_');
+  const thing = words.join('_');
+  const [makes, changes] = [`create_${thing}`, `update_${thing}`];
+  if (verb === 'create') return [names.includes(changes) ? `${changes} changes it.` : undefined];
+  if (verb !== 'update') return [];
+  return [names.includes(makes) ? `${makes} makes one.` : undefined, hasIds(listOf(thing, names))];
+}
+
+/** Of each id that is wrong or left out, which list has it. @param made the id of what is made: no list has that */
+function withLists(error: GatewayError, made: string, names: readonly string[]): GatewayError {
+  const details = error.details?.map((detail) => {
+    const list = detail.path === made ? undefined : listOf(ID.exec(detail.path)?.[1] ?? '', names);
+    return list === undefined ? detail : { ...detail, message: `${detail.message}; ${list} has the ids` };
+  });
+  return details === undefined ? error : new GatewayError(error.code, error.message, { details });
+}
+
+function listOf(thing: string, names: readonly string[]): string | undefined {
+  return thing === ''
+    ? undefined
+    : names.filter((name) => name.startsWith('list_') && name.includes(`_${thing}`)).toSorted(shorterFirst)[0];
+}
+
+function hasIds(list: string | undefined): string | undefined {
+  return list === undefined ? undefined : `${list} has the ids.`;
+}
+
+function saying(error: GatewayError, more: readonly (string | undefined)[]): GatewayError {
+  const said = more.filter((one) => one !== undefined);
+  return said.length === 0
+    ? error
+    : new GatewayError(error.code, [error.message, ...said].join(' '), error.details === undefined ? {} : { details: error.details });
 }
 
 function shorterFirst(a: string, b: string): number {

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { TOOLS } from '../../../src/operations/tool-table.ts';
-import { tellingIds } from '../../../src/surfaces/mcp/meant-tools.ts';
+import { tellingWays } from '../../../src/surfaces/mcp/meant-tools.ts';
 import { aloneOf, initializeOf, mcpPlace, principalOf, requestOf } from './mcp-place.ts';
 
 const WITH_SESSIONS = ['2025-03-26', '2025-06-18', '2025-11-25'] as const;
@@ -98,7 +98,7 @@ t.test('where there is no such thing, the list that has the ids is named', (t) =
   const told = (name: string, code: 'not_found' | 'conflict' = 'not_found') => {
     const tool = tools.get(name);
     if (tool === undefined) throw new TypeError(`There is no tool ${name}`);
-    return tellingIds(new GatewayError(code, 'There is none.'), tool, tools.keys()).message;
+    return tellingWays(new GatewayError(code, 'There is none.'), tool, tools.keys()).message;
   };
   const lists = {
     ...{ delete_workload: 'list_workloads', delete_budget_limit: 'list_budget_limits', get_alert_channel: 'list_alert_channels' },
@@ -108,6 +108,23 @@ t.test('where there is no such thing, the list that has the ids is named', (t) =
   for (const [name, list] of Object.entries(lists)) t.equal(told(name), `There is none. ${list} has the ids.`, name);
   t.equal(told('get_health'), 'There is none.');
   t.equal(told('delete_workload', 'conflict'), 'There is none.');
+  t.equal(told('set_provider_mode'), 'There is none. list_providers has the ids.', 'a name that is no id');
+  const said = (name: string, error: GatewayError) => {
+    const tool = tools.get(name);
+    if (tool === undefined) throw new TypeError(`There is no tool ${name}`);
+    return tellingWays(error, tool, tools.keys());
+  };
+  const there = new GatewayError('precondition_failed', 'It is there already.');
+  t.equal(said('create_workload', there).message, 'It is there already. update_workload changes it.');
+  const gone = new GatewayError('precondition_failed', 'It is not there.');
+  t.equal(said('update_workload', gone).message, 'It is not there. create_workload makes one. list_workloads has the ids.');
+  t.equal(said('put_policy_rule', gone).message, 'It is not there.');
+  const lacking = (path: string) => new GatewayError('invalid_request', 'Bad.', { details: [{ path, message: 'is required' }] });
+  t.strictSame(said('delete_workload', lacking('workload_id')).details, [
+    { path: 'workload_id', message: 'is required; list_workloads has the ids' },
+  ]);
+  t.match(said('create_alert_subscription', lacking('channel_id')).details, [{ message: 'is required; list_alert_channels has the ids' }]);
+  t.match(said('create_workload', lacking('workload_id')).details, [{ message: 'is required' }], 'what is made has no id in a list');
   t.end();
 });
 
