@@ -6,6 +6,25 @@ const MOST_TEXT = 200;
 
 const KEY = ['id', 'org_id', 'kind', 'name', 'key_prefix', 'scopes', 'session', 'created_at', 'expires_at', 'revoked_at'];
 
+const CREDENTIAL = [
+  'credential',
+  'credential_id',
+  'org_id',
+  'connector_id',
+  'mode',
+  'type',
+  'distribution',
+  'name',
+  'billing_owner',
+  'target_hosts',
+  'node_ids',
+  'secret_source',
+  'created_at',
+  'updated_at',
+];
+
+const EXPORT = ['id', 'org_id', 'name', 'kind', 'config.format', 'config.address', 'enabled', 'node_id', 'event_types', 'created_at'];
+
 /**
  * Which members of a thing are no secret, by what the store calls it: their values stand in the audit trail. Every other value is a hash there, so that what is new is hidden until
  * somebody has looked at it (decision 9.6). A name stands for all that is below it; `*`: all members.
@@ -22,51 +41,50 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   auto_allowed: ['*'],
   rate_limit: ['*'],
   rate_limit_org: ['*'],
+  rate_limit_workload: ['*'],
   alert_subscription: ['*'],
   delegation_revoked: ['*'],
   export_inheritance: ['*'],
   custom_connector: ['*'],
+  custom_connector_host: ['*'],
+  alert_subscription_of: ['*'],
+  // Which list it is; its text has a size of megabytes. Of an address the name has what is no secret.
+  price_list: ['list.kind', 'list.name', 'list.date', 'list.sha256', 'list.taken_at', 'list.taken_by'],
+  price: ['*'],
+  root_certificates: ['*'],
+  alert_history: ['channel_id', 'channel_name', 'event', 'outcome', 'reason', 'test'],
+  // What a bundle is called, and how it is read; never its text.
+  policy: ['bundle_id', 'version', 'source', 'content_hash', 'merge_strategy', 'stop_on'],
+  // As `audit-policy.ts` gives it, without what may be a secret.
+  policy_rule: ['*'],
+  cp_bundle: ['org_id', 'bundle_id', 'version', 'sequence', 'kid', 'updated_at'],
+  cp_overlay: ['id', 'org_id', 'level', 'node_id', 'put_at', 'kid'],
+  cp_org: ['*'],
+  cp_node: ['org_id', 'node_id', 'enrolled_at', 'revoked_at'],
+  cp_api_key: KEY,
+  cp_workload: ['org_id', 'value'],
+  cp_addon: ['org_id', 'value'],
+  cp_credential: ['org_id', ...CREDENTIAL.map((member) => `value.${member}`)],
+  cp_export_destination: ['org_id', ...EXPORT.map((member) => `value.${member}`)],
   api_key: KEY,
   management_key: KEY,
   // What goes with it is the secret, sealed. A control plane shows one without it.
-  credential: [
-    'credential',
-    'credential_id',
-    'org_id',
-    'connector_id',
-    'mode',
-    'type',
-    'distribution',
-    'name',
-    'billing_owner',
-    'target_hosts',
-    'node_ids',
-    'secret_source',
-    'created_at',
-    'updated_at',
-  ],
+  credential: CREDENTIAL,
   // The address of a chat is its key.
   alert_channel: ['channel_id', 'org_id', 'name', 'kind', 'config.to_addresses', 'enabled', 'created_at'],
-  export_destination: [
-    'id',
-    'org_id',
-    'name',
-    'kind',
-    'config.format',
-    'config.address',
-    'enabled',
-    'node_id',
-    'event_types',
-    'created_at',
-  ],
+  export_destination: EXPORT,
   // Rules may hold what they send.
   policy_overlay: ['org_id', 'level', 'node_id'],
   approval: ['status', 'decided_by', 'decided_by_principal', 'decided_by_note', 'decided_at', 'decision_reason', 'expires_at'],
   quarantine: ['released_at', 'released_by', 'released_by_principal', 'released_by_note'],
 };
 
+/** Stands for a value that may be a secret in one that is shown. */
+export const NOT_SHOWN = '(not shown)';
+
 /** What an entry shows of a value: a text as it is, anything else as JSON, of what is long the beginning; undefined: its hash alone. */
 export function shownValue(entity: string, member: string, value: unknown): string | undefined {
+  if (value === NOT_SHOWN) return undefined;
   const plain = PLAIN[entity];
   if (plain === undefined || !plain.some((name) => name === '*' || member === name || member.startsWith(`${name}.`))) return undefined;
   return shorten((typeof value === 'string' ? value : canonicalJson(value)).toWellFormed(), MOST_TEXT);

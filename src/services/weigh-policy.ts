@@ -1,7 +1,8 @@
-import type { PolicyInput } from '../decide/policy/compile.ts';
+import type { PolicyInput, ReadPolicy } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { Rule } from '../decide/policy/rule.ts';
 import { comparePolicies, type WeighedChange } from '../policy-tools/policy-change.ts';
+import { type RuleEdit, ruleEdits } from '../policy-tools/rule-edits.ts';
 import { type LanguageOptions, readTexts } from './load-policy.ts';
 
 /** The texts of a policy without the tier. */
@@ -19,6 +20,10 @@ export interface Weighed {
   readonly change: WeighedChange;
   readonly before: WeighedSide;
   readonly after: WeighedSide;
+  /** What the texts say of themselves together. */
+  readonly header: { readonly before: ReadPolicy['header']; readonly after: ReadPolicy['header'] };
+  /** The rules of the text that is changed which it writes down differently, for the audit trail. */
+  readonly edits: readonly RuleEdit[];
 }
 
 /** The rules of one overlay that was put. @param file as mistakes in it are said to be in */
@@ -41,7 +46,12 @@ export async function weigh(
   const was = await readTexts(before.texts, language);
   const is = await readTexts(after.texts, language);
   const change = comparePolicies({ read: was, policy: before.policy }, { read: is, policy: after.policy }, isOfText);
-  return { change, before, after };
+  return { change, before, after, header: { before: was.header, after: is.header }, edits: ruleEdits(was, is, isOfText) };
+}
+
+/** All rules: of a change of several texts. */
+export function ofAll(): boolean {
+  return true;
 }
 
 /** Told of what a change does before it is stored. @returns whether it is to be stored; throws when it is not meant */

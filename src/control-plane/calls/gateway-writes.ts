@@ -152,7 +152,7 @@ const WRITES: Readonly<Record<string, (state: StoredControlPlane, write: Write) 
     if (typeof text !== 'string') throw invalid('body', 'needs bundle_yaml');
     if (text === '') {
       const isThere = (await registers.overlays.list(org.org_id)).some((one) => one.id === id);
-      if (isThere) await registers.overlays.remove(org.org_id, id, commit);
+      if (isThere) await registers.overlays.remove(org, id, commit);
       return [];
     }
     const { level, node_id: nodeId, put_at: at } = await registers.overlays.put(org, id, text, commit);

@@ -104,7 +104,7 @@ export class StoredControlPlane implements ControlPlaneState {
     this.overlays = {
       list: async (orgId) => overlays.list(below(orgId).org_id),
       put: async (orgId, id, yaml, commit, accept) => overlays.put(below(orgId), id, yaml, commit, accept),
-      remove: async (orgId, id, commit) => overlays.remove(below(orgId).org_id, id, commit),
+      remove: async (orgId, id, commit) => overlays.remove(below(orgId), id, commit),
     };
     this.entities = {
       list: async (orgId, kind) => entities.list(below(orgId).org_id, kind),
