@@ -258,7 +258,7 @@ t.test('one rule is put, changed and deleted; comments and the order of all othe
     { object: 'targets/no.gpt4' },
   );
   t.strictSame(
-    (items.find(({ operation }) => operation === 'mgmt.policies.rules.put')?.['changes'] as readonly Json[]).map(
+    ((items.find(({ operation }) => operation === 'mgmt.policies.rules.put') ?? {})['changes'] as readonly Json[]).map(
       ({ entity, member }) => `${String(entity)} ${String(member)}`,
     ),
     [
