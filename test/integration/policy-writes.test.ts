@@ -257,10 +257,9 @@ t.test('one rule is put, changed and deleted; comments and the order of all othe
     items.find(({ operation }) => operation === 'mgmt.policies.rules.put'),
     { object: 'targets/no.gpt4' },
   );
+  const ofPut = items.find(({ operation }) => operation === 'mgmt.policies.rules.put');
   t.strictSame(
-    ((items.find(({ operation }) => operation === 'mgmt.policies.rules.put') ?? {})['changes'] as readonly Json[]).map(
-      ({ entity, member }) => `${String(entity)} ${String(member)}`,
-    ),
+    (ofPut?.['changes'] as readonly Json[] | undefined)?.map(({ entity, member }) => `${String(entity)} ${String(member)}`),
     [
       ...['effect.reason_codes', 'when.equals', 'when.starts_with'].map((member) => `policy_rule ${member}`),
       ...['policy_overlay bundle_yaml', 'policy_overlay put_at'],
