@@ -10,6 +10,7 @@ import type { ParsedYaml, YamlNode } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
 import { parseCredential } from '../operations/credential-body.ts';
 import type { CredentialBodyContext } from '../operations/services.ts';
+import { memberChange } from '../services/audit-changes.ts';
 import type { Commit } from '../services/commit.ts';
 import type { CredentialChange, CredentialService } from '../services/credentials.ts';
 import type { CustomConnectorService } from '../services/custom-connectors.ts';
@@ -36,8 +37,14 @@ export async function loadCredentialFiles(
   commit?: Commit,
 ): Promise<readonly string[]> {
   const changes = await readCredentialFiles(dir, service, context, log);
-  await service.putAll(changes, commit);
+  await service.putAll(changes, commit && naming(changes, commit));
   return changes.map(({ credential_id: id }) => id);
+}
+
+/** Files have many credentials: the entry of the audit trail says which ones. */
+function naming(changes: readonly CredentialChange[], commit: Commit): Commit {
+  const ids = changes.map(({ credential_id: id }) => memberChange('credential', 'credential_id', { before: id, after: id }));
+  return (object, effects, expect, also) => commit(object, effects, expect, also, () => ids);
 }
 
 /** What these files hold, read and checked; nothing is stored. @throws GatewayError as {@link loadCredentialFiles} */

@@ -78,6 +78,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => outbox.close());
   const holdings = await OrgHoldings.open(store, HELD_OF_ORGS);
   const audit = new AuditTrail({ store, clock, events, outbox, holdings });
+  tellPolicies(config, registers, audit);
   const prices = await openPrices(config, ground, audit, closers, known.org);
   const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
   closers.push(() => Promise.resolve(alerts.close()));
@@ -121,6 +122,13 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     discovery,
     telemetry,
   };
+}
+
+/** Bundles that nobody asks for by an operation have their entries, too: the gateway itself changes them. */
+function tellPolicies({ nodeId }: Config, { policies, remotePolicies }: Registers, audit: AuditTrail): void {
+  const byItself = (operation: string) => audit.commitFor({ principal: { kind: 'node', id: nodeId }, operation, from: '127.0.0.1' });
+  policies.followBy(byItself('policies.reload'));
+  remotePolicies?.policy.takeBy(byItself('policies.fetch'));
 }
 
 type Controls = Pick<Services, 'approvals' | 'delegations' | 'quarantines' | 'risks'>;

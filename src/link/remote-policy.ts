@@ -6,7 +6,7 @@ import { messageOf } from '../base/lib/thrown.ts';
 import { decodeUtf8 } from '../base/lib/utf8.ts';
 import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { SignedBundle } from '../control-plane/proto/messages.ts';
-import type { Commit } from '../services/commit.ts';
+import { type Commit, commitAlone, type ToldChanges } from '../services/commit.ts';
 import type { PolicyService } from '../services/policies.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { BundleRefused, type ClaimedBundle, claimedBundle, signatureHolds } from './bundle-signature.ts';
@@ -33,6 +33,7 @@ export class RemotePolicy implements RemoteResource {
   readonly name = 'policy';
   readonly #options: RemotePolicyOptions;
   #inForce: ClaimedBundle | undefined;
+  #commit: Commit;
   #highest: HighestSequence | undefined;
   #refused: BundleRefused | undefined;
   #refusedVersion: string | undefined;
@@ -41,6 +42,7 @@ export class RemotePolicy implements RemoteResource {
 
   private constructor(options: RemotePolicyOptions, highest: HighestSequence | undefined) {
     this.#options = options;
+    this.#commit = commitAlone(options.store);
     this.#highest = highest;
   }
 
@@ -50,6 +52,11 @@ export class RemotePolicy implements RemoteResource {
     const policy = new RemotePolicy(options, readHighest(await store.get(HIGHEST_SEQUENCES, orgId)));
     await policy.#useKept();
     return policy;
+  }
+
+  /** From now on what is fetched is stored by this commit, which has an entry of the audit trail. */
+  takeBy(commit: Commit): void {
+    this.#commit = commit;
   }
 
   version(): string {
@@ -106,13 +113,15 @@ export class RemotePolicy implements RemoteResource {
   }
 
   async #take(given: SignedBundle, channel: Channel): Promise<void> {
-    const { store, clock } = this.#options;
+    const { clock } = this.#options;
     const claimed = await this.#checked(given, channel);
     const { sequence, sha256 } = claimed;
     // The same again: its effects are there already, unless what was kept of it has been cleared.
     if (this.#inForce?.sequence === sequence && this.#inForce.sha256 === sha256 && this.#inForce.version === claimed.version) return;
     const at = clock.now();
-    await this.#bringIn(claimed, at, () => store.commit(undefined, keptEffects(claimed, timestamp(at))));
+    await this.#bringIn(claimed, at, async (told) => {
+      await this.#commit(claimed.version, keptEffects(claimed, timestamp(at)), [], [], await told());
+    });
     this.#highest = { sequence, sha256 };
   }
 
@@ -134,7 +143,7 @@ export class RemotePolicy implements RemoteResource {
     return claimed;
   }
 
-  async #bringIn(claimed: ClaimedBundle, fetchedAt: number, store: () => Promise<void>): Promise<void> {
+  async #bringIn(claimed: ClaimedBundle, fetchedAt: number, store: (told: () => Promise<ToldChanges>) => Promise<void>): Promise<void> {
     const text = decodeUtf8(claimed.bytes);
     if (typeof text !== 'string') throw new BundleRefused('malformed', 'the bundle is not UTF-8 text');
     try {

@@ -36,6 +36,7 @@ export const AUDIT_ENTRY = z.object({
   changes: z.array(
     z.object({
       entity: z.string(),
+      rule: z.string().optional().meta({ description: 'Of a rule of policy: `layer/rule_id@level`' }),
       member: z.string(),
       before: hash.meta({ description: 'SHA-256 over the RFC 8785 form of the value; null: there was none' }),
       after: hash.meta({ description: 'The same; null: there is none any more' }),

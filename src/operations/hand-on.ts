@@ -3,6 +3,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
 import type { Asking } from '../services/audit-trail.ts';
+import type { ToldChanges } from '../services/commit.ts';
 import type { OperationServices } from './services.ts';
 
 /** What of this gateway a write at the control plane changes, for the entry of the audit trail here. */
@@ -13,6 +14,8 @@ export interface Watched {
   readonly object: string | undefined;
   /** As it is shown; undefined: there is none. No secret. */
   readonly show: () => unknown;
+  /** What that does not show. */
+  readonly told?: ToldChanges;
 }
 
 /**
@@ -23,13 +26,13 @@ export interface Watched {
 export type HandOn = (write: RemoteWrite, watched: Watched) => Promise<readonly JsonObject[]>;
 
 export function handOnFor(asking: Asking, { remoteWrites, audit, orgs }: OperationServices): HandOn {
-  return async (write, { entity, object, show }) => {
+  return async (write, { entity, object, show, told }) => {
     if (remoteWrites === undefined) throw ownedElsewhere();
     const before = show();
     const results = await remoteWrites.write(asking, write);
     // What is for other nodes alone is not shown here.
     const after = show() ?? results[0];
-    await audit.noteHandedOn(asking, { orgId: orgs.orgId ?? 'default', object, entity, before, after });
+    await audit.noteHandedOn(asking, { orgId: orgs.orgId ?? 'default', object, entity, before, after, told });
     return results;
   };
 }

@@ -9,7 +9,7 @@ import { type AdminSession, namedPrincipal, type Principal } from '../base/model
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { changesOf } from './audit-changes.ts';
 import { nameOfThing } from './audit-values.ts';
-import type { Commit } from './commit.ts';
+import type { Commit, ToldChanges } from './commit.ts';
 import { orgOfEntity, orgOfWhole, PART_OF } from './entity-org.ts';
 import { type EntitiesPage, entityPage, type PageQuery, removeEntities } from './entity-page.ts';
 import type { OrgHoldings } from './org-holdings.ts';
@@ -19,6 +19,8 @@ import type { Outbox } from './outbox.ts';
 const SPACE = 'audit';
 /** Changes that one entry lists. */
 const MAX_CHANGES = 200;
+/** Bytes of them, as JSON: an entry goes to destinations, and lists have many. */
+const MAX_CHANGE_BYTES = 32_768;
 
 /** A session of the admin token is told of so often. */
 const SESSION_MS = 3_600_000;
@@ -44,6 +46,8 @@ export interface HandedOnChange {
   readonly entity: string;
   readonly before: unknown;
   readonly after: unknown;
+  /** What the two states do not show. */
+  readonly told?: ToldChanges | undefined;
 }
 
 /** Which entries a list holds; of each filter that is given all must be true. Times are epoch milliseconds, `until` is excluded. */
@@ -83,9 +87,9 @@ export class AuditTrail {
    * @throws GatewayError `limit_reached` where it would give an org more than it may have; as `Store.commit`
    */
   commitFor(asking: Asking): Commit {
-    return async (object, effects, expect, also = []) => {
+    return async (object, effects, expect, also = [], told = undefined) => {
       const { store, events, outbox, holdings } = this.#options;
-      const entries = [await this.#entry(asking, object, effects)];
+      const entries = [await this.#entry(asking, object, effects, told)];
       for (const one of also) entries.push(await this.#entry({ ...asking, operation: one.operation }, one.object, one.effects));
       const taken = holdings?.take([...effects, ...also.flatMap((one) => one.effects)]);
       const posted = entries.map((entry) => outbox.post('audit', entry));
@@ -135,10 +139,11 @@ export class AuditTrail {
   }
 
   /** Notes what was changed where this trail is not, by somebody who has asked here: at the control plane, which has an entry of its own. */
-  async noteHandedOn(asking: Asking, { orgId, object, entity, before, after }: HandedOnChange): Promise<void> {
+  async noteHandedOn(asking: Asking, { orgId, object, entity, before, after, told }: HandedOnChange): Promise<void> {
     const { store, events, outbox } = this.#options;
     const name = nameOfThing(entity, after ?? before);
-    const entry = this.#entryOf(asking, { object, name, orgId }, changesOf(entity, before, after));
+    const changes = [...(told?.(true) ?? []), ...changesOf(entity, before, after)];
+    const entry = this.#entryOf(asking, { object, name, orgId }, changes);
     const posted = outbox.post('audit', entry);
     try {
       await store.commit(undefined, [{ op: 'put', space: SPACE, key: newestFirst(entry.audit_id), value: entry }, ...posted.effects]);
@@ -168,7 +173,7 @@ export class AuditTrail {
     return removeEntities(this.#options.store, SPACE, epochMs, () => true);
   }
 
-  async #entry(asking: Asking, object: string | undefined, effects: readonly Effect[]): Promise<AuditEntry> {
+  async #entry(asking: Asking, object: string | undefined, effects: readonly Effect[], told?: ToldChanges): Promise<AuditEntry> {
     const { store } = this.#options;
     const changes: AuditChange[] = [];
     let orgId: string | undefined;
@@ -182,7 +187,8 @@ export class AuditTrail {
       name ??= nameOfThing(space, after ?? before) ?? (await this.#nameOfWhole(space, key));
       orgId ??= orgOfEntity(space, key, after ?? before) ?? orgOfEntity(space, key, before) ?? (await orgOfWhole(store, space, key));
     }
-    return this.#entryOf(asking, { object, name, orgId }, changes);
+    const isOfOrg = (orgId ?? asking.principal.orgId) !== undefined;
+    return this.#entryOf(asking, { object, name, orgId }, [...(told?.(isOfOrg) ?? []), ...changes]);
   }
 
   async #nameOfWhole(space: string, key: string): Promise<string | undefined> {
@@ -198,7 +204,8 @@ export class AuditTrail {
     // What is of no org is the gateway's, unless somebody of an org has changed it.
     const orgId = orgOfObject ?? principal.orgId;
     const now = this.#options.clock.now();
-    const more = changes.length - MAX_CHANGES;
+    const listed = listedOf(changes);
+    const more = changes.length - listed.length;
     return {
       audit_id: uuidv7(now),
       at: timestamp(now),
@@ -209,10 +216,20 @@ export class AuditTrail {
       ...(name === undefined || name === object ? {} : { object_name: name }),
       from,
       ...(nodeId === undefined ? {} : { node_id: nodeId }),
-      changes: more > 0 ? changes.slice(0, MAX_CHANGES) : changes,
+      changes: listed,
       ...(more > 0 ? { more_changes: more } : {}),
     };
   }
+}
+
+/** As many as an entry may have. */
+function listedOf(changes: readonly AuditChange[]): readonly AuditChange[] {
+  let bytes = 0;
+  const end = changes.slice(0, MAX_CHANGES).findIndex((change) => {
+    bytes += Buffer.byteLength(JSON.stringify(change));
+    return bytes > MAX_CHANGE_BYTES;
+  });
+  return changes.slice(0, end === -1 ? MAX_CHANGES : end);
 }
 
 /** What of the gateway is changed. */
@@ -241,7 +258,16 @@ function fits(entry: AuditEntry, { orgId, principal, operation, object, since, u
   if (orgId !== undefined && entry.org_id !== orgId) return false;
   if (principal !== undefined && !isCalled(entry.principal, principal)) return false;
   if (operation !== undefined && !isOperation(entry.operation, operation)) return false;
-  if (object !== undefined && entry.object !== object && entry.object_name !== object) return false;
+  if (object !== undefined && entry.object !== object && entry.object_name !== object && !hasRule(entry, object)) return false;
   const at = since === undefined && until === undefined ? 0 : Date.parse(entry.at);
   return (since === undefined || at >= since) && (until === undefined || at < until);
+}
+
+/** A rule of policy that was changed with others: by its id, with its layer, or as it is told. */
+function hasRule({ changes }: AuditEntry, sought: string): boolean {
+  return changes.some(({ rule }) => {
+    if (rule === undefined) return false;
+    const name = rule.slice(0, rule.lastIndexOf('@'));
+    return rule === sought || name === sought || name.slice(name.indexOf('/') + 1) === sought;
+  });
 }

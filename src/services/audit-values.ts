@@ -6,6 +6,25 @@ const MOST_TEXT = 200;
 
 const KEY = ['id', 'org_id', 'kind', 'name', 'key_prefix', 'scopes', 'session', 'created_at', 'expires_at', 'revoked_at'];
 
+const CREDENTIAL = [
+  'credential',
+  'credential_id',
+  'org_id',
+  'connector_id',
+  'mode',
+  'type',
+  'distribution',
+  'name',
+  'billing_owner',
+  'target_hosts',
+  'node_ids',
+  'secret_source',
+  'created_at',
+  'updated_at',
+];
+
+const EXPORT = ['id', 'org_id', 'name', 'kind', 'config.format', 'config.address', 'enabled', 'node_id', 'event_types', 'created_at'];
+
 /**
  * Which members of a thing are no secret, by what the store calls it: their values stand in the audit trail. Every other value is a hash there, so that what is new is hidden until
  * somebody has looked at it (decision 9.6). A name stands for all that is below it; `*`: all members.
@@ -26,7 +45,12 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   alert_subscription: ['*'],
   delegation_revoked: ['*'],
   export_inheritance: ['*'],
-  rate_limit_workload: ['*'],
+  custom_connector: ['*'],
+  quarantine: ['*'],
+  price: ['*'],
+  root_certificates: ['*'],
+  // As `audit-policy.ts` gives it, without what may be a secret.
+  policy_rule: ['*'],
   // How far a limit was told of, and what else is kept to find a thing by.
   budget_alerted: ['*'],
   budget_alert_posted: ['*'],
@@ -35,80 +59,33 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   alert_subscription_alerted: ['*'],
   alert_history_by_org: ['*'],
   approval_pending: ['*'],
-  quarantine: ['*'],
   quarantine_active: ['*'],
   custom_connector_host: ['*'],
   export_cursor: ['*'],
   export_dead_letter_by_destination: ['*'],
   export_dead_letter_by_org: ['*'],
-  custom_connector: ['*'],
   api_key: KEY,
   management_key: KEY,
-  // What goes with it is the secret, sealed. A control plane shows one without it.
-  credential: [
-    'credential',
-    'credential_id',
-    'org_id',
-    'connector_id',
-    'mode',
-    'type',
-    'distribution',
-    'name',
-    'billing_owner',
-    'target_hosts',
-    'node_ids',
-    'secret_source',
-    'created_at',
-    'updated_at',
-    // The name of the variable that holds the secret.
-    'env',
-  ],
+  // What goes with it is the secret, sealed; `env` is the name of the variable that holds it. A control plane shows one without it.
+  credential: [...CREDENTIAL, 'env'],
   // What a receiver has answered may repeat its address, and that of a chat is its key.
   alert_history: [
-    'alert_id',
-    'at',
-    'attempts',
-    'channel_id',
-    'channel_kind',
-    'channel_name',
-    'event',
-    'org_id',
-    'outcome',
-    'subscription_id',
-    'test',
-    'title',
+    ...['alert_id', 'at', 'attempts', 'channel_id', 'channel_kind', 'channel_name', 'event', 'org_id'],
+    ...['outcome', 'subscription_id', 'test', 'title'],
   ],
   export_dead_letter: ['at', 'attempts', 'dead_letter_id', 'destination_id', 'event_id', 'event_type', 'org_id', 'record_id'],
   // The address of a chat is its key.
   alert_channel: ['channel_id', 'org_id', 'name', 'kind', 'config.to_addresses', 'enabled', 'created_at'],
-  export_destination: [
-    'id',
-    'org_id',
-    'name',
-    'kind',
-    'config.format',
-    'config.address',
-    'enabled',
-    'node_id',
-    'event_types',
-    'created_at',
-  ],
+  export_destination: EXPORT,
   // Rules may hold what they send.
   policy_overlay: ['org_id', 'level', 'node_id', 'put_at'],
-  policy: ['folder_hash', 'put_at'],
-  // The text of a list is long, and the address that it came from may hold a password.
+  // What a bundle is called, and how it is read; never its text.
+  policy: ['bundle_id', 'version', 'source', 'content_hash', 'merge_strategy', 'stop_on', 'folder_hash', 'put_at'],
+  // Which list it is; its text has a size of megabytes. Of an address the name has what is no secret.
   price_list: [
-    'list.date',
-    'list.kept',
-    'list.kind',
-    'list.over',
-    'list.sha256',
-    'list.taken_at',
-    'list.taken_by',
-    'revision',
-    'seen.sha256',
+    ...['list.kind', 'list.name', 'list.date', 'list.kept', 'list.over', 'list.sha256', 'list.taken_at', 'list.taken_by'],
+    ...['revision', 'seen.sha256'],
   ],
-  root_certificates: ['made_here', 'switch_at'],
   approval: ['status', 'decided_by', 'decided_by_principal', 'decided_by_note', 'decided_at', 'decision_reason', 'expires_at'],
   // At the control plane: what is kept of an org, and of what it gives to nodes all but texts of policies and what is sealed.
   cp_org: ['*'],
@@ -117,15 +94,21 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   cp_node_seen: ['*'],
   cp_update: ['*'],
   cp_versions: ['*'],
-  cp_node: ['enrolled_at', 'node_id', 'org_id'],
+  cp_node: ['org_id', 'node_id', 'enrolled_at', 'revoked_at'],
   cp_bootstrap_token: ['expires_at', 'org_id', 'used_at'],
-  cp_bundle: ['bundle_id', 'kid', 'sequence', 'updated_at', 'version'],
-  cp_overlay: ['id', 'kid', 'level', 'node_id', 'org_id', 'put_at'],
-  cp_credential: ['org_id', 'value'],
+  cp_api_key: KEY,
+  cp_bundle: ['org_id', 'bundle_id', 'version', 'sequence', 'kid', 'updated_at'],
+  cp_overlay: ['id', 'org_id', 'level', 'node_id', 'put_at', 'kid'],
+  cp_credential: ['org_id', ...CREDENTIAL.map((member) => `value.${member}`)],
+  cp_export_destination: ['org_id', ...EXPORT.map((member) => `value.${member}`)],
 };
+
+/** Stands for a value that may be a secret in one that is shown. */
+export const NOT_SHOWN = '(not shown)';
 
 /** What an entry shows of a value: a text as it is, anything else as JSON, of what is long the beginning; undefined: its hash alone. */
 export function shownValue(entity: string, member: string, value: unknown): string | undefined {
+  if (value === NOT_SHOWN) return undefined;
   const plain = PLAIN[entity];
   if (plain === undefined || !plain.some((name) => name === '*' || member === name || member.startsWith(`${name}.`))) return undefined;
   return shorten((typeof value === 'string' ? value : canonicalJson(value)).toWellFormed(), MOST_TEXT);

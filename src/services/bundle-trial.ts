@@ -1,14 +1,18 @@
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { withoutByteOrderMark } from '../base/lib/utf8.ts';
 import { type Base, type CompileOptions, compilePut, type PutBundle } from './active-policy.ts';
+import { bundleTold } from './audit-policy.ts';
+import type { ToldChanges } from './commit.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
-import { type Weighed, type WeighOptions, WHOLE_BUNDLE, weigh } from './weigh-policy.ts';
+import { EVERY_TEXT, type Weighed, type WeighedSide, type WeighOptions, WHOLE_BUNDLE, weigh } from './weigh-policy.ts';
 
 /** A bundle that could be put. */
 export interface TriedBundle {
   readonly put: PutBundle;
   readonly base: Base;
   readonly weighed: Weighed;
+  /** For the audit trail. */
+  readonly told: ToldChanges;
 }
 
 /**
@@ -26,7 +30,15 @@ export async function tryBundle(
   const onDisk = await readPolicyFolder(options.dir).catch(() => folder);
   const put: PutBundle = { bundle_yaml: withoutByteOrderMark(bundleYaml), put_at: options.clock.now(), folder_hash: onDisk.hash };
   const base = await compilePut(put, folder, options, 'The policy bundle does not load');
-  const before = { texts, policy: active.notLoaded === undefined ? active.policy : undefined };
-  const weighed = await weigh(before, { texts: base.texts, policy: base.active.policy }, WHOLE_BUNDLE, options);
-  return { put, base, weighed };
+  const weighed = await weigh(sideOf({ active, texts }), sideOf(base), WHOLE_BUNDLE, options);
+  return { put, base, weighed, told: bundleTold(weighed, active, base.active) };
+}
+
+/** What an entry of the audit trail tells when a bundle, with the overlays of its folder, takes the place of the one in force. */
+export async function toldOfBundle(before: Base, after: Base, options: CompileOptions): Promise<ToldChanges> {
+  return bundleTold(await weigh(sideOf(before), sideOf(after), EVERY_TEXT, options), before.active, after.active);
+}
+
+function sideOf({ active, texts }: Pick<Base, 'active' | 'texts'>): WeighedSide {
+  return { texts, policy: active.notLoaded === undefined ? active.policy : undefined };
 }

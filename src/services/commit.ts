@@ -1,3 +1,4 @@
+import type { AuditChange } from '../base/model/audit-entry.ts';
 import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
 
 /**
@@ -5,6 +6,7 @@ import type { Effect, Expectation, Store } from '../storage/contract/store.ts';
  * of the two is ever there alone.
  * @param object which one is changed; undefined where there is only one
  * @param also what goes with it, each thing told of by itself
+ * @param told what the entry says beside what the effects show
  * @throws GatewayError as `Store.commit`
  */
 export type Commit = (
@@ -12,7 +14,11 @@ export type Commit = (
   effects: readonly Effect[],
   expect?: readonly Expectation[],
   also?: readonly AlsoChanged[],
+  told?: ToldChanges,
 ) => Promise<void>;
+
+/** What a change does, of which the effects show the whole text alone. @param toOrg the entry is shown to an org: what is the operator's is told in short */
+export type ToldChanges = (toOrg: boolean) => readonly AuditChange[];
 
 /** A thing that changes because another does. */
 export interface AlsoChanged {

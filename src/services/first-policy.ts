@@ -8,6 +8,9 @@ import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 /** The bundle that was put by the admin API. */
 export const PUT_BUNDLE = { space: 'policy', key: 'bundle' } as const;
 
+/** Where policy comes from a control plane. */
+export const NOTHING_TO_RELOAD = 'The policy of this gateway comes from its control plane: there is nothing to reload here.';
+
 /** Where a start looks for a bundle. */
 export interface PolicyPlace extends CompileOptions {
   /** The policies folder; not read where the control plane gives the bundle. */

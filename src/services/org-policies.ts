@@ -1,3 +1,4 @@
+import type { ErrorDetail } from '../base/lib/gateway-error.ts';
 import { POLICY_BOUNDS } from '../base/model/work-bounds.ts';
 import { type ActivePolicy, type Base, type CompileOptions, orgPolicy } from './active-policy.ts';
 import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
@@ -28,6 +29,12 @@ export class OrgPolicies {
 
   isLetGo(orgId: string): boolean {
     return this.letGo.has(orgId);
+  }
+
+  /** What does not load, and of which org; without an org: of all of them. */
+  notLoaded(): readonly { readonly org_id?: string; readonly problems: readonly ErrorDetail[] }[] {
+    if (this.#base.notLoaded !== undefined) return [{ problems: this.#base.notLoaded }];
+    return [...this.compiled].flatMap(([orgId, { notLoaded: problems }]) => (problems === undefined ? [] : [{ org_id: orgId, problems }]));
   }
 
   /** With another policy of an org, or without one. @param most instructions of the patterns of all */

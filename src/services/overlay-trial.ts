@@ -1,6 +1,8 @@
 import { withoutByteOrderMark } from '../base/lib/utf8.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type ActivePolicy, type Base, type CompileOptions, orgPolicy, orgPolicyUnless, textsOfOrg } from './active-policy.ts';
+import { policyTold } from './audit-policy.ts';
+import type { ToldChanges } from './commit.ts';
 import { type OrgLayers, type OrgOverlay, type OrgOverlays, OVERLAYS, type OverlayPlace, overlayFile, overlayKey } from './org-overlays.ts';
 import { overlayIn, type Weighed, type WeighedSide, type WeighOptions, weigh } from './weigh-policy.ts';
 
@@ -24,6 +26,8 @@ export interface TriedOverlay {
   /** What the org is judged by with it, on the node that it is for; undefined: it lays nothing over the bundle any more. */
   readonly judged: ActivePolicy | undefined;
   readonly weighed: Weighed;
+  /** For the audit trail. */
+  readonly told: ToldChanges;
 }
 
 /**
@@ -45,7 +49,7 @@ export async function tryOverlay({ base, overlays, options }: TrialGround, place
   const layersBefore = overlays.layers(orgId, { overlay: here(stored ?? { ...overlay, bundle_yaml: '' }) });
   const before = layersBefore && (await orgPolicy(orgId, base, layersBefore, options));
   const weighed = await weigh(sideOf(base, layersBefore, before), sideOf(base, layers, judged), overlayIn(file), options);
-  return { overlay, version: entity?.version, countsHere, judged, weighed };
+  return { overlay, version: entity?.version, countsHere, judged, weighed, told: policyTold(weighed) };
 }
 
 function sideOf(base: Base, layers: OrgLayers | undefined, { policy, notLoaded }: ActivePolicy = base.active): WeighedSide {

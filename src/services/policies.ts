@@ -20,9 +20,9 @@ import {
   textsOfOrg,
 } from './active-policy.ts';
 import type { AutoAllowed } from './auto-rules.ts';
-import { type TriedBundle, tryBundle } from './bundle-trial.ts';
-import { type Commit, commitAlone } from './commit.ts';
-import { firstBase, logLoaded, type PolicyPlace, PUT_BUNDLE } from './first-policy.ts';
+import { type TriedBundle, toldOfBundle, tryBundle } from './bundle-trial.ts';
+import { type Commit, commitAlone, type ToldChanges } from './commit.ts';
+import { firstBase, logLoaded, NOTHING_TO_RELOAD, type PolicyPlace, PUT_BUNDLE } from './first-policy.ts';
 import { FolderReads } from './folder-reads.ts';
 import {
   ADDONS,
@@ -50,6 +50,8 @@ export interface PolicyServiceOptions extends PolicyPlace {
   readonly presets: PolicyPresets;
   /** Of this node: which overlays of the level `node` count here. */
   readonly nodeId: string;
+  /** By which is stored what the watch of the folder takes. */
+  readonly followBy?: Commit;
 }
 
 /** Of a change of add-ons that others are in the way of. */
@@ -109,6 +111,11 @@ export class PolicyService {
     return service;
   }
 
+  /** From now on what the watch of the folder takes is stored by this commit, which has an entry of the audit trail. */
+  followBy(commit: Commit): void {
+    this.#options = { ...this.#options, followBy: commit };
+  }
+
   /** The snapshot of this moment: that of an org, where it is compiled ({@link ready}), or the one of all that lay nothing over the bundle. */
   current(orgId?: string): ActivePolicy {
     return (orgId === undefined ? undefined : this.#orgs.own(orgId)) ?? this.#base.active;
@@ -157,11 +164,7 @@ export class PolicyService {
 
   /** What does not load, and for which org everything is denied therefore; without an org: for all of them. */
   notLoaded(): readonly { readonly org_id?: string; readonly problems: readonly ErrorDetail[] }[] {
-    const { notLoaded } = this.#base.active;
-    if (notLoaded !== undefined) return [{ problems: notLoaded }];
-    return [...this.#orgs.compiled].flatMap(([orgId, { notLoaded: problems }]) =>
-      problems === undefined ? [] : [{ org_id: orgId, problems }],
-    );
+    return this.#orgs.notLoaded();
   }
 
   /** Why what is in the folder now was not taken, so that the bundle before it runs on; undefined: it was. */
@@ -231,10 +234,10 @@ export class PolicyService {
     accept: (before: ActivePolicy, weighed: Weighed) => void = () => undefined,
   ): Promise<ActivePolicy> {
     return this.#change('put', async () => {
-      const { put, base, weighed } = await tryBundle(bundleYaml, { folder: this.#folder, base: this.#base }, this.#options);
+      const { put, base, weighed, told } = await tryBundle(bundleYaml, { folder: this.#folder, base: this.#base }, this.#options);
       accept(this.#base.active, weighed);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
-      await commit(base.active.bundle_id, [{ op: 'put', ...PUT_BUNDLE, value: put }]);
+      await commit(base.active.bundle_id, [{ op: 'put', ...PUT_BUNDLE, value: put }], [], [], told);
       this.#reads.setAside(put.folder_hash);
       return this.#swap({ base, orgs, folder: this.#folder });
     });
@@ -247,14 +250,14 @@ export class PolicyService {
 
   /**
    * Takes a bundle of the control plane whose signature holds: it is compiled with what orgs lay over it, then stored, and then in force.
-   * @param store what makes it durable; not asked when it does not load
+   * @param store what makes it durable, with what an entry tells of it, which is found out when asked for; not asked when it does not load
    * @throws GatewayError `invalid_policy` with every mistake in `details`; what `store` throws. The running bundle stays.
    */
-  takeFetched(bundle: FetchedBundle, store: () => Promise<void>): Promise<ActivePolicy> {
+  takeFetched(bundle: FetchedBundle, store: (told: () => Promise<ToldChanges>) => Promise<void>): Promise<ActivePolicy> {
     return this.#change('control_plane', async () => {
       const base = await compileFetched(bundle, this.#options);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
-      await store();
+      await store(() => toldOfBundle(this.#base, base, this.#options));
       return this.#swap({ base, orgs, folder: undefined });
     });
   }
@@ -278,7 +281,7 @@ export class PolicyService {
       const one = await this.#try(place, text);
       accept(this.overlays(orgId), one);
       const at = { space: OVERLAYS, key: overlayKey(place) };
-      if (!(await unlessConflict(commit(orgId, [overlayEffect(one.overlay)], [{ ...at, version: one.version }]))))
+      if (!(await unlessConflict(commit(orgId, [overlayEffect(one.overlay)], [{ ...at, version: one.version }], [], one.told))))
         throw new GatewayError('conflict', 'Somebody else has changed this overlay at the same moment: read it again.');
       await this.#overlays.refresh(orgId, place);
       judged = one.judged;
@@ -359,11 +362,7 @@ export class PolicyService {
    * @throws GatewayError as {@link put}; `invalid_request` in control-plane mode (specification, "Gateway admin API")
    */
   async reload(commit?: Commit): Promise<ActivePolicy> {
-    if (this.#options.managedRemotely)
-      throw new GatewayError(
-        'invalid_request',
-        'The policy of this gateway comes from its control plane: there is nothing to reload here.',
-      );
+    if (this.#options.managedRemotely) throw new GatewayError('invalid_request', NOTHING_TO_RELOAD);
     return this.#change('reload', async () => this.#take(await this.#reads.read(), commit));
   }
 
@@ -375,7 +374,7 @@ export class PolicyService {
     if (this.#options.managedRemotely) return;
     const change = async () => {
       const folder = await this.#reads.read();
-      return this.#reads.isSeen(folder) ? undefined : this.#take(folder);
+      return this.#reads.isSeen(folder) ? undefined : this.#take(folder, this.#options.followBy);
     };
     await this.#reads.following(this.#options.log, () => this.#change('watch', change));
   }
@@ -384,7 +383,7 @@ export class PolicyService {
     return this.#reads.taking(folder, async () => {
       const base = await compileFolder(folder, this.#options);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
-      await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }]);
+      await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }], [], [], await toldOfBundle(this.#base, base, this.#options));
       return this.#swap({ base, orgs, folder });
     });
   }

@@ -1,7 +1,8 @@
-import type { PolicyInput } from '../decide/policy/compile.ts';
+import type { PolicyInput, ReadPolicy } from '../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import { comparePolicies, type WeighedChange, type WrittenText } from '../policy-tools/policy-change.ts';
+import { type RuleEdit, ruleEdits } from '../policy-tools/rule-edits.ts';
 import { type LanguageOptions, readTexts } from './load-policy.ts';
 
 /** The texts of a policy without the tier. */
@@ -19,6 +20,10 @@ export interface Weighed {
   readonly change: WeighedChange;
   readonly before: WeighedSide;
   readonly after: WeighedSide;
+  /** What the texts say of themselves together. */
+  readonly header: { readonly before: ReadPolicy['header']; readonly after: ReadPolicy['header'] };
+  /** The rules of the text that is changed which it writes down differently, for the audit trail. */
+  readonly edits: readonly RuleEdit[];
 }
 
 /** One overlay that was put. @param file as mistakes in it are said to be in */
@@ -34,12 +39,15 @@ export interface WeighOptions extends LanguageOptions {
   readonly passage?: PassageOptions;
 }
 
+/** All rules: of a change of several texts. */
+export const EVERY_TEXT: WrittenText = { has: () => true, isWhole: true };
+
 /** Compares what counted with what will. Reads both in slices. @param written the text that is changed */
 export async function weigh(before: WeighedSide, after: WeighedSide, written: WrittenText, options: WeighOptions): Promise<Weighed> {
   const was = await readTexts(before.texts, options);
   const is = await readTexts(after.texts, options);
   const change = comparePolicies({ read: was, policy: before.policy }, { read: is, policy: after.policy }, written, options.passage);
-  return { change, before, after };
+  return { change, before, after, header: { before: was.header, after: is.header }, edits: ruleEdits(was, is, written.has) };
 }
 
 /** Told of what a change does before it is stored. @returns whether it is to be stored; throws when it is not meant */

@@ -336,6 +336,24 @@ t.test('each change has its entry in the audit trail, and what changes nothing h
   t.match((await ask('GET', '/v1/audit?operation=org.put&limit=1')).json, { items: [{ operation: 'org.put' }], next_page_token: null });
 });
 
+t.test('the audit trail of a control plane tells which rules a bundle and an overlay change', async (t) => {
+  const { ask } = await acme(t);
+  const newest = async () => ((await ask('GET', '/v1/audit?limit=1')).json['items'] as readonly { changes: readonly object[] }[])[0];
+  const text = (decision: string) =>
+    `schema: gw.policy_bundle.v1\nbundle_id: b\nversion: "1"\ninline_rules:\n  targets: [{id: x, effect: {decision: ${decision}}}]\n`;
+  const put = (path: string, decision: string) => ask('PUT', path, { bundle_yaml: text(decision) });
+  const changed = { entity: 'policy_rule', member: 'effect.decision', before_value: 'deny', after_value: 'allow' };
+  for (const [path, rule] of [
+    ['/v1/orgs/acme/bundle', 'targets/x@base'],
+    ['/v1/orgs/acme/overlays/org', 'targets/x@org'],
+  ] as const) {
+    for (const decision of ['deny', 'allow']) t.equal((await put(path, decision)).status, 200, path);
+    t.match((await newest())?.changes, [{ ...changed, rule }], path);
+  }
+  t.ok((await ask('DELETE', '/v1/orgs/acme/overlays/org')).status < 300);
+  t.match(await newest(), { operation: 'overlay.remove', changes: [{ rule: 'targets/x@org', member: 'rule', after: null }] });
+});
+
 t.test('no page of a browser may ask, and no Host but its own', async (t) => {
   const { plane, bare } = await acme(t);
   t.match(await bare('GET', '/healthz', { headers: { Origin: 'http://127.0.0.1' } }), {

@@ -74,6 +74,25 @@ const STEPS: readonly (readonly [id: string, owner: Owner, path: string, body?: 
 /** They need a gateway with an org, a delivery that has failed, a root that waits, a control plane; below, or in the tests of those. */
 const ELSEWHERE: readonly string[] = ['org.suspend', 'org.reactivate', 'dead_letters.resend', 'ca.cancel', 'policy_cache.clear'];
 
+/** Their entries name the thing and no value: what they change is a secret, or nothing was there to be changed. */
+const WITHOUT_VALUES: readonly string[] = [
+  ...['workloads.issue_token', 'workloads.remove_token', 'mgmt.workloads.token', 'mgmt.workloads.token.remove'],
+  'discovery.reset',
+];
+
+/** Whether an entry says what somebody has changed: a member that a person set, as it was and as it is. */
+function tellsWhat({ changes }: AuditEntry): boolean {
+  return changes.some(
+    ({ member, before_value: was, after_value: is }) =>
+      !/(?:^|\.)(?:org_id|created_at|updated_at)$/.test(member) && (was ?? is) !== undefined,
+  );
+}
+
+/** Of those that are told of here, in the order of the trail. */
+function without(trail: readonly AuditEntry[]): readonly string[] {
+  return [...new Set(trail.map(({ operation }) => operation).filter((id) => WITHOUT_VALUES.includes(id)))];
+}
+
 function credential(id: string, orgId: string | undefined): object {
   const named = { credential_id: id, connector_id: 'openai', mode: 'alias', distribution: 'node_scoped', secret_ref: 'sk-secret' };
   return orgId === undefined ? named : { ...named, org_id: orgId };
@@ -125,6 +144,22 @@ t.test('an entry of the admin API has the org of its object, and goes to the des
     trail.map(({ operation, org_id: org }) => [operation, org]),
     STEPS.map(([id, owner]) => [id, owner]),
   );
+  t.strictSame(
+    [...new Set(trail.filter((one) => !tellsWhat(one)).map(({ operation }) => operation))],
+    without(trail),
+    'each says what it changed',
+  );
+  const rates = trail
+    .filter(({ operation }) => operation.startsWith('prices.'))
+    .map(({ changes }) => changes.filter(({ entity }) => entity === 'price'));
+  t.match(
+    rates.at(-1),
+    [
+      { member: /gpt-4\.1 \w+/, after_value: '0' },
+      { member: /gpt-4\.1 \w+/, after_value: '0' },
+    ],
+    'and which prices',
+  );
   for (const owner of ['acme', 'globex'] as const) {
     const own = (await trailOf(gw, `&org_id=${owner}`)).map(({ operation }) => operation).toReversed();
     const expected = STEPS.filter(([, whose]) => whose === owner).map(([id]) => id);
@@ -172,6 +207,11 @@ t.test('an entry of the management API has the org of its key, whatever it chang
     writes.filter((id) => !isTold(id)),
     ['mgmt.exports.test'],
     'each has its entry, but the one that changes nothing',
+  );
+  t.strictSame(
+    [...new Set(trail.filter((one) => !tellsWhat(one)).map(({ operation }) => operation))],
+    without(trail),
+    'each says what it changed',
   );
   t.strictSame(
     trail.filter(({ org_id: org }) => org !== 'acme').map(({ operation }) => operation),

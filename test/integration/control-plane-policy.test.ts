@@ -138,6 +138,11 @@ t.test(
     const { cp, start, putBundle } = await linked(t);
     await putBundle(named('first'));
     const one = await start();
+    const fetched = (await one.gw.admin('GET', '/v1/admin/audit?operation=policies.fetch')).body as { items: readonly object[] };
+    t.match(fetched.items, [
+      { principal: { kind: 'node' }, changes: [{ member: 'bundle_id', after_value: 'first' }, { member: 'version' }] },
+    ]);
+    t.equal(fetched.items.length, 1);
     t.equal((await one.gw.admin('DELETE', '/v1/admin/policy/cache')).status, 204);
     t.equal(await active(one.gw), 'first', 'what runs runs on');
     t.match((await one.gw.admin('GET', '/v1/admin/audit?limit=1')).body, { items: [{ operation: 'policy_cache.clear' }] });

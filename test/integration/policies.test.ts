@@ -249,4 +249,10 @@ t.test('GW_POLICIES_WATCH takes a saved bundle while traffic flows', async (t) =
   while (answer.status === 200) answer = await execute();
   t.match(answer, { status: 403, body: { reason_codes: ['default_deny'] } });
   t.match(await (await fetch(`${gw.url}/metrics`)).text(), /gw_policy_loads_total\{bundle="active",trigger="watch",result="loaded"\} 1/);
+  const { items } = (await gw.admin('GET', '/v1/admin/audit?operation=policies.reload')).body as { items: readonly object[] };
+  t.match(
+    items,
+    [{ principal: { kind: 'node' }, changes: [{ member: 'bundle_id' }, { member: 'version' }] }],
+    'the gateway itself has an entry',
+  );
 });

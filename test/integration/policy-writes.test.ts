@@ -255,12 +255,118 @@ t.test('one rule is put, changed and deleted; comments and the order of all othe
   const { items } = (await one.gw.admin('GET', '/v1/admin/audit?limit=50')).body as { items: readonly Json[] };
   t.match(
     items.find(({ operation }) => operation === 'mgmt.policies.rules.put'),
-    { object: 'targets/no.gpt4', changes: [{ entity: 'policy_overlay', member: 'bundle_yaml' }, { member: 'put_at' }] },
+    { object: 'targets/no.gpt4' },
+  );
+  const ofPut = items.find(({ operation }) => operation === 'mgmt.policies.rules.put');
+  t.strictSame(
+    (ofPut?.['changes'] as readonly Json[] | undefined)?.map(({ entity, member }) => `${String(entity)} ${String(member)}`),
+    [
+      ...['effect.reason_codes', 'when.equals', 'when.starts_with'].map((member) => `policy_rule ${member}`),
+      ...['policy_overlay bundle_yaml', 'policy_overlay put_at'],
+    ],
   );
   t.match(
     items.find(({ operation }) => operation === 'mgmt.policies.rules.remove'),
     { object: 'risk/no.uploads' },
   );
+});
+
+t.test(
+  'the audit trail tells which rules a change adds, changes and takes away, on every face, and no secret that a rule writes',
+  async (t) => {
+    const one = await scene(t);
+    const changed = OVERLAY.replace('decision: deny, reason_codes: [too_dear]', 'decision: allow')
+      .replace(/ {2}risk:[\s\S]*/, '')
+      .concat('  transforms: [{id: tag, effect: {mutations: [{key: action.headers.x-team, value: planted-secret}]}}]\n');
+    t.equal((await one.manage('PUT', 'policies', { bundle_yaml: changed, confirm: true })).status, 200);
+    const newest = async (ask: () => Promise<unknown>, list: 'items' | 'data'): Promise<Json> =>
+      ((await ask()) as Record<string, readonly Json[]>)[list]?.[0] ?? {};
+    const told = await newest(async () => (await one.gw.admin('GET', '/v1/admin/audit?object=no.uploads&limit=1')).body, 'items');
+    t.match(told, { operation: 'mgmt.policies.put', principal: { name: 'key of acme' }, org_id: 'acme' });
+    const rules = (told['changes'] as readonly Json[]).filter(({ entity }) => entity === 'policy_rule');
+    t.match(rules, [
+      {
+        rule: 'risk/no.uploads@org',
+        member: 'rule',
+        after: null,
+        before_value: '{"effect":{"decision":"deny"},"when":{"equals":"ai.files","field":"context.action.type"}}',
+      },
+      { rule: 'targets/no.gpt4@org', member: 'effect.decision', before_value: 'deny', after_value: 'allow' },
+      { rule: 'targets/no.gpt4@org', member: 'effect.reason_codes', before_value: '["too_dear"]', after: null },
+      {
+        rule: 'transforms/tag@org',
+        member: 'rule',
+        before: null,
+        after_value: '{"effect":{"mutations":[{"key":"action.headers.x-team","value":"(not shown)"}]}}',
+      },
+    ]);
+    t.equal(rules.length, 4);
+    t.notMatch(JSON.stringify(told), 'planted-secret');
+    t.same(
+      await newest(async () => (await one.reader('GET', 'audit?object=targets/no.gpt4&limit=1')).body, 'data'),
+      told,
+      'the management API',
+    );
+    t.same(await newest(async () => (await one.tool('list_audit', { object: 'no.gpt4', limit: 1 })).answer, 'data'), told, 'the tool');
+    t.equal((await one.manage('PUT', 'policies/rules/no.gpt4', { layer: 'targets', rule: '{effect: {decision: deny}}' })).status, 200);
+    t.equal((await one.manage('PUT', 'policies/rules/no.gpt4', { layer: 'targets', rule: '{effect: {decision: allow}}' })).status, 200);
+    t.equal((await one.manage('DELETE', 'policies/rules/no.gpt4')).status, 200);
+    const env = { GW_PORT: String(one.gw.port), GW_ADMIN_TOKEN: ADMIN_TOKEN };
+    const { out } = await gw(['audit', 'list', '--operation', 'rules', '--limit', '2'], { env, columns: 80 });
+    t.match(
+      out,
+      /^\S+ {2}mgmt\.policies\.rules\.remove {2}targets\/no\.gpt4\n {2}key of acme removed rule targets\/no\.gpt4 of acme\n {2}- \{"effect":\{"decision":"allow"\}\}\n {2}from 127\.0\.0\.1 by management key /,
+    );
+    t.match(out, /\n {2}key of acme changed rule targets\/no\.gpt4 of acme: effect\.decision deny → allow\n {2}from /);
+    for (const line of out.split('\n')) t.ok(line.length <= 80, line);
+    const more = await gw(['audit', 'list', '--object', 'no.uploads', '--limit', '1'], { env });
+    t.match(
+      more.out,
+      /\n {2}by key of acme .*\n {2}- rule risk\/no\.uploads: .*"deny".*\n {4}rule targets\/no\.gpt4: effect\.decision deny → allow\n {4}rule .*\n {2}\+ rule transforms\/tag: /,
+    );
+  },
+);
+
+t.test('a bundle that is put, reloaded or followed is told with its versions and rules; an org is told of them in short', async (t) => {
+  const policies = tempDir(t);
+  const text = (version: string, model: string) =>
+    bundleOf(
+      `  identity: [{id: all, effect: {decision: allow}}]\n  targets: [{id: no, when: {field: context.action.params.model, equals: ${model}}, effect: {decision: deny}}]\n`,
+    ).replace(/version: .*/, `version: "${version}"`);
+  const write = (version: string, model: string) => writeFileSync(join(policies, 'bundle.yaml'), text(version, model));
+  write('1', 'a');
+  const { gw: gateway } = await startGoverned(t, { env: { GW_POLICIES_DIR: policies } });
+  const { manage } = await managedOf(gateway);
+  const newest = async () => ((await gateway.admin('GET', '/v1/admin/audit?limit=1')).body as { items: readonly Json[] }).items[0] ?? {};
+  const names = (was: string, is: string) => [
+    { entity: 'policy', member: 'bundle_id', before_value: 'test', after_value: 'test' },
+    { entity: 'policy', member: 'version', before_value: was, after_value: is },
+  ];
+  const rule = { entity: 'policy_rule', rule: 'targets/no@base' };
+  write('2', 'b');
+  t.equal((await gateway.admin('POST', '/v1/admin/policies/reload')).status, 200);
+  const reloaded = await newest();
+  t.match(reloaded, { operation: 'policies.reload', changes: names('1', '2') });
+  t.match(
+    (reloaded['changes'] as readonly Json[]).find((one) => one['rule']),
+    { ...rule, member: 'when.equals', before_value: 'a', after_value: 'b' },
+  );
+  t.equal((await gateway.admin('PUT', '/v1/admin/policies', { bundle_yaml: text('3', 'c') })).status, 200);
+  t.match(await newest(), {
+    operation: 'policies.put',
+    changes: [...names('2', '3'), {}, { member: 'source', before_value: 'file', after_value: 'api' }],
+  });
+  t.equal((await gateway.admin('POST', '/v1/admin/policies/reload')).status, 200);
+  t.match(await newest(), { operation: 'policies.reload', changes: names('3', '2') }, 'back to what the folder has');
+  write('4', 'd');
+  t.equal((await manage('POST', 'policies/reload')).status, 200);
+  const short = await newest();
+  t.match(short, { operation: 'mgmt.policies.reload', org_id: 'acme', changes: names('2', '4') });
+  const told = (short['changes'] as readonly Json[]).filter((one) => one['rule'] !== undefined);
+  t.match(told, [
+    { ...rule, member: 'rule', before_value: '{"effect":{"decision":"deny"}}', after_value: '{"effect":{"decision":"deny"}}' },
+  ]);
+  t.equal(told.length, 1, 'what the bundle says is the operator’s');
 });
 
 t.test('what cannot be put says why, and changes nothing', async (t) => {

@@ -12,6 +12,7 @@ import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
 import type { AuditEntry } from '../../src/base/model/audit-entry.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { changesOf } from '../../src/services/audit-changes.ts';
+import { policyTold } from '../../src/services/audit-policy.ts';
 import { AuditTrail } from '../../src/services/audit-trail.ts';
 import { entityPage } from '../../src/services/entity-page.ts';
 import { Outbox } from '../../src/services/outbox.ts';
@@ -105,6 +106,60 @@ t.test('a change and its entry are there together or not at all', async (t) => {
   outbox.start();
   t.match(await delivered, [{ name: 'audit', event: page.items[0] }]);
   await outbox.close();
+});
+
+t.test('an entry has no more changes than fit into its bytes, and says how many it leaves out', async (t) => {
+  const { trail } = await open(t);
+  const told = Array.from({ length: 150 }, (_, at) => ({
+    entity: 'policy_rule',
+    rule: `targets/r${at}@base`,
+    member: 'rule',
+    before: null,
+    after: hashOf(at),
+    after_value: 'x'.repeat(200),
+  }));
+  await trail.commitFor(ADMIN)('one', [], [], [], () => told);
+  const [entry] = (await trail.page({}, { after: undefined, limit: 1 })).items;
+  t.ok(JSON.stringify(entry?.changes).length <= 32_768 + 150);
+  t.equal((entry?.changes.length ?? 0) + (entry?.more_changes ?? 0), 150);
+  t.ok((entry?.more_changes ?? 0) > 0);
+  t.same((await trail.page({ object: 'r1' }, { after: undefined, limit: 5 })).items, [entry], 'a rule is found by its id');
+  t.same((await trail.page({ object: 'r' }, { after: undefined, limit: 5 })).items, []);
+});
+
+t.test('what callers write, and what rules write into calls, is not shown of a rule', async (t) => {
+  const content = (secret: string) => ({
+    when: {
+      all: [
+        { field: 'context.action.params.model', equals: 'gpt-4o' },
+        { field: 'action.params.metadata.token', in: [secret, 'b'] },
+        { field: 'context.action.params.max_tokens', gt: 5 },
+      ],
+    },
+    conditions: { 'action.params.user': secret, caller_id: 'ben', 'context.action.params.key': { starts_with: secret } },
+    effect: {
+      mutations: [
+        { key: 'action.params.user', value: secret },
+        { key: 'action.params.model', value: 'small' },
+      ],
+    },
+  });
+  const edit = { layer: 'targets', rule_id: 'x', level: 'org', before: content('secret-1'), after: content('secret-2') } as const;
+  const header = { before: {}, after: {} };
+  const changes = policyTold({ header, edits: [edit] })(true);
+  t.strictSame(
+    changes.map(({ member }) => member),
+    ['conditions.action.params.user', 'conditions.context.action.params.key.starts_with', 'effect.mutations', 'when.all'],
+  );
+  const added = policyTold({ header, edits: [{ ...edit, before: undefined }] })(true);
+  t.notMatch(JSON.stringify([changes, added]), /secret-/);
+  t.match(changes[2]?.after_value, /"value":"small"/);
+  t.match(changes[3]?.after_value, /gpt-4o.*\(not shown\).*"gt":5/);
+  t.match(
+    policyTold({ header, edits: [{ ...edit, level: 'base' }] })(true),
+    [{ member: 'rule', before_value: '{}' }],
+    'the bundle is the operator’s',
+  );
 });
 
 t.test('an operation is found by its beginning, or by any word of it', async (t) => {

@@ -4,7 +4,9 @@ import type { NamedPrincipal } from './principal.ts';
 export interface AuditChange {
   /** What kind of thing it is a member of, as the store names it: `workload`, `credential`, … */
   readonly entity: string;
-  /** `name`, or with dots: `default_attribution.project_id`. Of a thing that is one value: `value`. */
+  /** Of a rule of policy: `layer/rule_id@level`. */
+  readonly rule?: string;
+  /** `name`, or with dots: `default_attribution.project_id`. Of a thing that is one value: `value`; of a rule that is new, or gone: `rule`. */
   readonly member: string;
   readonly before: string | null;
   readonly after: string | null;
@@ -32,6 +34,6 @@ export interface AuditEntry {
   /** The gateway that has handed it on; absent: it was asked here. */
   readonly node_id?: string;
   readonly changes: readonly AuditChange[];
-  /** Changes beyond those that are listed. */
+  /** Changes beyond those that are listed, which are bounded in number and in bytes. */
   readonly more_changes?: number;
 }

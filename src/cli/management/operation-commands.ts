@@ -96,8 +96,7 @@ async function answer(
     return;
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
-  const shown =
-      removalText(value, call.wide ? undefined : io.columns) ?? ownText(operation, value, call, io) ?? answerText(value, facts);
+  const shown = removalText(value, call.wide ? undefined : io.columns) ?? ownText(operation, value, call, io) ?? answerText(value, facts);
   io.stdout(SAYS_COMMANDS.has(operation.id) ? asTyped(shown, io.program) : shown);
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);

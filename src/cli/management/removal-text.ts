@@ -1,7 +1,7 @@
 /* What a removal that was only tried would take away, for people. */
 import { isJsonObject } from '../../base/json/json-object.ts';
+import { brokenAtBlanks } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
-import { brokenAtBlanks } from './named-values.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

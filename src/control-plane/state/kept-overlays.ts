@@ -4,6 +4,7 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
+import { policyTold } from '../../services/audit-policy.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
 import { overlayFile } from '../../services/org-overlays.ts';
@@ -61,7 +62,8 @@ export class KeptOverlays {
     const found = await store.entity(place.space, place.key);
     const level = id === ORG ? 'org' : 'node';
     const nodeId = id === ORG ? '' : id.slice('node:'.length);
-    const isWanted = accept?.(await this.#weigh(org, id, bundleYaml)) ?? true;
+    const weighed = await this.#weigh(org, id, bundleYaml);
+    const isWanted = accept?.(weighed) ?? true;
     const putAt = timestamp(clock.now());
     const signed = { schema: SIGNED_OVERLAY, org_id: orgId, level, node_id: nodeId, put_at: putAt, sha256: sha256Hex(bundleYaml) };
     const overlay: KeptOverlay = {
@@ -79,6 +81,8 @@ export class KeptOverlays {
       id,
       [{ op: 'put', ...place, value: overlay }],
       [{ ...place, version: found?.version }],
+      [],
+      policyTold(weighed),
     );
     return overlay;
   }
@@ -93,8 +97,10 @@ export class KeptOverlays {
     const place = { space: SPACE.overlays, key: keyIn(orgId, id) };
     const found = await store.entity(place.space, place.key);
     if (found === undefined) throw new GatewayError('not_found', `There is no overlay ${id}.`);
-    if (accept?.(await this.#weigh(org, id, undefined)) === false) return;
-    await versions.raising(orgId, ['overlays'], commit)(id, [{ op: 'delete', ...place }], [{ ...place, version: found.version }]);
+    const weighed = await this.#weigh(org, id, undefined);
+    if (accept?.(weighed) === false) return;
+    const told = policyTold(weighed);
+    await versions.raising(orgId, ['overlays'], commit)(id, [{ op: 'delete', ...place }], [{ ...place, version: found.version }], [], told);
   }
 
   async #weigh({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string | undefined): Promise<Weighed> {

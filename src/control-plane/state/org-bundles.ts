@@ -4,6 +4,7 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { isWellFormed } from '../../base/lib/well-formed.ts';
+import { policyTold } from '../../services/audit-policy.ts';
 import type { Commit } from '../../services/commit.ts';
 import { loadPolicy } from '../../services/load-policy.ts';
 import { doubtsOf } from '../../services/policy-doubts.ts';
@@ -69,7 +70,8 @@ export class OrgBundles {
     const overlay = (await store.entity(SPACE.overlays, keyIn(orgId, 'org')))?.value as KeptOverlay | undefined;
     if (overlay !== undefined) await loadedTogether({ bundle: bundleYaml, org: overlay.bundle_yaml }, { tier: org.plan_tier, connectorId });
     const found = await store.entity(SPACE.bundles, orgId);
-    const isWanted = accept?.(await this.#weigh(org, bundleYaml, overlay?.bundle_yaml)) ?? true;
+    const weighed = await this.#weigh(org, bundleYaml, overlay?.bundle_yaml);
+    const isWanted = accept?.(weighed) ?? true;
     const sequence = ((found?.value as OrgBundle | undefined)?.sequence ?? 0) + 1;
     const version = `${policy.version}+${sequence}`;
     const signed = { schema: SIGNED_BUNDLE, org_id: orgId, version, sequence, sha256: sha256Hex(bundleYaml) };
@@ -88,6 +90,9 @@ export class OrgBundles {
       orgId,
       [{ op: 'put', space: SPACE.bundles, key: orgId, value: bundle }],
       [{ space: SPACE.bundles, key: orgId, version: found?.version }],
+      [],
+      // Nobody but operators reads the trail of a control plane.
+      () => policyTold(weighed)(false),
     );
     await this.#space.refresh(orgId);
     return accepted;

@@ -87,7 +87,7 @@ export class OrgVersions {
 
   /** A commit that raises these versions and writes the change into the log; none of them: the org itself has changed. */
   raising(orgId: string, resources: readonly Resource[], commit: Commit): Commit {
-    return (object, effects, expect = []) =>
+    return (object, effects, expect = [], also = [], told = undefined) =>
       this.#inTurn(orgId, async () => {
         const found = await this.#store.entity(SPACE.versions, orgId);
         const next = this.#raised(orgId, found?.value as StoredVersions | undefined, resources);
@@ -95,6 +95,8 @@ export class OrgVersions {
           object,
           [...effects, ...this.#effects(next)],
           [...expect, { space: SPACE.versions, key: orgId, version: found?.version }],
+          also,
+          told,
         );
         await this.#space.refresh(orgId);
       });

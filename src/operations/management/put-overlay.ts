@@ -88,7 +88,7 @@ export async function handOnOverlay(
   const { org_id: orgId, level, node_id: nodeId } = place;
   await policies.ready(orgId);
   if (asked.dry_run === true) return tried(services, place, asked, expectShown);
-  const { overlay, weighed } = await policies.tryOverlay(place, asked.text);
+  const { overlay, weighed, told } = await policies.tryOverlay(place, asked.text);
   const before = shownPolicy(policies, orgId);
   expectShown(before);
   acceptChange(asked, before, weighed, asked.named);
@@ -96,7 +96,7 @@ export async function handOnOverlay(
   const show = (): unknown => policies.overlays(orgId).find((one) => one.level === level && one.node_id === nodeId);
   await handOn(
     { kind: 'overlays.put', entries: [{ id, body: { bundle_yaml: overlay.bundle_yaml } }] },
-    { entity: 'policy_overlay', object: asked.object ?? id, show },
+    { entity: 'policy_overlay', object: asked.object ?? id, show, told },
   );
   return answered(shownPolicy(policies, orgId), shownChange(weighed, false), overlay);
 }

@@ -18,6 +18,7 @@ import type { Commit } from '../commit.ts';
 import { unlessConflict } from '../unless-conflict.ts';
 import { dayOf, type GivenList } from './list-sources.ts';
 import { PRICE_LIST_KEY, PRICE_LIST_SPACE, packed, readStored, type SeenSource, type StoredList, unpacked } from './stored-list.ts';
+import { pricesTold } from './told-prices.ts';
 
 const PLACE = { space: PRICE_LIST_SPACE, key: PRICE_LIST_KEY } as const;
 const DAY_MS = 86_400_000;
@@ -205,7 +206,7 @@ export class PriceLists {
     return this.#inTurn(async () => {
       if (this.#holding() === undefined) return { ...NO_CHANGE, outcome: 'unchanged' };
       const { diff } = await this.compareShipped();
-      await this.#store({ revision: this.#nextRevision(), ...this.#seenMember() }, 'shipped', commit);
+      await this.#store({ revision: this.#nextRevision(), ...this.#seenMember() }, 'shipped', commit, { diff });
       this.#options.log.info({ source: 'shipped', date: this.shipped.date }, 'the price list of the package is in force');
       this.counts.taken += 1;
       return { ...NO_CHANGE, outcome: 'taken', diff };
@@ -230,8 +231,9 @@ export class PriceLists {
       const { kept: _, ...published } = list;
       const judged = await this.#judged(await unpacked(list.text), list.name, loaded.list.providers, which);
       const stored = { ...others, revision: this.#nextRevision(), list: { ...published, ...(await keptMember(judged)) } };
-      await this.#store(stored, list.sha256, commit, judged);
       const accepted = held.filter((change) => which === 'all' || which.some((one) => isOf(change, one)));
+      const diff = { ...NO_CHANGE.diff, changed: accepted.map((change) => ({ ...change, held: false })) };
+      await this.#store(stored, list.sha256, commit, { diff }, judged);
       this.#options.log.info({ accepted: accepted.length, held: this.held.length }, 'prices that were held back are in force');
       return accepted;
     });
@@ -264,7 +266,7 @@ export class PriceLists {
         over: this.#shipped.identity.sha256,
       },
     };
-    await this.#store(stored, sha256, change.commit, judged);
+    await this.#store(stored, sha256, change.commit, judged, judged);
     const { added, removed, changed } = judged.diff;
     const counts = { added: added.length, removed: removed.length, changed: changed.length, held: judged.held.length };
     log.info({ source: given.name, date, sha256, ...counts }, 'another price list is in force');
@@ -291,9 +293,9 @@ export class PriceLists {
   }
 
   /** Stores what is given and puts it in force. @throws GatewayError `conflict`, or as `Store.commit`; nothing has changed then */
-  async #store(stored: StoredList, object: string, commit: Commit, judged?: JudgedList): Promise<void> {
+  async #store(stored: StoredList, object: string, commit: Commit, { diff }: Pick<JudgedList, 'diff'>, judged?: JudgedList): Promise<void> {
     const effects: readonly Effect[] = [{ op: 'put', ...PLACE, value: stored }];
-    if (!(await unlessConflict(commit(object, effects, [{ ...PLACE, version: this.#version }]))))
+    if (!(await unlessConflict(commit(object, effects, [{ ...PLACE, version: this.#version }], [], pricesTold(diff)))))
       throw new GatewayError('conflict', 'Somebody else has changed the price list at the same moment: look at it again.');
     const entity = await this.#options.store.entity(PRICE_LIST_SPACE, PRICE_LIST_KEY);
     // Another writer was quicker to change it again: what is told of that reads it.

@@ -16,6 +16,7 @@ const VERBS: Readonly<Record<string, Named>> = {
   assign: [3, 'Update'],
   switch: [3, 'Update'],
   reload: [3, 'Update'],
+  fetch: [3, 'Update'],
   approve: [3, 'Update'],
   accept: [3, 'Update'],
   deny: [3, 'Update'],

@@ -1,0 +1,119 @@
+import { cellWidth, cutToCells } from '../base/lib/cell-width.ts';
+import type { AuditChange, AuditEntry } from '../base/model/audit-entry.ts';
+import { principalText } from '../base/model/principal.ts';
+import { cellText, terminalText } from './terminal-text.ts';
+
+/** Members that say nothing to a person who reads an entry. */
+const PASSED_OVER: readonly string[] = [
+  ...['org_id', 'created_at', 'updated_at', 'due', 'share.caller', 'share.org', 'folder_hash', 'put_at', 'content_hash', 'taken_at'],
+  ...['credential.org_id', 'credential.created_at', 'credential.updated_at', 'revision'],
+];
+/** What the store keeps beside a thing so that it is found, or told. */
+const BESIDE: readonly string[] = ['outbox', 'approval_pending', 'quarantine_active', 'alert_subscription_of', 'custom_connector_host'];
+/** A member whose value is a secret, or may be one. */
+const HIDDEN = '(not shown)';
+/** What rules stand in: its hashes say nothing beside them. */
+const TEXTS: readonly string[] = ['policy_overlay', 'cp_overlay'];
+/** A stranger's id says nothing where there is a name. */
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+/** Of a rule that is new, or gone. */
+const WHOLE = 'rule';
+
+/**
+ * An entry for a person: what was asked and when; then, where one member has changed and it fits, one sentence, else who it was and a line for each member: `+` is new, `-` is gone.
+ * @param columns cells of a line; undefined: as many as it takes
+ */
+export function auditEntryText(entry: AuditEntry, columns: number | undefined): string {
+  const { at, operation, object } = entry;
+  const head = [at, operation, ...(object === undefined ? [] : [object])].map(cellText).join('  ');
+  const lines = [head, ...(sentence(entry, columns) ?? details(entry))];
+  return `${lines.map((line) => (columns === undefined ? line : cutToCells(line, columns))).join('\n')}\n`;
+}
+
+/** Undefined: it does not say all, or does not fit. */
+function sentence(entry: AuditEntry, columns: number | undefined): readonly string[] | undefined {
+  const { principal, from, org_id: orgId, more_changes: more } = entry;
+  const [change, another] = entry.changes.filter((one) => saysMore(one, entry) && one.before !== one.after);
+  if (change === undefined || another !== undefined || more !== undefined) return undefined;
+  const done = doneTo(change, entry);
+  if (done === undefined) return undefined;
+  const of = orgId === undefined ? '' : ` of ${orgId}`;
+  const { name, kind, id } = principal;
+  const line = `  ${terminalText(`${name ?? principalText(principal)} ${done.verb} ${done.what}${of}${done.how}`)}`;
+  if (columns !== undefined && cellWidth(line) > columns) return undefined;
+  return [line, ...done.rule, `  from ${terminalText(`${from}${name === undefined ? '' : ` by ${kind.replaceAll('_', ' ')} ${id}`}`)}`];
+}
+
+interface Done {
+  readonly verb: string;
+  readonly what: string;
+  readonly how: string;
+  /** What a rule says that is new, or gone. */
+  readonly rule: readonly string[];
+}
+
+function doneTo(change: AuditChange, { object, object_name: name }: AuditEntry): Done | undefined {
+  const { entity, rule, member, before, after } = change;
+  if (rule !== undefined) {
+    const what = `rule ${ruleName(rule)}`;
+    if (member !== WHOLE) return { verb: 'changed', what, how: `: ${valuesText(change, member)}`, rule: [] };
+    const said = changeText(change).replace(`rule ${ruleName(rule)}: `, '');
+    return { verb: before === null ? 'added' : after === null ? 'removed' : 'changed', what, how: '', rule: [`  ${terminalText(said)}`] };
+  }
+  const callName = object !== undefined && UUID.test(object) ? (name ?? object) : object;
+  // What is new or gone alone does not say whether the thing is.
+  if (before === null || after === null || object === undefined) return undefined;
+  return { verb: 'changed', what: `${entity.replaceAll('_', ' ')} ${callName}`, how: `: ${valuesText(change, member)}`, rule: [] };
+}
+
+/** `targets/no.gpt4`, and at which level where that is not the org's. */
+function ruleName(rule: string): string {
+  return rule.replace(/@org$/, '');
+}
+
+function details(entry: AuditEntry): readonly string[] {
+  const { object_name: name, principal, from, changes, more_changes: more } = entry;
+  return [
+    ...(name === undefined ? [] : [`  ${terminalText(name)}`]),
+    `  by ${terminalText(principalText(principal))} from ${terminalText(from)}`,
+    ...changeLines(changes.filter((change) => saysMore(change, entry))),
+    ...(more === undefined ? [] : [`  and ${more} more changes, of which the entry keeps no more`]),
+  ];
+}
+
+/** What stands above already, and when it was, is left out; `--json` has it all. */
+function saysMore(
+  { entity, member, before_value: was, after_value: is }: AuditChange,
+  { object, object_name: name, changes }: AuditEntry,
+): boolean {
+  if (PASSED_OVER.includes(member) || BESIDE.includes(entity)) return false;
+  if (TEXTS.includes(entity) && changes.some(({ rule }) => rule !== undefined)) return false;
+  if (member === 'bundle_yaml' && changes.some((one) => one.entity === entity && one.member === 'version')) return false;
+  return was !== undefined || is === undefined || (is !== object && is !== name);
+}
+
+/** The parts of a secret are one line: nobody can tell them apart. */
+function changeLines(changes: readonly AuditChange[]): readonly string[] {
+  const whole = (change: AuditChange): AuditChange =>
+    change.before_value === undefined && change.after_value === undefined
+      ? { ...change, member: change.member.split('.')[0] ?? change.member }
+      : change;
+  return [...new Set(changes.map((change) => `  ${terminalText(changeText(change.rule === undefined ? whole(change) : change))}`))];
+}
+
+function changeText(change: AuditChange): string {
+  const { rule, member, before, after, before_value: was = HIDDEN, after_value: is = HIDDEN } = change;
+  const name = [
+    ...(rule === undefined ? [] : [`rule ${ruleName(rule)}`]),
+    ...(rule !== undefined && member === WHOLE ? [] : [member]),
+  ].join(': ');
+  if (before === after) return `  ${name}: ${is} (as before)`;
+  if (member !== WHOLE && rule !== undefined) return `  rule ${ruleName(rule)}: ${valuesText(change, member)}`;
+  if (before === null) return `+ ${name}: ${is}`;
+  return after === null ? `- ${name}: ${was}` : `  ${name}: ${was} → ${is}`;
+}
+
+/** A member that was not there, or is there no more, is said so. */
+function valuesText({ before, after, before_value: was = HIDDEN, after_value: is = HIDDEN }: AuditChange, member: string): string {
+  return `${member} ${before === null ? '(none)' : was} → ${after === null ? '(none)' : is}`;
+}
