@@ -85,7 +85,7 @@ const PLAIN_KEYS: readonly unknown[] = ['action.params.model', 'action.method'];
 /** Of mutations which member of a call is written, and a text where that can be no secret. */
 function valuesHidden(mutations: unknown): unknown {
   if (!Array.isArray(mutations)) return NOT_SHOWN;
-  return mutations.map((one) =>
+  return mutations.map((one: unknown) =>
     isJsonObject(one) && !PLAIN_KEYS.includes(one['key']) ? { ...one, value: textsHidden(one['value']) } : one,
   );
 }

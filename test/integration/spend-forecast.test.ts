@@ -74,11 +74,9 @@ t.test('where the month will end, and which cap stops first: of a fixed time, fr
   t.match((await run('dashboard')).out, /\nForecast: \$/);
   t.match((await run('budgets list')).out, /\n {2}forecast \$0\.\d+: reached at 2026-11-\d\d \d\d:\d\d UTC\n/);
   clock.advance(Date.UTC(2026, 11, 1, 0, 30) - clock.now());
-  t.match(
-    (await told()).forecast,
-    { period_end: '2027-01-01T00:00:00.000Z', forecast_usd: null },
-    'in the first hour of a month there is none',
-  );
+  const early = (await told()).forecast;
+  t.match(early, { period_end: '2027-01-01T00:00:00.000Z' });
+  t.equal(early?.forecast_usd, null, 'in the first hour of a month there is none');
   t.match((await run('spend')).out, /\nForecast: none before a 24th of the month \(28 to 31 hours\) has passed\.\nNo cap will be reached/);
   t.match((await run('budgets list')).out, /\n {2}forecast: none before a 24th of the period has passed\n/);
 });

@@ -69,8 +69,7 @@ export function textTests(filters: RecordFilters): readonly (readonly [column: n
 
 /** A list as one text; most lists have one item, which is then that text itself. */
 function listText(items: readonly string[] | undefined): string | undefined {
-  if (!Array.isArray(items)) return undefined;
-  return items.length > 1 ? items.join(BETWEEN_ITEMS) : items[0];
+  return items !== undefined && items.length > 1 ? items.join(BETWEEN_ITEMS) : items?.[0];
 }
 
 /** What the text of labels holds that have this one. A quote inside of a key or value is escaped, so that what stands before a key tells it from anything else. */
