@@ -84,6 +84,7 @@ export const SAYS_NO: readonly (readonly [page: string, part: string, reason: st
     '127.0.0.1:7080/v1/admin/org',
     'this gateway has no org of its own; suspended-orgs.test.ts asks one that has',
   ],
+  ['docs/guides/api-keys.md', 'gw api-keys revoke ID', 'the reader takes an id of the list; management-commands.test.ts types it with one'],
   ['docs/guides/approvals.md', '01a2…', 'no request waits for an approval; approvals.test.ts types it with one'],
   ['docs/guides/approvals.md', 'curl -s -H "GW-Admin-Token: $TOKEN" -X POST', 'no request waits for an approval'],
   ['docs/guides/bodies-and-limits.md', 'curl', 'the stand-in has no transcriptions, and the reader brings the file'],
