@@ -50,7 +50,7 @@ export function asTyped(text: string, program = 'gw'): string {
   return program === 'gw' ? text : text.replaceAll(TYPED, program);
 }
 
-/** What is typed as it is here already stays, and so does "gw for ben", which names who asks. */
+/** What is typed as it is here already stays, and so does the program where it is told for whom it asks. */
 const TYPED = /(?<![\w/.$-])(?<!\bnpx )(?!^gw [a-z][a-z -]*: )gw(?= (?:(?!for )[a-z]|COMMAND\b))/gm;
 
 /** As a shell takes it for one word. */

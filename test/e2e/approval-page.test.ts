@@ -231,7 +231,7 @@ t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) =
     const decided = await managed.with(other)('POST', `approvals/${id}/deny`, { decided_by: 'olga', reason: 'no' });
     t.equal(decided.status, 200);
     await page.locator('#approve').press('Enter');
-    t.match(await problemOf(page), /somebody was first.*was denied by .* \(for olga\) at 20/);
+    t.match(await problemOf(page), /somebody was first.*was denied by .*, for olga\) at 20/);
     await page.locator('#request-title:focus').waitFor();
     t.match(await page.locator('#state').innerText(), /^It was denied by .* \(for olga\) at .*Reason: no\./);
     t.equal(await page.locator('#decision').isVisible(), false);
