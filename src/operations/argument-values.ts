@@ -47,6 +47,8 @@ const SAME: Readonly<Record<string, string>> = {
   budget_alert: 'budget budget_limit cap',
   risk_alert: 'risk',
   any: 'true yes all both uncertain',
+  no_usage: 'without_usage unmetered usage_unknown missing_usage',
+  default_rate: 'unpriced no_price without_price priced_by_default by_default default unknown_price unknown_rate',
   day: 'daily per_day days',
   month: 'monthly per_month months',
   caller: 'user developer person who',
@@ -57,6 +59,8 @@ const NUMBER = /^-?\d+(?:\.\d+)?$/;
 /** `$50`, `50 USD`, `1,000.00`. */
 const DOLLARS = /^\s*(?:USD|US\$|\$)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?:USD|dollars?|\$)?\s*$/i;
 
+/** The argument that is one label with its value, `team=red`. */
+const PAIR = 'label';
 /** The argument that names by what costs are summed, separated by commas. */
 const KEYS = 'by';
 const KEY_WORDS: readonly string[] = ['project', 'workload', 'provider', 'caller', 'customer', 'account', 'model'];
@@ -89,6 +93,7 @@ function numberIn(name: string, value: unknown): unknown {
 
 function textIn(name: string, value: unknown): unknown {
   if (name === KEYS) return keysIn(value);
+  if (name === PAIR && isJsonObject(value)) return pairOf(value);
   const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
   if (typeof text !== 'string' || !name.endsWith('_usd')) return text;
   return DOLLARS.exec(text)?.[1]?.replaceAll(',', '') ?? text;
@@ -114,6 +119,12 @@ function pairsIn(text: string, { additionalProperties: others }: JsonObject): un
   const pairs = text.split(',').map((pair) => pair.split('=').map((part) => part.trim()));
   const areAll = isJsonObject(others) && pairs.every(([name, value, more]) => name !== '' && value !== undefined && more === undefined);
   return areAll ? Object.fromEntries(pairs) : text;
+}
+
+/** `{team: red}` as `team=red`; what is not one label stays as it is. */
+function pairOf(value: JsonObject): unknown {
+  const [pair, another] = Object.entries(value);
+  return pair === undefined || another !== undefined ? value : pair.map(String).join('=');
 }
 
 /** A list of keys as text, each by its own word: `["user", "model"]` is `caller,model`. */

@@ -15,6 +15,8 @@ import { count } from './shapes.ts';
 /** Things that an answer names of each kind; `counts` is of all. */
 const SHOWN = 100;
 const DRY_RUN = 'dry_run';
+/** Notes of what has been said of a limit already: they go with it, and are nothing that somebody has made. */
+const NOTES: ReadonlySet<string> = new Set(['budget_alerted', 'budget_alert_posted', 'budget_refused']);
 
 const PARAMETER = {
   [DRY_RUN]: z.enum(['true', 'false'], 'must be true or false').optional().meta({
@@ -131,7 +133,7 @@ export class Trial {
   }
 
   async #take(effect: Effect, object: string | undefined): Promise<void> {
-    if (effect.op === 'add' || !isToldEntity(effect.space)) return;
+    if (effect.op === 'add' || !isToldEntity(effect.space) || NOTES.has(effect.space)) return;
     const { space, key } = effect;
     const before = await this.#services.audit.stored(space, key);
     this.#changed.push({ entity: space, object, before, after: effect.op === 'put' ? effect.value : undefined });

@@ -40,8 +40,17 @@ export const FORECAST = z.object({
 
 type ShownLimitForecast = z.output<typeof LIMIT_FORECAST>;
 
+interface ToldForecast {
+  readonly shown: ShownLimitForecast;
+  readonly reachedPico: bigint | undefined;
+}
+
 /** Of one limit. @param now epoch milliseconds */
 export function shownLimitForecast(status: LimitStatus, now: number): ShownLimitForecast {
+  return toldForecast(status, now).shown;
+}
+
+function toldForecast(status: LimitStatus, now: number): ToldForecast {
   const { limit, override, effectiveUsd, spentUsd, periodStart } = status;
   const start = Date.parse(`${periodStart}T00:00:00Z`);
   const end = dayStart(nextWindowStart(limit.period, dayOf(start)));
@@ -51,13 +60,15 @@ export function shownLimitForecast(status: LimitStatus, now: number): ShownLimit
     outlook: told,
     forecastPico: pico,
     reachedAt: at,
+    reachedPico,
   } = limitForecast({ start, end, spentPico: parseUsd(spentUsd) ?? 0n }, amounts, now);
-  return {
+  const shown = {
     period_end: timestamp(end),
     forecast_usd: pico === undefined ? null : usdFromPico(pico),
     outlook: told,
     reached_at: at === undefined ? null : timestamp(at),
   };
+  return { shown, reachedPico };
 }
 
 /** Of a period. @param limits of the org, to say which cap refuses first; none: nothing is said of caps */
@@ -72,22 +83,26 @@ export function shownForecast(spend: PeriodSpend, limits: readonly LimitStatus[]
 }
 
 function firstCap(limits: readonly LimitStatus[], now: number): z.output<typeof FORECAST>['first_cap'] {
-  let first: { readonly status: LimitStatus; readonly forecast: ShownLimitForecast; readonly at: number } | undefined;
+  let first:
+    | { readonly status: LimitStatus; readonly forecast: ShownLimitForecast; readonly reachedPico: bigint; readonly at: number }
+    | undefined;
   for (const status of limits) {
     if (!status.limit.actions.includes('cap')) continue;
-    const forecast = shownLimitForecast(status, now);
+    const { shown: forecast, reachedPico } = toldForecast(status, now);
+    if (reachedPico === undefined) continue;
     const at = forecast.outlook === 'reached' ? now : Date.parse(forecast.reached_at ?? '');
     // Of those that are reached at the same time the oldest.
-    if (at < (first?.at ?? Number.POSITIVE_INFINITY)) first = { status, forecast, at };
+    if (at < (first?.at ?? Number.POSITIVE_INFINITY)) first = { status, forecast, reachedPico, at };
   }
   if (first === undefined) return undefined;
-  const { limit, effectiveUsd, spentUsd } = first.status;
+  const { limit, spentUsd } = first.status;
   return {
     limit_id: limit.limit_id,
     scope: limit.scope,
     ...(limit.scope_id === undefined ? {} : { scope_id: limit.scope_id }),
     period: limit.period,
-    effective_limit_usd: effectiveUsd,
+    // An override may have ended by then: what is said is the amount that stops the calls.
+    effective_limit_usd: usdFromPico(first.reachedPico),
     spent_usd: spentUsd,
     outlook: first.forecast.outlook,
     reached_at: first.forecast.reached_at,

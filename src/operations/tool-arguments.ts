@@ -87,7 +87,7 @@ export class ToolArguments {
       // What a model has nothing to say to it often says by null.
       else if (value === null && !this.#taken.nullable.has(meant.argument)) continue;
       else if ('member' in meant) this.#putMember(read, meant, value, (path) => put(path, meant.argument, value));
-      else putNamed(put, name, meant, value);
+      else putNamed(put, read, name, meant, value);
     }
     return read;
   }
@@ -180,15 +180,17 @@ export class ToolArguments {
   }
 }
 
-/** @param put takes what was given, the argument that it stands for, and the value */
+/** @param put takes what was given, the argument that it stands for, and the value @param read what was given already */
 function putNamed(
   put: (path: string, argument: string, value: unknown) => void,
+  read: ReadonlyMap<string, unknown>,
   name: string,
   meant: Exclude<MeantName, { readonly range: true } | { readonly member: string }>,
   value: unknown,
 ): void {
   put(name, meant.argument, 'opposite' in meant ? opposite(value) : value);
-  if ('scope' in meant) put(name, 'scope', meant.scope);
+  // `scope: project, project: apollo` says the scope twice and means one thing.
+  if ('scope' in meant && word(read.get('scope'), [meant.scope]) === undefined) put(name, 'scope', meant.scope);
 }
 
 function objectsIn(properties: TakenArguments['properties']): ObjectMembers {

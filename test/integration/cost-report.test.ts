@@ -212,7 +212,7 @@ t.test('filters narrow a report to the calls that had these names, on every face
   );
   t.match(
     (await run('spend --project nobody')).out,
-    /, only project nobody, .*\n\nThere were no such requests in these days\. Which names there were:\n {2}gw spend --by project\n$/,
+    /, only project nobody, .*\n\nThere were no such requests in these days\. Which names there were:\n {2}gw spend --by project --from 2026-11-01 --to 2026-11-\d\d\n$/,
   );
 });
 
@@ -323,7 +323,12 @@ t.test('gw spend shows dollars, days and what is in doubt; --csv is the export, 
   t.match(byProject.out, /\n\(none\) +\$/);
   t.match(byProject.out, /\ntotal +\$0\.00\d+ +100\.0 +5 +1 /);
   t.match((await run('spend --last 3d --by day')).out, /\nDAY +COST .*\n2026-11-02 .*\n2026-11-03 .*\ntotal /);
-  t.match(await run('spend --by colour'), { code: 1, err: /by must be up to 4 of project, customer, account/ });
+  t.match(await run('spend --by colour'), {
+    code: 1,
+    err: /by must be up to 4 of project, customer, account.*; a label colour is label:colour\n/,
+  });
+  t.match(await run('spend --by projects'), { code: 1, err: /separated by commas; did you mean project\?\n/ });
+  t.match(await run('spend --per week'), { code: 1, err: /\n {2}per must be one of total, month, day\n/ });
   t.match(await run('spend --month 2026-10 today'), { code: 2 });
   t.same(
     linesOf((await run('spend --month 2026-10 --by customer,model --csv')).out),

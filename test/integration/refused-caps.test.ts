@@ -108,6 +108,18 @@ t.test('that a cap refuses takes the place of no threshold; what both would say 
   );
 });
 
+t.test('what a removal would take away names a limit that has refused alone, and none of its notes', async (t) => {
+  const { governed, alerts, call, limit } = await scene(t);
+  const id = await limit({ limit_usd: '0.02', period: 'daily', actions: ['alert', 'cap'], warning_threshold_pct: 10 });
+  t.equal(await call(1000), 200);
+  t.equal(await call(1000), 403);
+  t.equal(alerts().length, 2);
+  const { manage } = await managedAs(governed.gw, 'default');
+  const { body } = await manage('DELETE', `budgets/limits/${id}?dry_run=true`);
+  t.match(body, { dry_run: true, lost: [{ entity: 'budget_limit', object: id }] });
+  t.same((body as Json)['counts'], { budget_limit: 1 });
+});
+
 t.test('a restart says it no second time', async (t) => {
   const clock = fakeClock(START);
   const first = await scene(t, ALLOW_ALL, clock);

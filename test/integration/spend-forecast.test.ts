@@ -18,7 +18,7 @@ async function scene(t: Test, start: number) {
   for (let round = 0; round < 3; round += 1)
     for (const project of ['apollo', 'zeus'])
       await governed.execute({ attribution: { project_id: project } }, { params: { ...CHAT, model: 'gpt-4o' } });
-  const { key } = await managed.keyOf('default', ['read']);
+  const { key } = await managed.keyOf('default', ['read', 'write']);
   const make = async (body: object) => ((await managed.manage('POST', 'budgets/limits', body)).body as { limit_id: string }).limit_id;
   const told = async (query = '') =>
     (await managed.manage('GET', `billing/report?${query}`)).body as { forecast?: Forecast; total_cost_usd: string };
@@ -79,6 +79,20 @@ t.test('where the month will end, and which cap stops first: of a fixed time, fr
   t.equal(early?.forecast_usd, null, 'in the first hour of a month there is none');
   t.match((await run('spend')).out, /\nForecast: none before a 24th of the month \(28 to 31 hours\) has passed\.\nNo cap will be reached/);
   t.match((await run('budgets list')).out, /\n {2}forecast: none before a 24th of the period has passed\n/);
+});
+
+t.test('an override that ends before its amount is reached: the own amount of the limit is said to be reached', async (t) => {
+  const { told, make, run, clock } = await scene(t, Date.UTC(2026, 10, 15));
+  const limit = await make({ scope: 'project', scope_id: 'apollo', limit_usd: '0.0006', actions: ['cap'] });
+  const until = new Date(clock.now() + HOUR).toISOString();
+  const made = await run(`budgets override ${limit} --limit-usd 1 --until ${until} --reason launch`);
+  t.match(made.out, /\nproject apollo +monthly +\$1\.00 /);
+  t.match(made.out, /\n {2}overridden: instead of \$0\.0006 until 2026-11-15 01:00 UTC\n$/, 'the answer says until when');
+  const held = / {2}forecast \$0\.\d+: reached at 2026-11-\d\d \d\d:\d\d UTC, when \$0\.0006 hold again\n/;
+  t.match(made.out, held);
+  t.match((await run('budgets list')).out, held);
+  t.match((await told()).forecast?.first_cap, { limit_id: limit, effective_limit_usd: '0.0006', outlook: 'will_be_reached' });
+  t.match((await run('spend')).out, /\nFirst cap: \$0\.0006 monthly of project apollo, of which/);
 });
 
 t.test(

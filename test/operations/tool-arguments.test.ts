@@ -142,6 +142,15 @@ const GUESSES: readonly (readonly [tool: string, guess: Args, own: Args])[] = [
     { scope: 'organization', amount: 1000.5, action: ['alert', 'cap'] },
     { scope: 'org', limit_usd: '1000.5', actions: ['alert', 'cap'] },
   ],
+  [
+    'create_budget_limit',
+    { scope: 'projects', project: 'apollo', limit: '$10', period: 'week' },
+    { scope: 'project', scope_id: 'apollo', limit_usd: '10', period: 'weekly' },
+  ],
+  ['list_budget_limits', { scope: 'service', workload_id: 'ci' }, { scope: 'workload', scope_id: 'ci' }],
+  ['get_cost_report', { labels: { team: 'red' }, group_by: 'models' }, { label: 'team=red', by: 'model' }],
+  ['list_records', { cost_doubt: 'unpriced' }, { cost_doubt: 'default_rate' }],
+  ['list_records', { cost_doubt: 'without usage' }, { cost_doubt: 'no_usage' }],
   ['create_budget_limit', { workload_id: 'ci', amount_usd: '1,000.00' }, { scope: 'workload', scope_id: 'ci', limit_usd: '1000.00' }],
   [
     'set_budget_override',

@@ -1,5 +1,5 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
-import { budgetLimitsText, madeLimitText } from '../money/budget-limits-text.ts';
+import { budgetLimitsText, changedLimitText, madeLimitText } from '../money/budget-limits-text.ts';
 import { doubtsOfRecord } from '../money/cost-mark.ts';
 import { answeredReportText } from '../money/cost-report-text.ts';
 import { explainedText } from './explained-text.ts';
@@ -155,6 +155,7 @@ export const TEXTS: Readonly<Record<string, AnswerText>> = {
   'mgmt.billing.report': answeredReportText,
   'mgmt.budgets.create': madeLimitText,
   'mgmt.budgets.list': budgetLimitsText,
+  'mgmt.budgets.override': changedLimitText,
   'mgmt.records.explain': explainedText,
 };
 

@@ -25,6 +25,13 @@ interface ShownLimit {
   readonly forecast?: ShownOutlook;
 }
 
+/** One limit, as it is after a change; of those beside it the list tells. */
+export function changedLimitText(answer: unknown, width: number | undefined): string | undefined {
+  return isJsonObject(answer) && typeof answer['limit_id'] === 'string' && Array.isArray(answer['actions'])
+    ? budgetLimitsText({ data: [{ ...answer, also: [] }] }, width)
+    : undefined;
+}
+
 /** A page of limits, the id of each in a line below it. */
 export function budgetLimitsText(answer: unknown, width: number | undefined): string | undefined {
   const data = isJsonObject(answer) ? answer['data'] : undefined;
@@ -72,7 +79,7 @@ function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): rea
   if (limit === undefined) return [];
   const { limit_id: id, override, also = [] } = limit;
   const lines = [`  ${terminalText(id)}${resetsText(limit)}`];
-  const end = limitForecastText(limit.forecast);
+  const end = limitForecastText(limit.forecast, override === undefined ? undefined : { usd: limit.limit_usd, from: override.until });
   if (end !== '') lines.push(`  ${end}`);
   if (override !== undefined) lines.push(`  overridden: instead of ${shownUsd(limit.limit_usd)} until ${minuteText(override.until)} UTC`);
   if (also.length > 0) {

@@ -77,7 +77,7 @@ export function reportText(report: CostReport, per: string, width: number | unde
   const only = filter === undefined ? '' : `, only ${filterText(filter)}`;
   const head = `Spend of org ${terminalText(org)}${what}${only}, ${daysText(report)}\n\n`;
   const unsorted = unsortedText(report);
-  if (requests === 0 && rows.length === 0) return `${head}${filter === undefined ? NOTHING : nothingOf(filter)}${unsorted}`;
+  if (requests === 0 && rows.length === 0) return `${head}${filter === undefined ? NOTHING : nothingOf(filter, report)}${unsorted}`;
   const end = forecast === undefined ? '' : `\n${monthForecastText(forecast, filter !== undefined, width)}`;
   return `${head}${moneyTable(columnsOf(report, per), width)}${end}${unsorted}${doubtText(report)}`;
 }
@@ -85,8 +85,9 @@ export function reportText(report: CostReport, per: string, width: number | unde
 const NOTHING = 'There were no requests in these days.\n';
 
 /** With how to see which names there were: one may be misspelt. */
-function nothingOf(filter: Readonly<Record<string, string>>): string {
-  return `There were no such requests in these days. Which names there were:\n  gw spend --by ${terminalText(Object.keys(filter).map(shellWord).join(','))}\n`;
+function nothingOf(filter: Readonly<Record<string, string>>, report: Doubted): string {
+  const keys = terminalText(Object.keys(filter).map(shellWord).join(','));
+  return `There were no such requests in these days. Which names there were:\n  gw spend --by ${keys} ${daysOf(report)}\n`;
 }
 
 function filterText(filter: Readonly<Record<string, string>>): string {

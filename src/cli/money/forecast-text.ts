@@ -62,12 +62,17 @@ function capText(cap: NonNullable<ShownMonthForecast['first_cap']>): string {
   return `First cap: ${shownUsd(cap.effective_limit_usd)} ${cap.period} of ${scopeText(cap)}, of which ${shownUsd(cap.spent_usd)} are spent; ${when}.`;
 }
 
-/** One line about a limit, in few words; empty where its gateway tells no forecast. */
-export function limitForecastText(forecast: ShownOutlook | undefined): string {
+/** One line about a limit, in few words; empty where its gateway tells no forecast. @param own its own amount, and until when an override has its place */
+export function limitForecastText(
+  forecast: ShownOutlook | undefined,
+  own: { readonly usd: string; readonly from: string } | undefined,
+): string {
   if (forecast === undefined) return '';
   const { forecast_usd: usd, outlook, reached_at: at } = forecast;
   const comes = usd === null ? '' : `forecast ${shownUsd(usd)}`;
   if (outlook === 'reached') return ['reached already', comes].filter((part) => part !== '').join(', ');
   if (usd === null) return 'forecast: none before a 24th of the period has passed';
-  return at === null ? `${comes}: not reached in this period` : `${comes}: reached at ${minuteText(at)} UTC`;
+  if (at === null) return `${comes}: not reached in this period`;
+  const again = own === undefined || Date.parse(at) < Date.parse(own.from) ? '' : `, when ${shownUsd(own.usd)} hold again`;
+  return `${comes}: reached at ${minuteText(at)} UTC${again}`;
 }

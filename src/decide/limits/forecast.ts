@@ -27,6 +27,8 @@ export interface LimitForecast {
   readonly forecastPico: bigint | undefined;
   /** When it will be reached; undefined for every other outlook. */
   readonly reachedAt: number | undefined;
+  /** The amount that is reached then, or is already. */
+  readonly reachedPico: bigint | undefined;
 }
 
 /** Spent so far ÷ time that has passed × length of the period, rounded half up to a pico-dollar. @returns undefined where too little of the period has passed */
@@ -42,9 +44,15 @@ export function forecastPico({ start, end, spentPico }: PeriodSpend, now: number
  */
 export function limitForecast(spend: PeriodSpend, amounts: readonly HeldAmount[], now: number): LimitForecast {
   const forecast = forecastPico(spend, now);
-  const told = (outlook: Outlook, reachedAt?: number) => ({ outlook, forecastPico: forecast, reachedAt });
+  const told = (outlook: Outlook, reachedPico?: bigint, reachedAt?: number) => ({
+    outlook,
+    forecastPico: forecast,
+    reachedAt,
+    reachedPico,
+  });
   const { start, end, spentPico } = spend;
-  if (spentPico >= (amounts[0]?.pico ?? 0n)) return told('reached');
+  const [held = 0n] = amounts.map(({ pico }) => pico);
+  if (spentPico >= held) return told('reached', held);
   if (forecast === undefined) return told('unknown');
   if (spentPico === 0n) return told('holds');
   const passed = BigInt(now - start);
@@ -53,7 +61,7 @@ export function limitForecast(spend: PeriodSpend, amounts: readonly HeldAmount[]
     // The first millisecond at which so much will be spent.
     const after = (pico * passed + spentPico - 1n) / spentPico;
     const at = Math.max(from, start + Number(after));
-    if (at < Math.min(until, end)) return told('will_be_reached', at);
+    if (at < Math.min(until, end)) return told('will_be_reached', pico, at);
     from = until;
   }
   return told('holds');

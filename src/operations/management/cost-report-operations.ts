@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
+import { nearestName } from '../../base/lib/nearest.ts';
+import { shorten } from '../../base/lib/shorten.ts';
 import { dayAfter } from '../../base/lib/time-zone.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { PeriodSpend } from '../../decide/limits/forecast.ts';
@@ -41,6 +43,8 @@ const LABEL = 'label:';
 /** As JSON: periods times rows. */
 const MAX_DAYS_APART = 366;
 const BY_RULE = `must be up to ${MAX_KEYS} of ${COST_KEYS.join(', ')} and label:NAME, each once, separated by commas`;
+/** Of a key that is told back. */
+const MAX_SHOWN_KEY = 64;
 const PER = ['total', 'month', 'day'] as const;
 
 const by = z
@@ -50,14 +54,25 @@ const by = z
     description: `${COST_KEYS.join(', ')}, label:NAME; several with commas; none: the total`,
     examples: ['project', 'project,label:team', 'customer,model'],
   });
-const per = z.enum(PER).optional().meta({ default: 'total', description: 'What has a row of its own' });
+const per = z
+  .enum(PER, `must be one of ${PER.join(', ')}`)
+  .optional()
+  .meta({ default: 'total', description: 'What has a row of its own' });
+
+/** What a key may have meant that is none: another spelling, or the name of a label. */
+function hintOf(key: string): string | undefined {
+  if (key.startsWith(LABEL) || key === '' || COST_KEYS.some((known) => known === key)) return undefined;
+  const [meant, is] = [nearestName(key, COST_KEYS), shorten(key, MAX_SHOWN_KEY)];
+  return meant === undefined ? `; a label ${is} is label:${is}` : `; did you mean ${meant}?`;
+}
 
 function mistakeIn(text: string | undefined): string | undefined {
   const keys = text === undefined ? [] : text.split(',');
   const right = keys.every((key) =>
     key.startsWith(LABEL) ? key.length > LABEL.length && key.length <= LABEL.length + MAX_LABEL : COST_KEYS.some((known) => known === key),
   );
-  return right && keys.length <= MAX_KEYS && new Set(keys).size === keys.length ? undefined : BY_RULE;
+  if (right && keys.length <= MAX_KEYS && new Set(keys).size === keys.length) return undefined;
+  return `${BY_RULE}${keys.map(hintOf).find((hint) => hint !== undefined) ?? ''}`;
 }
 
 function keysOf(text: string | undefined): readonly CostKey[] {

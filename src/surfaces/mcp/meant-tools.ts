@@ -8,6 +8,35 @@ import type { Tool } from '../../operations/tools.ts';
 const SHORTEST_THING = 3;
 const OFFERED = 8;
 
+/** What a model wants whose tool has another name, by the name that it guessed: the tools for it, and how they are asked. */
+const WAYS: readonly (readonly [guess: RegExp, tools: readonly string[], how: string])[] = [
+  [
+    /^(?:pause|suspend|block|freeze|ban|stop|disable)_(?!.*(?:provider|connector|alert|export))/,
+    ['put_policy_rule'],
+    'A rule {when: {field: workload.id, equals: X}, effect: {decision: deny}} stops its calls, delete_policy_rule lets them pass again.',
+  ],
+  [/^(?:resume|unpause|unblock|unsuspend)_/, ['list_policy_rules', 'delete_policy_rule'], 'They find and take away the rule that refuses.'],
+  [
+    /unpriced|(?:no|without)_price/,
+    ['list_records', 'get_cost_report'],
+    'Calls without a price have cost_doubt=default_rate; by=model says of which models.',
+  ],
+  [/forecast|predict|projection/, ['get_cost_report', 'list_budget_limits'], 'Their answers have forecast.'],
+  [
+    /^(?:undo|revert|rollback|restore)/,
+    ['list_audit'],
+    'It has what was there before each change; put_policy_rule puts a previous_rule back.',
+  ],
+  [/^(?:list|get|show)_(?:recent_)?(?:changes?|history|activity|logs?)$/, ['list_audit'], 'It has who changed what, before and after.'],
+  [
+    /_(?:user|caller|developer|person|people)s?$/,
+    ['get_cost_report', 'list_records'],
+    'Callers are in no register: by=caller, and the filter caller_id.',
+  ],
+];
+/** What the update of a thing does as well. */
+const UPDATES = /^(?:rename|archive|unarchive|edit|modify|change)_/;
+
 function listsFirst(a: string, b: string): number {
   return Number(b.startsWith('list_')) - Number(a.startsWith('list_'));
 }
@@ -15,12 +44,22 @@ function listsFirst(a: string, b: string): number {
 /** Tools for the same thing, or the nearest name, are what a model may call instead. */
 export function noSuchTool(name: string, known: Iterable<string>): string {
   const names = [...known];
+  const way = wayOf(name, names);
+  if (way !== undefined) return `There is no tool ${shorten(name, 128)}; ${way}`;
   const thing = name.slice(name.indexOf('_') + 1).replace(/(?<=...)(?:ies|[ys])$/, '');
   const alike = thing.length < SHORTEST_THING ? [] : names.filter((one) => one.includes(`_${thing}`)).toSorted(listsFirst);
   const nearest = nearestName(name, names);
   const offered = alike.length > 0 ? alike : nearest === undefined ? [] : [nearest];
   const hint = offered.length === 0 ? 'tools/list has them all' : `did you mean ${offered.slice(0, OFFERED).join(', ')}?`;
   return `There is no tool ${shorten(name, 128)}; ${hint}`;
+}
+
+function wayOf(name: string, names: readonly string[]): string | undefined {
+  const asked = name.toLowerCase();
+  const update = UPDATES.test(asked) ? asked.replace(UPDATES, 'update_').replace(/s$/, '') : undefined;
+  if (update !== undefined && names.includes(update)) return `did you mean ${update}?`;
+  const found = WAYS.find(([guess, tools]) => guess.test(asked) && tools.every((tool) => names.includes(tool)));
+  return found === undefined ? undefined : `did you mean ${found[1].join(' or ')}? ${found[2]}`;
 }
 
 const ID = /^(.+)_(?:id|hash)$/;

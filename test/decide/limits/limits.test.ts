@@ -64,10 +64,12 @@ t.test('a forecast is what was spent, by the time that has passed, times the per
 });
 
 t.test('a limit is reached when so much is spent at that rate, by an override and then by its own amount', (t) => {
+  let reached: bigint | undefined;
   const of = (passed: number, spentPico: bigint, ...amounts: readonly (readonly [pico: bigint, untilDay: number])[]) => {
     const month = monthOf(2026, 11, spentPico);
     const held = amounts.map(([pico, until]) => ({ pico, until: month.start + until * DAY }));
-    const { outlook, reachedAt } = limitForecast(month, held, month.start + passed);
+    const { outlook, reachedAt, reachedPico } = limitForecast(month, held, month.start + passed);
+    reached = reachedPico;
     return [outlook, reachedAt === undefined ? undefined : (reachedAt - month.start) / DAY];
   };
   t.same(of(10 * DAY, 100n, [100n, 30]), ['reached', undefined]);
@@ -79,6 +81,7 @@ t.test('a limit is reached when so much is spent at that rate, by an override an
   t.same(of(10 * DAY, 100n, [250n, 30]), ['will_be_reached', 25]);
   t.same(of(10 * DAY, 100n, [300n, 30]), ['holds', undefined], 'at the moment of its end it begins anew');
   t.same(of(10 * DAY, 100n, [250n, 20], [260n, 30]), ['will_be_reached', 26], 'the override ends before it is reached');
+  t.equal(reached, 260n, 'the amount that is reached is that of the limit');
   t.same(of(10 * DAY, 100n, [250n, 26], [120n, 30]), ['will_be_reached', 25]);
   t.same(of(10 * DAY, 100n, [250n, 20], [120n, 30]), ['will_be_reached', 20], 'and then more is spent than the limit allows');
   t.same(of(10 * DAY, 100n, [250n, 20], [310n, 30]), ['holds', undefined]);

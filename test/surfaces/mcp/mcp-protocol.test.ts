@@ -2,7 +2,7 @@
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { TOOLS } from '../../../src/operations/tool-table.ts';
-import { tellingWays } from '../../../src/surfaces/mcp/meant-tools.ts';
+import { noSuchTool, tellingWays } from '../../../src/surfaces/mcp/meant-tools.ts';
 import { aloneOf, initializeOf, mcpPlace, principalOf, requestOf } from './mcp-place.ts';
 
 const WITH_SESSIONS = ['2025-03-26', '2025-06-18', '2025-11-25'] as const;
@@ -91,6 +91,26 @@ t.test('a tool that there is not is answered with those that are meant', async (
   t.match(await said('get_things'), { error: { code: -32602, message: /did you mean list_things\b.*\?$/ } });
   t.match(await said('say_nothin'), { error: { message: /did you mean say_nothing\?$/ } });
   t.match(await said('make_coffee'), { error: { message: /tools\/list has them all$/ } });
+});
+
+t.test('a name that says what is wanted is answered with the tools for it, and how they are asked', (t) => {
+  const known = TOOLS.tools.map(({ name }) => name);
+  for (const [name, said] of [
+    ['pause_workload', /did you mean put_policy_rule\? A rule \{when: .*workload\.id.*delete_policy_rule/],
+    ['block_user', /did you mean put_policy_rule\?/],
+    ['resume_workload', /did you mean list_policy_rules or delete_policy_rule\?/],
+    ['list_unpriced_models', /did you mean list_records or get_cost_report\? .*cost_doubt=default_rate/],
+    ['get_spend_forecast', /did you mean get_cost_report or list_budget_limits\?/],
+    ['undo', /did you mean list_audit\? .*previous_rule/],
+    ['list_changes', /did you mean list_audit\?/],
+    ['list_users', /did you mean get_cost_report or list_records\? .*caller_id/],
+    ['rename_workload', /did you mean update_workload\?$/],
+    ['archive_project', /did you mean update_project\?$/],
+    ['disable_provider', /did you mean .*disable_custom_provider/],
+    ['get_alert_histories', /did you mean list_alert_history/],
+  ] as const)
+    t.match(noSuchTool(name, known), said, name);
+  t.end();
 });
 
 t.test('where there is no such thing, the list that has the ids is named', (t) => {
