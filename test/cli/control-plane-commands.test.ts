@@ -116,7 +116,7 @@ t.test('the commands make and show what the API does', async (t) => {
       t.match(await cp(`overlay put closed org --bundle-yaml-from ${file}`), { code: 0 });
       t.match(await cp('overlay remove closed org'), { code: 1, err: /No call could be let through any more/ });
       t.match(await cp('overlay remove closed org --dry-run'), { code: 0, out: /Nothing has been changed yet/ });
-      t.match((await cp('overlay list closed')).out, /^org /m);
+      t.match((await cp('overlay list closed')).out, /^ID +LEVEL +PUT +SIGNED BY\norg +org +\d/, 'its text has no place in a table');
       t.match(await json('overlay remove closed org --yes'), { status: 'deleted', change: { denies_all: true } });
     },
   );
@@ -166,7 +166,10 @@ t.test('the commands make and show what the API does', async (t) => {
   });
 
   await t.test('who has changed what', async (t) => {
-    t.match((await cp('audit list --operation org.put')).out, /^TIME +OPERATION[\s\S]* org\.put +acme/m);
+    t.match((await cp('audit list --operation org.put --wide')).out, /^TIME +OPERATION[\s\S]* org\.put +acme/m);
+    const told = (await cp('audit list --operation overlay.put')).out;
+    t.match(told, /^\S+ {2}overlay\.put {2}org\n {2}admin added rule [\s\S]*\n {2}\+ \{/m, 'which rule it was');
+    t.notMatch(told, /cp_|signature|sequence|not shown/);
   });
 });
 
