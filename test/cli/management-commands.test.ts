@@ -195,6 +195,7 @@ t.test('each mistake is told in one wording, whatever the command', async (t) =>
     ['workloads list --limit 501', /: --limit takes a whole number from 1 to 500, not "501"\n/],
     ['workloads list --limit 1.5', /: --limit takes a whole number from 1 to 500, not "1.5"\n/],
     ['env --shell csh', /: --shell takes sh, fish, powershell, .*json, not "csh"\n/],
+    ['quarantine list --active yes', /: --active takes true or false, not "yes"\n/],
     ['quarantine list --active=perhaps', /: --active takes true or false, not "perhaps"\n/],
     ['keys create --name x --kind both --scopes read', /: --kind takes one of management, mcp, not "both"; keys with which /],
     [
