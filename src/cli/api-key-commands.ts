@@ -1,9 +1,10 @@
 /* Keys with which callers say their org (decision 9.5), made, listed and revoked with the admin token. */
 import { systemClock } from '../base/lib/clock.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
-import { type Command, EXIT_OK } from './command.ts';
+import { type CliIo, type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { listText } from './management/answer-text.ts';
+import { isUuid } from './management/table-cells.ts';
 import { parseOptions, parseWithOne } from './parse-options.ts';
 import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
 import { terminalText } from './terminal-text.ts';
@@ -11,6 +12,7 @@ import { terminalText } from './terminal-text.ts';
 const PATH = '/v1/admin/api-keys';
 const ASKING = '[--json] [--url http://HOST:PORT]';
 const ACCESS = { ...JSON_OPTION, ...URL_OPTION } as const;
+const COLUMNS = ['id', 'org: org_id', 'name', 'prefix: key_prefix', 'created: created_at', 'expires: expires_at', 'revoked: revoked_at'];
 
 /** Makes a key for an org. */
 export const createApiKey: Command = {
@@ -43,21 +45,9 @@ export const listApiKeys: Command = {
   summary: 'Lists API keys by their first characters, those that are revoked or have expired too.',
   async run(args, io) {
     const { org, url, json = false } = parseOptions(args, { org: { type: 'string' }, ...ACCESS });
-    const query = org === undefined ? '' : `?${new URLSearchParams({ org_id: org }).toString()}`;
-    const { api_keys: keys } = (await (await GatewayClient.open(url, io)).json('GET', PATH + query)) as {
-      readonly api_keys: readonly ApiKey[];
-    };
-    const columns = [
-      'id',
-      'org: org_id',
-      'name',
-      'prefix: key_prefix',
-      'created: created_at',
-      'expires: expires_at',
-      'revoked: revoked_at',
-    ];
+    const keys = await keysOf(await GatewayClient.open(url, io), org);
     if (json) printJsonDocument(keys, io);
-    else io.stdout(listText(keys, { things: 'API keys', columns, view: { width: io.columns, now: systemClock.now() } }));
+    else io.stdout(listText(keys, { things: 'API keys', columns: COLUMNS, view: { width: io.columns, now: systemClock.now() } }));
     return EXIT_OK;
   },
 };
@@ -68,11 +58,24 @@ export const revokeApiKey: Command = {
   usage: `ID ${ASKING}`,
   summary: 'Revokes an API key: from the next request on it lets nobody in.',
   async run(args, io) {
-    const { values, one: id } = parseWithOne(args, ACCESS, 'it takes the ID of one key; gw api-keys list shows them');
+    const { values, one } = parseWithOne(args, ACCESS, 'it takes the ID of one key; gw api-keys list shows them');
     const gateway = await GatewayClient.open(values.url, io);
+    const id = isUuid(one) ? one : await wholeKeyId(gateway, one, io);
     const revoked = (await gateway.json('DELETE', `${PATH}/${encodeURIComponent(id)}`)) as ApiKey;
     if (values.json === true) printJson(revoked, io);
     else io.stdout(`The API key ${terminalText(revoked.id)} of the org ${terminalText(revoked.org_id)} is revoked.\n`);
     return EXIT_OK;
   },
 };
+
+async function keysOf(gateway: GatewayClient, org?: string): Promise<readonly ApiKey[]> {
+  const query = org === undefined ? '' : `?${new URLSearchParams({ org_id: org }).toString()}`;
+  return ((await gateway.json('GET', PATH + query)) as { readonly api_keys: readonly ApiKey[] }).api_keys;
+}
+
+/** Tables at a terminal show the ends of ids. */
+async function wholeKeyId(gateway: GatewayClient, typed: string, io: CliIo): Promise<string> {
+  // The operations are loaded by what needs them alone.
+  const { wholeIdAmong } = await import('./management/short-ids.ts');
+  return wholeIdAmong(await keysOf(gateway), COLUMNS, typed, io);
+}

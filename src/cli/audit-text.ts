@@ -6,14 +6,22 @@ import { cellText, terminalText } from './terminal-text.ts';
 /** Members that say nothing to a person who reads an entry. */
 const PASSED_OVER: readonly string[] = [
   ...['org_id', 'created_at', 'updated_at', 'due', 'share.caller', 'share.org', 'folder_hash', 'put_at', 'content_hash', 'taken_at'],
-  ...['credential.org_id', 'credential.created_at', 'credential.updated_at', 'revision'],
+  ...['credential.org_id', 'credential.created_at', 'credential.updated_at', 'revision', 'value.org_id', 'signature'],
+  // Who it was stands above.
+  ...['decided_by_principal', 'released_by_principal'].flatMap((member) => ['id', 'kind', 'name'].map((part) => `${member}.${part}`)),
 ];
 /** What the store keeps beside a thing so that it is found, or told. */
-const BESIDE: readonly string[] = ['outbox', 'approval_pending', 'quarantine_active', 'alert_subscription_of', 'custom_connector_host'];
+const BESIDE: readonly string[] = [
+  ...['outbox', 'approval_pending', 'quarantine_active', 'alert_subscription_of', 'custom_connector_host'],
+  ...['cp_versions', 'cp_update', 'remote_bundle_highest'],
+];
+/** Things that people call otherwise than the store. */
+const CALLED: Readonly<Record<string, string>> = { delegation_revoked: 'revocation of delegation' };
 /** A member whose value is a secret, or may be one. */
 const HIDDEN = '(not shown)';
+const NONE = '(none)';
 /** What rules stand in: its hashes say nothing beside them. */
-const TEXTS: readonly string[] = ['policy_overlay', 'cp_overlay'];
+const TEXTS: readonly string[] = ['policy_overlay', 'cp_overlay', 'cp_bundle', 'remote_bundle'];
 /** A stranger's id says nothing where there is a name. */
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 /** Of a rule that is new, or gone. */
@@ -39,7 +47,7 @@ function sentence(entry: AuditEntry, columns: number | undefined): readonly stri
   if (done === undefined) return undefined;
   const of = orgId === undefined ? '' : ` of ${orgId}`;
   const { name, kind, id } = principal;
-  const line = `  ${terminalText(`${name ?? principalText(principal)} ${done.verb} ${done.what}${of}${done.how}`)}`;
+  const line = `  ${terminalText(`${name ?? whoText(entry)} ${done.verb} ${done.what}${of}${done.how}`)}`;
   if (columns !== undefined && cellWidth(line) > columns) return undefined;
   return [line, ...done.rule, `  from ${terminalText(`${from}${name === undefined ? '' : ` by ${kind.replaceAll('_', ' ')} ${id}`}`)}`];
 }
@@ -63,7 +71,12 @@ function doneTo(change: AuditChange, { object, object_name: name }: AuditEntry):
   const callName = object !== undefined && UUID.test(object) ? (name ?? object) : object;
   // What is new or gone alone does not say whether the thing is.
   if (before === null || after === null || object === undefined) return undefined;
-  return { verb: 'changed', what: `${entity.replaceAll('_', ' ')} ${callName}`, how: `: ${valuesText(change, member)}`, rule: [] };
+  return {
+    verb: 'changed',
+    what: `${CALLED[entity] ?? entity.replaceAll('_', ' ')} ${callName}`,
+    how: `: ${valuesText(change, member)}`,
+    rule: [],
+  };
 }
 
 /** `targets/no.gpt4`, and at which level where that is not the org's. */
@@ -72,13 +85,25 @@ function ruleName(rule: string): string {
 }
 
 function details(entry: AuditEntry): readonly string[] {
-  const { object_name: name, principal, from, changes, more_changes: more } = entry;
+  const { object_name: name, from, changes, more_changes: more } = entry;
   return [
     ...(name === undefined ? [] : [`  ${terminalText(name)}`]),
-    `  by ${terminalText(principalText(principal))} from ${terminalText(from)}`,
+    `  by ${terminalText(whoText(entry))} from ${terminalText(from)}`,
     ...changeLines(changes.filter((change) => saysMore(change, entry))),
+    ...(isAsBefore(entry) ? ['    no rule is another: the policy is as before'] : []),
     ...(more === undefined ? [] : [`  and ${more} more changes, of which the entry keeps no more`]),
   ];
+}
+
+/** Who it was; nobody knows a node by its id alone. At a control plane, which gateway has handed it on as well. */
+function whoText({ principal, node_id: node }: AuditEntry): string {
+  if (principal.kind === 'node') return `node ${principal.id} (the gateway itself)`;
+  return `${principalText(principal)}${node === undefined ? '' : ` at node ${node}`}`;
+}
+
+/** Whether a policy was read again and was what it was, down to its hash. */
+function isAsBefore({ changes, more_changes: more }: AuditEntry): boolean {
+  return more === undefined && changes.length > 0 && changes.every(({ entity, before, after }) => entity === 'policy' && before === after);
 }
 
 /** What stands above already, and when it was, is left out; `--json` has it all. */
@@ -102,7 +127,8 @@ function changeLines(changes: readonly AuditChange[]): readonly string[] {
 }
 
 function changeText(change: AuditChange): string {
-  const { rule, member, before, after, before_value: was = HIDDEN, after_value: is = HIDDEN } = change;
+  const { rule, member, before, after } = change;
+  const [was, is] = shownValues(change);
   const name = [
     ...(rule === undefined ? [] : [`rule ${ruleName(rule)}`]),
     ...(rule !== undefined && member === WHOLE ? [] : [member]),
@@ -114,6 +140,12 @@ function changeText(change: AuditChange): string {
 }
 
 /** A member that was not there, or is there no more, is said so. */
-function valuesText({ before, after, before_value: was = HIDDEN, after_value: is = HIDDEN }: AuditChange, member: string): string {
-  return `${member} ${before === null ? '(none)' : was} → ${after === null ? '(none)' : is}`;
+function valuesText(change: AuditChange, member: string): string {
+  const [was, is] = shownValues(change);
+  return `${member} ${change.before === null ? NONE : was} → ${change.after === null ? NONE : is}`;
+}
+
+/** Before and after. */
+function shownValues({ before_value: was = HIDDEN, after_value: is = HIDDEN }: AuditChange): readonly [string, string] {
+  return [was === 'null' ? NONE : was, is === 'null' ? NONE : is];
 }

@@ -1,4 +1,4 @@
-import { timestamp } from '../base/lib/clock.ts';
+import { systemClock, timestamp } from '../base/lib/clock.ts';
 import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import type { AuditEntry } from '../base/model/audit-entry.ts';
 import { type AuditQuery, auditEntries } from './audit-entries.ts';
@@ -23,6 +23,7 @@ const OPTIONS = {
 } as const;
 
 const DAY_MS = 86_400_000;
+const DAYS_AGO: Readonly<Record<string, number>> = { today: 0, yesterday: 1 };
 
 /** Prints what people have changed in a running gateway. */
 export const auditTrail: Command = {
@@ -35,13 +36,15 @@ export const auditTrail: Command = {
   --operation   the id of an operation (workloads.put), or its group (workloads)
   --object      what was changed: its id, or its name; also a rule of policy that was changed with others
   --principal   who: the id or the name of a key, admin, or the user of a program that works with the admin token
-  --from, --to  times, or days in UTC: both days are included
+  --from, --to  times, or days in UTC, also today and yesterday: both days are included
 `,
   async run(args, io) {
     const { limit, json = false, url, org, key, principal, operation, object, from, to } = parseOptions(args, OPTIONS);
     const most = limit === undefined ? 50 : Number(limit);
     if (!Number.isInteger(most) || most < 1) throw new UsageError('--limit takes a whole number from 1');
-    const query = { principal, operation, object, from: momentOf('from', from), to: momentOf('to', to) };
+    const query = { principal, operation, object, from: auditMoment('from', from), to: auditMoment('to', to) };
+    if (query.from !== undefined && query.to !== undefined && (parseTime(query.from) ?? 0) >= (parseTime(query.to) ?? 0))
+      throw new UsageError('--from is not before --to: nothing lies between them');
     let count = 0;
     for await (const item of auditEntries({ url, org, key }, query, most, io)) {
       count += 1;
@@ -53,12 +56,14 @@ export const auditTrail: Command = {
   },
 };
 
-/** A day as the time at which it begins or, as the end of a range that includes it, ends. */
-function momentOf(end: 'from' | 'to', text: string | undefined): string | undefined {
+/** A day as the time at which it begins or, as the end of a range that includes it, ends. @param now milliseconds since the epoch @throws UsageError */
+export function auditMoment(end: 'from' | 'to', text: string | undefined, now: number = systemClock.now()): string | undefined {
   if (text === undefined) return undefined;
-  const day = parseDate(text);
+  const ago = DAYS_AGO[text];
+  const day = ago === undefined ? parseDate(text) : (Math.floor(now / DAY_MS) - ago) * DAY_MS;
   if (day !== undefined) return timestamp(end === 'from' ? day : day + DAY_MS);
-  if (parseTime(text) === undefined) throw badValue(`--${end}`, 'a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22', text);
+  if (parseTime(text) === undefined)
+    throw badValue(`--${end}`, 'a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22, today or yesterday', text);
   return text;
 }
 

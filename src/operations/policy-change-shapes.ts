@@ -111,10 +111,11 @@ export function acceptChange(
     ...change.new_allow_lists.map(({ message }) => ({ path: 'new_allow_lists', message })),
     ...(change.denies_all ? [{ path: 'denies_all', message: `no call could be let through any more${because(change)}` }] : []),
   ];
-  throw new GatewayError('confirmation_needed', `Nothing was changed. ${lossText(change, named)} ${WAYS}`, { details });
+  throw new GatewayError('confirmation_needed', `Nothing was changed. ${lossText(change, named)} ${UNCONFIRMED_WAYS}`, { details });
 }
 
-const WAYS =
+/** What somebody who asks by HTTP or MCP can do then; the command line has its own words. */
+export const UNCONFIRMED_WAYS =
   'To change one rule and keep all others, put that rule alone, or put these rules with `merge: true`; `dry_run: true` shows everything. If it is meant, ask again with `confirm: true`.';
 
 /** What a change takes away, in a sentence or two; empty: nothing that nobody has named. */

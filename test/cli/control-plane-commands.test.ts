@@ -85,6 +85,7 @@ t.test('the commands make and show what the API does', async (t) => {
         err: /^gw control-plane bundle put: Nothing was changed\. No call could be let through any more: no rule of it allows anything\./,
       });
       t.match(refused.err, /Here --yes says so, and --dry-run shows everything\.\n$/);
+      t.notMatch(refused.err, /confirm: true|merge: true|denies_all/, 'what is asked by HTTP is not typed here');
       t.match(await cp('bundle put closed - --json', deny), { code: 1, out: '', err: /no rule of it allows anything/ });
       t.match(await cp('bundle get closed'), { code: 1, err: /There is no bundle/ });
       const dir = tempDir(t);
@@ -113,10 +114,14 @@ t.test('the commands make and show what the API does', async (t) => {
       const opens = all('{id: all, when: {field: context.org_id, exists: true}, effect: {decision: allow}}');
       t.match(await cp('bundle put closed - --yes', nothing), { code: 0 });
       writeFileSync(file, opens);
-      t.match(await cp(`overlay put closed org --bundle-yaml-from ${file}`), { code: 0 });
+      t.match(await cp(`overlay put closed org ${file}`), { code: 0 });
+      t.match(await cp('overlay put closed'), { code: 2, err: /ORG ID \[FILE\|-\]/ });
       t.match(await cp('overlay remove closed org'), { code: 1, err: /No call could be let through any more/ });
-      t.match(await cp('overlay remove closed org --dry-run'), { code: 0, out: /Nothing has been changed yet/ });
-      t.match((await cp('overlay list closed')).out, /^org /m);
+      t.match(await cp('overlay remove closed org --dry-run'), {
+        code: 0,
+        out: /^- rule .* lost: it is not there any more\n[\s\S]*Nothing has been changed yet/,
+      });
+      t.match((await cp('overlay list closed')).out, /^ID +LEVEL +PUT +SIGNED BY\norg +org +\d/, 'its text has no place in a table');
       t.match(await json('overlay remove closed org --yes'), { status: 'deleted', change: { denies_all: true } });
     },
   );
@@ -166,7 +171,10 @@ t.test('the commands make and show what the API does', async (t) => {
   });
 
   await t.test('who has changed what', async (t) => {
-    t.match((await cp('audit list --operation org.put')).out, /^TIME +OPERATION[\s\S]* org\.put +acme/m);
+    t.match((await cp('audit list --operation org.put --wide')).out, /^TIME +OPERATION[\s\S]* org\.put +acme/m);
+    const told = (await cp('audit list --operation overlay.put')).out;
+    t.match(told, /^\S+ {2}overlay\.put {2}org\n {2}admin added rule [\s\S]*\n {2}\+ \{/m, 'which rule it was');
+    t.notMatch(told, /cp_|signature|sequence|not shown/);
   });
 });
 

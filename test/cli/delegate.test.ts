@@ -173,6 +173,15 @@ t.test('a delegation is revoked by its id or its token, listed, and taken back',
     { reason: 'laptop lost', expires_at: made.expires_at },
   );
   t.match((await delegate('revoked')).out, /^DELEGATION +REVOKED +TOKEN ENDS +REASON\n/);
+  t.match(await delegate('revoke', id.slice(-8)), { code: 2, err: /is a part of an ID: give it whole/ }, 'it would revoke nothing');
+  t.match(
+    await delegate('restore', id.slice(-8)),
+    { code: 0, out: `The delegation ${id} is not revoked any more.` },
+    'as a table shows it',
+  );
+  t.match(await delegate('restore', 'oth'), { code: 1, err: /The delegation oth is not revoked/ }, 'too short');
+  t.match(await delegate('restore', 'othe'), { code: 2, err: /what is removed is named whole, such as other/ });
+  t.match(await delegate('revoke', id), { code: 0 });
   t.match(await delegate('restore', 'other'), { code: 0, out: 'The delegation other is not revoked any more.\n' });
   t.match(await delegate('restore', 'other'), { code: 1, err: /The delegation other is not revoked/ });
   t.equal((JSON.parse((await delegate('revoked', '--json')).out) as unknown[]).length, 1);

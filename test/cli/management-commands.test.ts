@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
+import { auditMoment } from '../../src/cli/audit.ts';
 import { completions } from '../../src/cli/completion.ts';
 import { GatewayAddress } from '../../src/cli/gateway-address.ts';
 import { ManagementClient } from '../../src/cli/management/management-client.ts';
@@ -77,10 +78,15 @@ t.test('the audit trail takes days, shows a secret as one line, and says when a 
     code: 0,
     out: /^nothing was changed that fits; --operation takes the id of/,
   });
-  t.match(await run(['audit', '--from', 'yesterday']), {
+  const now = Date.parse('2026-11-23T10:44:30Z');
+  t.equal(auditMoment('from', 'yesterday', now), '2026-11-22T00:00:00.000Z');
+  t.equal(auditMoment('to', 'yesterday', now), '2026-11-23T00:00:00.000Z', 'the whole day');
+  t.equal(auditMoment('to', 'today', now), '2026-11-24T00:00:00.000Z');
+  t.match(await run(['audit', '--from', 'monday']), {
     code: 2,
-    err: /--from takes a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22, not "yesterday"/,
+    err: /--from takes a time such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22, today or yesterday, not "monday"/,
   });
+  t.match(await run(['audit', '--from', '2026-11-28', '--to', '2026-11-26']), { code: 2, err: /--from is not before --to/ });
 });
 
 t.test('a workload is made by options, listed as a table and as the answer itself, and removed', async (t) => {
@@ -189,6 +195,7 @@ t.test('each mistake is told in one wording, whatever the command', async (t) =>
     ['workloads list --limit 501', /: --limit takes a whole number from 1 to 500, not "501"\n/],
     ['workloads list --limit 1.5', /: --limit takes a whole number from 1 to 500, not "1.5"\n/],
     ['env --shell csh', /: --shell takes sh, fish, powershell, .*json, not "csh"\n/],
+    ['quarantine list --active yes', /: --active takes true or false, not "yes"\n/],
     ['quarantine list --active=perhaps', /: --active takes true or false, not "perhaps"\n/],
     ['keys create --name x --kind both --scopes read', /: --kind takes one of management, mcp, not "both"; keys with which /],
     [

@@ -168,3 +168,19 @@ t.test('a command with a management key means the gateway of its address, as one
         t.match(err, `the gateway of /srv/${name} was stopped`, `${command} ${shown.join(' ')}`);
       }
 });
+
+t.test('a gateway that was named by its address is none of the others, whatever else the shell says', async (t) => {
+  const home = tempDir(t);
+  for (const [name, port] of [
+    ['a', 1],
+    ['b', 3],
+  ] as const) {
+    const data = join(home, name);
+    mkdirSync(data);
+    t.ok(await rememberGateway(home, noted(name, port, ENDED, { GW_DATA_DIR: data })));
+  }
+  const env = { GW_CONFIG_DIR: home, GW_PORT: '3' };
+  const { out } = await gw(['status', '--url', 'http://127.0.0.1:1', '--json'], { env });
+  t.match(JSON.parse(out), { url: 'http://127.0.0.1:1', others: [{ port: 3 }] });
+  t.equal((JSON.parse(out) as { others: unknown[] }).others.length, 1);
+});

@@ -76,8 +76,9 @@ t.test('what is no secret is shown, and what may be one is not, of whatever is c
     ['policy', { folder_hash: 'ab', put_at: '2026-11-01T00:00:00Z' }, true],
     ['policy', { bundle_yaml: 'rules' }, false],
     ['price_list', { list: { taken_by: 'admin', kept: 3 }, revision: 2 }, true],
+    // The name of one that came from an address is made without user and password.
     ['price_list', { list: { name: 'https://prices.example/list.json' } }, true],
-    ['price_list', { list: { text: 'prices' }, seen: { etag: 'W/1' } }, false],
+    ['price_list', { list: { text: 'rates' } }, false],
     ['cp_org', { status: 'active' }, true],
     ['cp_bundle', { bundle_yaml: 'rules', signature: 's' }, false],
     ['cp_credential', { value: { name: 'k' }, org_id: 'acme' }, true],

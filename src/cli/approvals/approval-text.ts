@@ -30,14 +30,14 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
     ['delegation', approval.delegation_id],
     ['principal', approval.principal_id],
     ['asked at', approval.created_at],
-    [approval.status === 'approved' ? 'usable until' : 'waits until', approval.expires_at],
+    untilOf(approval),
     ['if approved', approval.on_approval],
     ['for', `${action.method} ${action.target_origin ?? action.target_host}${action.target_path}`],
     ['connector', action.connector_id],
     ['credential', approval.credential_id],
     ['action', `${action.type}${action.stream ? ', streaming' : ''}`],
     ['model', action.model],
-    ['may cost', approval.estimated_cost_usd === undefined ? undefined : `${approval.estimated_cost_usd} USD`],
+    ['may cost', approval.estimated_cost_usd === undefined ? undefined : `$${approval.estimated_cost_usd}`],
     ['asked by rule', approval.rule_ids.join(', ')],
     ['reason', approval.reason],
     ['params', sizesOf(action.param_sizes)],
@@ -53,6 +53,13 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
     ['content', action.params === undefined ? undefined : JSON.stringify(action.params)],
   ];
   return namedLines(rows);
+}
+
+/** How long it waits, or can be used; of what was used or denied no time counts any more. */
+function untilOf({ status, expires_at: at, executed_at: used }: ShownApproval): readonly [name: string, value: string | undefined] {
+  if (status === 'pending') return ['waits until', at];
+  if (status === 'approved') return ['usable until', used === undefined ? at : undefined];
+  return ['waited until', status === 'expired' ? at : undefined];
 }
 
 function whoOf({ caller_id: caller }: Pick<Approval, 'caller_id'>): string {

@@ -1,8 +1,10 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { AuditEntry } from '../../base/model/audit-entry.ts';
 import type { AdminOperation } from '../../control-plane/admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../../control-plane/admin/admin-operation-table.ts';
+import { auditEntryText } from '../audit-text.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { answerText, listText } from '../management/answer-text.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from '../management/given-call.ts';
@@ -38,6 +40,7 @@ const LIST_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   ],
   'key.list': ['id', 'name', 'prefix: key_prefix', 'created: created_at', 'expires: expires_at', 'revoked: revoked_at'],
   'root.list': ['sequence', 'closed: closed_at', 'leaves: leaf_count', 'signed by: sig.kid', 'root: root_hash'],
+  'overlay.list': ['id', 'level', 'node: node_id', 'put: put_at', 'signed by: kid'],
   'audit.list': ['time: at', 'operation', 'object', 'org: org_id', 'by: principal.id', 'from', 'node: node_id'],
 };
 
@@ -101,5 +104,8 @@ function shownAnswer({ id, path }: AdminOperation, answer: unknown, { wide, colu
   const things = path.slice(path.lastIndexOf('/') + 1).replaceAll('-', ' ');
   const facts = { things, view: { width, wide, columns, now: systemClock.now() }, ...(named === undefined ? {} : { columns: named }) };
   const items = isJsonObject(answer) ? (answer['data'] ?? answer['items']) : undefined;
+  // What has changed is more than a line of a table.
+  if (id === 'audit.list' && Array.isArray(items) && items.length > 0 && !wide && columns === undefined)
+    return items.map((item) => auditEntryText(item as AuditEntry, width)).join('');
   return Array.isArray(items) ? listText(items, facts) : answerText(answer, facts);
 }

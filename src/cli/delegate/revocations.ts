@@ -5,6 +5,7 @@ import { readChain } from '../../decide/delegation/verify-chain.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { listText } from '../management/answer-text.ts';
+import { isUuid } from '../management/table-cells.ts';
 import { parseOptions, parseWithOne, parseWithWords } from '../parse-options.ts';
 import { JSON_OPTION, printJson, printJsonDocument } from '../print-json.ts';
 import { terminalText } from '../terminal-text.ts';
@@ -14,6 +15,8 @@ const PATH = '/v1/admin/delegations/revoked';
 const ASKING = '[--json] [--url http://HOST:PORT]';
 /** Ids are at most so long, in characters; what is longer is a token. */
 const MAX_ID = 128;
+/** The beginning or the end of an id that `gw delegate` has made, as tables show it. */
+const SHORTENED = /^(?=.*\d)[0-9a-f-]{4,35}(?:…|\.\.\.)?$/;
 
 /** Revokes a delegation by its id, or that of a token. */
 export const revokeDelegation: Command = {
@@ -57,7 +60,7 @@ export const listRevoked: Command = {
   summary: 'Lists the delegations that are revoked, the newest first.',
   async run(args, io) {
     const { url, json = false } = parseOptions(args, { ...JSON_OPTION, ...URL_OPTION });
-    const { revoked } = (await (await GatewayClient.open(url, io)).json('GET', PATH)) as { readonly revoked: readonly RevokedDelegation[] };
+    const revoked = await revokedOf(await GatewayClient.open(url, io));
     if (json) printJsonDocument(revoked, io);
     else {
       const columns = ['delegation: delegation_id', 'revoked: revoked_at', 'token ends: expires_at', 'reason'];
@@ -73,12 +76,13 @@ export const restoreDelegation: Command = {
   usage: `ID ${ASKING}`,
   summary: 'Takes a revocation back: tokens of the delegation that have not ended hold again.',
   async run(args, io) {
-    const { values, one: id } = parseWithOne(
+    const { values, one } = parseWithOne(
       args,
       { ...JSON_OPTION, ...URL_OPTION },
       'it takes the ID of one delegation; gw delegate revoked lists them',
     );
     const gateway = await GatewayClient.open(values.url, io);
+    const id = isUuid(one) ? one : await wholeDelegationId(gateway, one, io);
     await gateway.text('DELETE', `${PATH}/${encodeURIComponent(id)}`);
     if (values.json === true) printJson({ delegation_id: id, status: 'restored' }, io);
     else io.stdout(`The delegation ${terminalText(id)} is not revoked any more.\n`);
@@ -91,6 +95,11 @@ type Given = Pick<RevokedDelegation, 'delegation_id' | 'expires_at'>;
 function idIn([id]: readonly string[]): Given {
   if (id === undefined) throw new UsageError('it takes the ID of a delegation, or --token with its token');
   if (id.length > MAX_ID) throw new UsageError('the ID of a delegation has at most 128 characters; --token takes a token');
+  // Taken as it is it would revoke nothing, and say that it had.
+  if (SHORTENED.test(id))
+    throw new UsageError(
+      `${terminalText(id)} is a part of an ID: give it whole, as gw delegate inspect, gw records read and gw delegate revoked --json show it, or give the token with --token`,
+    );
   return { delegation_id: id };
 }
 
@@ -106,6 +115,17 @@ async function leafOf(token: string, words: readonly string[], io: CliIo): Promi
 
 function revokedText({ delegation_id: id, expires_at: end }: RevokedDelegation): string {
   const kept =
-    end === undefined ? 'It is kept until it is taken back.' : `It is removed a day after the token has ended, at ${terminalText(end)}.`;
+    end === undefined ? 'It is kept until it is taken back.' : `The token ends at ${terminalText(end)}; a day later this entry is removed.`;
   return `The delegation ${terminalText(id)} is revoked, with every token that was made of it. ${kept}\n`;
+}
+
+async function revokedOf(gateway: GatewayClient): Promise<readonly RevokedDelegation[]> {
+  return ((await gateway.json('GET', PATH)) as { readonly revoked: readonly RevokedDelegation[] }).revoked;
+}
+
+/** Tables at a terminal show the ends of ids. */
+async function wholeDelegationId(gateway: GatewayClient, typed: string, io: CliIo): Promise<string> {
+  // The operations are loaded by what needs them alone.
+  const { wholeIdAmong } = await import('../management/short-ids.ts');
+  return wholeIdAmong(await revokedOf(gateway), ['id: delegation_id', 'revoked: revoked_at', 'reason'], typed, io);
 }

@@ -42,7 +42,11 @@ export const status: Command = {
     const place = url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io);
     const seen = await look(place, config, url);
     const meant = config.found?.gateway.settings['GW_DATA_DIR'];
-    const others = rememberedGateways(config.configDir).filter(({ settings }) => settings['GW_DATA_DIR'] !== meant);
+    // One that was named by its address is no other, though its start is noted.
+    const named = url === undefined ? undefined : new URL(seen.url).port;
+    const others = rememberedGateways(config.configDir).filter(
+      ({ settings }) => settings['GW_DATA_DIR'] !== meant && settings['GW_PORT'] !== named,
+    );
     if (json) printJsonDocument({ ...seen, others: others.map(told), forgotten: forgotten.map(({ folder }) => folder) }, io);
     else print(seen, others, forgotten, io);
     return seen.answers && seen.problem === undefined ? EXIT_OK : EXIT_NO;

@@ -28,8 +28,9 @@ export function changeText(change: unknown, width: number = USUAL_WIDTH): string
   return lines.length === 0 ? 'No rule changes.\n' : `${lines.join('')}${end}\n`;
 }
 
+/** Of rules that were named for it, and of overlays that are removed, there is no new text. */
 function lostText({ rule, because, instead }: Json): string {
-  const how = because === 'disabled' ? 'taken away by disabled: true' : 'lost: the new text does not have it';
+  const how = because === 'disabled' ? 'taken away by disabled: true' : 'lost: it is not there any more';
   return `${textOf(rule)}  ${how}${instead === undefined ? '' : `; ${textOf(instead)} counts in its place`}`;
 }
 

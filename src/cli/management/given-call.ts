@@ -1,5 +1,5 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
-import { type ArgumentOptions, checkedArguments, type GivenArguments } from '../checked-arguments.ts';
+import { type ArgumentOptions, badValue, checkedArguments, type GivenArguments } from '../checked-arguments.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import { parseMap, readDocument } from '../policy/input.ts';
 import type { OperationInput, OperationOption } from './operation-options.ts';
@@ -18,6 +18,8 @@ const MANAGEMENT: AskingOptions = {
   options: { json: { type: 'boolean' }, url: { type: 'string' }, key: { type: 'string' }, org: { type: 'string' } },
   usage: '[--json] [--url http://HOST:PORT] [--key mgk_…] [--org ID]',
 };
+/** Said for `true` or `false`; a word of its own it is not. */
+const LIKE_TRUE_OR_FALSE: ReadonlySet<string> = new Set(['yes', 'no', 'on', 'off']);
 /** Behind the name of an option: its value stands in a file. */
 const FROM = '-from';
 
@@ -134,21 +136,27 @@ function isTextual({ shape, value }: OperationOption): boolean {
   return shape === 'one' && value.kind === 'text';
 }
 
-/** `--enabled false` and `--no-enabled` are written `--enabled=false`. */
+/** `--enabled false` and `--no-enabled` are written `--enabled=false`. @throws UsageError */
 function withNegations(args: readonly string[], table: OptionTable): string[] {
   const isSwitch = (name: string) => Object.hasOwn(table, name) && table[name]?.type === 'boolean';
   const made: string[] = [];
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? '';
-    const next = args[at + 1];
     if (arg === '--') return [...made, ...args.slice(at)];
+    const value = arg.startsWith('--') && isSwitch(arg.slice(2)) ? switchValue(arg, args[at + 1]) : undefined;
     if (arg.startsWith('--no-') && isSwitch(arg.slice(5))) made.push(`--${arg.slice(5)}=false`);
-    else if ((next === 'true' || next === 'false') && arg.startsWith('--') && isSwitch(arg.slice(2))) {
-      made.push(`${arg}=${next}`);
+    else if (value !== undefined) {
+      made.push(`${arg}=${value}`);
       at += 1;
     } else made.push(arg);
   }
   return made;
+}
+
+/** What stands behind a switch, where that is its value. @throws UsageError */
+function switchValue(arg: string, next = ''): string | undefined {
+  if (LIKE_TRUE_OR_FALSE.has(next)) throw badValue(arg, 'true or false', next);
+  return next === 'true' || next === 'false' ? next : undefined;
 }
 
 /** `--config.webhook-url`: members that the schema of `config` leaves open. */

@@ -3,6 +3,7 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import type { GatewayOperation } from '../../operations/operation.ts';
+import { UNCONFIRMED_WAYS } from '../../operations/policy-change-shapes.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
 import { printJsonText } from '../print-json.ts';
@@ -80,11 +81,11 @@ export function askingFirstOf(
   const input = askedInput(operation);
   return {
     ...command,
-    usage: `${callUsage(input, facts)} [${YES}]`,
+    usage: `${wholeText(input) ? usageWithFile(input, facts) : callUsage(input, facts)} [${YES}]`,
     help: `${callHelp(input)}${YES_HELP}`,
     async run(args, io) {
       const { typed, ...how } = agreementIn(args, io);
-      const call = await givenCall(typed, input, facts, io);
+      const call = await givenCall(wholeText(input) ? fileBehindWords(typed, input.words.length) : typed, input, facts, io);
       const ask = await send(call, io);
       try {
         return await changeOnce(ask, { ...how, json: call.json, isDry: call.args['dry_run'] === true }, io);
@@ -94,6 +95,24 @@ export function askingFirstOf(
       }
     },
   };
+}
+
+/** Whether it takes the whole text of an overlay, which people have in a file. */
+function wholeText({ options }: OperationInput): boolean {
+  return options.some(({ name, required }) => required && `--${name}-from` === FROM_FILE);
+}
+
+/** `ORG ID [FILE|-] [--bundle-yaml TEXT]`: one of both is needed. */
+function usageWithFile({ words, ...input }: OperationInput, facts: CommandFacts): string {
+  const options = input.options.map((option) => ({ ...option, required: false }));
+  return `${words.map((word) => word.toUpperCase()).join(' ')} [FILE|-] ${callUsage({ ...input, words: [], options }, facts)}`;
+}
+
+/** `ORG ID FILE` is `ORG ID --bundle-yaml-from FILE`. @param words that the operation itself takes */
+function fileBehindWords(typed: readonly string[], words: number): readonly string[] {
+  const file = typed[words];
+  const isFile = file !== undefined && (file === '-' || !file.startsWith('-')) && !typed.slice(0, words).some((arg) => arg.startsWith('-'));
+  return isFile ? [...typed.slice(0, words), FROM_FILE, ...typed.slice(words)] : typed;
 }
 
 function write(
@@ -148,7 +167,9 @@ export async function changeOnce(
 /** @throws what is no such refusal */
 export function refusedUnconfirmed(error: unknown, name: string, io: CliIo): number {
   if (!(error instanceof GatewayRefusal && error.code === 'confirmation_needed')) throw error;
-  io.stderr(`gw ${name}: ${terminalOutput(error.message)}\nHere ${YES} says so, and --dry-run shows everything.\n`);
+  // Below it stand the same things once more, one by one.
+  const [said = ''] = error.message.replace(` ${UNCONFIRMED_WAYS}`, '').split('\n');
+  io.stderr(`gw ${name}: ${terminalOutput(said)}\nHere ${YES} says so, and --dry-run shows everything.\n`);
   return EXIT_NO;
 }
 

@@ -33,6 +33,8 @@ export interface IdSearch {
   readonly changes: boolean;
   /** What is removed is named whole, where people have chosen its name. */
   readonly removes: boolean;
+  /** Of the list, one with the heading `id`; left out: those that the commands of management show. */
+  readonly columns?: readonly string[];
 }
 
 /**
@@ -46,14 +48,15 @@ export async function wholeId(search: IdSearch, pages: AsyncIterable<readonly un
   // As it is copied from a cell that was cut, or from a document.
   const short = search.short.replace(/(?:…|\.\.\.)$/, '');
   if (short.length < SHORTEST) return undefined;
-  const { id } = idMembers(list);
-  const { items, seen } = await lookThrough({ ...search, short }, pages);
+  const columns = search.columns ?? LISTS[list]?.columns ?? [];
+  const { id } = idMembers(list, columns);
+  const { items, seen } = await lookThrough({ ...search, short, columns }, pages);
   const [only] = items;
   if (only === undefined || items.some((item) => item[id] === short)) return undefined;
-  if (items.length > 1) throw new Unusable(`${terminalText(short)} is short for several:\n${candidates(items, list, io)}`);
+  if (items.length > 1) throw new Unusable(`${terminalText(short)} is short for several:\n${candidates(items, columns, io)}`);
   if (changes && seen >= MOST_LOOKED_THROUGH)
     throw new Unusable(
-      `${terminalText(short)} is short for one of the ${seen} newest, and there are more: give its whole id\n${candidates(items, list, io)}`,
+      `${terminalText(short)} is short for one of the ${seen} newest, and there are more: give its whole id\n${candidates(items, columns, io)}`,
     );
   const whole = String(only[id]);
   if (removes && !isUuid(whole))
@@ -63,10 +66,10 @@ export async function wholeId(search: IdSearch, pages: AsyncIterable<readonly un
 
 /** What is called so, and how many things were looked at. */
 async function lookThrough(
-  { short, list }: IdSearch,
+  { short, list, columns }: IdSearch & { readonly columns: readonly string[] },
   pages: AsyncIterable<readonly unknown[]>,
 ): Promise<{ readonly items: readonly Json[]; readonly seen: number }> {
-  const { id, also } = idMembers(list);
+  const { id, also } = idMembers(list, columns);
   const items: Json[] = [];
   let seen = 0;
   for await (const page of pages) {
@@ -146,10 +149,21 @@ function placeOf({ path }: GatewayOperation, operations: readonly GatewayOperati
 }
 
 /** Which member of an item is its id, and which others name it as well. */
-function idMembers(list: string): { readonly id: string; readonly also: readonly string[] } {
-  const { columns = [], alsoNamedBy: also = [] } = LISTS[list] ?? {};
+function idMembers(list: string, columns: readonly string[]): { readonly id: string; readonly also: readonly string[] } {
+  const also = LISTS[list]?.alsoNamedBy ?? [];
   const column = columns.map(namedColumn).find(({ heading }) => heading === 'id');
   return { id: column?.parts[0]?.[0] ?? 'id', also };
+}
+
+/**
+ * The whole id of one that a table has shortened, of a list that is read with the admin token; else what was typed, of which the gateway says what it knows.
+ * @param columns of the list, one with the heading `id` @throws as {@link wholeId}
+ */
+export async function wholeIdAmong(items: readonly unknown[], columns: readonly string[], typed: string, io: CliIo): Promise<string> {
+  const one = async function* (): AsyncGenerator<readonly unknown[]> {
+    yield items;
+  };
+  return (await wholeId({ short: typed, list: '', changes: false, removes: true, columns }, one(), io)) ?? typed;
 }
 
 function isShortOf(short: string, whole: unknown): boolean {
@@ -158,8 +172,7 @@ function isShortOf(short: string, whole: unknown): boolean {
 }
 
 /** Those that may be meant, with what tells them apart. */
-function candidates(items: readonly Json[], list: string, io: CliIo): string {
-  const { columns = [] } = LISTS[list] ?? {};
+function candidates(items: readonly Json[], columns: readonly string[], io: CliIo): string {
   const facts = { things: '', columns, view: { width: io.columns, now: systemClock.now() } };
   const more = items.length - SHOWN;
   return `${listText(items.slice(0, SHOWN), facts).trimEnd()}${more > 0 ? `\nand ${more} more` : ''}`;

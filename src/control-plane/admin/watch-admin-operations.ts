@@ -27,7 +27,7 @@ export const WATCH_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     path: '/v1/audit',
     scope: 'admin',
     changes: false,
-    summary: 'What people have changed, the newest first; values as hashes alone.',
+    summary: 'What people have changed, the newest first; of secrets and whole texts the hashes alone.',
     input: { query: QUERY },
     output: { status: 200, schema: page(ENTRY) },
     handle: async ({ query }, { audit }) => {
