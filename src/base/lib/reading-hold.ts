@@ -43,6 +43,18 @@ export class ReadingHold {
     this.#releaseAfter(ms);
   }
 
+  /** Reads no further until {@link resume}. */
+  pause(): void {
+    readerOf(this.#socket)?.readStop();
+  }
+
+  /** Reads on after {@link pause}, unless it is held. */
+  resume(): void {
+    if (this.#isHeld) return;
+    if (hasWrittenAll(this.#socket)) readerOf(this.#socket)?.readStart();
+    else this.hold(AGAIN_MS);
+  }
+
   #releaseAfter(ms: number): void {
     this.#clock.after(ms, () => {
       const reader = readerOf(this.#socket);

@@ -35,6 +35,12 @@ export const CONNECTION_BOUNDS = {
     full: '503 `overloaded` with `Retry-After`, to that client',
   },
   streams: { what: 'calls at once on one HTTP/2 connection', one: 128, shared: 'each connection', full: 'they wait for their turn' },
+  begins: {
+    what: 'calls on HTTP/2 connections that begin in one turn of the event loop',
+    one: 64,
+    shared: 'addresses',
+    full: 'they begin in the next turns, unless they were reset by then; where so many were reset in one turn, the connections of the address are read further in the next',
+  },
   pipelined: {
     what: 'pipelined requests on one HTTP/1.1 connection; one is worked on when the answer before it has left',
     one: 32,

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { networkOf } from '../../base/lib/ip.ts';
 import { Shares } from '../../base/lib/shares.ts';
 import { TinyPieces } from '../../outbound/net/tiny-pieces.ts';
+import { Begins } from './begins.ts';
 
 /** Who has shown who he is: the org of his API key and the key or workload in it, or a workload of which more is not known. */
 export interface Holder {
@@ -19,6 +20,8 @@ export class AddressShare {
   readonly key: string;
   /** A proxy that the operator trusts stands for many clients, and shares with nobody. */
   readonly isProxy: boolean;
+  /** Of its HTTP/2 connections. */
+  readonly begins = new Begins();
   connections = 0;
   calls = 0;
   #tiny: TinyPieces | undefined;

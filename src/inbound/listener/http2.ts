@@ -5,7 +5,7 @@ import { fieldListBytes } from '../../base/lib/http2-fields.ts';
 import { ReadingHold } from '../../base/lib/reading-hold.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
 import { stopping } from '../../base/lib/stopping.ts';
-import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
+import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
 import { ArrivedBody } from './body-source.ts';
 import { CallPlace } from './calls-under-way.ts';
@@ -77,8 +77,6 @@ export class Http2Connection implements Activity {
   readonly unread: Unread = new SessionUnread(this.#answering);
   readonly #hold: ReadingHold;
   #open = 0;
-  /** Streams that were reset in this turn of the event loop. */
-  #reset = 0;
   /** Of heads and trailers of open streams, decoded. */
   #fieldBytes = 0;
   #idleSince: number;
@@ -96,6 +94,9 @@ export class Http2Connection implements Activity {
     this.#hold = new ReadingHold(options.link.wire, options.arrivals.clock);
     this.#idleSince = options.arrivals.clock.monotonic();
     this.#silentSince = this.#idleSince;
+    const { wire, share } = options.link;
+    share.begins.enter(this.#hold);
+    wire.once('close', () => share.begins.leave(this.#hold));
     options.session.on('error', ignore);
     // The types leave out the fourth argument, which is the raw field list.
     const onStream = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, ...more: readonly unknown[]): void => {
@@ -160,16 +161,6 @@ export class Http2Connection implements Activity {
     return bytes > this.#options.arrivals.limits.maxSessionUnreadBytes;
   }
 
-  /** What is reset is no longer one of the streams that the client may have at once; of what is read at a time that would let thousands of calls begin. */
-  #countReset(): void {
-    if (this.#reset === 0) {
-      setImmediate(() => {
-        this.#reset = 0;
-      });
-    }
-    this.#reset++;
-  }
-
   #isHeard(now: number): boolean {
     const { bytesRead } = this.#options.link.wire;
     if (bytesRead === this.#bytesRead) return false;
@@ -213,7 +204,9 @@ export class Http2Connection implements Activity {
     let fieldBytes = fieldListBytes(rawHeaders);
     let seat: Seat<Arriving> | undefined;
     let answering: Seat<Answering> | undefined;
-    const place = new CallPlace(arrivals.places, this.#options.link.share);
+    const { share } = this.#options.link;
+    const { begins } = share;
+    const place = new CallPlace(arrivals.places, share);
     this.#open++;
     stream.once('close', () => {
       this.#open--;
@@ -224,14 +217,14 @@ export class Http2Connection implements Activity {
       place.leave();
     });
     if (!this.#holds(stream, fieldBytes)) return;
-    if (this.#isFull(startedAt) || this.#open + this.#reset > 2 * arrivals.limits.maxStreams) {
+    if (this.#isFull(startedAt)) {
       stream.on('error', ignore);
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
     stream.once('aborted', () => {
       letGo(stream);
-      this.#countReset();
+      begins.countReset();
     });
     let trailers: readonly string[] = [];
     const method = headers[':method'] ?? '';
@@ -249,7 +242,7 @@ export class Http2Connection implements Activity {
         body.cut(PIECES_PILE_UP);
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       };
-      watchPieces(stream, { tiny: this.#options.link.share.tinyPieces(clock), hold: this.#hold, onTooMany });
+      watchPieces(stream, { tiny: share.tinyPieces(clock), hold: this.#hold, onTooMany });
       // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
       if (this.#options.tunnel?.dialled === undefined) {
         const arriving = this.#arriving.add({ stream, body });
@@ -265,10 +258,16 @@ export class Http2Connection implements Activity {
     const reply = new Http2Reply(stream, method, body);
     answering = this.#answering.add({ stream, reply });
     const refusal = refusalOf(method, headers, this.#options.tunnel);
-    const head = this.#head(method, headers, rawHeaders, startedAt);
-    if (refusal !== undefined) refuseArrival({ head, reply }, refusal, arrivals);
-    else if (place.enter()) arrivals.onArrival({ head, body, reply });
-    else takeByHolder({ head, body, reply }, place, arrivals);
+    const arrival = { head: this.#head(method, headers, rawHeaders, startedAt), body, reply };
+    if (begins.take()) this.#begin(arrival, place, refusal);
+    else begins.later({ stream, begin: () => this.#begin(arrival, place, refusal) });
+  }
+
+  #begin(arrival: Arrival, place: CallPlace, refusal: GatewayError | undefined): void {
+    const { arrivals } = this.#options;
+    if (refusal !== undefined) refuseArrival(arrival, refusal, arrivals);
+    else if (place.enter()) arrivals.onArrival(arrival);
+    else takeByHolder(arrival, place, arrivals);
   }
 
   /**

@@ -4,6 +4,8 @@ import { connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Arrival, ArrivalHead } from '../../../src/base/model/arrival.ts';
+import { CONNECTION_BOUNDS } from '../../../src/base/model/traffic-bounds.ts';
+import { Begins } from '../../../src/inbound/listener/begins.ts';
 import type { ListenerOptions } from '../../../src/inbound/listener/listener.ts';
 import { errorCode, type HasTeardown, h2Client, startListener, watch } from './harness.ts';
 
@@ -195,4 +197,37 @@ t.test('few tunnels are taken by a proxy to the last', async (t: Test) => {
   const { listener } = await startListener(t, { limits: { maxTunnels: 2 }, isProxy: () => true });
   const tunnel = async () => answered(await from(t, listener.port, '127.0.0.2'), connectAs());
   for (const status of [200, 200, 429]) t.match(await tunnel(), new RegExp(`^HTTP/1.1 ${status} `));
+});
+
+t.test('where the clients of an address reset too many streams in one turn, its connections are read further in the next', async (t) => {
+  const begins = new Begins();
+  const seen: string[] = [];
+  const connection = { pause: () => seen.push('pause'), resume: () => seen.push('resume') };
+  begins.enter(connection);
+  for (let i = 1; i < CONNECTION_BOUNDS.begins.one; i++) begins.countReset();
+  await turn();
+  t.same(seen, [], 'few of them stop nothing');
+  for (let i = 0; i < 2 * CONNECTION_BOUNDS.begins.one; i++) begins.countReset();
+  t.same(seen, ['pause']);
+  await turn();
+  t.same(seen, ['pause', 'resume']);
+  begins.leave(connection);
+  for (let i = 0; i < CONNECTION_BOUNDS.begins.one; i++) begins.countReset();
+  t.equal(seen.length, 2, 'one that is closed is left alone');
+});
+
+t.test('calls that wait for their turn begin in order, and those that were reset by then never', async (t) => {
+  const begins = new Begins();
+  const begun: number[] = [];
+  let taken = 0;
+  while (begins.take()) taken++;
+  t.equal(taken, CONNECTION_BOUNDS.begins.one);
+  for (let i = 0; i < 2 * taken; i++) begins.later({ stream: { closed: i % 2 === 1, destroyed: i % 8 === 0 }, begin: () => begun.push(i) });
+  await turn();
+  t.same(
+    begun,
+    Array.from({ length: 2 * taken }, (_, i) => i).filter((i) => i % 2 === 0 && i % 8 !== 0),
+  );
+  await turn();
+  t.ok(begins.take());
 });

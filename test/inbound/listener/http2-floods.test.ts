@@ -4,6 +4,7 @@ import { constants } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import t from 'tap';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
+import { CONNECTION_BOUNDS } from '../../../src/base/model/traffic-bounds.ts';
 import { DEFAULT_LIMITS } from '../../../src/inbound/listener/limits.ts';
 import type { ListenerOptions } from '../../../src/inbound/listener/listener.ts';
 import { eventually } from '../../support/child.ts';
@@ -20,6 +21,9 @@ const POST = Buffer.concat([Buffer.from([0x83]), GET.subarray(1)]);
 interface Asserts extends HasTeardown {
   equal(found: unknown, wanted: unknown, text: string): void;
 }
+
+/** From one look of a test to the next two turns may begin calls. */
+const MOST_AT_ONCE = 2 * CONNECTION_BOUNDS.begins.one;
 
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
@@ -294,7 +298,7 @@ t.test('a client that never acknowledges SETTINGS is held to the limit of a head
   );
 });
 
-t.test('of streams that are reset as they are opened few begin in one turn', async (t) => {
+t.test('of streams that are reset as they are opened few begin in one turn, on any number of connections of their address', async (t) => {
   let mine = 0;
   let mostAtOnce = 0;
   let atOnce = 0;
@@ -306,18 +310,62 @@ t.test('of streams that are reset as they are opened few begin in one turn', asy
       mostAtOnce = Math.max(mostAtOnce, atOnce);
     },
   });
-  const socket = await rawH2(t, harness);
+  const sockets: TLSSocket[] = [];
+  for (let i = 0; i < 8; i++) sockets.push(await rawH2(t, harness));
   // As many as node:http2 takes at once before it ends the connection, in less than what is read at a time.
   const streams = Array.from({ length: 900 }, (_, at) => 2 * at + 1);
-  socket.write(
-    Buffer.concat(
-      streams.flatMap((id) => [frame(FRAME.headers, END_HEADERS | END_STREAM, id, GET), frame(FRAME.rstStream, 0, id, CANCEL)]),
-    ),
+  const burst = Buffer.concat(
+    streams.flatMap((id) => [frame(FRAME.headers, END_HEADERS | END_STREAM, id, GET), frame(FRAME.rstStream, 0, id, CANCEL)]),
   );
+  for (const socket of sockets) socket.write(burst);
   while (mine === 0) await turn();
   const session = await h2Client(t, harness);
   t.equal((await h2Request(session, { ':path': '/other' })).headers[':status'], 200, 'others are served');
-  t.ok(mostAtOnce <= 2 * DEFAULT_LIMITS.maxStreams + 1, `${mostAtOnce} begin in one turn`);
+  t.ok(mostAtOnce <= MOST_AT_ONCE, `${mostAtOnce} begin in one turn`);
+  t.ok(mine <= 8 * MOST_AT_ONCE, `${mine} of ${8 * streams.length} begin at all`);
+});
+
+t.test('streams that come at once on several connections begin in some turns, each of them', async (t) => {
+  let atOnce = 0;
+  let mostAtOnce = 0;
+  let mine = 0;
+  const harness = await startListener(t, {
+    onArrival: (arrival) => {
+      mine++;
+      if (atOnce++ === 0) setImmediate(() => (atOnce = 0));
+      mostAtOnce = Math.max(mostAtOnce, atOnce);
+      answer(arrival);
+    },
+  });
+  const CONNECTIONS = 8;
+  const EACH = 100;
+  const streams = Array.from({ length: EACH }, (_, at) => 2 * at + 1);
+  const sockets: TLSSocket[] = [];
+  for (let i = 0; i < CONNECTIONS; i++) sockets.push(await rawH2(t, harness));
+  const heads = Buffer.concat(streams.map((id) => frame(FRAME.headers, END_HEADERS | END_STREAM, id, GET)));
+  for (const socket of sockets) socket.write(heads);
+  while (mine < CONNECTIONS * EACH) await turn();
+  t.ok(mostAtOnce <= MOST_AT_ONCE, `${mostAtOnce} begin in one turn`);
+});
+
+t.test('a client that cancels some of its streams is read no later than others', async (t) => {
+  const clock = fakeClock();
+  let cancelled = 0;
+  const harness = await startListener(t, {
+    clock,
+    onArrival: (arrival) => {
+      if (arrival.head.rawTarget !== '/') return answer(arrival);
+      cancelled++;
+    },
+  });
+  const session = await h2Client(t, harness);
+  for (let round = 0; round < 10; round++) {
+    const streams = Array.from({ length: 20 }, () => session.request({ ':path': '/', ':authority': 'api.openai.com' }));
+    for (const stream of streams) stream.on('error', () => undefined);
+    while (cancelled < 20 * (round + 1)) await turn();
+    for (const stream of streams) stream.close(constants.NGHTTP2_CANCEL);
+    t.equal((await h2Request(session, { ':path': '/next' })).headers[':status'], 200, 'no time passes until the next is answered');
+  }
 });
 
 t.test('heads of a few bytes that would be megabytes end their connection, and others are served meanwhile', async (t) => {
