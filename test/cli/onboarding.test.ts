@@ -243,6 +243,9 @@ t.test('every form of env says the same, and unset takes it back', async (t) => 
     t.equal(set['NODE_OPTIONS'], undefined, `${shell}: GitHub refuses it, and elsewhere there is no such file`);
     t.same({ ...set, NODE_OPTIONS: values['NODE_OPTIONS'] }, values, shell);
     t.equal(/HTTPS_PROXY names 127\.0\.0\.1, which in a container/.test(err), shell !== 'github-actions', shell);
+    // What the company's roots were merged into lies elsewhere than the gateway's own, and has to be mounted, too.
+    const folders = `the files that are named are in ${caDir} and ${join(dir, 'ai-request-gateway')}: `;
+    t.equal(err.includes(folders), shell !== 'github-actions', shell);
     t.notMatch((await gw(['env', '--unset', '--shell', shell], { env: { ...env, ...values } })).out, 'NODE_OPTIONS');
   }
   for (const shell of ['sh', 'fish', 'powershell'])
