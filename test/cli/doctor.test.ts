@@ -409,6 +409,14 @@ t.test('a host at which an org has a connector, and which all clients passed by,
   ]);
 });
 
+t.test('on a terminal every line fits', async (t) => {
+  const { env, url } = await place(t);
+  const narrow = await gw(['doctor', ...url], { env, columns: 80 });
+  for (const line of narrow.out.split('\n')) t.ok(line.length <= 80 || !line.trim().includes(' '), line);
+  const wide = await gw(['doctor', ...url], { env });
+  t.equal(narrow.out.replaceAll(/\n {25,28}(?!-> )/g, ' '), wide.out, 'and the words are the same');
+});
+
 t.test('the guide names every check and every runtime', (t) => {
   const guide = readFileSync(join(packageRoot(), 'docs/guides/doctor.md'), 'utf8');
   for (const { id, looksAt } of CHECKS) t.ok(guide.includes(`| \`${id}\` | ${looksAt} |`), id);

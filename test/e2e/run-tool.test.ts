@@ -186,3 +186,29 @@ t.test('a workload and its token are in the address of the proxy, and nowhere on
   );
   t.equal(stdout, `http://team-a:gwt_secret%2Ftoken@127.0.0.1:${gateway.port}\n`);
 });
+
+t.test('a token is found in what the command printed that made it', async (t) => {
+  const { settings, port, admin } = await startStandInGateway(t, { env: { GW_PROXY_AUTH: 'required' } });
+  await admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });
+  const { token } = (await admin('POST', '/v1/admin/workloads/ci/token')).body as { token: string };
+  const file = join(tempDir(t), 'ci.token');
+  const printed = async (content: string, own: Record<string, string> = {}) => {
+    writeFileSync(file, content);
+    const given = own['GW_WORKLOAD_TOKEN'] === undefined ? ['--token-file', file] : [];
+    return await gw(['env', '--workload', 'ci', ...given], { env: { ...settings, XDG_CACHE_HOME: tempDir(t), ...own } });
+  };
+  const proxy = `export HTTPS_PROXY='http://ci:${token}@127.0.0.1:${port}'`;
+  const asTable = `workload_id: ci\ntoken:       ${token}\n`;
+  for (const content of [token, ` ${token}\r\n`, asTable, JSON.stringify({ workload_id: 'ci', token })]) {
+    const { out, err } = await printed(content);
+    t.equal(out.split('\n', 1)[0], proxy, content);
+    t.equal(err, '', content);
+  }
+  t.equal((await printed('', { GW_WORKLOAD_TOKEN: asTable })).out.split('\n', 1)[0], proxy, 'GW_WORKLOAD_TOKEN="$(gw workloads token ci)"');
+  for (const content of ['', 'two words', '{"workload_id": "ci"}', 'mgk_abc']) {
+    const said = { code: 2, out: '', err: /ci\.token holds no token of a workload \(gwt_…\) and no API key \(gwk_…\)/ };
+    t.match(await printed(content), said, content);
+  }
+  t.match(await printed(`${token} gwt_another`), { code: 2, err: /ci\.token holds more than one token or API key/ });
+  t.match(await printed('', { GW_WORKLOAD_TOKEN: 'two words' }), { code: 2, err: /GW_WORKLOAD_TOKEN holds no token/ });
+});

@@ -16,6 +16,7 @@ const LIMIT_MS = 3_000;
 const PROXY_OFF: ErrorCode = 'connect_refused';
 const NOT_LET_IN = 407;
 const REFUSED = 'every call will be refused: ';
+const TOKEN_GUIDE = 'docs/guides/api-keys.md';
 
 /** With what a program is to call, and in whose name. */
 export interface AskedCaller {
@@ -37,13 +38,24 @@ export async function callerProblem(asked: AskedCaller, io: CliIo): Promise<stri
     const url = new GatewayAddress(proxy, config, io.env);
     const headers = { Host: SELF_TEST_HOST, ...credentialsOf(url) };
     const request = { method: 'GET', headers, timeoutMs: LIMIT_MS, target: `http://${SELF_TEST_HOST}/` };
-    return problemIn(await sendToGateway(url, '/', request), asked, io);
+    return problemIn(await sendToGateway(url, '/', request), asked, io) ?? unusedToken(url, asked.caller, io);
   } catch (error) {
     if (ended !== undefined) return ended;
     return error instanceof Unusable
       ? `no gateway answers, so that no call goes through yet: ${messageOf(error)}; gw start starts one`
       : undefined;
   }
+}
+
+/** A token that nobody shows: calls are of another workload than the person means, and nothing else would tell it. */
+function unusedToken({ password }: URL, caller: ClientCaller | undefined, io: CliIo): string | undefined {
+  return password === '' && hasUnusedToken(caller, io)
+    ? `${WORKLOAD_TOKEN_VARIABLE} is set, but not used: --workload ID says of which workload it is`
+    : undefined;
+}
+
+function hasUnusedToken(caller: ClientCaller | undefined, io: CliIo): boolean {
+  return caller === undefined && shellVariable(WORKLOAD_TOKEN_VARIABLE, io.env) !== undefined;
 }
 
 /** As programs show what stands in the address of their proxy. */
@@ -59,7 +71,9 @@ function problemIn(
   io: CliIo,
 ): string | undefined {
   const { caller: judged, caller_problem: problem, caller_needs: needs } = said(text);
-  if (typeof problem === 'string') return `${judged === 'refused' ? REFUSED : ''}${withoutStop(problem)}${remedy(needs, caller, io)}`;
+  if (typeof problem === 'string' && judged === 'refused') return `${REFUSED}${withoutStop(problem)}${remedy(needs, caller, io)}`;
+  if (typeof problem === 'string')
+    return `${withoutStop(problem)}; leave it out, or gw workloads token ${caller?.workload ?? 'ID'} makes one (${TOKEN_GUIDE})`;
   const { code, message } = errorOf(text);
   if (code === PROXY_OFF)
     return `${withoutStop(message)}: no call of a program goes through it; programs use a base URL of the gateway (docs/guides/deployment-modes.md)`;
@@ -83,16 +97,16 @@ function withoutStop(sentence: string): string {
 /** What to do about it. */
 function remedy(needs: unknown, caller: ClientCaller | undefined, io: CliIo): string {
   const workload = caller?.workload ?? 'ID';
-  const unused = caller === undefined && shellVariable(WORKLOAD_TOKEN_VARIABLE, io.env) !== undefined;
-  const give = unused
+  const give = hasUnusedToken(caller, io)
     ? `${WORKLOAD_TOKEN_VARIABLE} is set, and --workload ID says of which workload it is`
     : `--workload ${workload} --token-file FILE, or ${WORKLOAD_TOKEN_VARIABLE}, gives it`;
   switch (needs as TriedCaller['needs']) {
     case 'registration':
       return `; gw workloads put --workload-id ${workload} registers it`;
     case 'api_key':
-      return `; an operator makes a key (docs/guides/api-keys.md), and ${give}`;
+      return `; an operator makes a key (${TOKEN_GUIDE}), and ${give}`;
     default:
-      return `; gw workloads token ${workload} makes one (docs/guides/api-keys.md), and ${give}`;
+      // Others may use the older one, and are not let in from then on.
+      return `; gw workloads token ${workload} makes one (which ends an older one: ${TOKEN_GUIDE}), and ${give}`;
   }
 }

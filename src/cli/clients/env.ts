@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
@@ -7,7 +8,7 @@ import { parseOptions } from '../parse-options.ts';
 import { settingsOf } from '../settings-of.ts';
 import { terminalText } from '../terminal-text.ts';
 import { callerProblem } from './caller-problem.ts';
-import { type ClientVariables, clientVariables } from './client-variables.ts';
+import { CLIENT_VARIABLES, type ClientVariables, clientVariables } from './client-variables.ts';
 import { withCertificates } from './gateway-certificates.ts';
 import { GATEWAY_OPTIONS, GATEWAY_USAGE, givenCaller, givenPort } from './given-gateway.ts';
 import { undoneVariables } from './undone-variables.ts';
@@ -64,7 +65,8 @@ async function printVariables(args: readonly string[], io: CliIo): Promise<numbe
     return EXIT_NO;
   }
   const refused = await callerProblem({ config, variables: made.variables, caller }, io);
-  const problems = [...made.problems, refused, format.elsewhere === true ? farProblem(made.variables) : undefined];
+  const far = format.elsewhere === true ? [farProblem(made.variables), folderProblem(made.variables)] : [];
+  const problems = [...made.problems, refused, ...far];
   for (const problem of problems) if (problem !== undefined) io.stderr(`gw env: ${terminalText(problem)}\n`);
   io.stdout(format.text(heldBy(format, made.variables)));
   return EXIT_OK;
@@ -77,4 +79,13 @@ function farProblem(variables: ClientVariables['variables']): string | undefined
   return host === undefined || !isLoopbackHost(host)
     ? undefined
     : `HTTPS_PROXY names ${host}, which in a container or on another machine is that one itself: put a name there by which the gateway is reached from it (docs/guides/clients/ci.md)`;
+}
+
+/** Merged certificates lie below the cache of this user, elsewhere than those of the gateway: a program that does not find what it is to trust makes no connection at all. */
+function folderProblem(variables: ClientVariables['variables']): string {
+  const files = variables.filter(([name]) =>
+    CLIENT_VARIABLES.some(([one, source]) => one === name && (source === 'root' || source === 'bundle')),
+  );
+  const folders = [...new Set(files.map(([, file]) => dirname(file)))];
+  return `the files that are named are in ${folders.join(' and ')}: they have to be at the same place there, in a container by --volume`;
 }

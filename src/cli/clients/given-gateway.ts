@@ -4,6 +4,7 @@ import { WORKLOAD_TOKEN_VARIABLE } from '../../base/config/command-variables.ts'
 import type { Config } from '../../base/config/config.ts';
 import { shellVariable } from '../../base/config/environment.ts';
 import { parsePort } from '../../base/lib/host.ts';
+import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
@@ -20,6 +21,8 @@ export const GATEWAY_USAGE = '[--workload ID] [--token-file FILE] [--ambient] [-
 
 const VISIBLE = /^[\x21-\x7e]{1,128}$/;
 const MAX_TOKEN = 4_096;
+/** Of a workload, or an API key (decision 4.2): where a word begins. */
+const CALLER_TOKEN = new RegExp(`(?<![A-Za-z0-9_-])(?:${WORKLOAD_TOKEN_PREFIX}|${API_KEY_PREFIX})[^\\s"',}]+`, 'g');
 
 /**
  * Who calls: the workload and, from a file or from `GW_WORKLOAD_TOKEN`, its token, which never stands on a command line, where every user of the machine reads it.
@@ -35,19 +38,28 @@ export async function givenCaller(
   }
   // A colon would end the name where it is sent.
   if (!VISIBLE.test(workload) || workload.includes(':')) throw badValue('--workload', 'the id of a workload', workload);
-  const token = file === undefined ? shellVariable(WORKLOAD_TOKEN_VARIABLE, io.env)?.trim() : await tokenIn(file);
-  return { workload, token };
+  if (file !== undefined) return { workload, token: tokenOf(await textIn(file), file) };
+  const held = shellVariable(WORKLOAD_TOKEN_VARIABLE, io.env);
+  return { workload, token: held === undefined ? undefined : tokenOf(held, WORKLOAD_TOKEN_VARIABLE) };
 }
 
-async function tokenIn(file: string): Promise<string> {
-  let token: string;
+async function textIn(file: string): Promise<string> {
   try {
-    token = (await readFile(file, 'utf8')).trim();
+    return await readFile(file, 'utf8');
   } catch (error) {
     throw new Unusable(`the token cannot be read: ${messageOf(error)}`, { cause: error });
   }
-  if (token === '' || token.length > MAX_TOKEN || /[^\x21-\x7e]/.test(token)) throw new Unusable(`${file} holds no token`);
-  return token;
+}
+
+/**
+ * The one token or API key in a text: alone, or among what the command printed that made it, which does not show it again.
+ * @param place where the text was found, for the message
+ */
+function tokenOf(text: string, place: string): string {
+  const [token, another] = text.length > MAX_TOKEN ? [] : (text.match(CALLER_TOKEN) ?? []);
+  if (token !== undefined && another === undefined) return token;
+  const held = another === undefined ? 'no token of a workload (gwt_…) and no API key (gwk_…)' : 'more than one token or API key';
+  throw new Unusable(`${place} holds ${held}: it takes one, alone or as gw workloads token prints it`);
 }
 
 /**

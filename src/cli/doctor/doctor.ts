@@ -3,6 +3,7 @@ import { ConfigError } from '../../base/config/settings-reader.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
+import { folded } from '../folded-text.ts';
 import { ownAddress, parseGatewayUrl } from '../gateway-address.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { foundConfig } from '../gateways/find-gateway.ts';
@@ -96,10 +97,18 @@ function placeOf(config: Patient['config'], mistakes: string[], io: CliIo): Pati
   }
 }
 
+/** On a terminal folded beside its column; elsewhere one line, for programs that search it. */
+function besideColumn(column: string, text: string, { columns }: CliIo): string {
+  const shown = terminalText(text);
+  if (columns === undefined) return `${column}${shown}\n`;
+  const [first = '', ...words] = shown.split(' ');
+  return `${folded([column + first, ...words], columns, ' '.repeat(column.length))}\n`;
+}
+
 function print(findings: readonly Finding[], io: CliIo): void {
   for (const { id, level, found, remedy } of findings) {
-    io.stdout(`${MARKS[level].padEnd(8)} ${id.padEnd(15)} ${terminalText(found)}\n`);
-    if (remedy !== undefined) io.stdout(`${' '.repeat(25)}-> ${terminalText(remedy)}\n`);
+    io.stdout(besideColumn(`${MARKS[level].padEnd(8)} ${id.padEnd(15)} `, found, io));
+    if (remedy !== undefined) io.stdout(besideColumn(`${' '.repeat(25)}-> `, remedy, io));
   }
   const wrongs = findings.filter(({ level }) => level === 'wrong').length;
   const warnings = findings.filter(({ level }) => level === 'warning').length;
