@@ -7,6 +7,8 @@ import { add, EPOCH, makeRecord, rejection, type StoreUnderTest, states, type Ta
 const COUNT = 240;
 const MODELS = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4', 'GPT', '', 'modèle'];
 
+/** Codes, and what is none and so is not found by it. */
+const REASONS = ['over_budget', 'budget_exceeded', 'a sentence', undefined];
 const CODES = [['budget_exceeded'], ['exceeded', 'budget'], [], ['a', 'budget_exceeded', 'missing:labels.é'], ['budget'], ['a,budget']];
 
 const SURE = [
@@ -27,6 +29,7 @@ function given(n: number): Given {
   const members = {
     ...(Object.fromEntries(texts) as RecordMembers),
     model: n % 11 === 0 ? undefined : MODELS[n % MODELS.length],
+    reason: REASONS[n % REASONS.length],
     reason_codes: n % 5 === 0 ? undefined : CODES[n % CODES.length],
     labels: n % 3 === 0 ? { env: n % 2 === 0 ? 'prod' : 'test', [`x"env`]: 'odd', 'a,': 'b', n: `${n % 5}` } : undefined,
     metering: n % 4 === 0 ? undefined : { cost_usd: n % 8 === 1 ? '0' : `0.${String(n).padStart(9, '0')}`, ...SURE[n % SURE.length] },
@@ -55,7 +58,7 @@ function isWanted({ record_id: id, committed_at: at, members }: Given, filters: 
     isSame &&
     (record_id === undefined || record_id === id) &&
     (model === undefined || [model, model.toLowerCase()].some((part) => members.model?.includes(part) === true)) &&
-    (code === undefined || members.reason_codes?.includes(code) === true) &&
+    (code === undefined || members.reason_codes?.includes(code) === true || (members.reason === code && code !== 'a sentence')) &&
     (label === undefined || (Object.hasOwn(labels, label.key) && (label.value === undefined || labels[label.key] === label.value))) &&
     (cost === undefined || (members.metering !== undefined && picoFromUsd(members.metering.cost_usd) >= picoFromUsd(cost))) &&
     (doubt === undefined || (doubt === 'any' ? doubts !== undefined : doubts?.includes(doubt) === true)) &&
@@ -72,7 +75,19 @@ function isOneOf(wanted: string | readonly string[] | undefined, text: string | 
 const FILTERS: readonly RecordFilters[] = [
   ...Object.keys(QUERY_TEXTS).flatMap((name) => [{ [name]: `${name}-1` }, { [name]: 'nobody' }, { [name]: '' }]),
   ...['gpt-4o', 'GPT', 'mini', '', 'è', 'none', 'gpt-4oclaude'].map((model) => ({ model })),
-  ...['budget_exceeded', 'budget', 'exceeded', 'a', 'missing:labels.é', 'labels.é', 'a,budget', '', 'nothing'].map((code) => ({
+  ...[
+    'budget_exceeded',
+    'budget',
+    'exceeded',
+    'a',
+    'missing:labels.é',
+    'labels.é',
+    'a,budget',
+    '',
+    'nothing',
+    'over_budget',
+    'a sentence',
+  ].map((code) => ({
     reason_code: code,
   })),
   ...(['any', 'no_usage', 'default_rate'] as const).map((doubt) => ({ cost_doubt: doubt })),

@@ -219,9 +219,9 @@ function hasAll(
   line: Readonly<Record<string, unknown>>,
   { reason_code: code, caller_id: id, caller_ip: ip }: ReturnType<typeof whoAndWhy>,
 ): boolean {
-  const { reason_codes: codes } = line;
+  const { reason_codes: codes, reason } = line;
   return (
-    (code === undefined || (Array.isArray(codes) && codes.includes(code))) &&
+    (code === undefined || code === reason || (Array.isArray(codes) && codes.includes(code))) &&
     (id === undefined || line['caller_id'] === id) &&
     (ip === undefined || line['caller_ip'] === ip)
   );

@@ -12,6 +12,7 @@ export interface RecordMembers extends DoubtedRecord {
   readonly caller_id?: string | undefined;
   readonly caller_ip?: string | undefined;
   readonly decision?: string | undefined;
+  readonly reason?: string | undefined;
   readonly reason_codes?: readonly string[] | undefined;
   readonly traffic_class?: string | undefined;
   readonly provider?: string | undefined;
@@ -52,6 +53,14 @@ export const QUERY_TEXTS = {
   customer_id: (record) => record.customer_id,
 } as const satisfies Readonly<Record<string, (record: RecordMembers) => string | undefined>>;
 
+const CODE = /^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$/;
+
+/** Why a record was decided so: its reason codes, and its reason where that is a code too (`budget_exceeded`), as callers are told it. */
+export function codesOf({ reason, reason_codes: codes }: RecordMembers): readonly string[] | undefined {
+  if (reason === undefined || !CODE.test(reason) || codes?.includes(reason) === true) return codes;
+  return codes === undefined ? [reason] : [...codes, reason];
+}
+
 export type QueryText = keyof typeof QUERY_TEXTS;
 
 /** All that is given must be true of a record; of a list of texts it must have one. What a record does not have is equal to nothing. */
@@ -59,7 +68,7 @@ export interface RecordFilters extends Readonly<Partial<Record<QueryText, string
   readonly record_id?: string;
   /** Is part of the record's `model`, as it is or in lower case. */
   readonly model?: string;
-  /** Is one of the record's `reason_codes`. */
+  /** One of the record's {@link codesOf}. */
   readonly reason_code?: string;
   /** One of its labels has this key, and this value where one is given. */
   readonly label?: { readonly key: string; readonly value?: string };

@@ -1,6 +1,6 @@
 import { parseUsd } from '../../base/lib/money.ts';
 import { doubtNames } from '../../base/model/cost-doubt.ts';
-import { QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } from '../contract/record-query.ts';
+import { codesOf, QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } from '../contract/record-query.ts';
 
 /*
  * What is kept of each record so that it can be found: one column for each text that queries compare, its labels as one text, its time, its cost, and where its frame is.
@@ -41,7 +41,7 @@ interface TextColumn {
 export const TEXT_COLUMNS: readonly TextColumn[] = [
   ...Object.entries(QUERY_TEXTS).map(([name, of]) => ({ name, of })),
   { name: 'model', of: (record) => record.model },
-  { name: 'reason_codes', of: ({ reason_codes: codes }) => listText(codes) },
+  { name: 'reason_codes', of: (record) => listText(codesOf(record)) },
   { name: 'doubts', of: (record) => doubtNames(record)?.join() },
   { name: 'labels', of: ({ labels }) => labels && JSON.stringify(labels) },
 ];
