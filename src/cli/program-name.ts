@@ -53,6 +53,11 @@ export function asTyped(text: string, program = 'gw'): string {
 /** What is typed as it is here already stays, and so does the program where it is told for whom it asks. */
 const TYPED = /(?<![\w/.$-])(?<!\bnpx )(?!^gw [a-z][a-z -]*: )gw(?= (?:(?!for )[a-z]|COMMAND\b))/gm;
 
+/** The same of lines that are a command and nothing else: names that strangers chose stand in the other lines of a report and stay as they are. */
+export function linesAsTyped(text: string, program = 'gw'): string {
+  return program === 'gw' ? text : text.replaceAll(/(?<=^(?: {2,}|More: ))gw(?= [a-z])/gm, program);
+}
+
 /** As a shell takes it for one word. */
 export function shellWord(text: string): string {
   return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

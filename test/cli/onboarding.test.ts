@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import t from 'tap';
 import { Unusable } from '../../src/cli/command.ts';
 import { followCalls } from '../../src/cli/logs/follow-calls.ts';
-import { asTyped, programName } from '../../src/cli/program-name.ts';
+import { asTyped, linesAsTyped, programName } from '../../src/cli/program-name.ts';
 import { npmEnvironment } from '../packages/npm-place.ts';
 import { bareEnvironment, eventually, launch, run } from '../support/child.ts';
 import { fakeClock } from '../support/fake-clock.ts';
@@ -86,6 +86,13 @@ t.test('a program is called as it can be: by its name among the programs, by npx
     'usage: npx gw policy check\n/home/gw here, _gw x, gw-mcp y',
   );
   t.equal(asTyped('gw start'), 'gw start');
+  const report = 'PROJECT  COST\ngw red   $1\n  a gw x\nThese:\n  gw records list\nMore: gw spend --by model\n      gw spend today\n';
+  t.equal(
+    linesAsTyped(report, 'npx gw'),
+    report.replace('  gw records', '  npx gw records').replace('More: gw', 'More: npx gw').replace('      gw', '      npx gw'),
+    'names of a report stay',
+  );
+  t.equal(linesAsTyped(report), report);
   t.end();
 });
 

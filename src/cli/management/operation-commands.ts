@@ -6,7 +6,7 @@ import { takenNames } from '../../operations/operation-request.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { printJson, printJsonText } from '../print-json.ts';
-import { asTyped } from '../program-name.ts';
+import { asTyped, linesAsTyped } from '../program-name.ts';
 import { terminalText } from '../terminal-text.ts';
 import { answerText, listText, mapText, type TextFacts } from './answer-text.ts';
 import { askManagement } from './ask-management.ts';
@@ -97,7 +97,7 @@ async function answer(
   }
   const value: unknown = text === '' ? {} : JSON.parse(text);
   const shown = removalText(value, call.wide ? undefined : io.columns) ?? ownText(operation, value, call, io) ?? answerText(value, facts);
-  io.stdout(SAYS_COMMANDS.has(operation.id) ? asTyped(shown, io.program) : shown);
+  io.stdout(SAYS_COMMANDS.has(operation.id) ? asTyped(shown, io.program) : linesAsTyped(shown, io.program));
   if (input.paged && isJsonObject(value) && typeof value['next_cursor'] === 'string')
     io.stderr(`There are more: --all shows them, --cursor=${terminalText(value['next_cursor'])} the next.\n`);
 }

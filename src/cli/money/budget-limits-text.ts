@@ -37,7 +37,7 @@ export function budgetLimitsText(answer: unknown, width: number | undefined): st
   const data = isJsonObject(answer) ? answer['data'] : undefined;
   if (!Array.isArray(data)) return undefined;
   if (data.length === 0)
-    return 'There are no budget limits. gw budgets create --scope org --limit-usd 100 --actions alert,cap makes one.\n';
+    return 'There are no budget limits. This makes one:\n  gw budgets create --scope org --limit-usd 100 --actions alert,cap\n';
   const limits = data as readonly ShownLimit[];
   const column = (name: string, of: (limit: ShownLimit) => string) => ({ name, kind: 'amount' as const, cells: limits.map(of) });
   const table = moneyTable(

@@ -7,6 +7,7 @@ import { URL_OPTION } from '../gateway-client.ts';
 import { askManagement } from '../management/ask-management.ts';
 import { parseOptions } from '../parse-options.ts';
 import { printJsonText } from '../print-json.ts';
+import { linesAsTyped } from '../program-name.ts';
 import { terminalText } from '../terminal-text.ts';
 import { type Doubted, doubtText } from './cost-report-text.ts';
 import { grouped, shownUsd } from './dollars.ts';
@@ -52,7 +53,7 @@ export const dashboard: Command = {
         if (json) printJsonText(await client.text(entryOf(OPERATIONS, DASHBOARD), asked), io);
         else {
           const told = await promisedAnswer<Dashboard>(client, DASHBOARD, asked);
-          io.stdout(`${dashboardText(told)}\n${await periodsTable(client, zone, io.columns)}`);
+          io.stdout(linesAsTyped(`${dashboardText(told)}\n${await periodsTable(client, zone, io.columns)}`, io.program));
         }
       });
     } catch (error) {

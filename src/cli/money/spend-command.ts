@@ -9,6 +9,7 @@ import { askManagement } from '../management/ask-management.ts';
 import type { ManagementClient } from '../management/management-client.ts';
 import { parseWithWords } from '../parse-options.ts';
 import { printJsonText } from '../print-json.ts';
+import { linesAsTyped } from '../program-name.ts';
 import { terminalText } from '../terminal-text.ts';
 import { type CostReport, daysText, reportText } from './cost-report-text.ts';
 import { grouped, shownUsd } from './dollars.ts';
@@ -123,8 +124,8 @@ async function answer(client: ManagementClient, asked: Arguments, { csv, json, t
   }
   const isPlain = Object.keys(asked).every((name) => name === 'tz');
   if (json === true) printJsonText(await client.text(reportOperation(), asked, {}, TIMEOUT_MS), io);
-  else if (isPlain) io.stdout(await overview(client, tz, io));
-  else io.stdout(reportText(await reportOf(client, asked), asked['per'] ?? 'total', io.columns));
+  else if (isPlain) io.stdout(linesAsTyped(await overview(client, tz, io), io.program));
+  else io.stdout(linesAsTyped(reportText(await reportOf(client, asked), asked['per'] ?? 'total', io.columns), io.program));
 }
 
 function reportOperation() {
