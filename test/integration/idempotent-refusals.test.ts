@@ -76,7 +76,10 @@ ${more}`;
     const workload = { org_id: 'default', workload_id: 'default', default_attribution: { project_id: 'w' } };
     t.equal((await gw.admin('PUT', '/v1/admin/workloads', workload)).status, 200);
     t.equal((await bare('workload')).status, 200, 'its workload says it now');
-    t.equal((await gw.admin('PUT', '/v1/admin/workloads', { org_id: 'default', workload_id: 'default', default_attribution: null })).status, 200);
+    t.equal(
+      (await gw.admin('PUT', '/v1/admin/workloads', { org_id: 'default', workload_id: 'default', default_attribution: null })).status,
+      200,
+    );
     t.equal((await bare('org')).status, 403);
     const { manage } = await managedAs(gw, 'default');
     const told = await manage('PATCH', 'org/defaults', { project_id: 'o' });

@@ -1,7 +1,9 @@
 // Where the month will end, and which cap stops first (decision 6.21): of a gateway with a fixed time, against an independent sum of its records.
+
 import t, { type Test } from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
+import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, CHAT, startGoverned } from '../support/governed.ts';
 import { managedAs } from '../support/managed.ts';
@@ -91,7 +93,7 @@ t.test('an override that ends before its amount is reached: the own amount of th
   const held = / {2}forecast \$0\.\d+: reached at 2026-11-\d\d \d\d:\d\d UTC, when \$0\.0006 hold again\n/;
   t.match(made.out, held);
   t.match((await run('budgets list')).out, held);
-  t.match((await told()).forecast?.first_cap, { limit_id: limit, effective_limit_usd: '0.0006', outlook: 'will_be_reached' });
+  t.match((await told()).forecast?.first_cap, { limit_id: limit, effective_limit_usd: exactly('0.0006'), outlook: 'will_be_reached' });
   t.match((await run('spend')).out, /\nFirst cap: \$0\.0006 monthly of project apollo, of which/);
 });
 

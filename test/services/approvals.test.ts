@@ -87,7 +87,7 @@ t.test('two writers that ask for the same at once share one, and of two deciders
   t.same(decided.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
   t.match(
     decided.find(({ status }) => status === 'rejected'),
-    { reason: { code: 'conflict', message: /This approval was (approved by olga|denied by otto) at/ } },
+    { reason: { code: 'conflict', message: /This approval was (approved by olga|denied by otto) \(management key \w+\) at/ } },
   );
   t.same([approvals.pending, other.pending], [0, 0]);
 

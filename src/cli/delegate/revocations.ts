@@ -98,7 +98,7 @@ function idIn([id]: readonly string[]): Given {
   // Taken as it is it would revoke nothing, and say that it had.
   if (SHORTENED.test(id))
     throw new UsageError(
-      `${terminalText(id)} is a part of an ID: give it whole, as gw delegate inspect, gw records read and gw delegate revoked --json show it, or give the token with --token`,
+      `${terminalText(id)} is a part of an ID: give it whole, as records, gw delegate inspect and gw delegate revoked --json show it; or --token takes the token`,
     );
   return { delegation_id: id };
 }
