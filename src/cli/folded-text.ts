@@ -49,14 +49,14 @@ export function foldedLines(text: string, width: number): string {
     .join('\n');
 }
 
-/** What was broken by hand for a wider place is put together again. */
+/** What was broken by hand for a wider place is put together again; what has a column of its own is an entry of its own. */
 function paragraphsOf(text: string): readonly string[] {
   const lines: string[] = [];
   let before = '';
   for (const line of text.split('\n')) {
     const indent = /^ */.exec(line)?.[0] ?? '';
     const goesOn = before.length > BROKEN_FROM && line.trim() !== '' && before.startsWith(indent) && before[indent.length] !== ' ';
-    if (goesOn && !/^ *-/.test(line)) lines[lines.length - 1] = `${lines.at(-1) ?? ''} ${line.trim()}`;
+    if (goesOn && !/^ *-/.test(line) && !/\S {2,}\S/.test(line)) lines[lines.length - 1] = `${lines.at(-1) ?? ''} ${line.trim()}`;
     else lines.push(line);
     before = line;
   }

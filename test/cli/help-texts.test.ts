@@ -39,6 +39,12 @@ t.test('every option of a usage stays with what it takes, and nothing is lost', 
   }
   t.equal(foldedUsage('gw x [--by aaaa|bbbb|cccc]', 16, '  '), 'gw x [--by\n  aaaa|bbbb|\n  cccc]');
   t.equal(foldedLines('  --a   one two three\n  b', 14), '  --a   one\n        two\n        three\n  b');
+  const long = `  record.json     ${'word '.repeat(20)}end`;
+  t.match(
+    foldedLines(`${long}\n  records.ndjson  several`, 80),
+    /end\n {2}records\.ndjson {2}several$/,
+    'an entry is not joined to the one above it',
+  );
   t.end();
 });
 
