@@ -4,6 +4,7 @@ import type { ApiKey } from '../base/model/api-key.ts';
 import { type CliIo, type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { listText } from './management/answer-text.ts';
+import { badTimeToCome, timeToCome } from './management/option-values.ts';
 import { isUuid } from './management/table-cells.ts';
 import { parseOptions, parseWithOne } from './parse-options.ts';
 import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
@@ -21,11 +22,13 @@ export const createApiKey: Command = {
   summary: 'Makes an API key (gwk_…), with which callers say their org; it is shown this once.',
   help: `
   --org         whose calls it is for; may be left out where the gateway has an org of its own (GW_ORG_ID)
-  --expires-at  a time as RFC 3339 writes it, such as 2030-01-01T00:00:00Z; left out, it ends when it is revoked
+  --expires-at  a time such as 2030-01-01T00:00:00Z, a day (to its end), friday or 90d; left out, it ends when it is revoked
 `,
   async run(args, io) {
     const options = { org: { type: 'string' }, name: { type: 'string' }, 'expires-at': { type: 'string' }, ...ACCESS } as const;
-    const { org: org_id, name, 'expires-at': expires_at, url, json = false } = parseOptions(args, options);
+    const { org: org_id, name, 'expires-at': end, url, json = false } = parseOptions(args, options);
+    const expires_at = end === undefined ? undefined : timeToCome(end);
+    if (end !== undefined && expires_at === undefined) throw badTimeToCome('--expires-at', end);
     const gateway = await GatewayClient.open(url, io);
     const made = (await gateway.json('POST', PATH, { org_id, name, expires_at })) as ApiKey & { readonly key: string };
     if (json) printJson(made, io);

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import { nextWords } from '../../src/cli/find-command.ts';
 import { foldedLines, foldedUsage } from '../../src/cli/folded-text.ts';
+import type { OperationOption } from '../../src/cli/management/operation-options.ts';
+import { optionValue } from '../../src/cli/management/option-values.ts';
 import { allCommands } from '../../src/cli/run.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { gw } from '../support/run-gw.ts';
@@ -112,5 +114,26 @@ t.test('keys of callers have commands of their own, and who looks for them under
   t.match(await gw(['api-keys', 'revoke', id.slice(-8)], { env }), { code: 0, out: `The API key ${id} of the org acme is revoked.\n` });
   t.match((await admin('GET', '/v1/admin/api-keys')).body, { api_keys: [{ id, revoked_at: String }] });
   t.match(await gw(['api-keys', 'revoke', 'none'], { env }), { code: 1, err: /There is no API key none/ });
-  t.match(await gw(['api-keys', 'create', '--expires-at', 'soon'], { env }), { code: 1, err: /expires_at must be a time to come/ });
+  t.match(await gw(['api-keys', 'create', '--expires-at', 'soon'], { env }), {
+    code: 2,
+    err: /--expires-at takes a time to come, such as .*, not "soon"/,
+  });
+  t.match(await gw(['api-keys', 'create', '--expires-at', '2020-01-01'], { env }), { code: 1, err: /expires_at must be a time to come/ });
+  for (const end of ['2099-06-30', '90d', 'friday'])
+    t.match(await gw(['api-keys', 'create', '--org', 'acme', '--name', end, '--expires-at', end], { env }), { code: 0 });
+  const { api_keys: keys } = (await admin('GET', '/v1/admin/api-keys')).body as { api_keys: { name: string; expires_at?: string }[] };
+  t.equal(keys.find(({ name }) => name === '2099-06-30')?.expires_at, '2099-07-01T00:00:00.000Z', 'a day is meant to its end');
+  const option: OperationOption = {
+    name: 'until',
+    path: ['until'],
+    shape: 'one',
+    value: { kind: 'time' },
+    nullable: false,
+    required: true,
+    open: false,
+    description: '',
+  };
+  const taken = optionValue(option, ['friday 18:00']);
+  t.match(taken, /^20\d\d-\d\d-\d\dT18:00:00\.000Z$/);
+  t.equal(new Date(String(taken)).getUTCDay(), 5);
 });

@@ -1,11 +1,28 @@
 /* From what is typed behind an option to the value that an operation takes, and the words for both. */
+import { systemClock } from '../../base/lib/clock.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
+import { UTC } from '../../base/lib/time-zone.ts';
+import { spelledUntil } from '../../operations/time-words.ts';
 import { badValue } from '../checked-arguments.ts';
 import { UsageError } from '../command.ts';
 import type { OperationOption, ValueForm } from './operation-options.ts';
 
 /** Fewer words than this are shown as they are. */
 const FEW_WORDS = 9;
+
+/** Options with the end of something, as the tools name their arguments: a day, `friday` and `3d` mean one to come there (decision 10.15). */
+const TO_COME: ReadonlySet<string> = new Set(['until', 'expires-at']);
+const TO_COME_WORDS = 'a time to come, such as 2030-01-01T00:00:00Z, a day, friday, friday 18:00 (UTC), end of month, or 3d';
+
+/** A time to come as operations read it; undefined for what is none. */
+export function timeToCome(text: string): string | undefined {
+  return parseTime(text) === undefined ? spelledUntil(text, UTC, systemClock.now()) : text;
+}
+
+/** What such an option takes. */
+export function badTimeToCome(option: string, text: string): UsageError {
+  return badValue(option, TO_COME_WORDS, text);
+}
 
 /**
  * The value of an option that was given.
@@ -17,7 +34,7 @@ export function optionValue(option: OperationOption, texts: readonly string[]): 
   const last = texts.at(-1) ?? '';
   if (nullable && last === 'null') return null;
   const one = (text: string): unknown => {
-    const made = read(value, text);
+    const made = value.kind === 'time' && TO_COME.has(option.name) ? timeToCome(text) : read(value, text);
     if (made === undefined) throw misfit(option, text);
     return made;
   };
@@ -49,8 +66,8 @@ export function openValue(texts: readonly string[]): unknown {
 }
 
 /** What an option takes, in words. */
-export function takes({ shape, value, nullable }: Pick<OperationOption, 'shape' | 'value' | 'nullable'>): string {
-  const one = `${words(value)}${nullable ? ' or null' : ''}`;
+export function takes({ name, shape, value, nullable }: Pick<OperationOption, 'name' | 'shape' | 'value' | 'nullable'>): string {
+  const one = `${value.kind === 'time' && TO_COME.has(name) ? TO_COME_WORDS : words(value)}${nullable ? ' or null' : ''}`;
   if (shape === 'list') return `${one}; it may be repeated`;
   return shape === 'map' ? `NAME=VALUE, such as team=red; it may be repeated` : one;
 }
