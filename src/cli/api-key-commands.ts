@@ -4,7 +4,7 @@ import type { ApiKey } from '../base/model/api-key.ts';
 import { type CliIo, type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { listText } from './management/answer-text.ts';
-import { badTimeToCome, timeToCome } from './management/option-values.ts';
+import { requireTimeToCome } from './management/option-values.ts';
 import { isUuid } from './management/table-cells.ts';
 import { parseOptions, parseWithOne } from './parse-options.ts';
 import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
@@ -27,8 +27,7 @@ export const createApiKey: Command = {
   async run(args, io) {
     const options = { org: { type: 'string' }, name: { type: 'string' }, 'expires-at': { type: 'string' }, ...ACCESS } as const;
     const { org: org_id, name, 'expires-at': end, url, json = false } = parseOptions(args, options);
-    const expires_at = end === undefined ? undefined : timeToCome(end);
-    if (end !== undefined && expires_at === undefined) throw badTimeToCome('--expires-at', end);
+    const expires_at = end === undefined ? undefined : requireTimeToCome('--expires-at', end);
     const gateway = await GatewayClient.open(url, io);
     const made = (await gateway.json('POST', PATH, { org_id, name, expires_at })) as ApiKey & { readonly key: string };
     if (json) printJson(made, io);

@@ -15,13 +15,15 @@ const TO_COME: ReadonlySet<string> = new Set(['until', 'expires-at']);
 const TO_COME_WORDS = 'a time to come, such as 2030-01-01T00:00:00Z, a day, friday, friday 18:00 (UTC), end of month, or 3d';
 
 /** A time to come as operations read it; undefined for what is none. */
-export function timeToCome(text: string): string | undefined {
+function timeToCome(text: string): string | undefined {
   return parseTime(text) === undefined ? spelledUntil(text, UTC, systemClock.now()) : text;
 }
 
-/** What such an option takes. */
-export function badTimeToCome(option: string, text: string): UsageError {
-  return badValue(option, TO_COME_WORDS, text);
+/** The same of an option, with its dashes, of a command that is written by hand. @throws UsageError for what is none */
+export function requireTimeToCome(option: string, text: string): string {
+  const time = timeToCome(text);
+  if (time === undefined) throw badValue(option, TO_COME_WORDS, text);
+  return time;
 }
 
 /**

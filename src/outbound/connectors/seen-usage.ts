@@ -32,7 +32,6 @@ const STATED_HALVES = 3;
  */
 export class SeenUsage implements ValueSink {
   readonly #deltas: Deltas;
-  readonly #except: ReadonlySet<string>;
   readonly #expected: ExpectedTokens;
   /** Of all deltas, approximated, not rounded. */
   #tokens = 0;
@@ -44,7 +43,6 @@ export class SeenUsage implements ValueSink {
 
   constructor(rule: DeltaRule, expected: ExpectedTokens) {
     this.#deltas = deltasOf(rule);
-    this.#except = this.#deltas.except;
     this.#expected = expected;
   }
 
@@ -55,8 +53,9 @@ export class SeenUsage implements ValueSink {
 
   /** One event: its data, and its name where that is known. */
   add(data: unknown, name: string): void {
-    if (this.#except.size > 0 && this.#except.has(name === '' ? String(valueAt(data, TYPE)) : name)) return;
-    walkTree(data, this.#deltas.tree, this);
+    const { except, tree } = this.#deltas;
+    if (except.size > 0 && except.has(name === '' ? String(valueAt(data, TYPE)) : name)) return;
+    walkTree(data, tree, this);
   }
 
   /** One value of those that `paths` name. */
