@@ -2,7 +2,7 @@ import { systemClock } from '../src/base/lib/clock.ts';
 import { silentLogger } from '../src/base/lib/log.ts';
 import { runDirect, runProxied } from '../src/pipeline/enter.ts';
 import type { RunResult } from '../src/pipeline/line/run-call.ts';
-import { ApiKeyService } from '../src/services/api-keys.ts';
+import { ApiKeyService } from '../src/services/people/api-keys.ts';
 import { Issuer, lasting, type Token } from '../test/decide/delegation/delegation-tokens.ts';
 import { CHAT } from '../test/support/governed.ts';
 import { arrivalOf, openPlay, type Play, type PlayedRequest } from '../test/support/played-line.ts';

@@ -1,7 +1,7 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { shorten } from '../base/lib/shorten.ts';
-import { SESSION_OPERATION } from '../services/audit-trail.ts';
+import { SESSION_OPERATION } from '../services/orgs/audit-trail.ts';
 
 /** One line for what controls do and what people change. */
 export function controlLog(log: Logger): Listeners {

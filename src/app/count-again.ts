@@ -1,6 +1,6 @@
 import type { Logger } from '../base/lib/log.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
-import type { RecordCounters } from '../services/record-counters.ts';
+import type { RecordCounters } from '../services/reports/record-counters.ts';
 import {
   ATTRIBUTED,
   ATTRIBUTED_DAY,

@@ -10,11 +10,11 @@ import type { ParsedYaml, YamlNode } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
 import { parseCredential } from '../operations/credential-body.ts';
 import type { CredentialBodyContext } from '../operations/services.ts';
-import { memberChange } from '../services/audit-changes.ts';
-import type { Commit } from '../services/commit.ts';
-import type { CredentialChange, CredentialService } from '../services/credentials.ts';
-import type { CustomConnectorService } from '../services/custom-connectors.ts';
-import { credentialKey } from '../services/org-key.ts';
+import type { CredentialChange, CredentialService } from '../services/people/credentials.ts';
+import type { CustomConnectorService } from '../services/policy/custom-connectors.ts';
+import { memberChange } from '../services/registers/audit-changes.ts';
+import type { Commit } from '../services/registers/commit.ts';
+import { credentialKey } from '../services/registers/org-key.ts';
 
 /** A credential of a file, and where it stands there. */
 interface FileCredential {

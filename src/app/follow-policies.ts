@@ -1,5 +1,5 @@
-import { FolderWatch } from '../services/folder-watch.ts';
-import type { ShadowPolicy } from '../services/shadow-policy.ts';
+import { FolderWatch } from '../services/keeper/folder-watch.ts';
+import type { ShadowPolicy } from '../services/policy/shadow-policy.ts';
 import type { Resources } from './resources.ts';
 
 /** Takes changes of the policies folder, and of the shadow bundle, as they are made (`GW_POLICIES_WATCH`); returns what ends it. */

@@ -9,7 +9,7 @@ import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
-import type { Kept } from '../services/keep-hourly.ts';
+import type { Kept } from '../services/keeper/keep-hourly.ts';
 import { followCertificate } from './follow-certificate.ts';
 import { followPolicies } from './follow-policies.ts';
 import { keepRetention } from './keep-retention.ts';

@@ -4,7 +4,7 @@ import type { Destination } from '../base/events/destination.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
-import type { ClockWatch } from '../services/clock-watch.ts';
+import type { ClockWatch } from '../services/keeper/clock-watch.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { WaysOut } from './ways-out.ts';
 

@@ -1,4 +1,4 @@
-import { type Kept, keepHourly } from '../services/keep-hourly.ts';
+import { type Kept, keepHourly } from '../services/keeper/keep-hourly.ts';
 import type { Resources } from './resources.ts';
 
 /** Removes what is older than it is to be kept, now, every hour, and when the clock is believed again. Returns a function that stops it. */

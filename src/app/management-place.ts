@@ -2,7 +2,7 @@ import type { Config } from '../base/config/config.ts';
 import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { isLoopbackHost } from '../base/lib/loopback-host.ts';
 import type { BoundPort } from '../inbound/listener/listener.ts';
-import type { GatewayPlace } from '../services/alerts/alert-cards.ts';
+import type { GatewayPlace } from '../services/sending/alerts/alert-cards.ts';
 
 interface OwnCertificateNames {
   readonly current: { covers(host: string): boolean };

@@ -1,9 +1,9 @@
 import type { Config } from '../base/config/config.ts';
-import type { AuditTrail } from '../services/audit-trail.ts';
-import { ListSources } from '../services/price-lists/list-sources.ts';
-import { PriceListRefresh } from '../services/price-lists/price-list-refresh.ts';
-import { PriceLists } from '../services/price-lists/price-lists.ts';
-import { UnpricedModels } from '../services/price-lists/unpriced-models.ts';
+import type { AuditTrail } from '../services/orgs/audit-trail.ts';
+import { ListSources } from '../services/prices/list-sources.ts';
+import { PriceListRefresh } from '../services/prices/price-list-refresh.ts';
+import { PriceLists } from '../services/prices/price-lists.ts';
+import { UnpricedModels } from '../services/prices/unpriced-models.ts';
 import type { Ground } from './ground.ts';
 
 /** The price list in force, and how it is renewed. */

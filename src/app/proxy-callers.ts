@@ -4,8 +4,8 @@ import type { ArrivalHead, TriedCaller, Tunnel } from '../base/model/arrival.ts'
 import { callerIp, namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';
 import { ProxyAuthenticationRequired } from '../pipeline/parts/proxy-authentication.ts';
-import type { ApiKeyVerdict } from '../services/api-keys.ts';
-import { keyRefusal, orgOfKey } from '../services/authenticator.ts';
+import type { ApiKeyVerdict } from '../services/people/api-keys.ts';
+import { keyRefusal, orgOfKey } from '../services/people/authenticator.ts';
 
 /** What a proxy is shown before anything is connected. */
 export interface ShownToProxy extends ProxyCredentials {

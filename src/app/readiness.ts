@@ -2,9 +2,9 @@ import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { HealthWarning, NotReady } from '../base/model/not-ready.ts';
 import { type PassageOptions, refusesAll } from '../decide/policy/refuses-all.ts';
-import { NO_BUNDLE } from '../services/no-bundle.ts';
-import type { OrgService } from '../services/orgs.ts';
-import type { PolicyService } from '../services/policies.ts';
+import type { OrgService } from '../services/people/orgs.ts';
+import { NO_BUNDLE } from '../services/policy/no-bundle.ts';
+import type { PolicyService } from '../services/policy/policies.ts';
 
 const STORE_UNAVAILABLE: HealthWarning = {
   code: 'record_store_unavailable',

@@ -5,9 +5,9 @@ import { RemoteAddons } from '../link/remote-addons.ts';
 import { RemoteKeys } from '../link/remote-keys.ts';
 import { RemoteOverlays } from '../link/remote-overlays.ts';
 import { RemotePolicy } from '../link/remote-policy.ts';
-import type { AddonService } from '../services/addons.ts';
-import type { OrgPlanService } from '../services/org-plans.ts';
-import type { PolicyService } from '../services/policies.ts';
+import type { OrgPlanService } from '../services/people/org-plans.ts';
+import type { AddonService } from '../services/policy/addons.ts';
+import type { PolicyService } from '../services/policy/policies.ts';
 import type { Ground } from './ground.ts';
 import { remoteName } from './remote-name.ts';
 

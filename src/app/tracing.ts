@@ -5,8 +5,8 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import { envelopeOf } from '../outbound/destinations/otlp-sender.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
-import { TraceExport } from '../services/traces/trace-export.ts';
-import { Tracer } from '../services/traces/tracer.ts';
+import { TraceExport } from '../services/sending/traces/trace-export.ts';
+import { Tracer } from '../services/sending/traces/tracer.ts';
 
 /** Who gives calls their spans, and who sends them. */
 export interface Traces {

@@ -7,9 +7,9 @@ import { postReports } from '../outbound/destinations/telemetry-post.ts';
 import type { Fetching, WayOut } from '../outbound/destinations/way-out.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
-import type { GatewayPlace } from '../services/alerts/alert-cards.ts';
-import type { StaticDestination } from '../services/exports/export-service.ts';
-import type { TelemetryState } from '../services/telemetry/usage-telemetry.ts';
+import type { GatewayPlace } from '../services/sending/alerts/alert-cards.ts';
+import type { StaticDestination } from '../services/sending/exports/export-service.ts';
+import type { TelemetryState } from '../services/sending/telemetry/usage-telemetry.ts';
 
 /** What alerts and exported events leave by, and price lists come by. */
 export interface WaysOut {

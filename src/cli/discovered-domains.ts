@@ -1,5 +1,5 @@
 import { csvLine } from '../operations/csv-line.ts';
-import { kindOf, type OrgDomain, type ShownCaller } from '../services/discovered-domain.ts';
+import { kindOf, type OrgDomain, type ShownCaller } from '../services/learning/discovered-domain.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
 import { type DomainAnswer, type DomainsAsked, domainsByAdmin, domainsByKey } from './domain-lists.ts';
 import { URL_OPTION } from './gateway-client.ts';

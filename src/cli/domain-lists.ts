@@ -1,5 +1,5 @@
-import type { DiscoveredDomain, OrgDomain } from '../services/discovered-domain.ts';
-import type { OtherDomains } from '../services/discovery.ts';
+import type { DiscoveredDomain, OrgDomain } from '../services/learning/discovered-domain.ts';
+import type { OtherDomains } from '../services/learning/discovery.ts';
 import { type CliIo, UsageError } from './command.ts';
 import { GatewayClient } from './gateway-client.ts';
 

@@ -1,4 +1,4 @@
-import type { TelemetryPreview } from '../services/telemetry/usage-telemetry.ts';
+import type { TelemetryPreview } from '../services/sending/telemetry/usage-telemetry.ts';
 import { type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { parseOptions } from './parse-options.ts';

@@ -1,7 +1,7 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { OrgState } from '../control-plane/proto/messages.ts';
-import type { OrgService } from '../services/orgs.ts';
+import type { OrgService } from '../services/people/orgs.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Contact } from './link-ports.ts';
 

@@ -1,10 +1,10 @@
 import type { Logger } from '../base/lib/log.ts';
-import type { CredentialService } from '../services/credentials.ts';
-import type { ExportService } from '../services/exports/export-service.ts';
-import { LOOKED_UP_KEYS } from '../services/looked-up-keys.ts';
-import type { OrgService } from '../services/orgs.ts';
-import type { PolicyService } from '../services/policies.ts';
-import type { WorkloadService } from '../services/workloads.ts';
+import type { CredentialService } from '../services/people/credentials.ts';
+import { LOOKED_UP_KEYS } from '../services/people/looked-up-keys.ts';
+import type { OrgService } from '../services/people/orgs.ts';
+import type { WorkloadService } from '../services/people/workloads.ts';
+import type { PolicyService } from '../services/policy/policies.ts';
+import type { ExportService } from '../services/sending/exports/export-service.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { CONTACTS } from './contact-book.ts';
 import { FETCHED_VERSIONS } from './fetched-versions.ts';

@@ -5,7 +5,7 @@ import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
 import { namedPrincipal } from '../base/model/principal.ts';
 import type { WrittenEntry } from '../control-plane/proto/messages.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
-import type { Asking } from '../services/audit-trail.ts';
+import type { Asking } from '../services/orgs/audit-trail.ts';
 import type { Channel, Contact, RemoteName } from './link-ports.ts';
 import { askPatiently } from './patience.ts';
 

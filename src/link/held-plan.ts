@@ -2,8 +2,8 @@ import type { Logger } from '../base/lib/log.ts';
 import type { HealthWarning } from '../base/model/not-ready.ts';
 import { PLAN_TIERS, planTierOf } from '../base/model/plan-tier.ts';
 import type { OrgState } from '../control-plane/proto/messages.ts';
-import type { OrgPlanService } from '../services/org-plans.ts';
-import type { PolicyService } from '../services/policies.ts';
+import type { OrgPlanService } from '../services/people/org-plans.ts';
+import type { PolicyService } from '../services/policy/policies.ts';
 
 const LIMIT = /^\d{1,15}$/;
 

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../base/json/json-object.ts';
 import type { Logger } from '../base/lib/log.ts';
-import type { AddonService } from '../services/addons.ts';
+import type { AddonService } from '../services/policy/addons.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Channel, RemoteResource } from './link-ports.ts';
 

@@ -1,6 +1,6 @@
 import { parseTime } from '../base/lib/rfc3339.ts';
 import type { ApiKeyEntry } from '../control-plane/proto/messages.ts';
-import type { FoundKey, LookedUpKeys } from '../services/looked-up-keys.ts';
+import type { FoundKey, LookedUpKeys } from '../services/people/looked-up-keys.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from './link-ports.ts';
 
 /** The API keys of the org, which are looked up one by one (decision 13.10): what is fetched is that some have changed. */

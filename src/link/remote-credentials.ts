@@ -1,9 +1,9 @@
 import { isJsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { CredentialEntry } from '../control-plane/proto/messages.ts';
-import { commitAlone } from '../services/commit.ts';
-import type { CredentialChange, CredentialService, GivenCredential } from '../services/credentials.ts';
-import type { PolicyService } from '../services/policies.ts';
+import type { CredentialChange, CredentialService, GivenCredential } from '../services/people/credentials.ts';
+import type { PolicyService } from '../services/policy/policies.ts';
+import { commitAlone } from '../services/registers/commit.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 import { allPages, checkedEntries, entryJson } from './all-pages.ts';
 import type { FetchedVersions } from './fetched-versions.ts';

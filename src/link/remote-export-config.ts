@@ -1,7 +1,7 @@
 import { isJsonObject } from '../base/json/json-object.ts';
-import { commitAlone } from '../services/commit.ts';
-import type { GivenDestination } from '../services/exports/export-destinations.ts';
-import type { ExportService } from '../services/exports/export-service.ts';
+import { commitAlone } from '../services/registers/commit.ts';
+import type { GivenDestination } from '../services/sending/exports/export-destinations.ts';
+import type { ExportService } from '../services/sending/exports/export-service.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { allPages, checkedEntries, entryJson } from './all-pages.ts';
 import type { FetchedVersions } from './fetched-versions.ts';

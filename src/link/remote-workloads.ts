@@ -1,7 +1,7 @@
 import { isJsonObject } from '../base/json/json-object.ts';
 import type { Workload } from '../base/model/workload.ts';
-import { commitAlone } from '../services/commit.ts';
-import type { WorkloadService } from '../services/workloads.ts';
+import type { WorkloadService } from '../services/people/workloads.ts';
+import { commitAlone } from '../services/registers/commit.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { allPages, checkedEntries, entryJson } from './all-pages.ts';
 import type { FetchedVersions } from './fetched-versions.ts';

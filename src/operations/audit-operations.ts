@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseTime } from '../base/lib/rfc3339.ts';
-import type { AuditFilter } from '../services/audit-trail.ts';
+import type { AuditFilter } from '../services/orgs/audit-trail.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageOfEntities } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
 import { id, text } from './members.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
 import { REPORT_BOUNDS } from '../base/model/work-bounds.ts';
-import { OTHER_WORKLOADS } from '../services/named-sums.ts';
-import type { MonthlyUsage } from '../services/usage-reports.ts';
-import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';
+import { OTHER_WORKLOADS } from '../services/reports/named-sums.ts';
+import type { MonthlyUsage } from '../services/reports/usage-reports.ts';
+import { NO_USAGE, sumUsage, type UsageSum } from '../services/reports/usage-sums.ts';
 import { csvLine } from './csv-line.ts';
 import { inParts, jsonParts } from './json-parts.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';

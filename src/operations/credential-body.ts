@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { isOwnToken, NO_PROVIDER_KEY } from '../base/lib/own-tokens.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
-import { type CredentialChange, isKeyText } from '../services/credentials.ts';
+import { type CredentialChange, isKeyText } from '../services/people/credentials.ts';
 import { ALSO_WHEN_WRONG, choice, id, isId, members, optional, requiredId, ruled, text } from './members.ts';
 import { readBody } from './read-input.ts';
 import type { CredentialBodyContext } from './services.ts';

@@ -3,9 +3,9 @@
  * code of its own for that.
  */
 import { z } from 'zod';
-import { changesOf } from '../services/audit-changes.ts';
-import { isToldEntity, nameOfThing } from '../services/audit-values.ts';
-import type { Commit } from '../services/commit.ts';
+import { changesOf } from '../services/registers/audit-changes.ts';
+import { isToldEntity, nameOfThing } from '../services/registers/audit-values.ts';
+import type { Commit } from '../services/registers/commit.ts';
 import type { Effect } from '../storage/contract/store.ts';
 import type { HandOn } from './hand-on.ts';
 import { optional } from './members.ts';

@@ -2,8 +2,8 @@ import type { JsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
-import type { Asking } from '../services/audit-trail.ts';
-import type { ToldChanges } from '../services/commit.ts';
+import type { Asking } from '../services/orgs/audit-trail.ts';
+import type { ToldChanges } from '../services/registers/commit.ts';
 import type { OperationServices } from './services.ts';
 
 /** What of this gateway a write at the control plane changes, for the entry of the audit trail here. */

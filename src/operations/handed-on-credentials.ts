@@ -1,8 +1,8 @@
 import type { JsonObject } from '../base/json/json-object.ts';
 import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
-import type { CredentialChange } from '../services/credentials.ts';
-import type { ShownCredential } from '../services/stored-credential.ts';
+import type { CredentialChange } from '../services/people/credentials.ts';
+import type { ShownCredential } from '../services/people/stored-credential.ts';
 import type { Watched } from './hand-on.ts';
 import type { OperationServices } from './services.ts';
 

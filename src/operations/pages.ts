@@ -1,6 +1,6 @@
 /* Lists that come in pages (specification, "Gateway admin API": `limit`, `page_token`, `{items, next_page_token}`). */
 import { z } from 'zod';
-import type { EntitiesPage, PageQuery } from '../services/entity-page.ts';
+import type { EntitiesPage, PageQuery } from '../services/registers/entity-page.ts';
 
 const MAX = 500;
 const LIMIT_RULE = `must be a whole number from 1 to ${MAX}`;

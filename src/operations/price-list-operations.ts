@@ -4,8 +4,8 @@ import { type PriceListSource, readPriceListSource } from '../base/config/price-
 import { timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseTime } from '../base/lib/rfc3339.ts';
-import { dayOf, type GivenList, MAX_LIST_BYTES } from '../services/price-lists/list-sources.ts';
-import type { ListInForce, TakenOutcome } from '../services/price-lists/price-lists.ts';
+import { dayOf, type GivenList, MAX_LIST_BYTES } from '../services/prices/list-sources.ts';
+import type { ListInForce, TakenOutcome } from '../services/prices/price-lists.ts';
 import { ALSO_WHEN_WRONG, choice, members, optional, text, textThere } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES, type Shown } from './operation.ts';
 import type { OperationServices } from './services.ts';

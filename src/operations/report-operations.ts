@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
-import { NamedSums, OTHER_CONNECTORS } from '../services/named-sums.ts';
-import type { MonthlyUsage } from '../services/usage-reports.ts';
-import { NO_USAGE, sumUsage, type UsageSum } from '../services/usage-sums.ts';
+import { NamedSums, OTHER_CONNECTORS } from '../services/reports/named-sums.ts';
+import type { MonthlyUsage } from '../services/reports/usage-reports.ts';
+import { NO_USAGE, sumUsage, type UsageSum } from '../services/reports/usage-sums.ts';
 import { jsonParts } from './json-parts.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import { ORG_PERIOD_QUERY, reportOrg, reportPeriod } from './report-query.ts';

@@ -4,7 +4,7 @@ import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import { dayAfter, TimeZone, UTC } from '../base/lib/time-zone.ts';
 import type { Principal } from '../base/model/principal.ts';
-import { HOUR_MS } from '../services/usage-sums.ts';
+import { HOUR_MS } from '../services/reports/usage-sums.ts';
 import { ALSO_WHEN_WRONG, id } from './members.ts';
 import type { OperationServices } from './services.ts';
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { parseTime } from '../base/lib/rfc3339.ts';
 import { CertificateAuthorityError } from '../inbound/ca/root-files.ts';
-import type { Commit } from '../services/commit.ts';
+import type { Commit } from '../services/registers/commit.ts';
 import { members } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
 import type { OperationServices } from './services.ts';

@@ -4,8 +4,8 @@ import { timestamp } from '../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../base/lib/money.ts';
 import { forecastPico, limitForecast, OUTLOOKS, type PeriodSpend } from '../decide/limits/forecast.ts';
 import { dayOf, dayStart, nextWindowStart, PERIODS } from '../decide/limits/windows.ts';
-import type { LimitStatus } from '../services/budgets.ts';
-import { BUDGET_SCOPES } from '../services/spend-book.ts';
+import type { LimitStatus } from '../services/money/budgets.ts';
+import { BUDGET_SCOPES } from '../services/money/spend-book.ts';
 import { time, usd } from './shapes.ts';
 
 const RULE = 'spent so far, divided by the time that has passed, times the length of the period; null before a 24th of it has passed';

@@ -7,7 +7,7 @@ import type { ListIdentity } from '../base/catalogue/price-list/price-list.ts';
 import type { PriceExplanation } from '../base/catalogue/prices/price-explanation.ts';
 import type { LongPromptRates, Price, PriceTerm, Rates } from '../base/catalogue/types.ts';
 import { RATE_KINDS } from '../base/model/rate-kinds.ts';
-import type { ComparedList } from '../services/price-lists/price-lists.ts';
+import type { ComparedList } from '../services/prices/price-lists.ts';
 import { optional } from './members.ts';
 import type { Shown } from './operation.ts';
 import { count } from './shapes.ts';

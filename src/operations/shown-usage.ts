@@ -1,7 +1,7 @@
 /* How sums of usage are told, on every face. */
 import type { z } from 'zod';
 import { usdFromPico } from '../base/lib/money.ts';
-import type { UsageSum } from '../services/usage-sums.ts';
+import type { UsageSum } from '../services/reports/usage-sums.ts';
 import { count, usd } from './shapes.ts';
 
 /** Of a breakdown, a part of which is rarely in doubt: left out where there is none (decision 6.17). */

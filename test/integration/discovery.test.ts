@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
-import type { DomainList } from '../../src/services/discovery.ts';
+import type { DomainList } from '../../src/services/learning/discovery.ts';
 import { ADMIN_TOKEN, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, chat, startGoverned } from '../support/governed.ts';
 import { gatewayFor, h2Through, type Scene, scene, through } from '../support/non-ai.ts';

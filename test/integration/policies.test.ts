@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
-import { PolicyService } from '../../src/services/policies.ts';
+import { PolicyService } from '../../src/services/policy/policies.ts';
 import { bundleOf, type Governed, startGoverned } from '../support/governed.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 

@@ -1,7 +1,7 @@
 // Whether calls should be sent to a gateway (decision 12.2), and what it says of itself.
 import t from 'tap';
 import { whyAllIsRefused } from '../../src/app/readiness.ts';
-import type { PolicyService } from '../../src/services/policies.ts';
+import type { PolicyService } from '../../src/services/policy/policies.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { bundleOf } from '../support/governed.ts';

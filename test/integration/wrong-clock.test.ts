@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
-import { confirmClock } from '../../src/services/clock-confirmation.ts';
+import { confirmClock } from '../../src/services/keeper/clock-watch.ts';
 import { eventually } from '../support/child.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import type { TestGateway } from '../support/gateway.ts';

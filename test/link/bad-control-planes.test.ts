@@ -18,7 +18,7 @@ import { HashSubmission } from '../../src/link/hash-submission.ts';
 import type { RemoteResource } from '../../src/link/link-ports.ts';
 import { nodeIdentity } from '../../src/link/node-identity.ts';
 import { RemoteKeys } from '../../src/link/remote-keys.ts';
-import { OrgService } from '../../src/services/orgs.ts';
+import { OrgService } from '../../src/services/people/orgs.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { makeRecord } from '../contract/store-under-test.ts';
 import { type CertificateAndKey, LONG_OVER, testCa } from '../support/certificates.ts';

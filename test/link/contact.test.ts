@@ -7,7 +7,7 @@ import { CheckIns } from '../../src/link/check-ins.ts';
 import { ContactBook } from '../../src/link/contact-book.ts';
 import type { Channel, RemoteResource } from '../../src/link/link-ports.ts';
 import { RemoteFetches } from '../../src/link/remote-fetches.ts';
-import { OrgService } from '../../src/services/orgs.ts';
+import { OrgService } from '../../src/services/people/orgs.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { heardLog } from '../support/heard-log.ts';

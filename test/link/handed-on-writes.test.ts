@@ -10,7 +10,7 @@ import { HandedOnWrites } from '../../src/link/handed-on-writes.ts';
 import type { Channel, RemoteName } from '../../src/link/link-ports.ts';
 import type { RemoteKeys } from '../../src/link/remote-keys.ts';
 import { RemoteOverlays } from '../../src/link/remote-overlays.ts';
-import type { OrgOverlay } from '../../src/services/org-overlays.ts';
+import type { OrgOverlay } from '../../src/services/policy/org-overlays.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { orgSaid } from '../support/org-said.ts';
 

@@ -3,7 +3,7 @@ import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 
 /** The syntax that is forbidden in a file of the sources, or in another one, run on a text. */
-async function forbidden(code: string, file = 'src/services/budgets.ts'): Promise<boolean> {
+async function forbidden(code: string, file = 'src/services/money/budgets.ts'): Promise<boolean> {
   const { rules } = (await new ESLint({ cwd: packageRoot() }).calculateConfigForFile(file)) as Linter.Config;
   const syntax = rules?.['no-restricted-syntax'];
   return new Linter().verify(code, [{ rules: { 'no-restricted-syntax': syntax ?? 'off' } }]).length > 0;
@@ -26,7 +26,7 @@ t.test('money does not become a floating-point number', async (t) => {
 });
 
 t.test('amounts in tests are compared whole', async (t) => {
-  const file = 'test/services/budgets.test.ts';
+  const file = 'test/services/money/budgets.test.ts';
   for (const code of [
     "t.match(record, { metering: { cost_usd: '0' } })",
     "t.match(await limits(), [{ spent_usd: '1' }], 'all')",

@@ -9,7 +9,7 @@ import type { WalkingCall } from '../../src/pipeline/line/walking-call.ts';
 import type { CallServices, LineGround } from '../../src/pipeline/parts/call-services.ts';
 import { type Known, LET_GO, type PartName } from '../../src/pipeline/parts/parts.ts';
 import { defineStage } from '../../src/pipeline/parts/stage.ts';
-import { isExceeded } from '../../src/services/reservation.ts';
+import { isExceeded } from '../../src/services/money/reservation.ts';
 import { ALLOW_ALL, bundleOf, CHAT } from '../support/governed.ts';
 import { arrivalOf, boundTo, openPlay, type Play, recordIn } from '../support/played-line.ts';
 

@@ -9,7 +9,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../../src/record/canonical-record.ts';
-import { RecordCounters } from '../../src/services/record-counters.ts';
+import { RecordCounters } from '../../src/services/reports/record-counters.ts';
 import type { RecordFilters, RecordMembers } from '../../src/storage/contract/record-query.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';

@@ -7,7 +7,7 @@ import { NO_VERSIONS } from '../../src/control-plane/proto/no-versions.ts';
 import { loadProtocol } from '../../src/control-plane/proto/protocol.ts';
 import { type ClientIdentity, ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
-import type { Commit } from '../../src/services/commit.ts';
+import type { Commit } from '../../src/services/registers/commit.ts';
 import { runningClock } from './fake-clock.ts';
 import { type HasTeardown, tempDir } from './temp-dir.ts';
 

@@ -6,7 +6,7 @@ import { writeSync } from 'node:fs';
 import { systemClock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { BudgetAlert } from '../../src/base/model/budget-limit.ts';
-import { Outbox } from '../../src/services/outbox.ts';
+import { Outbox } from '../../src/services/sending/outbox.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 
 const [dir = '', from = '', to = '', end] = process.argv.slice(2);

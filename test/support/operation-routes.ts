@@ -3,7 +3,7 @@ import { BILLING_OPERATIONS } from '../../src/operations/billing-operations.ts';
 import type { GatewayOperation } from '../../src/operations/operation.ts';
 import { POLICY_OPERATIONS } from '../../src/operations/policy-operations.ts';
 import type { OperationServices } from '../../src/operations/services.ts';
-import { UsageReports } from '../../src/services/usage-reports.ts';
+import { UsageReports } from '../../src/services/reports/usage-reports.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { operationRoutes } from '../../src/surfaces/api/operation-routes.ts';
 import type { Route } from '../../src/surfaces/http/route.ts';

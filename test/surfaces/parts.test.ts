@@ -5,7 +5,7 @@ import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { Arrival } from '../../src/base/model/arrival.ts';
 import { inParts, jsonParts } from '../../src/operations/json-parts.ts';
-import { UsageReports } from '../../src/services/usage-reports.ts';
+import { UsageReports } from '../../src/services/reports/usage-reports.ts';
 import { monthKey } from '../../src/storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../../src/storage/contract/store.ts';
 import type { Route } from '../../src/surfaces/http/route.ts';

@@ -1,5 +1,5 @@
 import { type Approval, deciderText } from '../../base/model/approval.ts';
-import type { ShownApproval } from '../../services/approvals.ts';
+import type { ShownApproval } from '../../services/review/approvals.ts';
 import { cellText, namedLines } from '../terminal-text.ts';
 
 /** One line of a list. */

@@ -15,7 +15,7 @@ import type { PassageOptions } from '../../decide/policy/refuses-all.ts';
 import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
-import { MAX_BYTES, readPolicyFolder } from '../../services/policy-folder.ts';
+import { MAX_BYTES, readPolicyFolder } from '../../services/policy/policy-folder.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
 import { whyUnreadable } from '../unreadable-file.ts';
 import { policySettings } from './options.ts';

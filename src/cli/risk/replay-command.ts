@@ -1,8 +1,8 @@
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type ReplayedCall, RiskReplay } from '../../decide/risk/risk-replay.ts';
-import { replayedCall } from '../../services/recorded-risk.ts';
-import { riskSettings } from '../../services/risk-settings.ts';
+import { replayedCall } from '../../services/learning/recorded-risk.ts';
+import { riskSettings } from '../../services/learning/risk-settings.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { readOptions } from '../policy/options.ts';
 import { printJson } from '../print-json.ts';

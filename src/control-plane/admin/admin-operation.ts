@@ -6,8 +6,8 @@ import type { Clock } from '../../base/lib/clock.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import type { Inputs, Shown } from '../../operations/operation.ts';
 import { NO_QUERY, readBody, readQuery } from '../../operations/read-input.ts';
-import type { AuditTrail } from '../../services/audit-trail.ts';
-import type { Commit } from '../../services/commit.ts';
+import type { AuditTrail } from '../../services/orgs/audit-trail.ts';
+import type { Commit } from '../../services/registers/commit.ts';
 import type { RouteAnswer, RouteRequest } from '../../surfaces/http/route.ts';
 import type { ControlPlaneState } from '../state/control-plane-state.ts';
 

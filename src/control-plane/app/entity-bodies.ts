@@ -8,8 +8,8 @@ import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-oper
 import { readBody } from '../../operations/read-input.ts';
 import type { CredentialBodyContext } from '../../operations/services.ts';
 import { WORKLOAD_BODY } from '../../operations/workload-body.ts';
-import { maskedExport, readExportConfig } from '../../services/exports/export-config.ts';
-import type { PolicyPresets } from '../../services/policy-presets.ts';
+import type { PolicyPresets } from '../../services/policy/policy-presets.ts';
+import { maskedExport, readExportConfig } from '../../services/sending/exports/export-config.ts';
 import type { AskedEntity, ReadBodies, ReadEntity } from '../state/org-entities.ts';
 
 /** What an org has of one kind has ids in this form; they stand in paths and in keys. */

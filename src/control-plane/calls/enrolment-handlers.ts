@@ -1,7 +1,7 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Principal } from '../../base/model/principal.ts';
-import type { Commit } from '../../services/commit.ts';
+import type { Commit } from '../../services/registers/commit.ts';
 import { keyOfRequest } from '../pki/signing-request.ts';
 import type { EnrolledResponse, EnrollRequest, EnrolmentCalls } from '../proto/messages.ts';
 import { hostOf, type Peer } from '../proto/peer.ts';

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Principal } from '../../base/model/principal.ts';
-import type { Commit } from '../../services/commit.ts';
+import type { Commit } from '../../services/registers/commit.ts';
 import type { WriteRequest, WriteResponse, WrittenEntry } from '../proto/messages.ts';
 import type { Org } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';

@@ -1,6 +1,6 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import type { Commit } from '../../services/commit.ts';
+import type { Commit } from '../../services/registers/commit.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { makeBootstrapToken } from '../pki/bootstrap-token.ts';
 import { SPACE } from './control-plane-spaces.ts';

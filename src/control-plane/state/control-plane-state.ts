@@ -8,9 +8,9 @@ import type { PlanTier } from '../../base/model/plan-tier.ts';
 import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
-import type { Commit } from '../../services/commit.ts';
-import type { emptiedWarnings } from '../../services/policy-warnings.ts';
-import type { AcceptWeighed } from '../../services/weigh-policy.ts';
+import type { emptiedWarnings } from '../../services/policy/policy-warnings.ts';
+import type { AcceptWeighed } from '../../services/policy/weigh-policy.ts';
+import type { Commit } from '../../services/registers/commit.ts';
 
 /** What a gateway may lack. The members of `Stale` and `Versions` of the protocol. */
 export const RESOURCES = ['policy', 'workloads', 'credentials', 'export_config', 'addons', 'api_keys', 'keys', 'overlays'] as const;

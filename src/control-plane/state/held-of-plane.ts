@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json/json-object.ts';
 import { ENTITY_BOUNDS } from '../../base/model/org-bounds.ts';
-import type { HeldThings } from '../../services/org-holdings.ts';
+import type { HeldThings } from '../../services/orgs/org-holdings.ts';
 import { ENTITY_SPACE, SPACE } from './control-plane-spaces.ts';
 import { nodesOf } from './org-entities.ts';
 

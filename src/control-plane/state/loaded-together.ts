@@ -1,9 +1,9 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { BUNDLE_SCHEMA } from '../../decide/policy/bundle.ts';
 import type { WrittenText } from '../../policy-tools/policy-change.ts';
-import { type LanguageOptions, loadPolicy } from '../../services/load-policy.ts';
-import { overlayFile } from '../../services/org-overlays.ts';
-import { type PolicyTexts, type Weighed, type WeighedSide, weigh } from '../../services/weigh-policy.ts';
+import { type LanguageOptions, loadPolicy } from '../../services/policy/load-policy.ts';
+import { overlayFile } from '../../services/policy/org-overlays.ts';
+import { type PolicyTexts, type Weighed, type WeighedSide, weigh } from '../../services/policy/weigh-policy.ts';
 
 /** A bundle that says nothing. */
 export const NO_RULES: { readonly text: string; readonly file: string } = {

@@ -3,7 +3,7 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SealError, type Sealed, type SecretBox } from '../../base/lib/secret-box.ts';
 import type { PlanTier } from '../../base/model/plan-tier.ts';
-import type { Commit } from '../../services/commit.ts';
+import type { Commit } from '../../services/registers/commit.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { ENTITY_SPACE, keyIn, prefixOf } from './control-plane-spaces.ts';
 import type { EntityKind, Org, OrgEntity, Resource } from './control-plane-state.ts';

@@ -1,9 +1,9 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type PlanTier, planTierOf } from '../../base/model/plan-tier.ts';
-import { changeEntity } from '../../services/change-entity.ts';
-import type { Commit } from '../../services/commit.ts';
-import { WatchedSpace } from '../../services/watched-space.ts';
+import type { Commit } from '../../services/registers/commit.ts';
+import { changeEntity } from '../../services/registers/commit.ts';
+import { WatchedSpace } from '../../services/registers/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { SPACE } from './control-plane-spaces.ts';
 import type { ControlPlaneState, Org, OrgChange } from './control-plane-state.ts';

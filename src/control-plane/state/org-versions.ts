@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
-import type { Commit } from '../../services/commit.ts';
-import { WatchedSpace } from '../../services/watched-space.ts';
+import type { Commit } from '../../services/registers/commit.ts';
+import { WatchedSpace } from '../../services/registers/watched-space.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
 import type { Resource } from './control-plane-state.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import { ALERT_EVENTS, type AlertSubscription, CHANNEL_KINDS } from '../../base/model/alert-channel.ts';
-import type { AlertService } from '../../services/alerts/alert-service.ts';
-import type { LimitStatus } from '../../services/budgets.ts';
+import type { LimitStatus } from '../../services/money/budgets.ts';
+import type { AlertService } from '../../services/sending/alerts/alert-service.ts';
 import { ALSO_WHEN_WRONG, choice, id, members, requiredId } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';

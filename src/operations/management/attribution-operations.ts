@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
-import { AttributionReports } from '../../services/attribution-reports.ts';
-import type { UsageSum } from '../../services/usage-sums.ts';
+import { AttributionReports } from '../../services/reports/attribution-reports.ts';
+import type { UsageSum } from '../../services/reports/usage-sums.ts';
 import { ALSO_WHEN_WRONG } from '../members.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { moment, timeOf, timeZone, zoneOf } from '../report-query.ts';

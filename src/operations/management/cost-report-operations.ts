@@ -6,7 +6,7 @@ import { shorten } from '../../base/lib/shorten.ts';
 import { dayAfter } from '../../base/lib/time-zone.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { PeriodSpend } from '../../decide/limits/forecast.ts';
-import { OTHER } from '../../services/attribution-reports.ts';
+import { OTHER } from '../../services/reports/attribution-reports.ts';
 import {
   COST_KEYS,
   type CostFilter,
@@ -16,9 +16,9 @@ import {
   costsOf,
   filteredUsage,
   readsRecords,
-} from '../../services/cost-report.ts';
-import { usageInQuarters } from '../../services/usage-breakdown.ts';
-import { isNothing, NO_USAGE, type UsageSum } from '../../services/usage-sums.ts';
+} from '../../services/reports/cost-report.ts';
+import { usageInQuarters } from '../../services/reports/usage-breakdown.ts';
+import { isNothing, NO_USAGE, type UsageSum } from '../../services/reports/usage-sums.ts';
 import { csvLine } from '../csv-line.ts';
 import { inParts, jsonParts } from '../json-parts.ts';
 import { ALSO_WHEN_WRONG } from '../members.ts';

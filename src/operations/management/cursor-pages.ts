@@ -4,7 +4,7 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
-import type { EntitiesPage } from '../../services/entity-page.ts';
+import type { EntitiesPage } from '../../services/registers/entity-page.ts';
 import { pageLimit } from '../pages.ts';
 
 const USUAL = 50;

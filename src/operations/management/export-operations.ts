@@ -9,7 +9,7 @@ import {
   WEBHOOK_FORMATS,
 } from '../../base/model/export-destination.ts';
 import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
-import type { GivenDestination } from '../../services/exports/export-destinations.ts';
+import type { GivenDestination } from '../../services/sending/exports/export-destinations.ts';
 import { withEtag } from '../etag.ts';
 import { choice, id, members, requiredId, ruled, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { RivalLimits } from '../../services/rival-limits.ts';
-import { BUDGET_SCOPES } from '../../services/spend-book.ts';
+import { RivalLimits } from '../../services/money/rival-limits.ts';
+import { BUDGET_SCOPES } from '../../services/money/spend-book.ts';
 import { BUDGET_OPERATIONS, CREATED_LIMIT, createLimit, LIMIT, limitBody, shownLimit } from '../budget-operations.ts';
 import { choice, text } from '../members.ts';
 import { ADDS, alike, entryOf, type GatewayOperation, operation, READS } from '../operation.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { mergeRules } from '../../policy-tools/edit-overlay.ts';
-import type { OverlayText } from '../../services/overlay-trial.ts';
+import type { OverlayText } from '../../services/policy/overlay-trial.ts';
 import { HANDED_ON } from '../hand-on.ts';
 import { members } from '../members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from '../operation.ts';

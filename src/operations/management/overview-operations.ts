@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import { requestBuckets, WINDOWS, type Window } from '../../services/request-buckets.ts';
-import { sumUsage } from '../../services/usage-sums.ts';
+import { requestBuckets, WINDOWS, type Window } from '../../services/money/request-buckets.ts';
+import { sumUsage } from '../../services/reports/usage-sums.ts';
 import { allowedOf, countsOf, DECISION_COUNT, usageAsked } from '../dashboard-operations.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { RANGE_QUERY } from '../report-query.ts';

@@ -1,10 +1,10 @@
 /* How overlays are changed, whole or rule by rule: what is told before, who is refused, and what is answered (decision 5.10). */
 import type { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { Commit } from '../../services/commit.ts';
-import type { OrgOverlay, OverlayPlace } from '../../services/org-overlays.ts';
-import type { OverlayText, TriedOverlay } from '../../services/overlay-trial.ts';
-import type { Weighed } from '../../services/weigh-policy.ts';
+import type { OrgOverlay, OverlayPlace } from '../../services/policy/org-overlays.ts';
+import type { OverlayText, TriedOverlay } from '../../services/policy/overlay-trial.ts';
+import type { Weighed } from '../../services/policy/weigh-policy.ts';
+import type { Commit } from '../../services/registers/commit.ts';
 import type { HandOn } from '../hand-on.ts';
 import { choice, id, members } from '../members.ts';
 import type { Call } from '../operation.ts';

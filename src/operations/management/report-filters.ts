@@ -1,6 +1,6 @@
 /* By which calls a cost report is narrowed (decision 6.18). */
 import { z } from 'zod';
-import { COST_KEYS, type CostFilter } from '../../services/cost-report.ts';
+import { COST_KEYS, type CostFilter } from '../../services/reports/cost-report.ts';
 import { text } from '../members.ts';
 import { providerFilter } from '../provider-filter.ts';
 import type { OperationServices } from '../services.ts';

@@ -1,10 +1,10 @@
 /* The policy of an org as it is read, listed and tagged. */
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
-import { type ActivePolicy, POLICY_SOURCES } from '../../services/active-policy.ts';
-import type { PolicyService } from '../../services/policies.ts';
-import { doubtsOf } from '../../services/policy-doubts.ts';
-import { emptiedWarnings, notLoadedPieces } from '../../services/policy-warnings.ts';
+import { type ActivePolicy, POLICY_SOURCES } from '../../services/policy/active-policy.ts';
+import type { PolicyService } from '../../services/policy/policies.ts';
+import { doubtsOf } from '../../services/policy/policy-doubts.ts';
+import { emptiedWarnings, notLoadedPieces } from '../../services/policy/policy-warnings.ts';
 import { withEtag } from '../etag.ts';
 import { optional } from '../members.ts';
 import type { Shown } from '../operation.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { WorkloadRate } from '../../services/workload-rates.ts';
+import type { WorkloadRate } from '../../services/money/workload-rates.ts';
 import { members, wholeNumber } from '../members.ts';
 import { type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';

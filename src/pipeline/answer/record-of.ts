@@ -11,7 +11,7 @@ import { chargedFor } from '../../decide/pricing/answered-price.ts';
 import { pathOnly, recordedPath } from '../../inbound/normalise/path.ts';
 import type { RecordDraft } from '../../record/canonical-record.ts';
 import { meteringFrom } from '../../record/metering.ts';
-import { workloadKey } from '../../services/org-key.ts';
+import { workloadKey } from '../../services/registers/org-key.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts';

@@ -12,7 +12,7 @@ import { governedHeaders, type Mark } from '../../inbound/reply/governed-headers
 import { passedHeaders } from '../../inbound/reply/passed-headers.ts';
 import { directRefusal, proxiedRefusal, type RefusalText } from '../../inbound/reply/refusal-body.ts';
 import { refusalBody } from '../../outbound/connectors/provider-error.ts';
-import type { KeptCall } from '../../services/idempotency.ts';
+import type { KeptCall } from '../../services/money/idempotency.ts';
 import { wireOf } from '../parts/known.ts';
 import type { LineName } from '../parts/line-name.ts';
 import type { ForwardedCall, Known } from '../parts/parts.ts';

@@ -1,6 +1,6 @@
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import type { Counted } from '../../services/budgets.ts';
-import { countCost } from '../../services/cost-of.ts';
+import type { Counted } from '../../services/money/budgets.ts';
+import { countCost } from '../../services/money/cost-of.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import type { Budgets, RecordTotals } from '../parts/call-services.ts';
 import type { Closing, Settlement } from '../parts/settlement.ts';

@@ -1,9 +1,9 @@
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { FullFor } from '../../base/lib/shares.ts';
 import { type Approval, type AskedAction, deciderText } from '../../base/model/approval.ts';
+import type { BoundRequest } from '../../decide/policy/approval-standing.ts';
 import { recordedPath } from '../../inbound/normalise/path.ts';
-import type { BoundRequest } from '../../services/approval-fit.ts';
-import type { ApprovalRequest } from '../../services/approvals.ts';
+import type { ApprovalRequest } from '../../services/review/approvals.ts';
 import { actionHashIfAny, boundPlace, isSamePlace } from './action-hash.ts';
 import type { BoundAction } from './approving.ts';
 import type { Approvals } from './call-services.ts';

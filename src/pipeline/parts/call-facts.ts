@@ -4,7 +4,7 @@ import type { Attribution } from '../../base/model/attribution.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import { furtherOf, shownParams } from '../../decide/policy/every-model.ts';
 import type { Facts, FurtherModel } from '../../decide/policy/facts.ts';
-import type { Delegation } from '../../services/delegations.ts';
+import type { Delegation } from '../../services/people/delegations.ts';
 import type { Arrived, Caller, CallRoute, Claims, Content, ReceivedAction } from './parts.ts';
 
 const NO_LABELS: Facts['labels'] = {};

@@ -3,7 +3,7 @@ import { usdFromPico } from '../../base/lib/money.ts';
 import type { RecordedBudget } from '../../base/model/budget-limit.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
 import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
-import type { CapExceeded } from '../../services/reservation.ts';
+import type { CapExceeded } from '../../services/money/reservation.ts';
 
 /** The cap at which a stream was ended. */
 export interface CapReached {

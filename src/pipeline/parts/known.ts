@@ -1,5 +1,5 @@
 import type { Attribution } from '../../base/model/attribution.ts';
-import type { QuarantineCaller } from '../../services/quarantines.ts';
+import type { QuarantineCaller } from '../../services/review/quarantines.ts';
 import type { Delivered } from './delivered.ts';
 import type { Arrived, CallRoute, Claims, Known, Target, WireCall } from './parts.ts';
 

@@ -1,8 +1,8 @@
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
-import type { RateRefusal } from '../../services/rate-limits.ts';
-import type { CapExceeded } from '../../services/reservation.ts';
-import type { Spender } from '../../services/spend-book.ts';
+import type { RateRefusal } from '../../services/money/rate-limits.ts';
+import type { CapExceeded } from '../../services/money/reservation.ts';
+import type { Spender } from '../../services/money/spend-book.ts';
 import { capAttributes, capCode, overBudget, recordedBudget } from './cap-reached.ts';
 import type { LineName } from './line-name.ts';
 import type { Parts } from './parts.ts';

@@ -1,5 +1,5 @@
 import type { CredentialSelection } from '../../decide/routing/choose-credential.ts';
-import type { ActivePolicy } from '../../services/active-policy.ts';
+import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, CallRoute, Claims, Content, ReceivedAction, Target } from '../parts/parts.ts';
 import type { Connected } from './call-connector.ts';

@@ -1,4 +1,4 @@
-import { coverOf, isSameRequest } from '../../services/approval-fit.ts';
+import { coverOf, isSameRequest } from '../../decide/policy/approval-standing.ts';
 import type { Cleared } from '../parts/approving.ts';
 import { askForApproval, boundOf, boundRequest, notPossible } from '../parts/ask-for-approval.ts';
 import type { Pipeline } from '../parts/call-services.ts';

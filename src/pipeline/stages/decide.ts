@@ -1,13 +1,13 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { permits } from '../../base/model/decision.ts';
+import { approvedRules, isSameDelegation } from '../../decide/policy/approval-standing.ts';
 import { askedBy } from '../../decide/policy/asking-rules.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import type { ActivePolicy } from '../../services/active-policy.ts';
-import { approvedRules, isSameDelegation } from '../../services/approval-fit.ts';
+import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import { actionHashIfAny } from '../parts/action-hash.ts';
 import type { Approving } from '../parts/approving.ts';
 import { askedUnder } from '../parts/ask-for-approval.ts';

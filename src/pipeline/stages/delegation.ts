@@ -2,7 +2,7 @@ import { allNamed } from '../../base/catalogue/named-models.ts';
 import { readingOf } from '../../base/catalogue/reading.ts';
 import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import { type Bearer, checkBearer, checkSent, type Sent } from '../../decide/delegation/judge-chain.ts';
-import type { Delegation } from '../../services/delegations.ts';
+import type { Delegation } from '../../services/people/delegations.ts';
 import type { Arrived, CallRoute, Claims, Content, Parts, PolicySnapshot, ReceivedAction } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';

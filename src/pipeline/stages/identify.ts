@@ -1,6 +1,6 @@
 import { when } from '../../base/lib/maybe.ts';
 import { type ProxiedIdentity, readIdentity, refuseTokenInAddress } from '../../inbound/normalise/identity.ts';
-import type { ApiKeyVerdict } from '../../services/api-keys.ts';
+import type { ApiKeyVerdict } from '../../services/people/api-keys.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Arrived, Claims } from '../parts/parts.ts';
 import { defineStage } from '../parts/stage.ts';

@@ -1,5 +1,5 @@
 import { when } from '../../base/lib/maybe.ts';
-import type { CountedRequest } from '../../services/monthly-requests.ts';
+import type { CountedRequest } from '../../services/money/monthly-requests.ts';
 import type { MonthlyRequests } from '../parts/call-services.ts';
 import { deny } from '../parts/refusal.ts';
 import type { Settlement } from '../parts/settlement.ts';

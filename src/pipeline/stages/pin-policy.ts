@@ -1,4 +1,4 @@
-import type { ActivePolicy } from '../../services/active-policy.ts';
+import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import { defineStage } from '../parts/stage.ts';
 
 function snapshotOf(active: ActivePolicy): { readonly snapshot: { readonly active: ActivePolicy } } {

@@ -1,5 +1,5 @@
 import { when } from '../../base/lib/maybe.ts';
-import { isExceeded } from '../../services/reservation.ts';
+import { isExceeded } from '../../services/money/reservation.ts';
 import { writeIntent } from '../answer/intent.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import { Hold } from '../parts/hold.ts';

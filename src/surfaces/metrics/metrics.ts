@@ -3,7 +3,7 @@ import type { Listeners } from '../../base/events/bus.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { READ_METRICS } from '../../operations/served-elsewhere.ts';
-import type { DomainKind } from '../../services/discovered-domain.ts';
+import type { DomainKind } from '../../services/learning/discovered-domain.ts';
 import type { Route } from '../http/route.ts';
 import { controlListeners } from './control-metrics.ts';
 import { labelValues } from './label-values.ts';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { compilePolicy } from '../../../src/decide/policy/compile.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
-import { autoRules } from '../../../src/services/auto-rules.ts';
+import { autoRules } from '../../../src/services/policy/auto-rules.ts';
 import { someFacts } from './policy-facts.ts';
 
 const PERSONS = { openai: 'openai', anthropic: 'anthropic', cohere: 'cohere' } as const;

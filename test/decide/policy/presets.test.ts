@@ -10,7 +10,7 @@ import { readSuite } from '../../../src/decide/policy/suite.ts';
 import { inputOf, mismatches, verdictOf } from '../../../src/decide/policy/suite-case.ts';
 import { aloneInABundle, checkPolicy } from '../../../src/policy-tools/check.ts';
 import { callMeaning } from '../../../src/policy-tools/given-request.ts';
-import { readPolicyFolder } from '../../../src/services/policy-folder.ts';
+import { readPolicyFolder } from '../../../src/services/policy/policy-folder.ts';
 
 const POLICIES = join(packageRoot(), 'policies');
 const PRESETS = join(POLICIES, 'presets');

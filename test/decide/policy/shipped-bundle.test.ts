@@ -5,7 +5,7 @@ import { canonicalConnectorId } from '../../../src/base/catalogue/connector-id.t
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { compilePolicy } from '../../../src/decide/policy/compile.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
-import { readPolicyFolder } from '../../../src/services/policy-folder.ts';
+import { readPolicyFolder } from '../../../src/services/policy/policy-folder.ts';
 import { someFacts } from './policy-facts.ts';
 
 const catalogue = loadCatalogue();

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { loadConfig } from '../../../src/base/config/config.ts';
 import { RISK_SIGNALS, type RiskSignal } from '../../../src/base/model/risk-alert.ts';
-import { riskSettings } from '../../../src/services/risk-settings.ts';
+import { riskSettings } from '../../../src/services/learning/risk-settings.ts';
 import { judgeWeek, type SignalReport, syntheticTraffic, type WeekReport } from '../../support/synthetic-week.ts';
 
 const SEEDS = [11, 12];

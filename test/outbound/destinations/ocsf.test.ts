@@ -8,7 +8,7 @@ import { DECISIONS } from '../../../src/base/model/decision.ts';
 import { OPERATIONS } from '../../../src/operations/operation-table.ts';
 import type { ExportedEvent } from '../../../src/outbound/destinations/event-envelope.ts';
 import { ocsfEvent } from '../../../src/outbound/destinations/ocsf/ocsf-event.ts';
-import { exportedEvent, exportedRecord, testEvent } from '../../../src/services/exports/exported-events.ts';
+import { exportedEvent, exportedRecord, testEvent } from '../../../src/services/sending/exports/exported-events.ts';
 import { fc } from '../../support/properties.ts';
 import { testRecord } from '../../support/test-record.ts';
 

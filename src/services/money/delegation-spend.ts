@@ -1,0 +1,79 @@
+import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
+import { delegationSpendKey, SPEND_DELEGATION } from '../../storage/contract/counter-spaces.ts';
+import type { Store } from '../../storage/contract/store.ts';
+
+/** Delegations of which nothing is under way that are remembered all the same. */
+const MAX_IDLE: number = CONTROL_BOUNDS.idleDelegations.all;
+
+/** One link of a chain of delegations that may spend no more than this, over its life. */
+export interface DelegationCap {
+  readonly delegationId: string;
+  readonly capPico: bigint;
+}
+
+/** What was spent under one delegation over its life, and what calls that are under way have set aside. Pico-dollars. */
+export class DelegationSpend {
+  settled: bigint;
+  reserved = 0n;
+  /** Reservations that are neither settled nor given back. */
+  open = 0;
+  /** Of what is settled, the part whose records are not stored yet. */
+  unstored = 0n;
+
+  constructor(settled: bigint) {
+    this.settled = settled;
+  }
+
+  /** Whichever day it is: it counts for the whole life. */
+  add(_day: number, pico: bigint): void {
+    this.settled += pico;
+  }
+
+  /** All of it is in the store. */
+  get isIdle(): boolean {
+    return this.open === 0 && this.unstored === 0n;
+  }
+}
+
+/**
+ * Spend of delegations, read from the counter that is committed with the records when one is first used: there may be many, and each is used for a while. What calls under
+ * way hold stays in memory, so that a counter is only read while nobody adds to it.
+ */
+export class DelegationBook {
+  readonly #store: Pick<Store, 'counter'>;
+  readonly #known = new Map<string, DelegationSpend>();
+  readonly #loading = new Map<string, Promise<unknown>>();
+  #sweepAt = MAX_IDLE;
+
+  constructor(store: Pick<Store, 'counter'>) {
+    this.#store = store;
+  }
+
+  /** Undefined: nobody has asked for it yet, and nothing is under way. */
+  find(orgId: string, delegationId: string): DelegationSpend | undefined {
+    return this.#known.get(delegationSpendKey(orgId, delegationId));
+  }
+
+  /** @returns a promise while the store has to be asked for one of them; undefined when all are known */
+  load(orgId: string, caps: readonly DelegationCap[]): Promise<unknown> | undefined {
+    const missing = caps.map(({ delegationId }) => delegationSpendKey(orgId, delegationId)).filter((key) => !this.#known.has(key));
+    return missing.length === 0 ? undefined : Promise.all(missing.map((key) => this.#loading.get(key) ?? this.#read(key)));
+  }
+
+  #read(key: string): Promise<unknown> {
+    const read = this.#store
+      .counter(SPEND_DELEGATION, key)
+      .then(({ cost_pico: spent = 0n }) => {
+        if (this.#known.size >= this.#sweepAt) this.#sweep();
+        this.#known.set(key, new DelegationSpend(spent));
+      })
+      .finally(() => this.#loading.delete(key));
+    this.#loading.set(key, read);
+    return read;
+  }
+
+  #sweep(): void {
+    for (const [key, spend] of this.#known) if (spend.isIdle) this.#known.delete(key);
+    this.#sweepAt = Math.max(MAX_IDLE, this.#known.size * 2);
+  }
+}

@@ -1,0 +1,111 @@
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import type { Effect, Store } from '../../storage/contract/store.ts';
+import { counterPages } from '../../storage/contract/store-pages.ts';
+import { CountedOrgs } from '../registers/sharers.ts';
+
+const SPACE = 'org_month';
+const KEPT_MONTHS = 3;
+
+/** A request that counts, for which nothing is stored yet. */
+export interface CountedRequest {
+  readonly month: string;
+  /** The org, as its counter names it. */
+  readonly key: string;
+}
+
+/** What an org may do in a month. */
+export interface MonthlyPlan {
+  /** Requests per org and UTC calendar month; undefined: no limit, and nothing is counted. */
+  readonly limit: number | undefined;
+  /** Lets requests pass the limit. */
+  readonly overage: boolean;
+}
+
+/** Knows the plan of each org. */
+export interface MonthlyPlans {
+  /** That of every org; undefined: one of them has another. */
+  readonly alike: MonthlyPlan | undefined;
+  of(orgId: string): MonthlyPlan;
+}
+
+export interface MonthlyRequestOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly plans: MonthlyPlans;
+  /** In whose months requests may be counted, in milliseconds since the epoch; default: now. */
+  readonly moments?: readonly number[];
+  /** Whether somebody has laid down this org. Default: all are known. */
+  readonly knownOrg?: (orgId: string) => boolean;
+}
+
+/**
+ * The monthly request limit (specification, "Limits"; decision 6.2): counts, per org, each request that passes its check. The count is committed with the
+ * request's record and read again at start; it begins anew with each UTC calendar month.
+ */
+export class MonthlyRequestService {
+  readonly #plans: MonthlyPlans;
+  readonly #clock: Clock;
+  /** By month, then by org. A clock that was set ahead and back finds the month as it was. */
+  readonly #months = new Map<string, Map<string, number>>();
+
+  readonly #orgs: CountedOrgs;
+
+  private constructor({ plans, clock, knownOrg = () => true }: MonthlyRequestOptions) {
+    this.#plans = plans;
+    this.#clock = clock;
+    this.#orgs = new CountedOrgs(knownOrg);
+  }
+
+  static async open(options: MonthlyRequestOptions): Promise<MonthlyRequestService> {
+    const service = new MonthlyRequestService(options);
+    for (const month of new Set((options.moments ?? [options.clock.now()]).map(monthOf))) {
+      const prefix = `${month}|`;
+      const counts = service.#countsOf(month);
+      for await (const page of counterPages(options.store, SPACE, prefix)) {
+        for (const { key, amounts } of page) counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
+      }
+    }
+    return service;
+  }
+
+  /** Counts one request of an org; `over` when the limit is reached and overage is off, undefined when there is none. */
+  count(orgId: string): CountedRequest | 'over' | undefined {
+    const { limit, overage } = this.#plans.alike ?? this.#plans.of(orgId);
+    if (limit === undefined) return undefined;
+    const month = monthOf(this.#clock.now());
+    const counts = this.#countsOf(month);
+    const key = encodeURIComponent(this.#orgs.of(orgId));
+    const before = counts.get(key) ?? 0;
+    if (before >= limit && !overage) return 'over';
+    counts.set(key, before + 1);
+    return { month, key };
+  }
+
+  /** What is to be committed with the record of a counted request. */
+  effect({ month, key }: CountedRequest): Effect {
+    return { op: 'add', space: SPACE, key: `${month}|${key}`, amounts: { requests: 1n } };
+  }
+
+  /** A counted request has left no record. */
+  uncount({ month, key }: CountedRequest): void {
+    const counts = this.#months.get(month);
+    const count = counts?.get(key);
+    if (counts && count !== undefined) counts.set(key, count - 1);
+  }
+
+  #countsOf(month: string): Map<string, number> {
+    let counts = this.#months.get(month);
+    if (counts === undefined) {
+      counts = new Map();
+      this.#months.set(month, counts);
+      // Maps keep the order of insertion: the first is the one that was begun first.
+      const [oldest] = this.#months.keys();
+      if (this.#months.size > KEPT_MONTHS && oldest !== undefined) this.#months.delete(oldest);
+    }
+    return counts;
+  }
+}
+
+function monthOf(now: number): string {
+  return timestamp(now).slice(0, 7);
+}

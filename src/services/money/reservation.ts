@@ -1,0 +1,99 @@
+import type { BudgetLimit } from '../../base/model/budget-limit.ts';
+import { dayStart, nextWindowStart, type Period } from '../../decide/limits/windows.ts';
+import type { DelegationCap, DelegationSpend } from './delegation-spend.ts';
+import type { ScopeSpend, Spender } from './spend-book.ts';
+
+/** A cap that a call would pass: a budget limit, the budget of a delegation, or the monthly cap that a rule of policy sets for the project. Amounts are pico-dollars. */
+export type CapExceeded = CapSums &
+  (
+    | { readonly kind: 'limit'; readonly limit: BudgetLimit }
+    | { readonly kind: 'delegation'; readonly delegationId: string }
+    | { readonly kind: 'month' }
+  );
+
+interface CapSums {
+  readonly capPico: bigint;
+  readonly settledPico: bigint;
+  /** Without the call's own part. */
+  readonly reservedPico: bigint;
+  /** Epoch milliseconds at which the cap begins anew; undefined: never. */
+  readonly resetsAt: number | undefined;
+}
+
+/** What is set aside for one call until it is settled. */
+export interface Reservation {
+  readonly spender: Spender;
+  readonly scopes: readonly ScopeSpend[];
+  readonly delegated: readonly DelegatedSpend[];
+  /** All of which it is a part. */
+  readonly parts: readonly SpendPart[];
+  /** Grows with a stream that costs more than was estimated. */
+  pico: bigint;
+  /** A cap holds this call: it must not be forgotten if the process dies (decision 6.8). */
+  readonly capped: boolean;
+  /** A cap holds this call, or a limit that only alerts counts it. */
+  readonly watched: boolean;
+  readonly project: ScopeSpend;
+  /** The cap that policy sets for the project's month. */
+  readonly monthlyCapPico: bigint | undefined;
+}
+
+/** Sums of which a call's cost is a part. Pico-dollars. */
+export interface SpendPart {
+  /** What calls that are under way have set aside, and how many they are. */
+  reserved: bigint;
+  open: number;
+  /** Of what is settled, the part whose records are not stored yet. */
+  unstored: bigint;
+  /** Settles so much on a day in UTC, as a number. */
+  add(day: number, pico: bigint): void;
+}
+
+/** The spend of a delegation with a budget. */
+export interface DelegatedSpend extends DelegationCap {
+  readonly spend: DelegationSpend;
+}
+
+/** All sums that a call is a part of. */
+export function partsOf(scopes: readonly ScopeSpend[], delegated: readonly DelegatedSpend[]): readonly SpendPart[] {
+  return delegated.length === 0 ? scopes : [...scopes, ...delegated.map(({ spend }) => spend)];
+}
+
+/** The first cap that would be passed if this call cost `pico`. @param today the day in UTC, as a number */
+export function capPassed(reservation: Reservation, pico: bigint, today: number): CapExceeded | undefined {
+  const { scopes, project, monthlyCapPico } = reservation;
+  if (monthlyCapPico !== undefined) {
+    const exceeded = passes(project, 'monthly', today, reservation, pico, monthlyCapPico);
+    if (exceeded) return { kind: 'month', ...exceeded };
+  }
+  for (const scope of scopes) {
+    for (const { limit, capPico } of scope.limits.caps) {
+      const exceeded = passes(scope, limit.period, today, reservation, pico, capPico);
+      if (exceeded) return { kind: 'limit', limit, ...exceeded };
+    }
+  }
+  return passesDelegation(reservation, pico);
+}
+
+function passes(spend: ScopeSpend, period: Period, day: number, own: Reservation, pico: bigint, capPico: bigint): CapSums | undefined {
+  const settledPico = spend.settled(period, day);
+  const reservedPico = spend.reserved - own.pico;
+  if (settledPico + reservedPico + pico <= capPico) return undefined;
+  return { capPico, settledPico, reservedPico, resetsAt: dayStart(nextWindowStart(period, day)) };
+}
+
+/** Over its life: nothing of it begins anew. */
+function passesDelegation(own: Reservation, pico: bigint): CapExceeded | undefined {
+  for (const { spend, delegationId, capPico } of own.delegated) {
+    const reservedPico = spend.reserved - own.pico;
+    if (spend.settled + reservedPico + pico > capPico) {
+      return { kind: 'delegation', delegationId, capPico, settledPico: spend.settled, reservedPico, resetsAt: undefined };
+    }
+  }
+  return undefined;
+}
+
+/** True for the answer of {@link BudgetService.reserve} that refuses. */
+export function isExceeded(answer: Reservation | CapExceeded): answer is CapExceeded {
+  return 'settledPico' in answer;
+}

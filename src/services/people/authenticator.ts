@@ -1,0 +1,305 @@
+import type { Events } from '../../base/events/bus.ts';
+import type { AuthFailureEvent } from '../../base/events/events.ts';
+import { requestLine, shown } from '../../base/events/unrecorded.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { type Maybe, when } from '../../base/lib/maybe.ts';
+import {
+  API_KEY_PREFIX,
+  holdsOwnToken,
+  MANAGEMENT_KEY_PREFIX,
+  MCP_KEY_PREFIX,
+  placeOfToken,
+  tokensInHeaders,
+  WORKLOAD_TOKEN_PREFIX,
+} from '../../base/lib/own-tokens.ts';
+import { requestIdOf } from '../../base/lib/request-id.ts';
+import { sameSecret } from '../../base/lib/secret.ts';
+import type { ApiKey } from '../../base/model/api-key.ts';
+import type { ArrivalHead } from '../../base/model/arrival.ts';
+import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/management-key.ts';
+import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../../base/model/principal.ts';
+import type { Workload } from '../../base/model/workload.ts';
+import { workloadKey } from '../registers/org-key.ts';
+import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
+import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
+import type { WorkloadService } from './workloads.ts';
+import type { WrongKeys } from './wrong-keys.ts';
+
+/** One thing that someone can show for one of the gateway's own routes, and who he is then. Another kind of key is another row, not another branch. */
+interface Key {
+  readonly principal: Principal;
+  /** Undefined: nothing is needed for its scopes. */
+  readonly secret: string | undefined;
+  /** What a request shows for it. */
+  readonly shown: (head: ArrivalHead) => string | undefined;
+}
+
+export interface AuthenticatorOptions {
+  readonly adminToken: string;
+  readonly metricsToken: string | undefined;
+  readonly apiKeys: Pick<ApiKeyService, 'judge'>;
+  readonly managementKeys: Pick<ManagementKeyService, 'judge'>;
+  readonly wrongKeys: Pick<WrongKeys, 'answerable'>;
+  readonly workloads: Pick<WorkloadService, 'hasToken' | 'tokenMatches' | 'holderOf'>;
+  /** `GW_PROXY_AUTH=required`: every caller must show the token of a workload, or an API key. */
+  readonly required: boolean;
+  /** `GW_MANAGED_MODE`: every caller must show an API key. */
+  readonly managed: boolean;
+  /** Of the gateway, where nobody has named another. */
+  readonly orgId: string;
+  readonly events: Events;
+  /** Address of the caller, without port. */
+  callerIp(head: ArrivalHead): string;
+}
+
+/** What a caller of AI has shown for the workload that it names: its token, nothing where nothing is needed, or not what is needed. */
+export type CallerVerdict = 'holder' | 'open' | 'refused';
+
+/** What the head of a structured call has shown. */
+export interface Stranger {
+  /** Key of the workload whose token it was. */
+  readonly workload: string | undefined;
+  readonly apiKey: ApiKey | undefined;
+  /** Whether a token of a workload was shown, nobody's included. */
+  readonly tokenShown: boolean;
+}
+
+/** Someone was not let in. */
+export interface Failure {
+  readonly surface: AuthFailureEvent['surface'];
+  readonly head: ArrivalHead;
+  readonly presented: string | undefined;
+  /** Default: that nothing was shown, or that it is not valid. */
+  readonly reason?: AuthFailureEvent['reason'];
+  readonly orgId?: string | undefined;
+  readonly workloadId?: string | undefined;
+  /** Default: that of a request of which nothing is known. */
+  readonly requestId?: string | undefined;
+}
+
+const ANYONE: Principal = { kind: 'anyone', id: 'anyone', scopes: ['none'] };
+
+/**
+ * The one place where it is judged what somebody shows to be let in: callers of AI on every door (decision 4.5), and whoever asks the gateway's own routes
+ * (specification, "Authentication"). Each failure is told and counted here.
+ */
+export class Authenticator {
+  readonly #options: AuthenticatorOptions;
+  readonly #keys: readonly Key[];
+
+  constructor(options: AuthenticatorOptions) {
+    this.#options = options;
+    this.#keys = [
+      {
+        principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin', 'org'] },
+        secret: options.adminToken,
+        shown: (head) => head.headers['gw-admin-token'] ?? bearerOf(head),
+      },
+      { principal: { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] }, secret: options.metricsToken, shown: bearerOf },
+    ];
+  }
+
+  /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts`, `key_lookup_failed` */
+  principal(scope: Scope, head: ArrivalHead): Maybe<Principal> {
+    switch (scope) {
+      case 'none':
+        return ANYONE;
+      case 'mcp':
+        return this.#byManagementKey('mcp', scope, head);
+      case 'read':
+      case 'write':
+      case 'review':
+      case 'decide':
+        return this.#byManagementKey('management', scope, head);
+      default:
+        return this.#bySecret(scope, head);
+    }
+  }
+
+  #bySecret(scope: 'admin' | 'metrics' | 'org', head: ArrivalHead): Maybe<Principal> {
+    const key = scope === 'org' ? apiKeyOf(head) : undefined;
+    if (key !== undefined) return this.#byApiKey(key, head);
+    let presented: string | undefined;
+    for (const { principal, secret, shown: shownBy } of this.#keys) {
+      if (!principal.scopes.includes(scope)) continue;
+      if (secret === undefined) return ANYONE;
+      const key = shownBy(head);
+      if (key !== undefined && sameSecret(key, secret)) return principal.kind === 'admin' ? withSession(principal, head) : principal;
+      presented ??= key;
+    }
+    this.failed({ surface: scope === 'org' ? 'admin' : scope, head, presented });
+    throw new GatewayError(
+      'unauthorized',
+      `This needs the ${scope === 'org' ? 'admin token or an API key of the org' : `${scope} token`}${sentInstead(presented)}.`,
+    );
+  }
+
+  async #byApiKey(presented: string, head: ArrivalHead): Promise<Principal> {
+    const verdict = await this.apiKey(presented, this.#options.callerIp(head));
+    if (verdict.result === 'valid') return { kind: 'api_key', id: verdict.key.id, orgId: verdict.key.org_id, scopes: ['none', 'org'] };
+    this.failed({ surface: 'api', head, presented, reason: verdict.result, orgId: orgOfKey(verdict) });
+    throw new GatewayError('unauthorized', keyRefusal(verdict));
+  }
+
+  #byManagementKey(kind: ManagementKeyKind, scope: Scope, head: ArrivalHead): Maybe<Principal> {
+    const presented = bearerOf(head);
+    const judged: Maybe<ManagementKeyVerdict> =
+      presented === undefined ? { result: 'invalid_key' } : this.#options.managementKeys.judge(kind, presented);
+    return when(judged, (verdict) => {
+      if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
+      const { id, name, org_id: orgId, scopes: held, session } = verdict.key;
+      const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : []), ...openedBy(held)];
+      if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', scopeLacked(scopes, scope, 'this'));
+      const own = { ...(name === '' ? {} : { name }), ...(session === undefined ? {} : { session }) };
+      return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...own, orgId, scopes };
+    });
+  }
+
+  async #refuseKey(
+    kind: ManagementKeyKind,
+    {
+      head,
+      presented,
+      verdict,
+    }: { head: ArrivalHead; presented: string | undefined; verdict: Exclude<ManagementKeyVerdict, { result: 'valid' }> },
+  ): Promise<never> {
+    const reason = presented === undefined ? 'missing_header' : verdict.result;
+    this.failed({ surface: kind, head, presented, reason, orgId: verdict.result === 'invalid_key' ? undefined : verdict.key.org_id });
+    if (presented !== undefined) await this.#options.wrongKeys.answerable(this.#options.callerIp(head));
+    throw new GatewayError('unauthorized', managementRefusal(kind, presented, verdict));
+  }
+
+  /**
+   * A workload that has a token must show it; with `GW_PROXY_AUTH=required` every caller must show one.
+   * @param workloadId that the caller names, undefined when it names none
+   * @param required false: another one was shown before
+   */
+  caller(orgId: string, workloadId: string | undefined, presented: string | undefined, required = this.#options.required): CallerVerdict {
+    const { workloads } = this.#options;
+    if (workloadId === undefined || !workloads.hasToken(orgId, workloadId)) return required ? 'refused' : 'open';
+    return presented !== undefined && workloads.tokenMatches(orgId, workloadId, presented) ? 'holder' : 'refused';
+  }
+
+  /** Judges an API key that a caller has shown; at once when it is one in use. @param from his address @throws GatewayError `key_lookup_failed` */
+  apiKey(presented: string, from: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
+    return this.#options.apiKeys.judge(presented, from);
+  }
+
+  /** Whether an API key is to be shown on every door (`GW_MANAGED_MODE`). */
+  get needsApiKey(): boolean {
+    return this.#options.managed;
+  }
+
+  /** The workload whose token this is. */
+  holderOf(token: string): Workload | undefined {
+    return this.#options.workloads.holderOf(token);
+  }
+
+  /**
+   * Who calls the structured API, as far as the head tells: the workload that he calls for stands in a body that nobody has read yet.
+   * @returns whose token and which key was shown; neither where nothing is needed
+   * @throws GatewayError `unauthorized`, `key_lookup_failed`
+   */
+  stranger(head: ArrivalHead): Stranger | Promise<Stranger> {
+    const bearer = bearerOf(head);
+    const named = tokensInHeaders(head.headers);
+    const key = named.apiKey ?? (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
+    const token = named.workloadToken ?? (bearer?.startsWith(WORKLOAD_TOKEN_PREFIX) ? bearer : undefined);
+    const holder = token === undefined ? undefined : this.holderOf(token);
+    const shown = { workload: holder && workloadKey(holder), tokenShown: token !== undefined };
+    if (key === undefined) {
+      if (!this.needsApiKey && (holder !== undefined || !this.#options.required)) return { ...shown, apiKey: undefined };
+      throw this.#notLetIn({ surface: 'api', head, presented: bearer ?? token });
+    }
+    return when(this.apiKey(key, this.#options.callerIp(head)), (verdict) => this.#known(verdict, shown, head));
+  }
+
+  #known(verdict: ApiKeyVerdict, shown: Omit<Stranger, 'apiKey'>, head: ArrivalHead): Stranger {
+    if (verdict.result === 'valid') return { ...shown, apiKey: verdict.key };
+    throw this.#notLetIn({ surface: 'api', head, presented: undefined, reason: verdict.result, orgId: orgOfKey(verdict) }, verdict);
+  }
+
+  #notLetIn(failure: Failure, verdict?: ApiKeyVerdict): GatewayError {
+    this.failed(failure);
+    if (verdict) return new GatewayError('unauthorized', keyRefusal(verdict));
+    const needed = this.needsApiKey ? 'an API key' : "a workload's token or an API key";
+    const place = placeOfToken(failure.presented);
+    const isToken = failure.presented?.startsWith(WORKLOAD_TOKEN_PREFIX) === true;
+    const wrong = place === undefined || isToken ? 'not valid' : place;
+    const sent =
+      failure.presented === undefined
+        ? ''
+        : `; what was sent is ${isToken && this.needsApiKey ? 'a workload token, which is taken beside it' : wrong}`;
+    return new GatewayError('unauthorized', `A structured call needs ${needed} (Authorization: Bearer)${sent}.`);
+  }
+
+  /** Tells of somebody who was not let in, and counts him. */
+  failed({ surface, head, presented, reason, orgId, workloadId, requestId = requestIdOf(head.rawHeaders) }: Failure): void {
+    const { events, callerIp } = this.#options;
+    if (!events.hears('authFailure')) return;
+    events.emit('authFailure', {
+      requestId,
+      reason: reason ?? (presented === undefined ? 'missing_header' : 'invalid_key'),
+      orgId: orgId ?? this.#options.orgId,
+      surface,
+      callerIp: callerIp(head),
+      request: requestLine(head),
+      ...(workloadId === undefined ? {} : { workloadId: shown(workloadId) }),
+    });
+  }
+}
+
+const PROGRAM = /^[\x21-\x7e]{1,128}$/;
+const USER = /^[\x20-\x7e]{1,256}$/;
+
+/** The admin token, with the program that works with it and whom that says to work for, where it says so (decision 9.6): a hint, which nobody has proven. What is none is passed over. */
+function withSession(principal: Principal, { headers }: ArrivalHead): Principal {
+  const { [ADMIN_PROGRAM_HEADER]: program, [ADMIN_USER_HEADER]: user } = headers;
+  if (program === undefined || !PROGRAM.test(program) || holdsOwnToken(program)) return principal;
+  const isUser = user !== undefined && USER.test(user) && !holdsOwnToken(user);
+  return { ...principal, session: { program, ...(isUser ? { user } : {}) } };
+}
+
+/** That of a header of this gateway, or a bearer token that begins as one. */
+function apiKeyOf(head: ArrivalHead): string | undefined {
+  const bearer = bearerOf(head);
+  return tokensInHeaders(head.headers).apiKey ?? (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
+}
+
+/** Somebody who shows one of our keys or tokens in the wrong place is told where it belongs. */
+function sentInstead(presented: string | undefined): string {
+  const place = placeOfToken(presented);
+  return place === undefined ? '' : `; what was sent is ${place}`;
+}
+
+/** Why a key lets nobody in, in words for the person who has it. */
+export function keyRefusal({ result }: ApiKeyVerdict): string {
+  switch (result) {
+    case 'revoked':
+      return 'This API key was revoked.';
+    case 'expired':
+      return 'This API key has expired.';
+    default:
+      return 'This API key is not known.';
+  }
+}
+
+/** Names the key that this surface takes, since there are several kinds. */
+function managementRefusal(kind: ManagementKeyKind, presented: string | undefined, { result }: ManagementKeyVerdict): string {
+  const needed = kind === 'mcp' ? 'an MCP key (Authorization: Bearer mcpk_…)' : 'a management key (Authorization: Bearer mgk_…)';
+  if (presented === undefined) return `This needs ${needed}.`;
+  const isOfKind = presented.startsWith(kind === 'mcp' ? MCP_KEY_PREFIX : MANAGEMENT_KEY_PREFIX);
+  if (result === 'invalid_key')
+    return `This needs ${needed}${(isOfKind ? '' : sentInstead(presented)) || '; what was sent is none that is known here'}.`;
+  return result === 'revoked' ? 'This key was revoked.' : 'This key has expired.';
+}
+
+/** Whose key it is or was; undefined for one that nobody knows. */
+export function orgOfKey(verdict: ApiKeyVerdict): string | undefined {
+  return verdict.result === 'invalid_key' ? undefined : verdict.key.org_id;
+}
+
+/** The token of `Authorization: Bearer`; undefined where there is none. */
+export function bearerOf(head: ArrivalHead): string | undefined {
+  return /^bearer (.*)$/i.exec(head.headers['authorization'] ?? '')?.[1]?.trim();
+}

@@ -1,0 +1,56 @@
+import type { Maybe } from '../../base/lib/maybe.ts';
+import { MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
+import type { KeyScope, ManagementKey, ManagementKeyKind } from '../../base/model/management-key.ts';
+import type { AdminSession } from '../../base/model/principal.ts';
+import type { Commit } from '../registers/commit.ts';
+import { type Forgetting, HashedKeys, type HashedKeysOptions, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
+
+export const MANAGEMENT_KEYS = 'management_key';
+const SHOWN_CHARS = 16;
+const PREFIXES: Readonly<Record<ManagementKeyKind, string>> = { management: MANAGEMENT_KEY_PREFIX, mcp: MCP_KEY_PREFIX };
+
+export type ManagementKeyVerdict = HashedKeyVerdict<ManagementKey>;
+
+export interface NewManagementKey extends NewIssuedKey {
+  readonly kind: ManagementKeyKind;
+  readonly scopes: readonly KeyScope[];
+  /** For a program that works with the admin token. */
+  readonly session?: AdminSession;
+}
+
+/** Keys of people and assistants that manage an org (specification, "Authentication" 4). */
+export class ManagementKeyService {
+  readonly #keys: HashedKeys<ManagementKey>;
+
+  private constructor(keys: HashedKeys<ManagementKey>) {
+    this.#keys = keys;
+  }
+
+  static async open(options: Pick<HashedKeysOptions, 'store' | 'clock'>): Promise<ManagementKeyService> {
+    return new ManagementKeyService(await HashedKeys.open<ManagementKey>({ ...options, space: MANAGEMENT_KEYS, shownChars: SHOWN_CHARS }));
+  }
+
+  /** Judges a key of this kind; one of the other kind is as unknown. At once when it is one in use. */
+  judge(kind: ManagementKeyKind, presented: string): Maybe<ManagementKeyVerdict> {
+    return presented.startsWith(PREFIXES[kind]) ? this.#keys.judge(presented) : { result: 'invalid_key' };
+  }
+
+  /** Makes a key; its plain text is returned this once. */
+  async create({ kind, scopes, session, ...asked }: NewManagementKey, commit?: Commit): Promise<{ plain: string; key: ManagementKey }> {
+    const own = session === undefined ? { kind, scopes } : { kind, scopes, session };
+    const made = await this.#keys.create(PREFIXES[kind], asked, (key) => ({ ...key, ...own }), commit);
+    // Those of programs that were killed before they could revoke them.
+    if (session !== undefined) await this.#keys.forgetExpired(asked.orgId, (key) => key.session !== undefined);
+    return made;
+  }
+
+  /** Keys of an org, of every org without one, that were not revoked; the oldest first. */
+  async list(orgId?: string): Promise<readonly ManagementKey[]> {
+    return (await this.#keys.list(orgId)).filter(({ revoked_at: at }) => at === undefined);
+  }
+
+  /** From the next request on the key lets nobody in. False when the org has no such key, or it was revoked before. */
+  async revoke(id: string, orgId: string | undefined, commit?: Commit, forgetting?: Forgetting<ManagementKey>): Promise<boolean> {
+    return (await this.#keys.revoke(id, orgId, commit, forgetting))?.isNews === true;
+  }
+}

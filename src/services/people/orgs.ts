@@ -1,0 +1,135 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { Roster, type Seat } from '../../base/lib/roster.ts';
+import type { OrgStanding, OrgStatus } from '../../base/model/org-status.ts';
+import type { Store } from '../../storage/contract/store.ts';
+import { type Commit, commitAlone } from '../registers/commit.ts';
+import { WatchedSpace } from '../registers/watched-space.ts';
+
+export const ORG_STATUS = 'org_status';
+
+/** Something that goes on by itself, with no further request that could be refused. */
+interface Underway {
+  /** True when nobody is served for whom it goes on. */
+  readonly isBarred: () => boolean;
+  readonly end: () => void;
+}
+
+/** Which orgs may call (specification, "Org status"). Held in memory, also as other writers of the store change it; only those that are not active are stored. */
+export class OrgService {
+  readonly #store: Store;
+  readonly #barred: WatchedSpace<OrgStatus>;
+  readonly #managedRemotely: boolean;
+  /** What the control plane has said since the start. */
+  readonly #told = new Map<string, OrgStatus>();
+  readonly #underway: Roster<Underway>;
+  /** Changes of one org follow each other. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  private constructor(store: Store, managedRemotely: boolean, barred: WatchedSpace<OrgStatus>, underway: Roster<Underway>) {
+    this.#store = store;
+    this.#managedRemotely = managedRemotely;
+    this.#barred = barred;
+    this.#underway = underway;
+  }
+
+  /** @param managedRemotely a control plane says which orgs may call, and nobody else */
+  static async open(store: Store, managedRemotely = false): Promise<OrgService> {
+    const underway = new Roster<Underway>();
+    // Also what another writer of the store has said ends here what it bars.
+    const changed = (): void => endBarred(underway);
+    const barred = await WatchedSpace.open(store, ORG_STATUS, { read: (value) => value as OrgStatus, changed });
+    return new OrgService(store, managedRemotely, barred, underway);
+  }
+
+  status(orgId: string): OrgStatus {
+    return this.#told.get(orgId) ?? this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
+  }
+
+  /** False when nobody of this org is served. */
+  isActive(orgId: string): boolean {
+    const told = this.#told.get(orgId);
+    if (told !== undefined) return told.status === 'active';
+    return this.#barred.size === 0 || !this.#barred.has(orgId);
+  }
+
+  /**
+   * Watches over what has no further request that could be refused (a tunnel that is not opened, a relayed WebSocket).
+   * @param end called once when `isBarred` has become true; at once where it is so already
+   * @returns what ends the watch
+   */
+  watch(isBarred: () => boolean, end: () => void): () => void {
+    const seat = this.#underway.add({ isBarred, end });
+    if (isBarred()) endOne(this.#underway, seat);
+    return () => void this.#underway.remove(seat);
+  }
+
+  /** From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the place of the first. @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
+  suspend(orgId: string, reason: string | undefined, commit?: Commit): Promise<OrgStatus> {
+    return this.#change(commit, orgId, { org_id: orgId, status: 'suspended', ...given(reason) });
+  }
+
+  /** @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
+  reactivate(orgId: string, commit?: Commit): Promise<OrgStatus> {
+    return this.#change(commit, orgId, { org_id: orgId, status: 'active' });
+  }
+
+  /**
+   * What the control plane says of an org takes the place of all that was said before, also of a local suspension; it counts at once. Only a change is stored.
+   * @throws GatewayError `record_store_unavailable` when it counts and could not be stored
+   */
+  told(orgId: string, status: OrgStanding, reason: string | undefined): Promise<void> {
+    const to: OrgStatus = { org_id: orgId, status, ...(status === 'active' ? {} : given(reason)) };
+    this.#told.set(orgId, to);
+    endBarred(this.#underway);
+    const store = async (): Promise<void> => {
+      const now = this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
+      if (now.status === to.status && now.suspended_reason === to.suspended_reason) return;
+      const effect = status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
+      await this.#store.commit(undefined, [{ space: ORG_STATUS, key: orgId, ...effect }]);
+      await this.#barred.refresh(orgId);
+    };
+    const done = this.#last.then(store, store);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+
+  /** Nothing is known of this org any more, so that it may call: the control plane that said otherwise is not asked any more. */
+  async forget(orgId: string): Promise<void> {
+    this.#told.delete(orgId);
+    if (!this.#barred.has(orgId)) return;
+    await this.#store.commit(undefined, [{ op: 'delete', space: ORG_STATUS, key: orgId }]);
+    await this.#barred.refresh(orgId);
+  }
+
+  #change(commit: Commit = commitAlone(this.#store), orgId: string, to: OrgStatus): Promise<OrgStatus> {
+    if (this.#managedRemotely)
+      return Promise.reject(
+        new GatewayError('managed_remotely', `The control plane says whether the org ${orgId} may call: change it there.`),
+      );
+    const change = async (): Promise<OrgStatus> => {
+      if (this.status(orgId).status === 'terminated') {
+        throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);
+      }
+      const effect = to.status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
+      await commit(orgId, [{ space: ORG_STATUS, key: orgId, ...effect }]);
+      await this.#barred.refresh(orgId);
+      return to;
+    };
+    const done = this.#last.then(change, change);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+}
+
+function endBarred(underway: Roster<Underway>): void {
+  for (const seat of underway.seats()) if (seat.value.isBarred()) endOne(underway, seat);
+}
+
+function endOne(underway: Roster<Underway>, seat: Seat<Underway>): void {
+  if (underway.remove(seat)) seat.value.end();
+}
+
+/** An empty text is no reason (specification, "Org status"). */
+function given(reason: string | undefined): { readonly suspended_reason?: string } {
+  return reason === undefined || reason === '' ? {} : { suspended_reason: reason };
+}

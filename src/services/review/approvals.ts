@@ -1,0 +1,413 @@
+import type { Events } from '../../base/events/bus.ts';
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Logger } from '../../base/lib/log.ts';
+import { newestFirst } from '../../base/lib/newest-first.ts';
+import type { Sealed, SecretBox } from '../../base/lib/secret-box.ts';
+import type { FullFor } from '../../base/lib/shares.ts';
+import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import { type Approval, deciderText } from '../../base/model/approval.ts';
+import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
+import { namedPrincipal, type Principal, principalWord } from '../../base/model/principal.ts';
+import {
+  asOf,
+  isSameRequest,
+  keptOf,
+  type Moment,
+  onApproval,
+  rejects,
+  type StandingApproval,
+  standingOf,
+} from '../../decide/policy/approval-standing.ts';
+import type { AskedByRule } from '../../decide/policy/asking-rules.ts';
+import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
+import { type Commit, commitAlone, unlessConflict } from '../registers/commit.ts';
+import { type EntitiesPage, entityPage, type PageQuery, pageOf, removeEntities } from '../registers/entity-page.ts';
+import { GroupIndex } from '../registers/group-index.ts';
+import type { LaidDown } from '../registers/sharers.ts';
+import type { Outbox } from '../sending/outbox.ts';
+import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
+import { PendingApprovals } from './pending-approvals.ts';
+import { nameWaiting, shareOfRequest, waitingOf } from './waiting-approval.ts';
+
+/** All of them, under the keys of `newestFirst`. */
+const SPACE = 'approval';
+/** The ids of those of each org and request, the newest first; of stores from before there were several, one id. */
+const BY_ACTION = 'approval_of';
+/** Those that wait, by their ids: what a start reads (`WaitingApproval`; of stores from before shares, when it expires). */
+const PENDING = 'approval_pending';
+/** What was asked for, sealed, of those that wait. */
+const CONTENT = 'approval_content';
+/** Characters of JSON; what is longer is not kept, and its approver sees names and sizes alone. */
+const MAX_CONTENT = 256 * 1024;
+
+/** What is known of a request before somebody is asked about it. */
+export type ApprovalRequest = Omit<
+  Approval,
+  | 'approval_id'
+  | 'status'
+  | 'created_at'
+  | 'expires_at'
+  | 'decided_by'
+  | 'decided_at'
+  | 'decision_reason'
+  | 'executed_at'
+  | 'executed_record_id'
+  | 'rule_ids'
+  | 'rule_hashes'
+> & {
+  /** That ask for it. */
+  readonly rules: readonly AskedByRule[];
+  /** The params, as JSON text; kept where content is. */
+  readonly content: () => string;
+};
+
+/** What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that ask. */
+export type ApprovalAnswer =
+  | StandingApproval
+  | { readonly kind: 'opened'; readonly approval: Approval }
+  | { readonly kind: 'full'; readonly full: FullFor };
+
+export interface Deciding {
+  readonly status: 'approved' | 'denied';
+  /** For whom the principal says to decide. */
+  readonly note?: string | undefined;
+  readonly reason: string | undefined;
+  readonly principal: Principal;
+}
+
+/** One as it is shown to who may decide it. */
+export interface ShownApproval extends Approval {
+  /** JSON, where it was kept and the approval waits. */
+  readonly params?: unknown;
+  /** What a yes does, in words, while one can be said or used. */
+  readonly on_approval?: string;
+}
+
+export interface ApprovalOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: Events;
+  readonly outbox: Pick<Outbox, 'post'>;
+  readonly box: SecretBox;
+  /** How long one can be given, and used. */
+  readonly ttlMs: number;
+  /** How long a denied or expired one rejects identical requests. */
+  readonly rejectForMs: number;
+  readonly keepContent: boolean;
+  /** Which names are no caller's own. */
+  readonly known: LaidDown;
+  /** Requests that may wait, of all orgs. */
+  readonly maxPending?: number;
+}
+
+/**
+ * Requests that wait for a person (specification, "Approval"; decision 9.1). One request of one org may have several, for rules that came to ask one after the other; every
+ * change of one expects the version that was read, so that of two who do the same at once, here or at another writer of the store, one has done it.
+ */
+export class ApprovalService {
+  readonly #options: ApprovalOptions;
+  readonly #pending: PendingApprovals;
+  readonly #byOrg: GroupIndex;
+
+  private constructor(options: ApprovalOptions) {
+    const { maxPending = CONTROL_BOUNDS.approvals.all, store, clock, log } = options;
+    this.#options = options;
+    this.#byOrg = new GroupIndex(store, SPACE, 'org');
+    this.#pending = new PendingApprovals({ store, clock, log, maxPending }, PENDING, (id) => this.#expire(id));
+  }
+
+  /** @throws Error when the store cannot be read, or what an older version has stored cannot be written again */
+  static async open(options: ApprovalOptions): Promise<ApprovalService> {
+    const service = new ApprovalService(options);
+    await service.#byOrg.complete((value) => (value as Approval).org_id);
+    await nameWaiting(options.store, { all: SPACE, waiting: PENDING }, options.known);
+    await service.#pending.open();
+    return service;
+  }
+
+  /** Requests that wait. */
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  /** Those that were given for a request and can be used, the newest first. @param requestHash the hash of the request before policy has sent it elsewhere */
+  async usable(orgId: string, requestHash: string): Promise<readonly Approval[]> {
+    const { approvals } = await this.#of(orgId, requestHash);
+    const moment = this.#moment();
+    const denied = approvals.filter((approval) => approval.status === 'denied' && rejects(approval, moment));
+    return approvals.filter((approval) => this.#isUsable(approval) && !denied.some((other) => isSameRequest(other, approval)));
+  }
+
+  /** What becomes of a request that needs one: it waits with the one that is there, is rejected by it, or opens another. @throws GatewayError `record_store_unavailable` */
+  async ask(request: ApprovalRequest): Promise<ApprovalAnswer> {
+    const key = keyOf(request.org_id, requestHashOf(request));
+    for (;;) {
+      const before = await this.#of(request.org_id, requestHashOf(request));
+      const same = before.approvals.filter((approval) => isSameRequest(approval, request));
+      const asked = standingOf(same, request.rules, this.#moment());
+      if ('kind' in asked) return asked;
+      const share = shareOfRequest(request, this.#options.known);
+      const full = this.#pending.reserve(share);
+      if (full !== undefined) return { kind: 'full', full };
+      const approval = this.#make(request, asked);
+      const ids = [approval.approval_id, ...keptOf(before.approvals, this.#moment())];
+      try {
+        const isOpened = await this.#commit(
+          approval,
+          'put',
+          [{ op: 'put', space: BY_ACTION, key, value: ids }, ...this.#contentOf(approval, request)],
+          [{ space: BY_ACTION, key, version: before.version }],
+        );
+        if (isOpened) return { kind: 'opened', approval };
+      } finally {
+        this.#pending.release(share);
+      }
+    }
+  }
+
+  /** Spends them on the call of this record, before it is forwarded: all or none. @returns false when one was used, or its time is over, meanwhile */
+  async claim(approvals: readonly Approval[], recordId: string): Promise<boolean> {
+    const { store, clock } = this.#options;
+    const at = timestamp(clock.now());
+    const effects: Effect[] = [];
+    const expect: Expectation[] = [];
+    for (const { approval_id: id } of approvals) {
+      const key = newestFirst(id);
+      const found = await store.entity(SPACE, key);
+      const current = found?.value as Approval | undefined;
+      if (found === undefined || current === undefined || !this.#isUsable(current)) return false;
+      effects.push({ op: 'put', space: SPACE, key, value: { ...current, executed_at: at, executed_record_id: recordId } });
+      expect.push({ space: SPACE, key, version: found.version });
+    }
+    return unlessConflict(store.commit(undefined, effects, expect));
+  }
+
+  /** To be committed with the record of a call that was not executed: its approvals can be used again. Nobody else changes one that is spent. */
+  giveBack(approvals: readonly Approval[]): readonly Effect[] {
+    return approvals.map(({ executed_at: _at, executed_record_id: _record, ...unspent }) => {
+      return { op: 'put', space: SPACE, key: newestFirst(unspent.approval_id), value: unspent };
+    });
+  }
+
+  /** The call that has spent them leaves no record, or none that says so: they can be used again. */
+  restore(approvals: readonly Approval[]): void {
+    const { store, log } = this.#options;
+    store.commit(undefined, this.giveBack(approvals)).catch((error: unknown) => {
+      const ids = approvals.map(({ approval_id: id }) => id);
+      log.warn({ err: error, approval_ids: ids }, 'approvals whose call was not made could not be given back');
+    });
+  }
+
+  /** With what it asks for, where that was kept. Undefined when the org has none of this id. @param orgId undefined: any org's */
+  async show(id: string, orgId: string | undefined): Promise<ShownApproval | undefined> {
+    const { store, box } = this.#options;
+    const approval = (await store.get(SPACE, newestFirst(id))) as Approval | undefined;
+    if (approval === undefined || (orgId !== undefined && approval.org_id !== orgId)) return undefined;
+    const sealed = (await store.get(CONTENT, id)) as Sealed | undefined;
+    const shown = this.#told(approval);
+    if (sealed === undefined || shown.status !== 'pending') return shown;
+    return { ...shown, params: JSON.parse(box.open(sealed, contextOf(id)).toString()) as unknown };
+  }
+
+  /** A page of all of them, the newest first; of one org, or of those that wait, nothing else is read. */
+  async page(filter: ApprovalFilter, query: PageQuery): Promise<EntitiesPage<ShownApproval>> {
+    const take = (value: unknown): ShownApproval | undefined => {
+      const approval = this.#told(value as Approval);
+      return fitsApproval(approval, filter) ? approval : undefined;
+    };
+    const { store } = this.#options;
+    const { approvalId, orgId, status } = filter;
+    if (approvalId === undefined && status === 'pending') return pageOf(this.#byOrg.reader(this.#pending.keysOf(orgId)), query, take);
+    if (approvalId === undefined && orgId !== undefined) return this.#byOrg.page(orgId, query, take);
+    if (approvalId === undefined) return entityPage(store, SPACE, query, take);
+    const found = await store.get(SPACE, newestFirst(approvalId));
+    const approval = found === undefined ? undefined : take(found);
+    return { items: approval === undefined ? [] : [approval], next: undefined };
+  }
+
+  /**
+   * Gives or refuses one that waits.
+   * @param orgId undefined: of any org
+   * @returns undefined when there is none of this id
+   * @throws GatewayError `conflict` for one that does not wait any more, `own_request` for who asks for it himself
+   */
+  async decide(id: string, { status, note, reason, principal }: Deciding, commit?: Commit): Promise<ShownApproval | undefined> {
+    const { store, clock, ttlMs } = this.#options;
+    const found = await store.entity(SPACE, newestFirst(id));
+    const approval = found && this.#shown(found.value as Approval);
+    if (found === undefined || approval === undefined || (principal.orgId !== undefined && approval.org_id !== principal.orgId))
+      return undefined;
+    if (approval.status !== 'pending') throw alreadyDecided(approval);
+    if (principal.kind === 'api_key' && principal.id === approval.api_key_id)
+      throw new GatewayError('own_request', 'Nobody decides what his own key has asked for.');
+    const now = clock.now();
+    const by = namedPrincipal(principal);
+    const decided: Approval = {
+      ...approval,
+      status,
+      decided_by: principalWord(by, note),
+      decided_by_principal: by,
+      ...(note === undefined ? {} : { decided_by_note: note }),
+      decided_at: timestamp(now),
+      ...(reason === undefined ? {} : { decision_reason: reason }),
+      ...(status === 'approved' ? { expires_at: timestamp(now + ttlMs) } : {}),
+    };
+    const expect = [{ space: SPACE, key: newestFirst(id), version: found.version }];
+    if (await this.#commit(decided, 'delete', [], expect, commit)) return this.#told(decided);
+    const after = (await store.get(SPACE, newestFirst(id))) as Approval;
+    throw alreadyDecided(this.#shown(after));
+  }
+
+  /** Removes those that were decided or have expired before `epochMs`. @returns how many */
+  removeBefore(epochMs: number): Promise<number> {
+    const { store } = this.#options;
+    const before = timestamp(epochMs);
+    const isGone = (value: unknown): boolean => {
+      const { status, decided_at: decidedAt, expires_at: expiresAt } = value as Approval;
+      return status !== 'pending' && (decidedAt ?? expiresAt) < before;
+    };
+    return removeEntities(store, SPACE, epochMs, isGone, async (value) => {
+      const approval = value as Approval;
+      const key = keyOf(approval.org_id, requestHashOf(approval));
+      const [newest] = idsOf(await store.get(BY_ACTION, key));
+      const indexed = this.#byOrg.delete(approval.org_id, approval.approval_id);
+      return newest === approval.approval_id ? [indexed, { op: 'delete', space: BY_ACTION, key }] : [indexed];
+    });
+  }
+
+  close(): void {
+    this.#pending.close();
+  }
+
+  /** All of a request that are still there, the newest first. */
+  async #of(
+    orgId: string,
+    requestHash: string,
+  ): Promise<{ readonly approvals: readonly Approval[]; readonly version: string | undefined }> {
+    const { store } = this.#options;
+    const pointer = await store.entity(BY_ACTION, keyOf(orgId, requestHash));
+    const found = await Promise.all(idsOf(pointer?.value).map((id) => store.get(SPACE, newestFirst(id))));
+    return { approvals: found.filter((value) => value !== undefined) as Approval[], version: pointer?.version };
+  }
+
+  #moment(): Moment {
+    const { clock, rejectForMs } = this.#options;
+    return { now: clock.now(), rejectForMs };
+  }
+
+  #isUsable(approval: Approval): boolean {
+    return approval.executed_at === undefined && this.#shown(approval).status === 'approved';
+  }
+
+  #shown(approval: Approval): Approval {
+    return asOf(approval, this.#options.clock.now());
+  }
+
+  /** The same as it is shown. */
+  #told(approval: Approval): ShownApproval {
+    const shown = this.#shown(approval);
+    const yes = onApproval(shown, this.#options.clock.now());
+    return yes === undefined ? shown : { ...shown, on_approval: yes };
+  }
+
+  #make({ content: _content, rules: _all, ...request }: ApprovalRequest, rules: readonly AskedByRule[]): Approval {
+    const { clock, ttlMs } = this.#options;
+    const now = clock.now();
+    return {
+      ...request,
+      rule_ids: rules.map(({ id }) => id),
+      rule_hashes: rules.map(({ hash }) => hash),
+      approval_id: uuidv7(now),
+      status: 'pending',
+      created_at: timestamp(now),
+      expires_at: timestamp(now + ttlMs),
+      decided_by: null,
+      decided_at: null,
+    };
+  }
+
+  #contentOf({ approval_id: id }: Approval, { content }: ApprovalRequest): readonly Effect[] {
+    const { keepContent, box } = this.#options;
+    const text = keepContent ? content() : '';
+    if (text === '' || text.length > MAX_CONTENT) return [];
+    return [{ op: 'put', space: CONTENT, key: id, value: box.seal(text, contextOf(id)) }];
+  }
+
+  /**
+   * Stores one with what goes with it, and tells of it.
+   * @param wait whether it waits from now on, or does no longer
+   * @returns false when what is expected is not true any more
+   */
+  async #commit(
+    approval: Approval,
+    wait: 'put' | 'delete',
+    more: readonly Effect[],
+    expect: readonly Expectation[],
+    commit?: Commit,
+  ): Promise<boolean> {
+    const { store, outbox, events } = this.#options;
+    const { approval_id: id } = approval;
+    const waiting = wait === 'put' ? waitingOf(approval, this.#options.known) : undefined;
+    const posted = outbox.post('approval', approval);
+    const waits: readonly Effect[] =
+      waiting !== undefined
+        ? [{ op: 'put', space: PENDING, key: id, value: waiting }, this.#byOrg.put(approval.org_id, id)]
+        : [
+            { op: 'delete', space: PENDING, key: id },
+            { op: 'delete', space: CONTENT, key: id },
+          ];
+    const effects: Effect[] = [{ op: 'put', space: SPACE, key: newestFirst(id), value: approval }, ...waits, ...more, ...posted.effects];
+    let isStored: boolean;
+    try {
+      isStored = await unlessConflict((commit ?? commitAlone(store))(id, effects, expect));
+    } catch (error) {
+      posted.failed();
+      throw error;
+    }
+    if (!isStored) {
+      posted.failed();
+      return false;
+    }
+    posted.stored();
+    this.#pending.learn(id, waiting);
+    events.emit('approval', approval);
+    return true;
+  }
+
+  async #expire(id: string): Promise<void> {
+    const found = await this.#options.store.entity(SPACE, newestFirst(id));
+    const approval = found?.value as Approval | undefined;
+    // Else it was decided meanwhile, here or elsewhere.
+    if (found === undefined || approval?.status !== 'pending') return;
+    const expect = [{ space: SPACE, key: newestFirst(id), version: found.version }];
+    await this.#commit({ ...approval, status: 'expired' }, 'delete', [], expect);
+  }
+}
+
+function requestHashOf({
+  action_hash: actionHash,
+  request_hash: requestHash = actionHash,
+}: Pick<Approval, 'action_hash' | 'request_hash'>): string {
+  return requestHash;
+}
+
+function idsOf(pointer: unknown): readonly string[] {
+  if (pointer === undefined) return [];
+  return typeof pointer === 'string' ? [pointer] : (pointer as string[]);
+}
+
+function keyOf(orgId: string, requestHash: string): string {
+  return `${encodeURIComponent(orgId)}|${requestHash}`;
+}
+
+function contextOf(id: string): string {
+  return `approval ${id}`;
+}
+
+function alreadyDecided({ status, decided_at: at, expires_at: expiresAt, ...decided }: Approval): GatewayError {
+  const who = deciderText(decided.decided_by, decided.decided_by_note, decided.decided_by_principal);
+  const how = status === 'expired' ? `expired at ${expiresAt}` : `was ${status} by ${who} at ${String(at)}`;
+  return new GatewayError('conflict', `This approval ${how}.`);
+}

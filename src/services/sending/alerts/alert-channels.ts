@@ -1,0 +1,157 @@
+import { type Clock, timestamp } from '../../../base/lib/clock.ts';
+import { GatewayError } from '../../../base/lib/gateway-error.ts';
+import type { Logger } from '../../../base/lib/log.ts';
+import { SealError, type Sealed, type SecretBox } from '../../../base/lib/secret-box.ts';
+import { uuidv7 } from '../../../base/lib/uuidv7.ts';
+import type { AlertChannel, ChannelConfig, ChannelKind } from '../../../base/model/alert-channel.ts';
+import type { Effect, Store } from '../../../storage/contract/store.ts';
+import { type Commit, commitAlone } from '../../registers/commit.ts';
+import { WatchedSpace } from '../../registers/watched-space.ts';
+import { maskedConfig, readChannelConfig } from './channel-config.ts';
+
+/** Entities of this space hold a channel and, sealed, what it is reached by. */
+export const CHANNELS = 'alert_channel';
+/** Of one org. Each has a cursor and is told of every event that it wants. */
+
+interface StoredChannel extends Omit<AlertChannel, 'config'> {
+  readonly sealed: Sealed;
+}
+
+/** A channel with what it is really reached by. */
+export interface OpenChannel extends Omit<AlertChannel, 'config'> {
+  /** Undefined: it cannot be read. */
+  readonly config: ChannelConfig | undefined;
+}
+
+export interface NewChannel {
+  readonly name: string;
+  readonly kind: ChannelKind;
+  readonly config: unknown;
+  readonly enabled?: boolean | undefined;
+}
+
+export interface ChannelChange {
+  readonly name?: string | undefined;
+  readonly kind?: ChannelKind | undefined;
+  readonly config?: unknown;
+  readonly enabled?: boolean | undefined;
+}
+
+export interface ChannelOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly box: SecretBox;
+  /** Whether a webhook of this host may be called without TLS. */
+  readonly mayBePlain: (host: string) => boolean;
+}
+
+/** Where the sealed config of a channel belongs. */
+export function channelContext(channelId: string): string {
+  return `alert channel ${channelId}`;
+}
+
+/** Channels of all orgs (specification, "Alert channel"). What they are reached by is sealed at rest, open in memory, and shown to nobody but in the answer to what made it. */
+export class AlertChannels {
+  readonly #options: ChannelOptions;
+  readonly #space: WatchedSpace<OpenChannel>;
+
+  private constructor(options: ChannelOptions, space: WatchedSpace<OpenChannel>) {
+    this.#options = options;
+    this.#space = space;
+  }
+
+  /** @param changed told of each channel that is there or gone, whoever has changed it */
+  static async open(
+    options: ChannelOptions,
+    changed: (id: string, now: OpenChannel | undefined, before: OpenChannel | undefined) => void,
+  ): Promise<AlertChannels> {
+    const read = (value: unknown): OpenChannel => opened(value as StoredChannel, options);
+    return new AlertChannels(
+      options,
+      await WatchedSpace.open(options.store, CHANNELS, { read, changed, orgOf: (channel) => channel.org_id }),
+    );
+  }
+
+  /** Of an org. */
+  list(orgId: string): readonly AlertChannel[] {
+    return this.#space.ofOrg(orgId).map(shown);
+  }
+
+  get(orgId: string, id: string): AlertChannel | undefined {
+    const channel = this.open(id);
+    return channel?.org_id === orgId ? shown(channel) : undefined;
+  }
+
+  /** For delivery and nothing else. */
+  open(id: string): OpenChannel | undefined {
+    return this.#space.get(id);
+  }
+
+  /** @returns the channel with its secret, this once @throws GatewayError `invalid_request`; as its commit */
+  async create(orgId: string, made: NewChannel, commit: Commit = commitAlone(this.#options.store)): Promise<AlertChannel> {
+    const { clock, mayBePlain } = this.#options;
+    const { name, kind, enabled = true } = made;
+    const config = readChannelConfig(kind, made.config, mayBePlain);
+    const now = clock.now();
+    const rest = { channel_id: uuidv7(now), org_id: orgId, name, kind, enabled, created_at: timestamp(now) };
+    await this.#put({ ...rest, sealed: this.#sealed(rest.channel_id, config) }, commit);
+    return { ...rest, config };
+  }
+
+  /** Changes what is given. Undefined when the org has no such channel. @throws GatewayError `invalid_request`, `conflict` */
+  async change(
+    orgId: string,
+    id: string,
+    change: ChannelChange,
+    commit: Commit = commitAlone(this.#options.store),
+  ): Promise<AlertChannel | undefined> {
+    const { store, mayBePlain } = this.#options;
+    const found = await store.entity(CHANNELS, id);
+    const before = found?.value as StoredChannel | undefined;
+    if (found === undefined || before?.org_id !== orgId) return undefined;
+    const kind = change.kind ?? before.kind;
+    if (kind !== before.kind && change.config === undefined)
+      throw new GatewayError('invalid_request', 'The alert channel is not valid.', {
+        details: [{ path: 'config', message: 'is needed when the kind changes: each kind has its own' }],
+      });
+    const sealed = change.config === undefined ? before.sealed : this.#sealed(id, readChannelConfig(kind, change.config, mayBePlain));
+    const { name = before.name, enabled = before.enabled } = change;
+    await this.#put({ ...before, kind, name, enabled, sealed }, commit, found.version);
+    return this.get(orgId, id);
+  }
+
+  /** @param also what goes with it @returns false when the org has no such channel */
+  async remove(orgId: string, id: string, also: readonly Effect[], commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
+    if (this.get(orgId, id) === undefined) return false;
+    await commit(id, [{ op: 'delete', space: CHANNELS, key: id }, ...also]);
+    await this.#space.refresh(id);
+    return true;
+  }
+
+  async #put(stored: StoredChannel, commit: Commit, version?: string): Promise<void> {
+    const key = stored.channel_id;
+    await commit(key, [{ op: 'put', space: CHANNELS, key, value: stored }], [{ space: CHANNELS, key, version }]);
+    await this.#space.refresh(key);
+  }
+
+  #sealed(id: string, config: ChannelConfig): Sealed {
+    return this.#options.box.seal(JSON.stringify(config), channelContext(id));
+  }
+}
+
+function opened({ sealed, ...channel }: StoredChannel, { box, log }: ChannelOptions): OpenChannel {
+  try {
+    const config = JSON.parse(box.open(sealed, channelContext(channel.channel_id)).toString()) as ChannelConfig;
+    return { ...channel, config };
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    log.error({ channel_id: channel.channel_id, err: error }, 'an alert channel cannot be opened; was GW_SECRETS_KEY changed?');
+    return { ...channel, config: undefined };
+  }
+}
+
+function shown({ config, ...channel }: OpenChannel): AlertChannel {
+  const masked = config ?? (channel.kind === 'email' ? { to_addresses: [] } : { webhook_url: '' });
+  return { ...channel, config: maskedConfig(masked) };
+}

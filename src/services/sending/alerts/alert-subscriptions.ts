@@ -1,0 +1,200 @@
+import { type Clock, timestamp } from '../../../base/lib/clock.ts';
+import { GatewayError } from '../../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../../base/lib/uuidv7.ts';
+import type { AlertSubscription } from '../../../base/model/alert-channel.ts';
+import { ENTITY_BOUNDS } from '../../../base/model/org-bounds.ts';
+import type { Effect, Store } from '../../../storage/contract/store.ts';
+import { type AlsoChanged, type Commit, commitAlone } from '../../registers/commit.ts';
+import { WatchedSpace } from '../../registers/watched-space.ts';
+import { CHANNELS } from './alert-channels.ts';
+
+export const SUBSCRIPTIONS = 'alert_subscription';
+/** The subscription of a channel to a limit or an event, so that there are no two. */
+const OF = 'alert_subscription_of';
+/** What was last alerted, by the id of the subscription: apart from it, because it is no person who writes that. */
+const ALERTED = 'alert_subscription_alerted';
+/** Of one channel. */
+const MAX_SUBSCRIPTIONS = ENTITY_BOUNDS.subscriptionsOfChannel.one;
+
+/** The last alert of a subscription. */
+export interface LastAlert {
+  readonly at: string;
+  readonly level: string | null;
+  /** First day of the window of a limit. */
+  readonly periodStart?: string;
+  /** It said that the cap refuses calls. */
+  readonly refused?: true;
+}
+
+type StoredSubscription = Omit<AlertSubscription, 'last_alerted_at' | 'last_alerted_level'>;
+
+/** What is subscribed to: one of both. */
+export type SubscribedTo = Pick<AlertSubscription, 'limit_id' | 'event'>;
+
+export interface SubscriptionFilter {
+  readonly limitId?: string | undefined;
+  readonly channelId?: string | undefined;
+  readonly event?: string | undefined;
+}
+
+/** What channels are told of (specification, "Alert subscription"). */
+export class AlertSubscriptions {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #space: WatchedSpace<StoredSubscription>;
+  readonly #alerted: WatchedSpace<LastAlert>;
+
+  private constructor(store: Store, clock: Clock, space: WatchedSpace<StoredSubscription>, alerted: WatchedSpace<LastAlert>) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#space = space;
+    this.#alerted = alerted;
+  }
+
+  /** @param changed told when one is there, gone or another, whoever has changed it */
+  static async open(store: Store, clock: Clock, changed: () => void): Promise<AlertSubscriptions> {
+    const space = await WatchedSpace.open<StoredSubscription>(store, SUBSCRIPTIONS, {
+      read: (value) => value as StoredSubscription,
+      orgOf: (one) => one.org_id,
+      changed,
+    });
+    const alerted = await WatchedSpace.open<LastAlert>(store, ALERTED, { read: (value) => value as LastAlert });
+    return new AlertSubscriptions(store, clock, space, alerted);
+  }
+
+  list(orgId: string, { limitId, channelId, event }: SubscriptionFilter = {}): readonly AlertSubscription[] {
+    const fits = (one: StoredSubscription): boolean =>
+      (limitId === undefined || one.limit_id === limitId) &&
+      (channelId === undefined || one.channel_id === channelId) &&
+      (event === undefined || one.event === event);
+    return this.#space
+      .ofOrg(orgId)
+      .filter(fits)
+      .map((one) => this.#shown(one));
+  }
+
+  get(orgId: string, id: string): AlertSubscription | undefined {
+    const found = this.#space.get(id);
+    return found?.org_id === orgId ? this.#shown(found) : undefined;
+  }
+
+  lastOf(id: string): LastAlert | undefined {
+    return this.#alerted.get(id);
+  }
+
+  /** @throws GatewayError `conflict` when the channel is subscribed to that already, or goes meanwhile, or has too many */
+  async create(
+    orgId: string,
+    channelId: string,
+    subject: SubscribedTo,
+    enabled = true,
+    commit: Commit = commitAlone(this.#store),
+  ): Promise<AlertSubscription> {
+    const of = ofKey(channelId, subject);
+    const channel = await this.#store.entity(CHANNELS, channelId);
+    const pointer = await this.#store.entity(OF, of);
+    if (pointer !== undefined) throw new GatewayError('conflict', `This channel has that subscription already: ${String(pointer.value)}.`);
+    if (channel === undefined) throw new GatewayError('conflict', 'The channel is there no more.');
+    if (this.list(orgId, { channelId }).length >= MAX_SUBSCRIPTIONS)
+      throw new GatewayError('limit_reached', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
+    const now = this.#clock.now();
+    const made: StoredSubscription = {
+      subscription_id: uuidv7(now),
+      org_id: orgId,
+      channel_id: channelId,
+      ...subject,
+      enabled,
+      created_at: timestamp(now),
+    };
+    const id = made.subscription_id;
+    await commit(
+      id,
+      [
+        { op: 'put', space: SUBSCRIPTIONS, key: id, value: made },
+        { op: 'put', space: OF, key: of, value: id },
+      ],
+      [
+        { space: OF, key: of, version: undefined },
+        { space: CHANNELS, key: channelId, version: channel.version },
+      ],
+    );
+    await this.#space.refresh(id);
+    return this.#shown(made);
+  }
+
+  /** Enables or disables one. Undefined when the org has no such. @throws GatewayError `conflict` */
+  async enable(
+    orgId: string,
+    id: string,
+    enabled: boolean,
+    commit: Commit = commitAlone(this.#store),
+  ): Promise<AlertSubscription | undefined> {
+    const found = await this.#store.entity(SUBSCRIPTIONS, id);
+    const before = found?.value as StoredSubscription | undefined;
+    if (found === undefined || before?.org_id !== orgId) return undefined;
+    await commit(
+      id,
+      [{ op: 'put', space: SUBSCRIPTIONS, key: id, value: { ...before, enabled } }],
+      [{ space: SUBSCRIPTIONS, key: id, version: found.version }],
+    );
+    await this.#space.refresh(id);
+    return this.get(orgId, id);
+  }
+
+  /** False when the org has no such. */
+  async remove(orgId: string, id: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
+    const found = this.#space.get(id);
+    if (found?.org_id !== orgId) return false;
+    await commit(id, removal(found));
+    await this.#space.refresh(id);
+    return true;
+  }
+
+  /** What takes away all of a channel. */
+  removalOf(channelId: string): readonly Effect[] {
+    return [...this.#space.values()].filter((one) => one.channel_id === channelId).flatMap(removal);
+  }
+
+  /** What takes away all to a limit. */
+  removalOfLimit(limitId: string): readonly AlsoChanged[] {
+    return [...this.#space.values()]
+      .filter((one) => one.limit_id === limitId)
+      .map((one) => ({ operation: 'mgmt.alerts.subscriptions.remove', object: one.subscription_id, effects: removal(one) }));
+  }
+
+  /** Those of a channel that is gone, or to a limit that is, whoever has removed it. */
+  async removeLeft(subject: { readonly channelId: string } | { readonly limitId: string }): Promise<void> {
+    const isLeft = (one: StoredSubscription): boolean =>
+      'channelId' in subject ? one.channel_id === subject.channelId : one.limit_id === subject.limitId;
+    const effects = [...this.#space.values()].filter(isLeft).flatMap(removal);
+    if (effects.length > 0) await this.#store.commit(undefined, effects);
+  }
+
+  /** What notes an alert, to be committed with its history. */
+  alertedEffect(id: string, last: LastAlert): Effect {
+    return { op: 'put', space: ALERTED, key: id, value: last };
+  }
+
+  /** Brings in what was noted. */
+  async refreshLast(id: string): Promise<void> {
+    await this.#alerted.refresh(id);
+  }
+
+  #shown(stored: StoredSubscription): AlertSubscription {
+    const last = this.#alerted.get(stored.subscription_id);
+    const { created_at: createdAt, ...rest } = stored;
+    return { ...rest, last_alerted_at: last?.at ?? null, last_alerted_level: last?.level ?? null, created_at: createdAt };
+  }
+}
+
+function ofKey(channelId: string, { limit_id: limitId, event }: SubscribedTo): string {
+  return `${channelId}|${limitId === undefined ? `event ${event ?? ''}` : `limit ${encodeURIComponent(limitId)}`}`;
+}
+
+function removal(one: StoredSubscription): readonly Effect[] {
+  return [
+    { op: 'delete', space: SUBSCRIPTIONS, key: one.subscription_id },
+    { op: 'delete', space: OF, key: ofKey(one.channel_id, one) },
+    { op: 'delete', space: ALERTED, key: one.subscription_id },
+  ];
+}
