@@ -90,8 +90,7 @@ export async function sendAll(
         return;
       }
       retried += some.length;
-      await pause(options.clock, Math.max(retryDelay(attempts - 1), Math.min(error.retryAfterMs ?? 0, LONGEST_WAIT_MS)), signal);
-      if (signal.aborted) throw stoppedDelivery();
+      await waitFor(options.clock, Math.max(retryDelay(attempts - 1), Math.min(error.retryAfterMs ?? 0, LONGEST_WAIT_MS)), signal);
     }
   };
   if (kind === 'syslog') {
@@ -110,6 +109,11 @@ export async function sendAll(
     await Promise.all(Array.from({ length: Math.min(AT_ONCE, events.length) }, lane));
   }
   return { delivered: events.length - dead.length, retried, dead };
+}
+
+async function waitFor(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  await pause(clock, ms, signal);
+  if (signal.aborted) throw stoppedDelivery();
 }
 
 function lacking(message: string): DeliveryError {
