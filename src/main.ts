@@ -4,19 +4,18 @@ import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { systemClock } from './base/lib/clock.ts';
 import { watchHeapGrowth } from './base/lib/heap-growth.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
+import { STOP_SIGNALS } from './base/lib/stopping.ts';
 import { codeOf, messageOf } from './base/lib/thrown.ts';
 import { processIo } from './cli/process-io.ts';
 import { asTyped, programName } from './cli/program-name.ts';
 import { runCli } from './cli/run.ts';
 import { StandardOutput } from './cli/standard-output.ts';
 
-/** A second one ends the process at once. SIGHUP is what a terminal sends that is closed. */
-const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
-
 const program = programName(process.argv[1], process.cwd());
 
 /**
- * Starts the gateway, and stops it at the first signal: one that comes before the ports are open ends the start.
+ * Starts the gateway, and stops it at the first signal: one that comes before the ports are open ends the start. A
+ * second one ends the process at once.
  * @returns the exit code, when the gateway has stopped
  */
 async function serve(): Promise<number> {

@@ -1,17 +1,16 @@
 #!/usr/bin/env node
 import { systemClock } from './base/lib/clock.ts';
 import { createLogger } from './base/lib/log.ts';
+import { STOP_SIGNALS } from './base/lib/stopping.ts';
 import { EXIT_NO, EXIT_OK } from './cli/command.ts';
 import { runGwMcp } from './cli/mcp/gw-mcp.ts';
 import { isReaderGone, lossText, wholeOutput } from './cli/standard-output.ts';
-
-/** A second one ends the process at once. */
-const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 // Written over the arguments, so that no secret among them stays in the list of processes.
 process.title = 'gw-mcp';
 
 const stop = new AbortController();
+// A second signal ends the process at once.
 for (const signal of STOP_SIGNALS) {
   process.on(signal, () => {
     if (stop.signal.aborted) process.exit(130);

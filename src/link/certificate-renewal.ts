@@ -1,5 +1,6 @@
 import { randomInt, X509Certificate } from 'node:crypto';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { every, type RunningJob } from '../base/lib/every.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
 import { requestCertificate } from './certificate-request.ts';
@@ -11,7 +12,7 @@ import type { NodeIdentity } from './node-identity.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const BEGINS_BEFORE_MS = 14 * DAY_MS;
-/** Timers cannot be longer, and a time of day that is set is noticed within this. */
+/** A time of day that is set is noticed within this. */
 const STEP_MS = 6 * HOUR_MS;
 
 export interface CertificateRenewalOptions {
@@ -35,9 +36,7 @@ export class CertificateRenewal {
   /** Monotonic milliseconds: none is asked for earlier, whatever the time of day is. */
   #notBefore = Number.NEGATIVE_INFINITY;
   #fault: string | undefined;
-  #renewing: Promise<void> | undefined;
-  #cancel: () => void = () => undefined;
-  #closed = false;
+  #job: RunningJob | undefined;
 
   constructor(options: CertificateRenewalOptions) {
     this.#options = options;
@@ -56,29 +55,20 @@ export class CertificateRenewal {
 
   /** Looks whether it is time. */
   start(): void {
-    this.#later();
+    this.#job ??= every(this.#options, {
+      everyMs: () => Math.min(STEP_MS, this.#waitMs()),
+      run: () => (this.#waitMs() > 0 ? undefined : this.#renew()),
+      failed: 'the certificate of this node could not be renewed',
+    });
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#cancel();
-    await this.#renewing;
+    await this.#job?.stop();
   }
 
-  #later(): void {
-    if (this.#closed) return;
+  #waitMs(): number {
     const { clock } = this.#options;
-    const wait = Math.max(0, this.#dueAt - clock.now(), this.#notBefore - clock.monotonic());
-    this.#cancel = clock.after(Math.min(STEP_MS, wait), () => {
-      if (clock.now() < this.#dueAt || clock.monotonic() < this.#notBefore) this.#later();
-      else {
-        this.#renewing = this.#renew();
-        void this.#renewing.then(() => {
-          this.#notBefore = clock.monotonic() + LEAST_BETWEEN_MS;
-          this.#later();
-        });
-      }
-    });
+    return Math.max(0, this.#dueAt - clock.now(), this.#notBefore - clock.monotonic());
   }
 
   /** Never rejects. */
@@ -107,6 +97,7 @@ export class CertificateRenewal {
         'the certificate of this node could not be renewed; it is tried again in an hour',
       );
     }
+    this.#notBefore = clock.monotonic() + LEAST_BETWEEN_MS;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../base/lib/clock.ts';
+import { every, type RunningJob } from '../base/lib/every.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import { retryDelay } from '../base/lib/retry-delay.ts';
@@ -33,62 +34,58 @@ export class CheckIns {
   readonly counts = { ok: 0, failed: 0, refused: 0 };
   readonly #options: CheckInOptions;
   readonly #idleMs: number;
-  #running: Promise<void> | undefined;
+  readonly #job: RunningJob;
+  #isRunning = false;
+  /** The next one is asked for, and not only due. */
+  #isAsked = false;
   #begunAt = Number.NEGATIVE_INFINITY;
   #failures = 0;
-  #cancel: () => void = () => undefined;
-  #soonCancel: (() => void) | undefined;
   #closed = false;
 
   constructor(options: CheckInOptions) {
     this.#options = options;
     this.#idleMs = Math.max(options.idleMs, LEAST_IDLE_MS);
+    this.#job = every(options, {
+      everyMs: () => (this.#begunAt === Number.NEGATIVE_INFINITY ? undefined : this.#dueIn()),
+      run: () => (this.#isAsked || this.#failures > 0 || this.#dueIn() <= 0 ? this.#run() : undefined),
+      failed: 'the control plane could not be told what this gateway has',
+    });
   }
 
   /** The first one. Resolves when it and what it led to have ended, well or not. */
   start(): Promise<void> {
-    return this.#begin();
+    this.#isAsked = true;
+    return this.#job.now();
   }
 
   /** At once, unless one is under way; a second after the last one began at the soonest. Waits for nothing. */
   soon(): void {
-    if (this.#closed || this.#running !== undefined || this.#soonCancel !== undefined) return;
+    if (this.#closed || this.#isRunning || this.#isAsked) return;
+    this.#isAsked = true;
     const wait = this.#begunAt + LEAST_BETWEEN_MS - this.#options.clock.monotonic();
-    if (wait <= 0) void this.#begin();
-    else {
-      this.#soonCancel = this.#options.clock.after(wait, () => {
-        this.#soonCancel = undefined;
-        void this.#begin();
-      });
-    }
+    if (wait <= 0) void this.#job.now();
+    else this.#job.within(wait);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#cancel();
-    this.#soonCancel?.();
-    await this.#running;
-  }
-
-  #begin(): Promise<void> {
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined;
-      this.#plan();
-    });
-    return this.#running;
+    await this.#job.stop();
   }
 
   /** Never rejects. */
   async #run(): Promise<void> {
     const { channel, fetches, clock } = this.#options;
-    this.#cancel();
-    this.#soonCancel?.();
-    this.#soonCancel = undefined;
+    this.#isRunning = true;
+    this.#isAsked = false;
     this.#begunAt = clock.monotonic();
-    // What other answers have said is stale.
-    if (fetches.dueIn === 0) await fetches.round(channel);
-    while (!this.#closed && (await this.#checkIn())) {
-      if (this.#closed || !(await fetches.round(channel))) return;
+    try {
+      // What other answers have said is stale.
+      if (fetches.dueIn === 0) await fetches.round(channel);
+      while (!this.#closed && (await this.#checkIn())) {
+        if (this.#closed || !(await fetches.round(channel))) return;
+      }
+    } finally {
+      this.#isRunning = false;
     }
   }
 
@@ -117,18 +114,6 @@ export class CheckIns {
       if (revoked) await fetches.erase();
       return false;
     }
-  }
-
-  /** When the next one is due. */
-  #plan(): void {
-    if (this.#closed) return;
-    const { clock } = this.#options;
-    this.#cancel();
-    this.#cancel = clock.after(this.#dueIn(), () => {
-      if (this.#running !== undefined) return;
-      if (this.#dueIn() > 0 && this.#failures === 0) this.#plan();
-      else void this.#begin();
-    });
   }
 
   #dueIn(): number {

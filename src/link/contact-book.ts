@@ -1,5 +1,7 @@
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { every, type RunningJob } from '../base/lib/every.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { Turn } from '../base/lib/turn.ts';
 import type { OrgState } from '../control-plane/proto/messages.ts';
 import type { OrgService } from '../services/people/orgs.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -61,13 +63,18 @@ export class ContactBook implements Contact {
   #org: OrgState | undefined;
   #offline: Offline | undefined;
   #revoked = false;
-  #cancelNote: () => void = () => undefined;
-  #writing: Promise<void> = Promise.resolve();
-  #closed = false;
+  /** Notes the progress of being offline. */
+  readonly #job: RunningJob;
+  readonly #turn = new Turn();
 
   private constructor(options: ContactBookOptions) {
     this.#options = options;
     this.#key = options.orgId;
+    this.#job = every(options, {
+      everyMs: () => (this.#offline === undefined ? undefined : NOTE_EVERY_MS),
+      run: () => this.#note(),
+      failed: 'how it stands with the control plane could not be noted',
+    });
   }
 
   static async open(options: ContactBookOptions): Promise<ContactBook> {
@@ -116,7 +123,7 @@ export class ContactBook implements Contact {
     if (wasOffline !== undefined || this.#revoked) {
       this.#offline = undefined;
       this.#revoked = false;
-      this.#cancelNote();
+      this.#job.rearm();
       log.info(
         { offline_since: timestamp(wasOffline?.since ?? clock.now()), offline_ms: Math.round(offlineMs) },
         'connected to the control plane',
@@ -142,15 +149,14 @@ export class ContactBook implements Contact {
         { reason, grace_seconds: this.#org?.grace_seconds, cp_down_policy: this.#org?.cp_down_policy },
         'no contact with the control plane: going on from what was last fetched',
       );
-    this.#noteLater();
+    this.#job.rearm();
     await this.#note();
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#cancelNote();
+    await this.#job.stop();
     if (this.#offline !== undefined) await this.#note();
-    await this.#writing;
+    await this.#turn.over();
   }
 
   #goOnFrom({ org, revoked, offline }: NotedContact): void {
@@ -160,7 +166,7 @@ export class ContactBook implements Contact {
     if (offline === undefined) return;
     const notRunning = mayBelieveClock() ? Math.max(0, clock.now() - offline.at) : 0;
     this.#offline = { since: offline.since, lasted: offline.lasted + notRunning, mark: clock.monotonic() };
-    this.#noteLater();
+    this.#job.rearm();
   }
 
   async #obey(org: OrgState): Promise<void> {
@@ -183,19 +189,9 @@ export class ContactBook implements Contact {
     }
   }
 
-  #noteLater(): void {
-    this.#cancelNote();
-    if (this.#closed) return;
-    this.#cancelNote = this.#options.clock.after(NOTE_EVERY_MS, () => {
-      void this.#note().then(() => {
-        if (this.#offline !== undefined) this.#noteLater();
-      });
-    });
-  }
-
   /** Never rejects: what cannot be stored is noted the next time. */
   #note(): Promise<void> {
-    this.#writing = this.#writing.then(async () => {
+    return this.#turn.take(async () => {
       const { store, log } = this.#options;
       try {
         await store.commit(undefined, [{ op: 'put', space: CONTACTS, key: this.#key, value: this.#noted() }]);
@@ -203,7 +199,6 @@ export class ContactBook implements Contact {
         log.warn({ err: error }, 'how it stands with the control plane could not be noted; it is tried again');
       }
     });
-    return this.#writing;
   }
 
   #noted(): NotedContact {

@@ -1,5 +1,6 @@
 import type { EventBus } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { every, type RunningJob } from '../base/lib/every.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { retryDelay } from '../base/lib/retry-delay.ts';
@@ -46,7 +47,7 @@ export class HashSubmission {
   #channel: Pick<Channel, 'call'> | undefined;
   #endListening: () => void = () => undefined;
   #cancelTimer: (() => void) | undefined;
-  #cancelLook: (() => void) | undefined;
+  #look: RunningJob | undefined;
   #running: Promise<void> | undefined;
   #counting: Promise<void> | undefined;
   /** Somebody has said that there may be records since the last look. */
@@ -56,7 +57,8 @@ export class HashSubmission {
   #unsent = 0;
   /** The position of the last one that was counted; null: none. */
   #countedTo: string | null;
-  #cancelCount: (() => void) | undefined;
+  /** Counts in a while what has come meanwhile, where it matters: while hashes are taken as they come nothing is counted. */
+  readonly #counter: RunningJob;
   /** How often it was counted anew: a batch that was read before that may hold what does not count any more. */
   #recounts = 0;
   /** While the place is set back no run may begin, which would store its own over it. */
@@ -69,6 +71,13 @@ export class HashSubmission {
     this.#options = options;
     this.#place = place;
     this.#countedTo = place.after;
+    this.#counter = every(options, {
+      everyMs: () => undefined,
+      run: () => {
+        if (this.#failures > 0 || this.#batchSince !== undefined) this.#count();
+      },
+      failed: 'the hashes that wait could not be counted',
+    });
   }
 
   /** Reads how far it was. Nothing is sent before `start`. */
@@ -94,10 +103,10 @@ export class HashSubmission {
     this.#channel = channel;
     this.#endListening = this.#options.events.subscribe(['execution', 'usageSettled'], () => {
       this.#wake();
-      this.#countSoon();
+      this.#counter.within(GATHER_MS);
     });
     this.#count();
-    this.#lookLater();
+    this.#look = every(this.#options, { everyMs: LOOK_MS, run: () => this.#wake(), failed: 'hashes could not be looked for' });
     this.flush();
   }
 
@@ -165,22 +174,13 @@ export class HashSubmission {
     this.#ending.abort();
     this.#endListening();
     this.#cancelTimer?.();
-    this.#cancelLook?.();
-    this.#cancelCount?.();
-    await Promise.all([this.#running, this.#counting]);
+    await Promise.all([this.#look?.stop(), this.#counter.stop(), this.#running, this.#counting]);
   }
 
   #wake(): void {
     this.#again = true;
     if (this.#running !== undefined || this.#cancelTimer !== undefined || this.#ending.signal.aborted) return;
     this.#beginIn(GATHER_MS);
-  }
-
-  #lookLater(): void {
-    this.#cancelLook = this.#options.clock.after(LOOK_MS, () => {
-      this.#wake();
-      this.#lookLater();
-    });
   }
 
   #beginIn(ms: number): void {
@@ -201,7 +201,7 @@ export class HashSubmission {
         if (this.#failures === 0) this.#options.log.warn(line, 'hashes could not be handed in; they wait, and it is tried again');
         this.#again = true;
         this.#failures++;
-        this.#countSoon();
+        this.#counter.within(GATHER_MS);
         this.#over(waitAfter(error, this.#failures));
       },
     );
@@ -220,7 +220,7 @@ export class HashSubmission {
       const page = await this.#read();
       if (page.hashes.length > 0) await this.#submit(page);
       if (page.isLast) return;
-      this.#countSoon();
+      this.#counter.within(GATHER_MS);
     }
   }
 
@@ -273,15 +273,6 @@ export class HashSubmission {
     const { store, orgId } = this.#options;
     await store.commit(undefined, [placePut(orgId, place)]);
     this.#place = place;
-  }
-
-  /** Counts in a while what has come meanwhile, where it matters: who hands in as they come counts nothing. */
-  #countSoon(): void {
-    if (this.#cancelCount !== undefined || this.#ending.signal.aborted) return;
-    this.#cancelCount = this.#options.clock.after(GATHER_MS, () => {
-      this.#cancelCount = undefined;
-      if (this.#failures > 0 || this.#batchSince !== undefined) this.#count();
-    });
   }
 
   #countAnew(): void {

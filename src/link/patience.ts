@@ -1,4 +1,4 @@
-import type { Clock } from '../base/lib/clock.ts';
+import { type Clock, pause } from '../base/lib/clock.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 
 /** No shorter than this, whatever was asked for: several that were refused together come again one after the other. */
@@ -18,9 +18,7 @@ export async function askPatiently<T>(clock: Pick<Clock, 'monotonic' | 'after'>,
       if (!(error instanceof ProtocolError) || error.retryAfterMs === undefined) throw error;
       const wait = Math.max(LEAST_WAIT_MS, error.retryAfterMs);
       if (clock.monotonic() + wait > until) throw error;
-      await new Promise<void>((resolve) => {
-        clock.after(wait, resolve);
-      });
+      await pause(clock, wait);
     }
   }
 }

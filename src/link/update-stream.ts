@@ -1,5 +1,5 @@
 import type { Events } from '../base/events/bus.ts';
-import type { Clock } from '../base/lib/clock.ts';
+import { type Clock, pause } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { retryDelay } from '../base/lib/retry-delay.ts';
 import { messageOf } from '../base/lib/thrown.ts';
@@ -152,17 +152,9 @@ export class UpdateStream {
 
   /** Until it is time to try again, or it is over. @param orNews or another update has come */
   #pause(failures: number, orNews = false): Promise<void> {
-    const { signal } = this.#ending;
-    return new Promise((resolve) => {
-      const done = (): void => {
-        cancel();
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const cancel = this.#options.clock.after(retryDelay(failures, LONGEST_RETRY_MS), done);
-      signal.addEventListener('abort', done, { once: true });
-      if (orNews) this.#news = done;
-      if (signal.aborted) done();
-    });
+    const news = new AbortController();
+    if (orNews) this.#news = () => news.abort();
+    const signal = AbortSignal.any([this.#ending.signal, news.signal]);
+    return pause(this.#options.clock, retryDelay(failures, LONGEST_RETRY_MS), signal);
   }
 }

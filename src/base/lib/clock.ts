@@ -18,6 +18,20 @@ export const systemClock: Clock = {
   },
 };
 
+/** Waits `ms` milliseconds, or until the signal is aborted. Never rejects. */
+export function pause(clock: Pick<Clock, 'after'>, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      cancel();
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    const cancel = clock.after(ms, done);
+    signal?.addEventListener('abort', done, { once: true });
+    if (signal?.aborted === true) done();
+  });
+}
+
 let second = Number.NaN;
 /** `2026-11-21T10:00:00.` */
 let secondText = '';

@@ -4,3 +4,6 @@ import { GatewayError } from './gateway-error.ts';
 export function stopping(): GatewayError {
   return new GatewayError('shutting_down', 'The gateway is stopping; try again.');
 }
+
+/** What asks a program to end; a terminal that is closed sends SIGHUP. */
+export const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;

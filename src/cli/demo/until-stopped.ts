@@ -1,4 +1,4 @@
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+import { STOP_SIGNALS } from '../../base/lib/stopping.ts';
 
 /** Resolves at the first signal to stop; a second one ends the process at once, as without us. */
 export function untilStopped(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { type InclusionProof, proveInclusion, recordLeaf } from '../../ledger/inclusion-proof.ts';
@@ -70,8 +71,7 @@ export class OrgLedger {
   #head: Head;
   /** What the last commit was to make of it. Should its answer have been lost, the store knows whether it did. */
   #attempted: Head | undefined;
-  #cancelTimer: (() => void) | undefined;
-  #closing: Promise<void> | undefined;
+  readonly #job: RunningJob;
   #ended = false;
   /** The last try to close a batch has failed. */
   #isFailing = false;
@@ -79,6 +79,11 @@ export class OrgLedger {
   private constructor(options: OrgLedgerOptions, head: Head) {
     this.#options = options;
     this.#head = head;
+    this.#job = every(options, {
+      everyMs: () => (this.pending > 0 ? BATCH_MS : undefined),
+      run: () => this.#closeBatches(),
+      failed: 'batches of the ledger could not be closed',
+    });
   }
 
   static async open(options: OrgLedgerOptions): Promise<OrgLedger> {
@@ -137,42 +142,30 @@ export class OrgLedger {
   /** Closes no further batch; hashes without a root get theirs at the next start. */
   async close(): Promise<void> {
     this.#ended = true;
-    this.#cancelTimer?.();
-    await this.#closing;
+    await this.#job.stop();
     await this.#options.leaves.close();
   }
 
   /** Closes a batch now when it is full, else a second after its first hash. */
   #look(): void {
-    if (this.#ended || this.#closing !== undefined || this.pending === 0) return;
-    if (this.pending >= BATCH_HASHES) this.#closeNow();
-    else this.#cancelTimer ??= this.#options.clock.after(BATCH_MS, () => this.#closeNow());
+    if (this.pending >= BATCH_HASHES) void this.#job.now();
+    else if (this.pending > 0) this.#job.within(BATCH_MS);
   }
 
-  #closeNow(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
-    if (this.#ended || this.#closing !== undefined) return;
-    this.#closing = this.#closeBatch()
-      .then(() => {
-        this.#isFailing = false;
-        return true;
-      })
-      .catch((error: unknown) => {
-        // One line for each time it breaks, not for each second.
-        if (!this.#isFailing)
-          this.#options.log.error(
-            { err: error, org_id: this.#options.orgId },
-            'a batch of the ledger could not be closed; it is tried again each second',
-          );
-        this.#isFailing = true;
-        return false;
-      })
-      .then((closed) => {
-        this.#closing = undefined;
-        if (closed) this.#look();
-        else if (!this.#ended) this.#cancelTimer ??= this.#options.clock.after(BATCH_MS, () => this.#closeNow());
-      });
+  async #closeBatches(): Promise<void> {
+    try {
+      do await this.#closeBatch();
+      while (this.pending >= BATCH_HASHES && !this.#ended);
+      this.#isFailing = false;
+    } catch (error) {
+      // One line for each time it breaks, not for each second.
+      if (!this.#isFailing)
+        this.#options.log.error(
+          { err: error, org_id: this.#options.orgId },
+          'a batch of the ledger could not be closed; it is tried again each second',
+        );
+      this.#isFailing = true;
+    }
   }
 
   async #closeBatch(): Promise<void> {

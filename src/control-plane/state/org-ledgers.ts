@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
@@ -57,11 +58,16 @@ export class OrgLedgers {
   readonly #closing = new Map<string, Promise<void>>();
   /** Those that could not be opened, and until when they are not tried again, monotonic. */
   readonly #aside = new Map<string, { readonly until: number; readonly pause: number; readonly why: string }>();
-  #cancelLook: (() => void) | undefined;
+  readonly #job: RunningJob;
   #closed = false;
 
   private constructor(options: OrgLedgersOptions) {
     this.#options = options;
+    this.#job = every(options, {
+      everyMs: () => this.#lookAgainMs(),
+      run: () => this.#closeUnused(),
+      failed: 'ledgers that nobody uses could not be closed',
+    });
   }
 
   static async open(options: OrgLedgersOptions, orgIds: readonly string[]): Promise<OrgLedgers> {
@@ -115,7 +121,7 @@ export class OrgLedgers {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#cancelLook?.();
+    await this.#job.stop();
     for (const { opening } of this.#open.values()) await opening.then((ledger) => ledger.close()).catch(() => undefined);
     await Promise.all(this.#closing.values());
   }
@@ -206,14 +212,13 @@ export class OrgLedgers {
       if (this.#open.size <= MOST_OPEN_LEDGERS && now - one.usedAt < IDLE_MS) break;
       if (one.users === 0 && one.ledger?.pending === 0) this.#closeOne(orgId, one.ledger);
     }
-    if (this.#closed || this.#open.size === 0) return;
-    const isCrowded = this.#open.size > MOST_OPEN_LEDGERS;
-    if (this.#cancelLook !== undefined && !isCrowded) return;
-    this.#cancelLook?.();
-    this.#cancelLook = this.#options.clock.after(LOOK_AGAIN_MS[isCrowded ? 'crowded' : 'otherwise'], () => {
-      this.#cancelLook = undefined;
-      this.#closeUnused();
-    });
+    const ms = this.#lookAgainMs();
+    if (ms !== undefined) this.#job.within(ms);
+  }
+
+  #lookAgainMs(): number | undefined {
+    if (this.#open.size === 0) return undefined;
+    return LOOK_AGAIN_MS[this.#open.size > MOST_OPEN_LEDGERS ? 'crowded' : 'otherwise'];
   }
 
   #closeOne(orgId: string, ledger: OrgLedger): void {

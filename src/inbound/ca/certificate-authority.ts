@@ -3,10 +3,11 @@
 // node-forge stalls the event loop for a third of a second).
 import type { KeyObject } from 'node:crypto';
 import type { SecureContext } from 'node:tls';
-import type { Clock } from '../../base/lib/clock.ts';
-import { timestamp } from '../../base/lib/clock.ts';
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { leafProfile, type Subject, subjectOf } from './certificate.ts';
 import { ContextCache } from './context-cache.ts';
@@ -131,9 +132,10 @@ class LocalAuthority implements CertificateAuthority {
   /** When the next root is to sign; looked at for each handshake. */
   #switchAt = Number.POSITIVE_INFINITY;
   /** Changes come one after the other. */
-  #queue: Promise<unknown> = Promise.resolve();
-  #cancelTimer: () => void = () => undefined;
-  #closed = false;
+  readonly #turn = new Turn();
+  /** Milliseconds until the clock is looked at again; undefined: nothing is to come. */
+  #lookInMs: number | undefined;
+  readonly #job: RunningJob;
   /** The file of trusted roots is older than what is trusted. */
   #isUnpublished = false;
 
@@ -144,6 +146,11 @@ class LocalAuthority implements CertificateAuthority {
     this.#opened = opened;
     this.#root = opened.root;
     this.#contexts = this.#contextsOf(opened.root);
+    this.#job = every(options, {
+      everyMs: () => this.#lookInMs,
+      run: () => this.#turn.take(() => this.#look()),
+      failed: 'the roots could not be looked at',
+    });
   }
 
   get rootPem(): string {
@@ -168,7 +175,7 @@ class LocalAuthority implements CertificateAuthority {
 
   contextFor(host: string, key: LeafKey = 'ec'): Promise<SecureContext> {
     if (this.#options.clock.now() < this.#switchAt) return this.#contextOf(host, key);
-    return this.#inTurn(() => this.#switchWhenDue()).then(() => this.#contextOf(host, key));
+    return this.#turn.take(() => this.#switchWhenDue()).then(() => this.#contextOf(host, key));
   }
 
   #contextOf(host: string, key: LeafKey): Promise<SecureContext> {
@@ -198,7 +205,7 @@ class LocalAuthority implements CertificateAuthority {
   }
 
   rotate(switchAt: number, agreed: Agreed): Promise<RootStatus> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const roots = this.#roots;
       if (!roots.isOwn)
         throw conflict(
@@ -220,7 +227,7 @@ class LocalAuthority implements CertificateAuthority {
   }
 
   cancelRotation(agreed: Agreed): Promise<RootStatus> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const { next } = this.#roots;
       if (next === undefined) throw conflict('There is no next root.');
       await this.#roots.cancel(() => agreed(this.fingerprint, { ...this.status(), switch_at: null }));
@@ -229,7 +236,7 @@ class LocalAuthority implements CertificateAuthority {
   }
 
   finishRotation(agreed: Agreed, mayDrop?: () => void): Promise<RootStatus> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       if (this.#roots.former.length === 0)
         throw conflict('There is no former root; one that is to be replaced is former once the next one signs.');
       mayDrop?.();
@@ -240,15 +247,8 @@ class LocalAuthority implements CertificateAuthority {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#cancelTimer();
-    await this.#queue;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#queue.then(work);
-    this.#queue = done.catch(() => undefined);
-    return done;
+    await this.#job.stop();
+    await this.#turn.over();
   }
 
   async #changed(said: string): Promise<RootStatus> {
@@ -304,14 +304,13 @@ class LocalAuthority implements CertificateAuthority {
   #follow(): void {
     const { next, former } = this.#roots;
     this.#switchAt = next?.switchAt ?? Number.POSITIVE_INFINITY;
-    if (next === undefined && former.length === 0) this.#cancelTimer();
+    if (next === undefined && former.length === 0) this.#later(undefined);
     else this.#later(Math.min(HOUR_MS, this.#switchAt - this.#options.clock.now()));
   }
 
-  #later(ms: number): void {
-    this.#cancelTimer();
-    if (this.#closed) return;
-    this.#cancelTimer = this.#options.clock.after(ms, () => void this.#inTurn(() => this.#look()));
+  #later(ms: number | undefined): void {
+    this.#lookInMs = ms;
+    this.#job.rearm();
   }
 
   async #look(): Promise<void> {

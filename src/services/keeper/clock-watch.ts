@@ -2,9 +2,11 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Events } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import { inFolder } from '../../base/lib/folder.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import type { Store } from '../../storage/contract/store.ts';
 
 const SPACE = 'clock';
@@ -50,9 +52,8 @@ export class ClockWatch {
   #said: Verdict = 'right';
   #saidAt = Number.NEGATIVE_INFINITY;
   #notedAt = Number.NEGATIVE_INFINITY;
-  #cancel: () => void = () => undefined;
-  #checking: Promise<void> = Promise.resolve();
-  #closed = false;
+  #job: RunningJob | undefined;
+  readonly #turn = new Turn();
 
   private constructor(options: ClockWatchOptions, known: number) {
     this.#options = options;
@@ -69,7 +70,11 @@ export class ClockWatch {
     const noted = (await options.store.get(SPACE, KEY)) as { at: number } | undefined;
     const watch = new ClockWatch(options, noted?.at ?? (await newestRecordAt(options.store)) ?? options.clock.now());
     await watch.check();
-    watch.#later();
+    watch.#job = every(options, {
+      everyMs: CHECK_EVERY_MS,
+      run: () => watch.check(),
+      failed: 'the clock could not be judged',
+    });
     return watch;
   }
 
@@ -85,14 +90,12 @@ export class ClockWatch {
 
   /** Judges the clock, looks whether it was confirmed, and notes once an hour where it stands. Never rejects. */
   check(): Promise<void> {
-    this.#checking = this.#checking.then(() => this.#check());
-    return this.#checking;
+    return this.#turn.take(() => this.#check());
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#cancel();
-    await this.#checking;
+    await this.#job?.stop();
+    await this.#turn.over();
   }
 
   async #check(): Promise<void> {
@@ -149,7 +152,7 @@ export class ClockWatch {
       );
   }
 
-  /** A confirmation counts for the clock that it saw: one that has jumped since is confirmed anew. */
+  /** A confirmation counts for the clock that it saw: one that has jumped since is to be confirmed again. */
   async #confirm(verdict: Verdict): Promise<void> {
     const { clock, log, confirmation } = this.#options;
     try {
@@ -180,14 +183,6 @@ export class ClockWatch {
     } catch (error) {
       log.warn({ err: error }, 'where the clock stands could not be noted; it is tried again');
     }
-  }
-
-  #later(): void {
-    this.#cancel = this.#options.clock.after(CHECK_EVERY_MS, () => {
-      void this.check().then(() => {
-        if (!this.#closed) this.#later();
-      });
-    });
   }
 }
 

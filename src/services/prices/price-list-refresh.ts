@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { PriceListSource } from '../../base/config/price-list-source.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { retryDelay } from '../../base/lib/retry-delay.ts';
@@ -47,9 +48,10 @@ export class PriceListRefresh {
   readonly #ending = new AbortController();
   #last: LastRefresh | undefined;
   #nextAt: number | undefined;
-  #cancel: () => void = () => undefined;
+  /** Milliseconds to the next time that the address is asked; undefined: it is not asked yet. */
+  #waitMs: number | undefined;
+  #job: RunningJob | undefined;
   #watch: FolderWatch | undefined;
-  #running: Promise<void> = Promise.resolve();
   #failures = 0;
   #said: { readonly detail: string; readonly at: number } | undefined;
   #looked = '';
@@ -84,7 +86,11 @@ export class PriceListRefresh {
   /** Resolves when a file was read; an address is not waited for. */
   async start(): Promise<void> {
     const { source, clock, log } = this.#options;
-    if (source.kind === 'address') this.#ask();
+    if (source.kind === 'address') {
+      const failed = 'the source of the price list could not be asked';
+      this.#job = every(this.#options, { everyMs: () => this.#waitMs, run: () => this.#askNow(), failed });
+      void this.#job.now();
+    }
     if (source.kind !== 'file') return;
     await this.#look(source.path);
     const folders = (): readonly string[] => [dirname(source.path)];
@@ -112,13 +118,8 @@ export class PriceListRefresh {
 
   async close(): Promise<void> {
     this.#ending.abort();
-    this.#cancel();
     await this.#watch?.close();
-    await this.#running;
-  }
-
-  #ask(): void {
-    this.#running = this.#askNow();
+    await this.#job?.stop();
   }
 
   async #askNow(): Promise<void> {
@@ -127,9 +128,8 @@ export class PriceListRefresh {
     const isDone = await this.#trying(() => this.#takeFrom(source, change, true));
     if (this.#ending.signal.aborted) return;
     this.#failures = isDone ? 0 : this.#failures + 1;
-    const ms = isDone ? everyMs : retryDelay(FIRST_FAILURES + this.#failures - 1, Math.min(everyMs, HOUR_MS));
-    this.#nextAt = clock.now() + ms;
-    this.#cancel = clock.after(ms, () => this.#ask());
+    this.#waitMs = isDone ? everyMs : retryDelay(FIRST_FAILURES + this.#failures - 1, Math.min(everyMs, HOUR_MS));
+    this.#nextAt = clock.now() + this.#waitMs;
   }
 
   /** Reads the file, unless it is as it was when it was looked at last. */

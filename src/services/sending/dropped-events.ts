@@ -1,23 +1,26 @@
 import type { Clock } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import type { Logger } from '../../base/lib/log.ts';
 
-/** Drops of one org are told once in so long. */
+/** Drops of one org are logged once in this time. */
 const TELL_EVERY_MS = 60_000;
 
 export type OutboxLoss = 'age' | 'number';
 
-/** Durable events that were dropped, by the org whose they were: counted one by one, and told of in lines that do not come one for each. */
+/** Durable events that were dropped, by their org: counted one by one, and logged in one line a minute for each org. */
 export class DroppedEvents {
-  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #counts = new Map<string, Record<OutboxLoss, number>>();
   /** What is not told yet. */
   readonly #untold = new Map<string, Record<OutboxLoss, number>>();
-  #cancelTimer: (() => void) | undefined;
+  /** True when nothing was dropped since the last line. */
+  #isQuiet = true;
+  readonly #job: RunningJob;
 
   constructor(clock: Clock, log: Logger) {
-    this.#clock = clock;
     this.#log = log;
+    const everyMs = () => (this.#isQuiet ? undefined : TELL_EVERY_MS);
+    this.#job = every({ clock, log }, { everyMs, run: () => this.#tell(), failed: 'dropped events could not be told of' });
   }
 
   /** Since the start, of all orgs. */
@@ -40,19 +43,17 @@ export class DroppedEvents {
       const before = counts.get(org) ?? { age: 0, number: 0 };
       counts.set(org, { ...before, [reason]: before[reason] + events });
     }
-    if (this.#cancelTimer === undefined) this.#tell();
+    if (this.#isQuiet) void this.#job.now();
   }
 
   close(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
+    void this.#job.stop();
   }
 
   #tell(): void {
     for (const [org, { age, number }] of this.#untold)
       this.#log.warn({ org_id: org, events: age + number, age, number }, 'events are dropped that could not be delivered');
-    const isQuiet = this.#untold.size === 0;
+    this.#isQuiet = this.#untold.size === 0;
     this.#untold.clear();
-    this.#cancelTimer = isQuiet ? undefined : this.#clock.after(TELL_EVERY_MS, () => this.#tell());
   }
 }

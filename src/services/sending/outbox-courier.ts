@@ -1,10 +1,11 @@
 import type { Destination, DurableEvent } from '../../base/events/destination.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { every } from '../../base/lib/every.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { retryDelay } from '../../base/lib/retry-delay.ts';
 
 const BATCH = 100;
-/** Who says when to come back is believed up to an hour. */
+/** Retry-After is honoured up to one hour. */
 const LONGEST_WAIT_MS = 3_600_000;
 
 interface Errand {
@@ -30,12 +31,12 @@ export function startCourier({ clock, log, destination, take, taken }: Errand): 
   const ending = new AbortController();
   let closed = false;
   let awake = false;
-  let again = false;
+  let again = true;
   let failures = 0;
-  let cancelRetry: (() => void) | undefined;
-  let running: Promise<void> = Promise.resolve();
+  /** After a failure, milliseconds to the next try, which nobody who wakes it brings forward. */
+  let retryMs: number | undefined;
 
-  const run = async (): Promise<void> => {
+  const deliver = async (): Promise<void> => {
     do {
       again = false;
       for (let batch = await take(size); batch.length > 0 && !closed; batch = await take(size)) {
@@ -45,36 +46,31 @@ export function startCourier({ clock, log, destination, take, taken }: Errand): 
       }
     } while (again && !closed);
   };
-  const retryLater = (error: unknown): void => {
-    if (closed) return;
-    const ms = Math.max(retryDelay(failures), waitOf(error));
-    failures += 1;
-    log.warn({ err: error, destination: destination.id, retry_ms: ms }, 'events could not be delivered; it is tried again');
-    cancelRetry = clock.after(ms, () => {
-      cancelRetry = undefined;
-      wake();
-    });
-  };
-  function wake(): void {
-    again = true;
-    if (awake || closed || cancelRetry) return;
+  const run = async (): Promise<void> => {
     awake = true;
-    running = run()
-      .catch(retryLater)
-      .finally(() => {
-        awake = false;
-        // Woken between the last look and here.
-        if (again) wake();
-      });
-  }
-  wake();
+    retryMs = undefined;
+    try {
+      await deliver();
+    } catch (error) {
+      if (closed) return;
+      retryMs = Math.max(retryDelay(failures), waitOf(error));
+      failures += 1;
+      log.warn({ err: error, destination: destination.id, retry_ms: retryMs }, 'events could not be delivered; it is tried again');
+    } finally {
+      awake = false;
+    }
+  };
+  const job = every({ clock, log }, { everyMs: () => retryMs, run, failed: 'events could not be delivered' });
+  void job.now();
   return {
-    wake,
-    close: async () => {
+    wake: () => {
+      again = true;
+      if (!awake && retryMs === undefined) void job.now();
+    },
+    close: () => {
       closed = true;
       ending.abort();
-      cancelRetry?.();
-      await running;
+      return job.stop();
     },
   };
 }

@@ -104,7 +104,7 @@ t.test('where no other process can have the store every lease is held, and nothi
   const leases = leasesOf(t, store, fakeClock(), 'a', false);
   t.equal(leases.hold('job'), true, 'at once');
   let runs = 0;
-  const job = leases.every('job', { everyMs: 1_000, failed: '', run: () => void (runs += 1) });
+  const job = leases.every('job', { everyMs: 1_000, failed: '', run: () => void runs++ });
   void job.now();
   t.equal(runs, 1, 'without waiting');
   await job.stop();

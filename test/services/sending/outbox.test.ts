@@ -249,7 +249,7 @@ t.test('without a destination nothing is made ready, read or written', async (t)
 
 t.test('a process that is killed between delivery and cursor loses nothing, and repeats its last batch alone', async (t) => {
   const dir = tempDir(t);
-  const program = join(fileURLToPath(new URL('.', import.meta.url)), '..', 'support', 'killed-outbox.js');
+  const program = join(fileURLToPath(new URL('.', import.meta.url)), '..', '..', 'support', 'killed-outbox.js');
   const first = await launch(t, process.execPath, [program, dir, '1', '150', 'kill']).ended;
   t.equal(first.signal, 'SIGKILL');
   t.match(first.stdout, /^1-100\n$/, 'its first batch was delivered');

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../base/lib/clock.ts';
+import { type Clock, pause } from '../../../base/lib/clock.ts';
 import { retryDelay } from '../../../base/lib/retry-delay.ts';
 import { readSyslogAddress, type SyslogAddress } from '../../../base/lib/syslog-address.ts';
 import { readWebAddress } from '../../../base/lib/web-address.ts';
@@ -10,11 +10,11 @@ import { type SyslogTarget, sendToSyslog } from '../../../outbound/destinations/
 import type { WayOut } from '../../../outbound/destinations/way-out.ts';
 import type { OpenDestination } from './export-destinations.ts';
 
-/** Behind the first try (specification, "Limits": SIEM webhook retries). */
+/** After the first try (specification, "Limits": SIEM webhook retries). */
 const RETRIES = 3;
 /** Posts that are under way at once. */
 const AT_ONCE = 8;
-/** Who says when to come back is waited for so long at most; what is behind waits too. */
+/** Retry-After is honoured up to this long; what comes after waits too. */
 const LONGEST_WAIT_MS = 60_000;
 
 export interface ExportSenderOptions {
@@ -90,7 +90,7 @@ export async function sendAll(
         return;
       }
       retried += some.length;
-      await pause(options.clock, Math.max(retryDelay(attempts - 1), Math.min(error.retryAfterMs ?? 0, LONGEST_WAIT_MS)), signal);
+      await waitFor(options.clock, Math.max(retryDelay(attempts - 1), Math.min(error.retryAfterMs ?? 0, LONGEST_WAIT_MS)), signal);
     }
   };
   if (kind === 'syslog') {
@@ -111,18 +111,9 @@ export async function sendAll(
   return { delivered: events.length - dead.length, retried, dead };
 }
 
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      cancel();
-      reject(stoppedDelivery());
-    };
-    const cancel = clock.after(ms, () => {
-      signal.removeEventListener('abort', onAbort);
-      resolve();
-    });
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
+async function waitFor(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  await pause(clock, ms, signal);
+  if (signal.aborted) throw stoppedDelivery();
 }
 
 function lacking(message: string): DeliveryError {

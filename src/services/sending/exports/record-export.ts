@@ -1,4 +1,5 @@
 import type { Clock } from '../../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../../base/lib/every.ts';
 import type { Logger } from '../../../base/lib/log.ts';
 import { retryDelay } from '../../../base/lib/retry-delay.ts';
 import type { ExportedEvent } from '../../../outbound/destinations/event-envelope.ts';
@@ -72,22 +73,28 @@ export class RecordExport {
   readonly #options: RecordExportOptions;
   readonly #ending = new AbortController();
   #cursor: Cursor | undefined;
-  #cancelTimer: (() => void) | undefined;
-  #again = false;
+  readonly #job: RunningJob;
+  /** There may be records. */
+  #again = true;
+  /** Milliseconds to the next look, where there may be records. */
+  #waitMs = GATHER_MS;
   #failures = 0;
-  #running: Promise<void> | undefined;
   #oldest: number | undefined;
 
   constructor(options: RecordExportOptions) {
     this.#options = options;
-    this.wake();
+    this.#job = every(options, {
+      everyMs: () => (this.#again ? this.#waitMs : undefined),
+      run: () => this.#sendOrRetry(),
+      failed: 'records could not be exported',
+    });
   }
 
   /** There may be records. */
   wake(): void {
+    if (this.#again) return;
     this.#again = true;
-    if (this.#running !== undefined || this.#cancelTimer !== undefined || this.#ending.signal.aborted) return;
-    this.#runIn(GATHER_MS);
+    this.#job.rearm();
   }
 
   /** Of the records that are known to be unsent, when the first was completed, milliseconds since the epoch; undefined when there is none. */
@@ -108,31 +115,20 @@ export class RecordExport {
 
   async close(): Promise<void> {
     this.#ending.abort();
-    this.#cancelTimer?.();
-    await this.#running;
+    await this.#job.stop();
   }
 
-  #runIn(ms: number): void {
-    this.#cancelTimer = this.#options.clock.after(ms, () => {
-      this.#cancelTimer = undefined;
-      this.#running = this.#run().then(
-        () => this.#over(GATHER_MS),
-        (error: unknown) => {
-          if (!this.#ending.signal.aborted)
-            this.#options.log.warn(
-              { err: error, destination: this.#options.destinationId },
-              'records could not be exported; it is tried again',
-            );
-          this.#again = true;
-          this.#over(retryDelay(this.#failures++));
-        },
-      );
-    });
-  }
-
-  #over(ms: number): void {
-    this.#running = undefined;
-    if (this.#again && !this.#ending.signal.aborted) this.#runIn(ms);
+  /** Sends what there is. Never rejects: after a failure it is tried again, later each time. */
+  async #sendOrRetry(): Promise<void> {
+    const { log, destinationId: destination } = this.#options;
+    try {
+      await this.#run();
+      this.#waitMs = GATHER_MS;
+    } catch (error) {
+      if (!this.#ending.signal.aborted) log.warn({ err: error, destination }, 'records could not be exported; it is tried again');
+      this.#again = true;
+      this.#waitMs = retryDelay(this.#failures++);
+    }
   }
 
   async #run(): Promise<void> {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ShippedCatalogue } from '../../../base/catalogue/catalogue.ts';
 import type { EventBus } from '../../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../../base/lib/every.ts';
 import type { Logger } from '../../../base/lib/log.ts';
 import { packageVersion } from '../../../base/lib/package-root.ts';
 import type { ExecutionRecord } from '../../../base/model/execution-record.ts';
@@ -59,9 +60,8 @@ export class UsageTelemetry {
   #intervalMs = HOUR_MS;
   #nextAt: number | undefined;
   #last: TelemetryPreview['last'] = null;
-  #cancelTimer: (() => void) | undefined;
+  #job: RunningJob | undefined;
   readonly #endListening: (() => void) | undefined;
-  #running: Promise<void> = Promise.resolve();
 
   constructor(options: UsageTelemetryOptions) {
     this.#options = options;
@@ -69,7 +69,12 @@ export class UsageTelemetry {
     if (!state.sending) return;
     this.#window = this.#begin();
     this.#endListening = events.subscribe(['execution', 'usageSettled'], ({ record }) => this.#window?.usage.add(record));
-    this.#wait(state.send);
+    this.#nextAt = options.clock.now() + this.#intervalMs;
+    this.#job = every(options, {
+      everyMs: () => this.#intervalMs,
+      run: () => this.#flush(state.send),
+      failed: 'a usage report could not be made, and what it counted is dropped',
+    });
   }
 
   /** What would be sent now. */
@@ -92,24 +97,15 @@ export class UsageTelemetry {
   /** What is counted by now is sent to nobody. */
   async close(): Promise<void> {
     this.#ending.abort();
-    this.#cancelTimer?.();
     this.#endListening?.();
     this.#window = undefined;
-    await this.#running;
+    await this.#job?.stop();
   }
 
   #begin(): { readonly from: number; readonly usage: UsageWindow } {
     const { clock, catalogue } = this.#options;
     const from = clock.now();
     return { from, usage: new UsageWindow(new ShippedNames(catalogue()), this.#high) };
-  }
-
-  #wait(send: SendReport): void {
-    const { clock } = this.#options;
-    this.#nextAt = clock.now() + this.#intervalMs;
-    this.#cancelTimer = clock.after(this.#intervalMs, () => {
-      this.#running = this.#flush(send);
-    });
   }
 
   /** The window is over whatever becomes of its report: nothing is sent a second time. */
@@ -124,7 +120,7 @@ export class UsageTelemetry {
     this.#last = { at: timestamp(clock.now()), delivered, detail };
     if (!delivered) log.warn({ detail }, 'a usage report could not be sent, and what it counted is dropped');
     this.#intervalMs = Math.min(Math.max(HOUR_MS, pauseMs), LONGEST_MS);
-    this.#wait(send);
+    this.#nextAt = clock.now() + this.#intervalMs;
   }
 
   #report({ from, usage }: { readonly from: number; readonly usage: UsageWindow }, until: number): TelemetryReport {

@@ -1,6 +1,7 @@
 import type { Listeners } from '../../../base/events/bus.ts';
 import type { TracedCall } from '../../../base/events/traced-call.ts';
-import type { Clock } from '../../../base/lib/clock.ts';
+import { type Clock, pause } from '../../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../../base/lib/every.ts';
 import { LineLimiter } from '../../../base/lib/line-limiter.ts';
 import type { Logger } from '../../../base/lib/log.ts';
 import { retryDelay } from '../../../base/lib/retry-delay.ts';
@@ -40,15 +41,14 @@ export class TraceExport {
   readonly #queue = new SpanQueue();
   readonly #limiter: LineLimiter;
   readonly #ending = new AbortController();
-  #cancelTimer: (() => void) | undefined;
-  #sending: Promise<void> | undefined;
-  #wakeUp: (() => void) | undefined;
-  #closing = false;
+  readonly #closed = new AbortController();
+  readonly #job: RunningJob;
   readonly counts: SpanCounts = { exported: 0, rejected: 0, failed: 0, dropped: 0 };
 
   constructor(options: TraceExportOptions) {
     this.#options = options;
     this.#limiter = new LineLimiter(options.clock);
+    this.#job = every(options, { everyMs: () => undefined, run: () => this.#sendAll(), failed: 'spans could not be sent' });
   }
 
   get events(): Listeners {
@@ -57,12 +57,10 @@ export class TraceExport {
 
   /** Sends what waits, for five seconds at most, and gives up the rest. */
   async close(): Promise<void> {
-    this.#closing = true;
-    this.#cancelTimer?.();
     // Nobody waits for a second try while the gateway stops.
-    this.#wakeUp?.();
+    this.#closed.abort();
     const cancel = this.#options.clock.after(FLUSH_MS, () => this.#ending.abort());
-    await this.#sending;
+    await this.#job.stop();
     await this.#sendAll();
     cancel();
   }
@@ -71,24 +69,15 @@ export class TraceExport {
     const spans = call.upstream === undefined ? 1 : 2;
     const { clock } = this.#options;
     const sharer = { address: call.callerIp, org: call.record?.org_id ?? '' };
-    const dropped = this.#closing ? undefined : this.#queue.makeRoom(sharer);
+    const dropped = this.#closed.signal.aborted ? undefined : this.#queue.makeRoom(sharer);
     if (dropped !== 0) {
       this.counts.dropped += dropped ?? spans;
       this.#warn('dropped', 'spans are dropped: the receiver of traces does not take them as fast as they come');
       if (dropped === undefined) return;
     }
     this.#queue.push(spansOf(call, { epochAtZero: clock.now() - clock.monotonic() }), spans, sharer);
-    if (this.#sending !== undefined) return;
-    if (this.#queue.isFullBatch) this.#start();
-    else this.#cancelTimer ??= clock.after(GATHER_MS, () => this.#start());
-  }
-
-  #start(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
-    this.#sending = this.#sendAll().finally(() => {
-      this.#sending = undefined;
-    });
+    if (this.#queue.isFullBatch) void this.#job.now();
+    else this.#job.within(GATHER_MS);
   }
 
   async #sendAll(): Promise<void> {
@@ -107,23 +96,13 @@ export class TraceExport {
         if (outcome.said !== undefined || rejected > 0) this.#warn('rejected', 'the receiver of traces did not take all', outcome.said);
         return;
       }
-      if (outcome.kind === 'refused' || tries >= TRIES || this.#closing) {
+      if (outcome.kind === 'refused' || tries >= TRIES || this.#closed.signal.aborted) {
         this.counts.failed += spans;
         this.#warn('failed', 'spans could not be sent', outcome.said);
         return;
       }
-      await this.#wait(Math.min(outcome.afterMs ?? retryDelay(tries - 1), MAX_WAIT_MS));
+      await pause(clock, Math.min(outcome.afterMs ?? retryDelay(tries - 1), MAX_WAIT_MS), this.#closed.signal);
     }
-  }
-
-  #wait(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#options.clock.after(ms, resolve);
-      this.#wakeUp = () => {
-        cancel();
-        resolve();
-      };
-    });
   }
 
   #warn(kind: keyof SpanCounts, message: string, said?: string): void {
