@@ -173,7 +173,7 @@ export class CredentialService {
    * Creates or updates one.
    * @throws GatewayError `invalid_request` for an alias without a secret or a variable that is not set, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
    */
-  put(change: CredentialChange, commit?: Commit): Promise<ShownCredential> {
+  async put(change: CredentialChange, commit?: Commit): Promise<ShownCredential> {
     const { org_id: orgId = this.#before(change)?.credential.org_id, credential_id: id } = change;
     return this.#write(orgId === undefined ? { credential_id: id } : { org_id: orgId, credential_id: id }, () => change, commit);
   }
