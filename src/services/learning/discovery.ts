@@ -4,6 +4,7 @@ import type { Listeners } from '../../base/events/bus.ts';
 import type { HostMet } from '../../base/events/events.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { Store } from '../../storage/contract/store.ts';
@@ -87,7 +88,7 @@ export class Discovery {
   readonly #table: DomainTable;
   readonly #stored: StoredDomains;
   readonly #gone: Set<string>;
-  #saving: Promise<void> = Promise.resolve();
+  readonly #saving = new Turn();
   #cancelSave: (() => void) | undefined;
   #cancelNews: (() => void) | undefined;
   #newsSaved = false;
@@ -186,19 +187,13 @@ export class Discovery {
   }
 
   /** Forgets every domain, in the store too. @throws GatewayError `record_store_unavailable` when the store cannot write */
-  async reset(): Promise<void> {
-    await this.#saveBy(() => this.#stored.reset());
+  reset(): Promise<void> {
+    return this.#saving.take(() => this.#stored.reset());
   }
 
   /** Brings what changed into the store. Saves follow one another, so that an older state never overtakes a newer one. */
   save(): Promise<void> {
-    return this.#saveBy(() => this.#stored.save());
-  }
-
-  #saveBy(save: () => Promise<void>): Promise<void> {
-    const saved = this.#saving.then(save);
-    this.#saving = saved.catch(() => undefined);
-    return saved;
+    return this.#saving.take(() => this.#stored.save());
   }
 
   /** Saves once more and stops. */
@@ -221,7 +216,19 @@ export class Discovery {
       const namedLike = this.#options.catalogues.current().lookalikes.byName(host);
       const isAnew = this.#gone.delete(host);
       const marks = { pinned: false, wantsClientCertificate: false, namedLike, dirty: true, callers: new DomainCallers(), from };
-      entry = { domain: host, connections: 0, requests: 0, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks, isStored: isAnew, isAnew, stored: undefined };
+      entry = {
+        domain: host,
+        connections: 0,
+        requests: 0,
+        developer: 0,
+        ambient: 0,
+        firstSeen: now,
+        lastSeen: now,
+        ...marks,
+        isStored: isAnew,
+        isAnew,
+        stored: undefined,
+      };
       this.#table.add(entry);
       this.#saveNews();
     }

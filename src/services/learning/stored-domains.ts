@@ -54,7 +54,13 @@ export class StoredDomains {
   readonly #gone: Set<string>;
   #inFlight = NOTHING_IN_FLIGHT;
 
-  private constructor(store: Store, table: DomainTable, gone: Set<string>, namedLike: (host: string) => string | undefined, other: Register<ForgottenDomains>) {
+  private constructor(
+    store: Store,
+    table: DomainTable,
+    gone: Set<string>,
+    namedLike: (host: string) => string | undefined,
+    other: Register<ForgottenDomains>,
+  ) {
     this.#store = store;
     this.#table = table;
     this.#gone = gone;
@@ -67,7 +73,12 @@ export class StoredDomains {
    * @param gone takes those that leave the table and may be stored
    * @param namedLike the provider that a name looks like
    */
-  static async open(store: Store, table: DomainTable, gone: Set<string>, namedLike: (host: string) => string | undefined): Promise<StoredDomains> {
+  static async open(
+    store: Store,
+    table: DomainTable,
+    gone: Set<string>,
+    namedLike: (host: string) => string | undefined,
+  ): Promise<StoredDomains> {
     const changed = (_key: string, now: ForgottenDomains | undefined): void => {
       if (now === undefined) table.clearForgotten();
     };
@@ -131,17 +142,16 @@ export class StoredDomains {
     for (let tries = 1; ; tries += 1) {
       const { effects, expect, written } = await this.#prepare(writes);
       if (effects.length === 0) return;
-      const { told } = (this.#inFlight = { keys: new Set(writes.map(({ key }) => key)), told: new Map<string, unknown>() });
+      const told = new Map<string, unknown>();
+      this.#inFlight = { keys: new Set(writes.map(({ key }) => key)), told };
       const commit = this.#store.commit(undefined, effects, expect);
-      let isDone = true;
-      try {
-        if (tries < MOST_TRIES) isDone = await unlessConflict(commit);
-        else await commit;
-      } finally {
+      const done = tries < MOST_TRIES ? unlessConflict(commit) : commit.then(() => true);
+      const isDone = await done.finally(() => {
         this.#inFlight = NOTHING_IN_FLIGHT;
-      }
-      if (isDone) for (const { key, entry } of writes) if (entry) settle(entry, written.get(key));
-      for (const [key, value] of told) if (!isDone || !isDeepStrictEqual(value, written.get(key))) this.#learn(key, value);
+      });
+      if (isDone) for (const { key, entry } of writes) settle(entry, written.get(key));
+      const isOwn = (key: string, value: unknown): boolean => isDone && isDeepStrictEqual(value, written.get(key));
+      for (const [key, value] of told) if (!isOwn(key, value)) this.#learn(key, value);
       if (isDone) return;
     }
   }
@@ -212,8 +222,8 @@ export class StoredDomains {
 }
 
 /** It is stored as it was written. */
-function settle(entry: DomainEntry, written: StoredDomain | undefined): void {
-  if (written === undefined) return;
+function settle(entry: DomainEntry | undefined, written: StoredDomain | undefined): void {
+  if (entry === undefined || written === undefined) return;
   entry.stored = written;
   entry.isAnew = false;
 }

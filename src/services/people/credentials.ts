@@ -84,7 +84,11 @@ export class CredentialService {
       const next = found === undefined ? key : credentialKey(found.credential);
       const at = { space: CREDENTIALS, key };
       // Before, all orgs shared one space of ids.
-      if (next !== key) moves.push([{ op: 'put', ...at, key: next, value }, { op: 'delete', ...at }]);
+      if (next !== key)
+        moves.push([
+          { op: 'put', ...at, key: next, value },
+          { op: 'delete', ...at },
+        ]);
     }
     await commitInParts(store, moves);
     const lists = new Lru<string, readonly Credential[]>({ max: LISTS });

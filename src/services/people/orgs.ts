@@ -1,5 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import type { OrgStanding, OrgStatus } from '../../base/model/org-status.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
@@ -22,8 +23,8 @@ export class OrgService {
   /** What the control plane has said since the start. */
   readonly #told = new Map<string, OrgStatus>();
   readonly #underway: Roster<Underway>;
-  /** Changes of one org follow each other. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** Changes follow each other. */
+  readonly #turn = new Turn();
 
   private constructor(managedRemotely: boolean, barred: Register<OrgStatus>, underway: Roster<Underway>) {
     this.#managedRemotely = managedRemotely;
@@ -80,7 +81,7 @@ export class OrgService {
     const to: OrgStatus = { org_id: orgId, status, ...(status === 'active' ? {} : given(reason)) };
     this.#told.set(orgId, to);
     endBarred(this.#underway);
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const now = this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
       if (now.status === to.status && now.suspended_reason === to.suspended_reason) return;
       await this.#barred.change(orgId, () => storedOf(to));
@@ -98,7 +99,7 @@ export class OrgService {
       return Promise.reject(
         new GatewayError('managed_remotely', `The control plane says whether the org ${orgId} may call: change it there.`),
       );
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const next = (stored: OrgStatus | undefined): OrgStatus | typeof REMOVED => {
         if ((this.#told.get(orgId) ?? stored)?.status === 'terminated') {
           throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);
@@ -108,12 +109,6 @@ export class OrgService {
       await this.#barred.change(orgId, next, { commit });
       return to;
     });
-  }
-
-  #inTurn<T>(change: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(change, change);
-    this.#last = done.catch(() => undefined);
-    return done;
   }
 }
 

@@ -2,7 +2,15 @@ import { emptiedMessage, unusedFilesMessage } from '../../decide/policy/lint.ts'
 import type { PassageOptions } from '../../decide/policy/refuses-all.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { Register } from '../registers/register.ts';
-import { type ActivePolicy, type Base, type CompileOptions, compileFolder, compileNone, compilePut, type PutBundle } from './active-policy.ts';
+import {
+  type ActivePolicy,
+  type Base,
+  type CompileOptions,
+  compileFolder,
+  compileNone,
+  compilePut,
+  type PutBundle,
+} from './active-policy.ts';
 import { doubtsOf } from './policy-doubts.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 

@@ -385,7 +385,10 @@ export class PolicyService {
         if (put === undefined) return this.#takeFollowed({ folder, put, base: await compileFolder(folder, this.#options) });
         // Decision 5.5: a bundle counts beside the content of the folder that it was put over.
         if (put.folder_hash !== folder.hash) {
-          this.#options.log.warn({ dir: folder.dir }, 'another node has put a policy bundle; the policies folder here has another content, and counts');
+          this.#options.log.warn(
+            { dir: folder.dir },
+            'another node has put a policy bundle; the policies folder here has another content, and counts',
+          );
           return undefined;
         }
         const base = await compilePut(put, folder, this.#options, 'The policy bundle that another node has put does not load');

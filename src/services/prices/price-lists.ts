@@ -11,6 +11,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
@@ -89,7 +90,8 @@ export class PriceLists {
   #revision: string | undefined;
   #unusable: string | undefined;
   #isOpen = false;
-  #running: Promise<unknown> = Promise.resolve();
+  /** One change after the other: each is compared with the list that the one before has put in force. */
+  readonly #turn = new Turn();
   /** By outcome; for the metrics. */
   readonly counts: Record<'taken' | 'unchanged' | 'refused' | 'failed', number> = { taken: 0, unchanged: 0, refused: 0, failed: 0 };
 
@@ -101,8 +103,8 @@ export class PriceLists {
   /** Puts the list in force that was taken last, unless that of the package is newer. */
   static async open(options: PriceListsOptions): Promise<PriceLists> {
     const lists = new PriceLists(options);
-    await options.store.watch(PRICE_LIST_SPACE, () => lists.#inTurn(() => lists.#load()));
-    await lists.#inTurn(() => lists.#load());
+    await options.store.watch(PRICE_LIST_SPACE, () => lists.#turn.take(() => lists.#load()));
+    await lists.#turn.take(() => lists.#load());
     lists.#isOpen = true;
     return lists;
   }
@@ -160,7 +162,7 @@ export class PriceLists {
    * @throws GatewayError `invalid_price_list` with every mistake; `conflict` when somebody else has changed the list at the same moment. The one before stays in force
    */
   take(given: GivenList, change: ListChange, unasked = false): Promise<TakenOutcome> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       try {
         const taken = await this.#take(given, change, unasked);
         this.counts[taken.outcome === 'taken' ? 'taken' : 'unchanged'] += 1;
@@ -203,7 +205,7 @@ export class PriceLists {
 
   /** Puts the list of the package back into force, whatever was taken. @throws GatewayError `conflict` */
   backToShipped({ commit }: ListChange): Promise<TakenOutcome> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       if (this.#holding() === undefined) return { ...NO_CHANGE, outcome: 'unchanged' };
       const { diff } = await this.compareShipped();
       await this.#store({ revision: this.#nextRevision(), ...this.#seenMember() }, 'shipped', commit, { diff });
@@ -220,7 +222,7 @@ export class PriceLists {
    * @throws GatewayError `not_found` for a model of which none waits; `conflict`
    */
   accept(which: readonly ListedModel[] | 'all', { commit }: ListChange): Promise<readonly RateChange[]> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const loaded = this.#holding();
       const held = loaded?.held ?? [];
       const waits = (one: ListedModel): boolean => held.some((change) => isOf(change, one));
@@ -369,13 +371,6 @@ export class PriceLists {
 
   #nextRevision(): string {
     return uuidv7(this.#options.clock.now());
-  }
-
-  /** One change after the other: each is compared with the list that the one before has put in force. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#running.then(work, work);
-    this.#running = done.catch(() => undefined);
-    return done;
   }
 }
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone, type ToldChanges, unlessConflict } from './commit.ts';

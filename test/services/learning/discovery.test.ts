@@ -455,7 +455,8 @@ t.test('what two nodes count of one domain is added, whoever saves last, and a r
   const store = await openStore(t);
   const clock = fakeClock();
   const [one, other] = [await open(store, clock), await open(store, clock)];
-  const shown = (list: Discovery) => list.list().domains.map(({ domain, hits, workloads }) => [domain, hits, workloads.map(({ hits: of }) => of)]);
+  const shown = (list: Discovery) =>
+    list.list().domains.map(({ domain, hits, workloads }) => [domain, hits, workloads.map(({ hits: of }) => of)]);
   for (let hit = 0; hit < 3; hit++) one.events.connected?.(to('a.example'));
   other.events.passed?.(to('a.example', 'ambient', 'default', 'bot'));
   await Promise.all([one.save(), other.save()]);

@@ -15,7 +15,8 @@ import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
 import { given, listOf } from '../../support/price-lists.ts';
 import { type HasTeardown, tempDir } from '../../support/temp-dir.ts';
 
-const BUNDLE = (id: string) => `schema: gw.policy_bundle.v1\nbundle_id: ${id}\nversion: "1"\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n`;
+const BUNDLE = (id: string) =>
+  `schema: gw.policy_bundle.v1\nbundle_id: ${id}\nversion: "1"\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n`;
 const OVERLAY = BUNDLE('over').replace('id: ok', 'id: more');
 const CALLER = { orgId: 'acme', workloadId: 'ci', callerId: 'alice', callerIp: '192.0.2.1' };
 
@@ -82,12 +83,14 @@ const ROWS: Readonly<Record<string, Row>> = {
     says: ['valid', 1],
   },
   credential: {
-    change: ({ credentials }) => credentials.put({ org_id: 'acme', credential_id: 'main', connector_id: 'openai', mode: 'alias', secret_ref: 'sk' }),
+    change: ({ credentials }) =>
+      credentials.put({ org_id: 'acme', credential_id: 'main', connector_id: 'openai', mode: 'alias', secret_ref: 'sk' }),
     seen: ({ credentials }) => [credentials.secretOf('acme', 'main'), credentials.usable('acme', 'openai').length],
     says: ['sk', 1],
   },
   custom_connector: {
-    change: ({ customConnectors }) => customConnectors.create('acme', { name: 'own', base_url: 'https://llm.example/v1', auth_mode: 'bearer' }),
+    change: ({ customConnectors }) =>
+      customConnectors.create('acme', { name: 'own', base_url: 'https://llm.example/v1', auth_mode: 'bearer' }),
     seen: ({ customConnectors, catalogues }) => [
       customConnectors.list('acme').length,
       catalogues.current().forOrg('acme').providerForHost('llm.example') !== undefined,
@@ -116,10 +119,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   price_list: {
     change: ({ prices, store }) =>
-      prices.lists.take(
-        given(listOf({ m: { input_mtok: 3 } }), { name: 'new.json' }),
-        { by: 'admin', commit: commitAlone(store) },
-      ),
+      prices.lists.take(given(listOf({ m: { input_mtok: 3 } }), { name: 'new.json' }), { by: 'admin', commit: commitAlone(store) }),
     seen: ({ prices }) => prices.lists.inForce.name,
     says: 'new.json',
   },
@@ -166,7 +166,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   alert_subscription: {
     change: async ({ alerts }, made) => {
-      const { subscription_id: id } = await alerts.subscriptions.create('acme', made['channel'] ?? '', { limit_id: null, event: 'approval' });
+      const { subscription_id: id } = await alerts.subscriptions.create('acme', made['channel'] ?? '', {
+        limit_id: null,
+        event: 'approval',
+      });
       made['subscription'] = id;
     },
     seen: ({ alerts }) => alerts.subscriptions.list('acme').length,
@@ -179,7 +182,8 @@ const ROWS: Readonly<Record<string, Row>> = {
     says: 'then',
   },
   export_destination: {
-    change: ({ exports }) => exports.destinations.create('acme', { name: 'siem', kind: 'webhook', config: { url: 'https://siem.example/x' } }),
+    change: ({ exports }) =>
+      exports.destinations.create('acme', { name: 'siem', kind: 'webhook', config: { url: 'https://siem.example/x' } }),
     seen: ({ exports }) => exports.destinations.list('acme').length,
     says: 1,
   },
@@ -218,7 +222,12 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   rate_limit_workload: {
     change: ({ rateLimits }) =>
-      rateLimits.configs.putWorkloadRate({ org_id: 'acme', workload_id: 'ci', requests_per_minute: 3, created_at: '2026-11-21T12:00:00.000Z' }),
+      rateLimits.configs.putWorkloadRate({
+        org_id: 'acme',
+        workload_id: 'ci',
+        requests_per_minute: 3,
+        created_at: '2026-11-21T12:00:00.000Z',
+      }),
     seen: ({ rateLimits }) => rateLimits.configs.workloadRates('acme').length,
     says: 1,
   },
@@ -309,7 +318,11 @@ t.test('what one node changes counts at the other at once, whatever it is', asyn
   const one = await node(t, shared, clock, 'one', join(dir, 'policies'));
   const other = await node(t, shared, clock, 'other', join(dir, 'policies'));
   t.strictSame([...one.watched].sort(), [...Object.keys(ROWS), ...ELSEWHERE].sort(), 'each space that is watched has a row');
-  t.strictSame([...one.read].filter((space) => !one.watched.has(space)).sort(), Object.keys(NOT_WATCHED).sort(), 'and no other is read at a start');
+  t.strictSame(
+    [...one.read].filter((space) => !one.watched.has(space)).sort(),
+    Object.keys(NOT_WATCHED).sort(),
+    'and no other is read at a start',
+  );
   const made: Made = {};
   for (const [space, { change, seen, says }] of Object.entries(ROWS)) {
     await change(one.resources, made, clock);

@@ -84,13 +84,7 @@ export class AlertSubscriptions {
   }
 
   /** @throws GatewayError `conflict` when the channel is subscribed to that already, or goes meanwhile, or has too many */
-  async create(
-    orgId: string,
-    channelId: string,
-    subject: SubscribedTo,
-    enabled = true,
-    commit?: Commit,
-  ): Promise<AlertSubscription> {
+  async create(orgId: string, channelId: string, subject: SubscribedTo, enabled = true, commit?: Commit): Promise<AlertSubscription> {
     const now = this.#clock.now();
     const made: StoredSubscription = {
       subscription_id: uuidv7(now),
@@ -105,7 +99,8 @@ export class AlertSubscriptions {
       const of = { space: OF, key: ofKey(channelId, subject) };
       const channel = await this.#store.entity(CHANNELS, channelId);
       const pointer = await this.#store.entity(of.space, of.key);
-      if (pointer !== undefined) throw new GatewayError('conflict', `This channel has that subscription already: ${String(pointer.value)}.`);
+      if (pointer !== undefined)
+        throw new GatewayError('conflict', `This channel has that subscription already: ${String(pointer.value)}.`);
       if (channel === undefined) throw new GatewayError('conflict', 'The channel is there no more.');
       if (this.list(orgId, { channelId }).length >= MAX_SUBSCRIPTIONS)
         throw new GatewayError('limit_reached', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
