@@ -158,8 +158,8 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   alert_channel: {
     change: async ({ alerts }, made) => {
-      const config = { webhook_url: 'https://hooks.example/x' };
-      made['channel'] = (await alerts.channels.create('acme', { name: 'ops', kind: 'webhook', config })).channel_id;
+      const config = { webhook_url: 'https://hooks.slack.com/services/x' };
+      made['channel'] = (await alerts.channels.create('acme', { name: 'ops', kind: 'slack', config })).channel_id;
     },
     seen: ({ alerts }, made) => alerts.channels.open(made['channel'] ?? '')?.name,
     says: 'ops',
