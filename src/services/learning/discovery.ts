@@ -4,9 +4,10 @@ import type { Listeners } from '../../base/events/bus.ts';
 import type { HostMet } from '../../base/events/events.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import type { TrafficClass } from '../../base/model/connection.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
-import type { Effect, Store } from '../../storage/contract/store.ts';
+import type { Store } from '../../storage/contract/store.ts';
 import type { WorkloadService } from '../people/workloads.ts';
 import {
   type DiscoveredDomain,
@@ -19,18 +20,15 @@ import {
   shownCaller,
   shownCounts,
 } from './discovered-domain.ts';
-import { DomainCallers, type StoredCaller } from './domain-callers.ts';
-import { countHit, type DomainEntry, DomainTable, type ForgottenDomains, hitsOf } from './domain-table.ts';
+import { DomainCallers } from './domain-callers.ts';
+import { countHit, type DomainEntry, DomainTable, hitsOf } from './domain-table.ts';
+import { StoredDomains } from './stored-domains.ts';
 
-const SPACE = 'discovered_domain';
-const OTHER_SPACE = 'discovered_other';
-const OTHER_KEY = 'other';
 const MAX_DOMAINS = CONTROL_BOUNDS.domains.all;
 /** What was counted since the last save is lost when the process is killed. */
 const SAVE_EVERY_MS = 60_000;
 /** A new name, or a new mark, is saved so soon, once between two saves: a kill then costs a name hardly ever. */
 const SAVE_NEWS_MS = 5_000;
-const EFFECTS_PER_COMMIT = 500;
 
 /** What came of domains that the list had no room for. */
 export interface OtherDomains extends ShownCounts {
@@ -69,10 +67,6 @@ export interface DomainList {
   readonly other: OtherDomains;
 }
 
-/** Earlier versions did not tell the ports apart. */
-type StoredEntry = Omit<DomainEntry, 'domain' | 'dirty' | 'stored' | 'namedLike' | 'from' | 'developer' | 'ambient' | 'callers'> &
-  Partial<Pick<DomainEntry, 'developer' | 'ambient'>> & { readonly callers?: readonly StoredCaller[] };
-
 export interface DiscoveryOptions {
   readonly store: Store;
   readonly clock: Clock;
@@ -92,28 +86,31 @@ export interface DiscoveryOptions {
 export class Discovery {
   readonly #options: DiscoveryOptions;
   readonly #table: DomainTable;
-  /** Left the list and may still be in the store, so that there are never more of them than fit into the list: clients can make up any number of names between two saves. */
-  readonly #gone = new Set<string>();
-  /** What the store has of the counts of those that were let go. */
-  #savedOther = 0;
-  #saving: Promise<void> = Promise.resolve();
+  readonly #stored: StoredDomains;
+  readonly #gone: Set<string>;
+  readonly #saving = new Turn();
   #cancelSave: (() => void) | undefined;
   #cancelNews: (() => void) | undefined;
   #newsSaved = false;
 
   /** Reads what was saved, and saves from then on. */
   static async open(options: DiscoveryOptions): Promise<Discovery> {
-    const discovery = new Discovery(options);
-    await discovery.#load();
+    const { store, catalogues, maxDomains = MAX_DOMAINS } = options;
+    const gone = new Set<string>();
+    const table = new DomainTable(maxDomains, ({ domain, isStored }) => {
+      if (isStored) gone.add(domain);
+    });
+    const stored = await StoredDomains.open(store, table, gone, (host) => catalogues.current().lookalikes.byName(host));
+    const discovery = new Discovery(options, table, gone, stored);
     discovery.#saveLater();
     return discovery;
   }
 
-  private constructor(options: DiscoveryOptions) {
+  private constructor(options: DiscoveryOptions, table: DomainTable, gone: Set<string>, stored: StoredDomains) {
     this.#options = options;
-    this.#table = new DomainTable(options.maxDomains ?? MAX_DOMAINS, ({ domain, stored }) => {
-      if (stored) this.#gone.add(domain);
-    });
+    this.#table = table;
+    this.#gone = gone;
+    this.#stored = stored;
   }
 
   /** What this wants to hear. */
@@ -137,7 +134,7 @@ export class Discovery {
   list({ sort = 'last_seen', limit, ...query }: DomainQuery = {}): DomainList {
     const found = Array.from(this.#table.values(), (entry) => this.#shown(entry)).filter((domain) => fits(domain, query));
     found.sort((a, b) => descending(a[sort], b[sort]) || (a.domain < b.domain ? -1 : 1));
-    const { domains, ...counts } = this.#table.forgotten;
+    const { domains, ...counts } = this.#stored.forgotten;
     return { domains: found.slice(0, limit), total: found.length, other: { domains, ...shownCounts(counts) } };
   }
 
@@ -190,17 +187,13 @@ export class Discovery {
   }
 
   /** Forgets every domain, in the store too. @throws GatewayError `record_store_unavailable` when the store cannot write */
-  async reset(): Promise<void> {
-    this.#table.clear();
-    for (const { key } of await this.#options.store.list(SPACE)) this.#gone.add(key);
-    await this.save();
+  reset(): Promise<void> {
+    return this.#saving.take(() => this.#stored.reset());
   }
 
   /** Brings what changed into the store. Saves follow one another, so that an older state never overtakes a newer one. */
   save(): Promise<void> {
-    const saved = this.#saving.then(() => this.#write());
-    this.#saving = saved.catch(() => undefined);
-    return saved;
+    return this.#saving.take(() => this.#stored.save());
   }
 
   /** Saves once more and stops. */
@@ -220,17 +213,22 @@ export class Discovery {
     const now = this.#options.clock.now();
     let entry = this.#table.get(host);
     if (entry === undefined) {
-      const namedLike = this.#namedLike(host);
-      const marks = {
-        pinned: false,
-        wantsClientCertificate: false,
-        namedLike,
-        dirty: true,
-        stored: this.#gone.delete(host),
-        callers: new DomainCallers(),
-        from,
+      const namedLike = this.#options.catalogues.current().lookalikes.byName(host);
+      const isAnew = this.#gone.delete(host);
+      const marks = { pinned: false, wantsClientCertificate: false, namedLike, dirty: true, callers: new DomainCallers(), from };
+      entry = {
+        domain: host,
+        connections: 0,
+        requests: 0,
+        developer: 0,
+        ambient: 0,
+        firstSeen: now,
+        lastSeen: now,
+        ...marks,
+        isStored: isAnew,
+        isAnew,
+        stored: undefined,
       };
-      entry = { domain: host, connections: 0, requests: 0, developer: 0, ambient: 0, firstSeen: now, lastSeen: now, ...marks };
       this.#table.add(entry);
       this.#saveNews();
     }
@@ -249,10 +247,6 @@ export class Discovery {
     const entry = this.#meet(host);
     if (entry.looksLike === undefined) this.#saveNews();
     entry.looksLike ??= like;
-  }
-
-  #namedLike(host: string): string | undefined {
-    return this.#options.catalogues.current().lookalikes.byName(host);
   }
 
   /** What one org has made changes nothing in what is said of the traffic of all (decision 3.8). */
@@ -274,61 +268,6 @@ export class Discovery {
       wants_client_certificate: entry.wantsClientCertificate,
       workloads: entry.callers.list().map((caller) => shownCaller(caller, true)),
     };
-  }
-
-  async #load(): Promise<void> {
-    const [other] = await this.#options.store.list(OTHER_SPACE);
-    if (other) this.#table.restore(other.value as ForgottenDomains);
-    this.#savedOther = this.#table.forgotten.domains;
-    for (const { key, value } of await this.#options.store.list(SPACE)) {
-      this.#table.add({
-        developer: 0,
-        ambient: 0,
-        ...(value as StoredEntry),
-        callers: new DomainCallers((value as StoredEntry).callers),
-        domain: key,
-        namedLike: this.#namedLike(key),
-        dirty: false,
-        stored: true,
-      });
-    }
-  }
-
-  async #write(): Promise<void> {
-    const gone = [...this.#gone];
-    const changed = [...this.#table.values()].filter(({ dirty }) => dirty);
-    const savedOther = this.#savedOther;
-    const effects = [...this.#otherEffects(), ...gone.map(forget), ...changed.map(keep)];
-    this.#gone.clear();
-    for (const entry of changed) {
-      entry.dirty = false;
-      entry.stored = true;
-    }
-    try {
-      for (let at = 0; at < effects.length; at += EFFECTS_PER_COMMIT) {
-        await this.#options.store.commit(undefined, effects.slice(at, at + EFFECTS_PER_COMMIT));
-      }
-    } catch (error) {
-      this.#savedOther = savedOther;
-      for (const key of gone) {
-        const again = this.#table.get(key);
-        if (again) again.stored = true;
-        else this.#gone.add(key);
-      }
-      for (const entry of changed) {
-        if (this.#table.get(entry.domain) === entry) entry.dirty = true;
-      }
-      throw error;
-    }
-  }
-
-  /** The counts of what was let go, if they changed. */
-  #otherEffects(): Effect[] {
-    const { forgotten } = this.#table;
-    if (forgotten.domains === this.#savedOther) return [];
-    this.#savedOther = forgotten.domains;
-    if (forgotten.domains === 0) return [{ op: 'delete', space: OTHER_SPACE, key: OTHER_KEY }];
-    return [{ op: 'put', space: OTHER_SPACE, key: OTHER_KEY, value: { ...forgotten } }];
   }
 
   async #trySave(): Promise<void> {
@@ -373,12 +312,4 @@ function fits(
 function descending(a: string | number, b: string | number): number {
   if (a === b) return 0;
   return a > b ? -1 : 1;
-}
-
-function forget(key: string): Effect {
-  return { op: 'delete', space: SPACE, key };
-}
-
-function keep({ domain, dirty: _dirty, stored: _stored, namedLike: _namedLike, from: _from, callers, ...value }: DomainEntry): Effect {
-  return { op: 'put', space: SPACE, key: domain, value: { ...value, callers: callers.stored() } satisfies StoredEntry };
 }

@@ -55,6 +55,22 @@ export class DomainCallers {
     return found.sort((a, b) => b.hits - a.hits || (nameOf(a) < nameOf(b) ? -1 : 1));
   }
 
+  /** Takes in what others have counted: what is stored now is more than what was stored before. */
+  absorb(now: readonly StoredCaller[], before: readonly StoredCaller[]): void {
+    for (const [org, workload, hits, firstSeen, lastSeen] of now) {
+      const known = before.find(([ofOrg, of]) => ofOrg === org && of === workload)?.[2] ?? 0;
+      const own = this.#orgs.get(org)?.get(workload);
+      if (own !== undefined) {
+        own.hits += hits - known;
+        own.firstSeen = Math.min(own.firstSeen, firstSeen);
+        own.lastSeen = Math.max(own.lastSeen, lastSeen);
+      } else if (hits > known) {
+        if (this.#size >= MOST) this.#makeRoom();
+        this.#set(org, workload, { hits: hits - known, firstSeen, lastSeen });
+      }
+    }
+  }
+
   stored(): readonly StoredCaller[] {
     return this.list().map(({ orgId, workloadId = OTHERS, hits, firstSeen, lastSeen }) => [orgId, workloadId, hits, firstSeen, lastSeen]);
   }

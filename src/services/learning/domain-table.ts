@@ -1,5 +1,6 @@
 import type { TrafficClass } from '../../base/model/connection.ts';
-import type { DomainCallers } from './domain-callers.ts';
+import { entityWith } from '../registers/watched-space.ts';
+import type { DomainCallers, StoredCaller } from './domain-callers.ts';
 
 /** How often clients went somewhere. */
 export interface DomainCounts {
@@ -16,7 +17,7 @@ export interface DomainCounts {
 export interface DomainEntry extends DomainCounts {
   readonly domain: string;
   /** Milliseconds since the epoch. */
-  readonly firstSeen: number;
+  firstSeen: number;
   lastSeen: number;
   pinned: boolean;
   wantsClientCertificate: boolean;
@@ -27,17 +28,69 @@ export interface DomainEntry extends DomainCounts {
   /** The store has an older state of it, or none. */
   dirty: boolean;
   /** The store may have a state of it. */
-  stored: boolean;
+  isStored: boolean;
+  /** What the store may have is of before it left the list: those counts are among those of what was let go. */
+  isAnew: boolean;
+  /** The state of it that is stored, as far as is known here: what it has more was counted here since. Undefined: none. */
+  stored: StoredDomain | undefined;
   /** Which workloads went there. */
   readonly callers: DomainCallers;
   /** The address that named it first, since the start of the gateway; undefined: not known. */
   readonly from?: string | undefined;
 }
 
+/** What is stored of a domain. Earlier versions did not tell the ports apart, nor who went there. */
+export type StoredDomain = Omit<
+  DomainEntry,
+  'domain' | 'dirty' | 'isStored' | 'isAnew' | 'stored' | 'namedLike' | 'from' | 'developer' | 'ambient' | 'callers'
+> &
+  Partial<Pick<DomainEntry, 'developer' | 'ambient'>> & { readonly callers?: readonly StoredCaller[] };
+
+/** Takes in what is stored now: what others have counted is added, and what was counted here since stays. */
+export function absorb(entry: DomainEntry, now: StoredDomain): void {
+  const before = entry.stored;
+  addCounts(entry, now, before);
+  entry.callers.absorb(now.callers ?? [], before?.callers ?? []);
+  entry.firstSeen = Math.min(entry.firstSeen, now.firstSeen);
+  entry.lastSeen = Math.max(entry.lastSeen, now.lastSeen);
+  entry.pinned ||= now.pinned;
+  entry.wantsClientCertificate ||= now.wantsClientCertificate;
+  if (now.looksLike !== undefined) entry.looksLike ??= now.looksLike;
+  entry.stored = now;
+}
+
+const isDomain = entityWith<StoredDomain>();
+
+/** Undefined: it is none. */
+export function storedDomain(value: unknown): StoredDomain | undefined {
+  const found = isDomain(value);
+  return typeof found?.firstSeen === 'number' && typeof found.lastSeen === 'number' ? found : undefined;
+}
+
+/** Adds by how much what is stored has grown. */
+function addCounts(counts: DomainCounts, now: Partial<DomainCounts>, before: Partial<DomainCounts> = {}): void {
+  for (const name of ['connections', 'requests', 'developer', 'ambient'] as const) counts[name] += (now[name] ?? 0) - (before[name] ?? 0);
+}
+
 /** What was counted of domains that are no longer on the list. */
 export interface ForgottenDomains extends DomainCounts {
   /** How often a domain was let go; one that came back and went again counts twice. */
   domains: number;
+}
+
+const isForgotten = entityWith<ForgottenDomains>();
+
+/** As they are stored; earlier versions did not tell the ports apart. */
+export function readForgotten(value: unknown): ForgottenDomains | undefined {
+  const found = isForgotten(value);
+  return found && { ...NOTHING, ...found };
+}
+
+/** Both together. */
+export function forgottenOf(stored: Readonly<ForgottenDomains> = NOTHING, more: Readonly<ForgottenDomains>): ForgottenDomains {
+  const sum = { ...stored, domains: stored.domains + more.domains };
+  addCounts(sum, more);
+  return sum;
 }
 
 const NOTHING: ForgottenDomains = { domains: 0, connections: 0, requests: 0, developer: 0, ambient: 0 };
@@ -62,7 +115,7 @@ export class DomainTable {
     return this.#entries.size;
   }
 
-  /** The counts of what was let go. */
+  /** The counts of what was let go since {@link clearForgotten}. */
   get forgotten(): Readonly<ForgottenDomains> {
     return this.#forgotten;
   }
@@ -81,15 +134,25 @@ export class DomainTable {
     this.#entries.set(entry.domain, entry);
   }
 
-  /** Goes on from counts that were kept. */
-  restore(forgotten: ForgottenDomains): void {
-    this.#forgotten = { ...NOTHING, ...forgotten };
+  /** Counts of what was let go, which could not be saved. */
+  addForgotten(counts: ForgottenDomains): void {
+    this.#forgotten = forgottenOf(this.#forgotten, counts);
+  }
+
+  /** Takes it off the list; it does not count as let go. */
+  drop(domain: string): void {
+    this.#entries.delete(domain);
   }
 
   /** Forgets everything, without a trace. */
   clear(): void {
     for (const entry of this.#entries.values()) this.#onGone(entry);
     this.#entries.clear();
+    this.clearForgotten();
+  }
+
+  /** They count elsewhere from now on. */
+  clearForgotten(): void {
     this.#forgotten = { ...NOTHING };
   }
 

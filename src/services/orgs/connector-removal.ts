@@ -42,7 +42,7 @@ export async function removeConnector(
     ];
   });
   if (!done) return false;
-  credentials?.forget(keys);
+  await credentials?.refresh(keys);
   await budgets.refresh(limits);
   return true;
 }

@@ -6,8 +6,9 @@ import { Lru } from '../../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../../base/lib/secret-box.ts';
 import type { Credential } from '../../base/model/credential.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
-import { type AlsoChanged, type Commit, commitAlone, commitInParts } from '../registers/commit.ts';
+import { type AlsoChanged, type Commit, commitInParts } from '../registers/commit.ts';
 import { type CredentialName, credentialKey, secretContext } from '../registers/org-key.ts';
+import { type Along, REMOVED, Register } from '../registers/register.ts';
 import {
   ENV,
   invalid,
@@ -20,6 +21,7 @@ import {
   saysSecret,
   shown,
   sourceOf,
+  storedCredential,
 } from './stored-credential.ts';
 
 /** What can stand in a header (RFC 9110 §5.5) without spaces around it. */
@@ -61,24 +63,41 @@ export function isKeyText(text: string): boolean {
  */
 export class CredentialService {
   readonly #options: CredentialServiceOptions;
-  readonly #entries = new Map<string, OpenedCredential>();
-  readonly #lists = new Lru<string, readonly Credential[]>({ max: LISTS });
+  readonly #entries: Register<OpenedCredential, StoredCredential>;
+  readonly #lists: Lru<string, readonly Credential[]>;
 
-  private constructor(options: CredentialServiceOptions) {
+  private constructor(
+    options: CredentialServiceOptions,
+    entries: Register<OpenedCredential, StoredCredential>,
+    lists: Lru<string, readonly Credential[]>,
+  ) {
     this.#options = options;
+    this.#entries = entries;
+    this.#lists = lists;
   }
 
   static async open(options: CredentialServiceOptions): Promise<CredentialService> {
-    const service = new CredentialService(options);
+    const { store } = options;
     const moves: Effect[][] = [];
-    for (const { key, value } of await options.store.list(CREDENTIALS)) {
-      const stored = value as StoredCredential;
+    for (const { key, value } of await store.list(CREDENTIALS)) {
+      const found = storedCredential(value);
+      const next = found === undefined ? key : credentialKey(found.credential);
+      const at = { space: CREDENTIALS, key };
       // Before, all orgs shared one space of ids.
-      if (credentialKey(stored.credential) !== key) moves.push([putEffect(stored), deletion(key)]);
-      service.#entries.set(credentialKey(stored.credential), service.#opened(stored));
+      if (next !== key)
+        moves.push([
+          { op: 'put', ...at, key: next, value },
+          { op: 'delete', ...at },
+        ]);
     }
-    await commitInParts(options.store, moves);
-    return service;
+    await commitInParts(store, moves);
+    const lists = new Lru<string, readonly Credential[]>({ max: LISTS });
+    const entries = await Register.openSealed<OpenedCredential, StoredCredential>(store, CREDENTIALS, {
+      stored: storedCredential,
+      opened: (stored) => ({ ...stored, secret: secretOf(stored, options) }),
+      changed: () => lists.clear(),
+    });
+    return new CredentialService(options, entries, lists);
   }
 
   /** In the order of their ids. */
@@ -158,50 +177,51 @@ export class CredentialService {
    * Creates or updates one.
    * @throws GatewayError `invalid_request` for an alias without a secret or a variable that is not set, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
    */
-  async put(change: CredentialChange, commit: Commit = commitAlone(this.#options.store)): Promise<ShownCredential> {
-    const value = this.#changed(change);
-    await commit(value.credential.credential_id, this.#effectsOf(value));
-    return this.#keep(value);
-  }
-
-  /** One that was there for every org and is of one org now goes with what it was. */
-  #effectsOf(value: StoredCredential): readonly Effect[] {
-    const gone = this.#goneBy(value.credential);
-    return [putEffect(value), ...(gone === undefined ? [] : [deletion(gone)])];
-  }
-
-  #goneBy({ org_id: orgId, credential_id: id }: Credential): string | undefined {
-    if (orgId === undefined || this.#entries.has(credentialKey({ org_id: orgId, credential_id: id }))) return undefined;
-    return this.#entries.has(id) ? id : undefined;
+  async put(change: CredentialChange, commit?: Commit): Promise<ShownCredential> {
+    const { org_id: orgId = this.#before(change)?.credential.org_id, credential_id: id } = change;
+    return this.#write(orgId === undefined ? { credential_id: id } : { org_id: orgId, credential_id: id }, () => change, commit);
   }
 
   /**
    * Creates or updates one, from the state that `next` has seen.
-   * @param next gives the change, from what is shown of the one that the org means by this id
-   * @throws GatewayError as {@link put}, what `next` throws, `conflict` when somebody else was first
+   * @param next gives the change, from what is shown of the one that the org means by this id; asked again when another writer was first
+   * @throws GatewayError as {@link put}, what `next` throws
    */
-  async change(
+  change(
     name: CredentialName & { readonly org_id: string },
     next: (current: ShownCredential | undefined) => CredentialChange,
     commit: Commit,
   ): Promise<ShownCredential> {
-    const { org_id: orgId, credential_id: id } = name;
+    return this.#write(name, () => next(this.get(name.org_id, name.credential_id)), commit);
+  }
+
+  async #write(name: CredentialName, next: () => CredentialChange, commit: Commit | undefined): Promise<ShownCredential> {
     const key = credentialKey(name);
-    const found = await this.#options.store.entity(CREDENTIALS, key);
-    const value = this.#changed(next(this.get(orgId, id)));
-    await commit(id, [putEffect(value)], [{ space: CREDENTIALS, key, version: found?.version }]);
-    return this.#keep(value);
+    const gone = this.#goneBy(name);
+    const write = async (_current: StoredCredential | undefined, { effects }: Along): Promise<StoredCredential> => {
+      await this.#entries.refresh(key);
+      if (gone !== undefined) effects.push(this.#entries.effect(gone, REMOVED));
+      return this.#changed(next());
+    };
+    const value = await this.#entries.change(key, write, { commit, object: name.credential_id });
+    if (gone !== undefined) await this.#entries.refresh(gone);
+    return shown(value);
+  }
+
+  /** The key of one that was there for every org and is of one org with this change: it goes with what it was. */
+  #goneBy({ org_id: orgId, credential_id: id }: CredentialName): string | undefined {
+    if (orgId === undefined || this.#entries.has(credentialKey({ org_id: orgId, credential_id: id }))) return undefined;
+    return this.#entries.has(id) ? id : undefined;
   }
 
   /** Creates or updates several in one write, all of them or none. @throws as {@link put} */
-  async putAll(changes: readonly CredentialChange[], commit: Commit = commitAlone(this.#options.store)): Promise<void> {
+  async putAll(changes: readonly CredentialChange[], commit?: Commit): Promise<void> {
     const values = changes.map((change) => this.#changed(change));
-    if (values.length > 0)
-      await commit(
-        undefined,
-        values.flatMap((value) => this.#effectsOf(value)),
-      );
-    for (const value of values) this.#keep(value);
+    const writes = values.flatMap((value): readonly (readonly [string, StoredCredential | typeof REMOVED])[] => {
+      const gone = this.#goneBy(value.credential);
+      return [[credentialKey(value.credential), value], ...(gone === undefined ? [] : [[gone, REMOVED] as const])];
+    });
+    if (writes.length > 0) await this.#entries.changeAll(new Map(writes), { commit });
   }
 
   /**
@@ -209,14 +229,16 @@ export class CredentialService {
    * @param commit is given what is to be stored, and stores it with whatever belongs to it
    * @throws GatewayError `invalid_request` for an alias without a secret
    */
-  async replaceAll(given: readonly GivenCredential[], commit: Commit = commitAlone(this.#options.store)): Promise<void> {
-    const values = given.map((one) => this.#given(one));
-    const kept = new Set(values.map(({ credential }) => credentialKey(credential)));
-    const gone = [...this.#entries.keys()].filter((key) => !kept.has(key));
-    const others = values.filter((value) => value !== this.#entries.get(credentialKey(value.credential)));
-    await commit(undefined, [...gone.map(deletion), ...others.map(putEffect)]);
-    this.#forget(gone);
-    for (const value of others) this.#keep(value);
+  async replaceAll(given: readonly GivenCredential[], commit?: Commit): Promise<void> {
+    const changes = new Map<string, StoredCredential | typeof REMOVED>();
+    for (const key of this.#entries.keys()) changes.set(key, REMOVED);
+    for (const one of given) {
+      const value = this.#given(one);
+      const key = credentialKey(value.credential);
+      if (value === this.#entries.get(key)) changes.delete(key);
+      else changes.set(key, value);
+    }
+    await this.#entries.changeAll(changes, { commit });
   }
 
   /** @throws GatewayError `invalid_request` for one that {@link replaceAll} would not take */
@@ -284,18 +306,14 @@ export class CredentialService {
   }
 
   /** Assigns nodes to a `node_scoped` credential. Undefined when it is unknown. @throws GatewayError `INVALID_ARGUMENT` for an `org_wide` one */
-  async assign(
-    name: CredentialName,
-    nodeIds: readonly string[],
-    commit: Commit = commitAlone(this.#options.store),
-  ): Promise<ShownCredential | undefined> {
-    const before = this.#entries.get(credentialKey(name));
-    if (!before) return undefined;
-    requireScoped(before.credential);
-    const credential = { ...before.credential, node_ids: nodeIds, updated_at: timestamp(this.#options.clock.now()) };
-    const value: StoredCredential = { credential, ...sourceOf(before) };
-    await commit(name.credential_id, [putEffect(value)]);
-    return this.#keep(value);
+  async assign(of: CredentialName, nodeIds: readonly string[], commit?: Commit): Promise<ShownCredential | undefined> {
+    const next = (before: StoredCredential | undefined): StoredCredential | undefined => {
+      if (before === undefined) return undefined;
+      requireScoped(before.credential);
+      return this.#amended(before, { node_ids: nodeIds });
+    };
+    const value = await this.#entries.change(credentialKey(of), next, { commit, object: of.credential_id });
+    return value && shown(value);
   }
 
   /**
@@ -305,23 +323,18 @@ export class CredentialService {
   async amend(
     of: CredentialName,
     { name, node_ids: nodes }: { readonly [K in 'name' | 'node_ids']?: Credential[K] | undefined },
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
   ): Promise<ShownCredential> {
-    const { credential_id: credentialId } = of;
-    const key = credentialKey(of);
-    const found = await this.#options.store.entity(CREDENTIALS, key);
-    const before = this.#entries.get(key);
-    if (!before) throw new GatewayError('not_found', `There is no credential ${credentialId}.`);
-    if (nodes !== undefined) requireScoped(before.credential);
-    const credential: Credential = {
-      ...before.credential,
-      ...(name === undefined ? {} : { name }),
-      ...(nodes === undefined ? {} : { node_ids: nodes }),
-      updated_at: timestamp(this.#options.clock.now()),
+    const next = (before: StoredCredential | undefined): StoredCredential => {
+      if (before === undefined) throw new GatewayError('not_found', `There is no credential ${of.credential_id}.`);
+      if (nodes !== undefined) requireScoped(before.credential);
+      return this.#amended(before, { ...(name === undefined ? {} : { name }), ...(nodes === undefined ? {} : { node_ids: nodes }) });
     };
-    const value: StoredCredential = { credential, ...sourceOf(before) };
-    await commit(credentialId, [putEffect(value)], [{ space: CREDENTIALS, key, version: found?.version }]);
-    return this.#keep(value);
+    return shown(await this.#entries.change(credentialKey(of), next, { commit, object: of.credential_id }));
+  }
+
+  #amended(before: StoredCredential, change: Partial<Pick<Credential, 'name' | 'node_ids'>>): StoredCredential {
+    return { credential: { ...before.credential, ...change, updated_at: timestamp(this.#options.clock.now()) }, ...sourceOf(before) };
   }
 
   /** Those that are for this connector, of whichever org. */
@@ -329,37 +342,23 @@ export class CredentialService {
     return [...this.#entries.values()].flatMap(({ credential }) => (credential.connector_id === connectorId ? [credential] : []));
   }
 
-  /** What takes these away, secrets included; told by {@link forget} once it is stored. */
+  /** What takes these away, secrets included; {@link refresh} brings it in once it is stored. */
   removalOf(names: readonly CredentialName[]): readonly AlsoChanged[] {
-    return names.map((name) => ({ operation: 'credentials.remove', object: name.credential_id, effects: [deletion(credentialKey(name))] }));
+    return names.map((name) => ({
+      operation: 'credentials.remove',
+      object: name.credential_id,
+      effects: [this.#entries.effect(credentialKey(name), REMOVED)],
+    }));
   }
 
-  /** These are stored no more. */
-  forget(names: readonly CredentialName[]): void {
-    this.#forget(names.map(credentialKey));
-  }
-
-  #forget(keys: readonly string[]): void {
-    for (const key of keys) this.#entries.delete(key);
-    this.#lists.clear();
+  /** Brings in what was stored of these. */
+  async refresh(names: readonly CredentialName[]): Promise<void> {
+    await Promise.all(names.map((name) => this.#entries.refresh(credentialKey(name))));
   }
 
   /** False when there is none. */
-  async remove(name: CredentialName, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
-    const key = credentialKey(name);
-    if (!this.#entries.has(key)) return false;
-    await commit(name.credential_id, [deletion(key)]);
-    this.#forget([key]);
-    return true;
-  }
-
-  #keep(value: StoredCredential): ShownCredential {
-    const entry = this.#opened(value);
-    const gone = this.#goneBy(value.credential);
-    if (gone !== undefined) this.#entries.delete(gone);
-    this.#entries.set(credentialKey(value.credential), entry);
-    this.#lists.clear();
-    return shown(entry);
+  remove(name: CredentialName, commit?: Commit): Promise<boolean> {
+    return this.#entries.remove(credentialKey(name), { commit, object: name.credential_id });
   }
 
   #isFor(credential: Credential, orgId: string, connectorId: string): boolean {
@@ -380,35 +379,24 @@ export class CredentialService {
     if (value === undefined) throw invalid('secret_ref', `names ${secretRef}, and this gateway has no such environment variable`);
     if (!isKeyText(value)) throw invalid('secret_ref', `names ${secretRef}, whose value cannot stand in a header`);
   }
+}
 
-  #opened(stored: StoredCredential): OpenedCredential {
-    return { ...stored, secret: this.#secret(stored) };
+/** The secret of a credential; undefined: it has none, or it cannot be read. */
+function secretOf({ credential, env, sealed }: StoredCredential, { environment, box, log }: CredentialServiceOptions): string | undefined {
+  const about = { credential_id: credential.credential_id };
+  if (env !== undefined) {
+    const value = environment(env);
+    if (value === undefined) log.warn({ ...about, variable: env }, 'the environment variable that holds a credential is not set');
+    return value;
   }
-
-  #secret({ credential, env, sealed }: StoredCredential): string | undefined {
-    const { environment, box, log } = this.#options;
-    const about = { credential_id: credential.credential_id };
-    if (env !== undefined) {
-      const value = environment(env);
-      if (value === undefined) log.warn({ ...about, variable: env }, 'the environment variable that holds a credential is not set');
-      return value;
-    }
-    if (sealed === undefined) return undefined;
-    try {
-      return box.open(sealed, secretContext(credential.credential_id)).toString();
-    } catch (error) {
-      if (!(error instanceof SealError)) throw error;
-      log.error({ ...about, err: error }, 'a stored credential cannot be opened; was GW_SECRETS_KEY changed?');
-      return undefined;
-    }
+  if (sealed === undefined) return undefined;
+  try {
+    return box.open(sealed, secretContext(credential.credential_id)).toString();
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    log.error({ ...about, err: error }, 'a stored credential cannot be opened; was GW_SECRETS_KEY changed?');
+    return undefined;
   }
 }
 
 const NONE: readonly Credential[] = [];
-function deletion(key: string): Effect {
-  return { op: 'delete', space: CREDENTIALS, key };
-}
-
-function putEffect(value: StoredCredential): Effect {
-  return { op: 'put', space: CREDENTIALS, key: credentialKey(value.credential), value };
-}

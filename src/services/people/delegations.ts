@@ -17,8 +17,9 @@ import type { DelegationFacts } from '../../decide/policy/facts.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { delegationCaps } from '../money/cost-of.ts';
 import type { DelegationCap } from '../money/delegation-spend.ts';
-import { type Commit, commitAlone } from '../registers/commit.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import type { Commit } from '../registers/commit.ts';
+import { Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 
 const REVOKED = 'delegation_revoked';
 /** Each is a few hundred bytes, and all are in memory. */
@@ -50,17 +51,18 @@ interface DelegationOptions {
 /** Delegation tokens: which of them hold, and which have been revoked (specification, "Delegation"; decision 9.4). */
 export class DelegationService {
   readonly #options: DelegationOptions;
-  readonly #revoked: WatchedSpace<RevokedDelegation>;
+  readonly #revoked: Register<RevokedDelegation>;
   readonly #verified: Lru<string, Delegation>;
 
-  private constructor(options: DelegationOptions, revoked: WatchedSpace<RevokedDelegation>) {
+  private constructor(options: DelegationOptions, revoked: Register<RevokedDelegation>) {
     this.#options = options;
     this.#revoked = revoked;
     this.#verified = new Lru({ max: MAX_VERIFIED, ttl: { ms: VERIFIED_FOR_MS, clock: options.clock } });
   }
 
   static async open(options: DelegationOptions): Promise<DelegationService> {
-    return new DelegationService(options, await WatchedSpace.open(options.store, REVOKED, { read: (value) => value as RevokedDelegation }));
+    const read = entityWith<RevokedDelegation>('delegation_id', 'revoked_at');
+    return new DelegationService(options, await Register.open(options.store, REVOKED, { read }));
   }
 
   /**
@@ -109,30 +111,22 @@ export class DelegationService {
    * From the next request on nothing is done under it. A second time another reason or end takes the place of the first.
    * @throws GatewayError `limit_reached` when there are too many
    */
-  async revoke(
-    delegation: Omit<RevokedDelegation, 'revoked_at'>,
-    commit: Commit = commitAlone(this.#options.store),
-  ): Promise<RevokedDelegation> {
-    const { delegation_id: id } = delegation;
-    const before = this.#revoked.get(id);
-    if (before === undefined && this.#revoked.size >= MAX_REVOKED) {
-      throw new GatewayError(
-        'limit_reached',
-        `There are ${MAX_REVOKED} revoked delegations already; remove those whose tokens have expired.`,
-      );
-    }
-    const value: RevokedDelegation = { ...delegation, revoked_at: before?.revoked_at ?? timestamp(this.#options.clock.now()) };
-    await commit(id, [{ op: 'put', space: REVOKED, key: id, value }]);
-    await this.#revoked.refresh(id);
-    return value;
+  revoke({ delegation_id: id, ...given }: Omit<RevokedDelegation, 'revoked_at'>, commit?: Commit): Promise<RevokedDelegation> {
+    const next = (before: RevokedDelegation | undefined): RevokedDelegation => {
+      if (before === undefined && this.#revoked.size >= MAX_REVOKED) {
+        throw new GatewayError(
+          'limit_reached',
+          `There are ${MAX_REVOKED} revoked delegations already; remove those whose tokens have expired.`,
+        );
+      }
+      return { delegation_id: id, ...given, revoked_at: before?.revoked_at ?? timestamp(this.#options.clock.now()) };
+    };
+    return this.#revoked.change(id, next, { commit });
   }
 
   /** Takes a revocation back. False when there is none. */
-  async restore(delegationId: string, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
-    if (!this.#revoked.has(delegationId)) return false;
-    await commit(delegationId, [{ op: 'delete', space: REVOKED, key: delegationId }]);
-    await this.#revoked.refresh(delegationId);
-    return true;
+  restore(delegationId: string, commit?: Commit): Promise<boolean> {
+    return this.#revoked.remove(delegationId, { commit });
   }
 
   /** Removes revocations of delegations that had ended by themselves before then. @returns how many */

@@ -6,9 +6,11 @@ import { Lru } from '../../base/lib/lru.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { CONTROL_BOUNDS, ENTITY_BOUNDS } from '../../base/model/org-bounds.ts';
-import type { Effect, Store } from '../../storage/contract/store.ts';
+import type { Store } from '../../storage/contract/store.ts';
 import { entityRows } from '../../storage/contract/store-pages.ts';
-import { type Commit, commitAlone } from '../registers/commit.ts';
+import type { Commit } from '../registers/commit.ts';
+import { type Along, REMOVED, Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 
 /** Keys in use that are found without the store. */
 const MAX_KNOWN = CONTROL_BOUNDS.keysInUse.all;
@@ -26,6 +28,8 @@ export interface IssuedKey {
   readonly expires_at?: string;
   readonly revoked_at?: string;
 }
+
+type KeyOfOrg = Pick<IssuedKey, 'org_id'>;
 
 /** What somebody has shown: a key that is good, or why it is not (specification, "Authentication" 3). */
 export type HashedKeyVerdict<K> =
@@ -59,26 +63,25 @@ export interface HashedKeysOptions {
  */
 export class HashedKeys<K extends IssuedKey> {
   readonly #options: HashedKeysOptions;
-  readonly #known = new Lru<string, K>({ max: MAX_KNOWN });
-  /** Hashes of the keys that there are, by org: a list of one org reads its own alone. */
-  readonly #hashes = new Map<string, Set<string>>();
-  readonly #orgs = new Map<string, string>();
-  /** Goes up with each change: what was read before one is not kept. */
-  #changes = 0;
+  /** By their hashes, with nothing but their orgs: there may be many, and those in use are known whole. */
+  readonly #keys: Register<KeyOfOrg, K>;
+  readonly #known: Lru<string, K>;
 
-  private constructor(options: HashedKeysOptions) {
+  private constructor(options: HashedKeysOptions, keys: Register<KeyOfOrg, K>, known: Lru<string, K>) {
     this.#options = options;
+    this.#keys = keys;
+    this.#known = known;
   }
 
   static async open<K extends IssuedKey>(options: HashedKeysOptions): Promise<HashedKeys<K>> {
-    const keys = new HashedKeys<K>(options);
-    await options.store.watch(options.space, async (event) => {
-      keys.#forget(event.lost === true ? undefined : event.key);
-      if (event.lost === true) await keys.#learnAll();
-      else keys.#learn(event.key, event.value as K | undefined);
+    const known = new Lru<string, K>({ max: MAX_KNOWN });
+    const keys = await Register.openSealed<KeyOfOrg, K>(options.store, options.space, {
+      stored: entityWith<K>('id', 'org_id'),
+      opened: ({ org_id: org }) => ({ org_id: org }),
+      orgOf: ({ org_id: org }) => org,
+      changed: (hash) => known.delete(hash),
     });
-    await keys.#learnAll();
-    return keys;
+    return new HashedKeys(options, keys, known);
   }
 
   /** Judges a key; at once when it is one in use. @throws GatewayError `key_lookup_failed` when the store cannot be read */
@@ -92,11 +95,12 @@ export class HashedKeys<K extends IssuedKey> {
 
   async #readThrough(hash: string): Promise<HashedKeyVerdict<K>> {
     const { store, space, lookedUp } = this.#options;
-    const changes = this.#changes;
+    const held = this.#keys.get(hash);
     const key = (await store.get(space, hash).catch(notLookedUp)) as K | undefined;
     lookedUp?.(key === undefined ? 'miss' : 'fallback');
     if (key === undefined) return { result: 'invalid_key' };
-    if (changes === this.#changes) this.#known.set(hash, key);
+    // What was read before a change is not kept.
+    if (held === this.#keys.get(hash)) this.#known.set(hash, key);
     return this.#verdict(key);
   }
 
@@ -115,9 +119,9 @@ export class HashedKeys<K extends IssuedKey> {
     prefix: string,
     { orgId, name, expiresAtMs }: NewIssuedKey,
     complete: (key: IssuedKey) => K,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
   ): Promise<{ plain: string; key: K }> {
-    const { clock, space, shownChars } = this.#options;
+    const { clock, shownChars } = this.#options;
     const now = clock.now();
     const plain = prefix + randomBytes(SECRET_BYTES).toString('base64url');
     const key = complete({
@@ -128,9 +132,7 @@ export class HashedKeys<K extends IssuedKey> {
       created_at: timestamp(now),
       ...(expiresAtMs === undefined ? {} : { expires_at: timestamp(expiresAtMs) }),
     });
-    const hash = sha256Hex(plain);
-    await commit(key.id, [{ op: 'put', space, key: hash, value: key }]);
-    this.#learn(hash, key);
+    await this.#keys.change(sha256Hex(plain), () => key, { commit, object: key.id });
     return { plain, key };
   }
 
@@ -150,10 +152,9 @@ export class HashedKeys<K extends IssuedKey> {
   async revoke(
     id: string,
     orgId?: string,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
     forgetting?: Forgetting<K>,
   ): Promise<{ readonly key: K; readonly isNews: boolean } | undefined> {
-    const { clock, space } = this.#options;
     const all: { readonly key: string; readonly value: K }[] = [];
     for await (const one of this.#all(orgId)) all.push(one);
     const found = all.find(({ value }) => value.id === id && (orgId === undefined || value.org_id === orgId));
@@ -161,74 +162,42 @@ export class HashedKeys<K extends IssuedKey> {
     const { key: hash, value } = found;
     if (value.revoked_at !== undefined) return { key: value, isNews: false };
     const forget = await forgetting?.(value);
-    if (forget !== undefined) {
-      await forget(id, [{ op: 'delete', space, key: hash }]);
-      this.#forget(hash);
-      this.#learn(hash, undefined);
-      return { key: value, isNews: true };
-    }
-    const revoked = { ...value, revoked_at: timestamp(clock.now()) };
+    if (forget !== undefined) return { key: value, isNews: await this.#keys.remove(hash, { commit: forget, object: id }) };
     const before = all.filter((one) => one.value.org_id === value.org_id && one.value.revoked_at !== undefined);
     before.sort((a, b) => (a.value.id < b.value.id ? -1 : 1));
     const forgotten = before.slice(0, Math.max(0, before.length + 1 - ENTITY_BOUNDS.revokedKeys.org)).map((one) => one.key);
-    await commit(id, [{ op: 'put', space, key: hash, value: revoked }, ...forgotten.map((key): Effect => ({ op: 'delete', space, key }))]);
-    for (const key of [hash, ...forgotten]) this.#forget(key);
-    for (const key of forgotten) this.#learn(key, undefined);
-    return { key: revoked, isNews: true };
+    let isNews = false;
+    const revoke = (current: K | undefined, { effects }: Along): K | undefined => {
+      isNews = current?.revoked_at === undefined;
+      if (current === undefined || !isNews) return undefined;
+      effects.push(...forgotten.map((key) => this.#keys.effect(key, REMOVED)));
+      return { ...current, revoked_at: timestamp(this.#options.clock.now()) };
+    };
+    const revoked = await this.#keys.change(hash, revoke, { commit, object: id });
+    await Promise.all(forgotten.map((key) => this.#keys.refresh(key)));
+    return { key: revoked ?? value, isNews };
   }
 
   /** Removes keys of an org whose time is over. @param isMeant which of them */
   async forgetExpired(orgId: string, isMeant: (key: K) => boolean): Promise<void> {
-    const { store, space, clock } = this.#options;
-    const over = timestamp(clock.now());
+    const over = timestamp(this.#options.clock.now());
     for await (const { key: hash, value } of this.#all(orgId)) {
       if (!isMeant(value) || value.expires_at === undefined || value.expires_at > over) continue;
-      await store.commit(undefined, [{ op: 'delete', space, key: hash }]);
-      this.#forget(hash);
-      this.#learn(hash, undefined);
+      await this.#keys.remove(hash);
     }
-  }
-
-  #learn(hash: string, key: K | undefined): void {
-    const before = this.#orgs.get(hash);
-    if (before === key?.org_id) return;
-    if (before !== undefined) this.#hashes.get(before)?.delete(hash);
-    if (key === undefined) {
-      this.#orgs.delete(hash);
-      return;
-    }
-    this.#orgs.set(hash, key.org_id);
-    const hashes = this.#hashes.get(key.org_id);
-    if (hashes === undefined) this.#hashes.set(key.org_id, new Set([hash]));
-    else hashes.add(hash);
-  }
-
-  async #learnAll(): Promise<void> {
-    const gone = new Set(this.#orgs.keys());
-    for await (const { key, value } of this.#all()) {
-      gone.delete(key);
-      this.#learn(key, value);
-    }
-    for (const hash of gone) this.#learn(hash, undefined);
   }
 
   /** @param orgId only those of this org */
   async *#all(orgId?: string): AsyncGenerator<{ readonly key: string; readonly value: K }> {
     const { store, space } = this.#options;
     if (orgId !== undefined) {
-      for (const key of [...(this.#hashes.get(orgId) ?? [])]) {
+      for (const key of this.#keys.keysOfOrg(orgId)) {
         const value = (await store.get(space, key)) as K | undefined;
         if (value !== undefined) yield { key, value };
       }
       return;
     }
     for await (const { key, value } of entityRows(store, space)) yield { key, value: value as K };
-  }
-
-  #forget(hash: string | undefined): void {
-    this.#changes += 1;
-    if (hash === undefined) this.#known.clear();
-    else this.#known.delete(hash);
   }
 }
 

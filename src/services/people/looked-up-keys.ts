@@ -8,7 +8,9 @@ import { sha256Hex } from '../../base/lib/sha256.ts';
 import { Shares } from '../../base/lib/shares.ts';
 import type { ApiKey } from '../../base/model/api-key.ts';
 import { STRANGER_BOUNDS } from '../../base/model/traffic-bounds.ts';
-import type { Effect, Store } from '../../storage/contract/store.ts';
+import type { Store } from '../../storage/contract/store.ts';
+import { REMOVED, Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 import { type HashedKeyVerdict, notLookedUp } from './hashed-keys.ts';
 
 /** By the SHA-256 of the key, lower-case hex. */
@@ -66,6 +68,14 @@ interface StoredKey {
   readonly key: ApiKey;
 }
 
+const withKey = entityWith<StoredKey>('from');
+const apiKey = entityWith<ApiKey>('id', 'org_id');
+
+function storedKey(value: unknown): StoredKey | undefined {
+  const found = withKey(value);
+  return found !== undefined && apiKey(found.key) !== undefined ? found : undefined;
+}
+
 interface Kept {
   readonly key: ApiKey;
   /** Monotonic milliseconds. */
@@ -81,6 +91,7 @@ export class LookedUpKeys {
   readonly #options: LookedUpKeysOptions;
   /** Those that were looked up last stand last. */
   readonly #kept = new Map<string, Kept>();
+  #stored: Register<StoredKey> | undefined;
   readonly #unknown: Lru<string, true>;
   readonly #asking = new Map<string, Promise<HashedKeyVerdict<ApiKey>>>();
   readonly #strangers = new Shares(STRANGER_BOUNDS.lookups.all);
@@ -97,11 +108,20 @@ export class LookedUpKeys {
 
   static async open(options: LookedUpKeysOptions): Promise<LookedUpKeys> {
     const keys = new LookedUpKeys(options);
-    for (const { key: hash, value } of await options.store.list(LOOKED_UP_KEYS)) {
-      const { from, key } = value as StoredKey;
-      if (from === options.from) keys.#kept.set(hash, { key, freshUntil: LONG_AGO });
-    }
+    keys.#stored = await Register.open(options.store, LOOKED_UP_KEYS, {
+      read: storedKey,
+      changed: (hash, stored) => keys.#hear(hash, stored),
+    });
     return keys;
+  }
+
+  /** What was found by whichever writer of the store is kept here, too. */
+  #hear(hash: string, stored: StoredKey | undefined): void {
+    if (stored === undefined) this.#kept.delete(hash);
+    else if (stored.from === this.#options.from && !isDeepStrictEqual(stored.key, this.#kept.get(hash)?.key)) {
+      this.#unknown.delete(hash);
+      this.#kept.set(hash, { key: stored.key, freshUntil: LONG_AGO });
+    }
   }
 
   /** Of the org's keys, as all that are kept were looked up at; empty: none was yet. */
@@ -161,16 +181,12 @@ export class LookedUpKeys {
 
   /** No key that is kept lets anybody in any more. */
   async erase(): Promise<void> {
-    const { store, from } = this.#options;
     this.#kept.clear();
     this.#version = '';
     // As they are stored, so that what could not be deleted once is deleted the next time.
-    const gone = (await store.list(LOOKED_UP_KEYS)).filter(({ value }) => (value as StoredKey).from === from);
-    if (gone.length === 0) return;
-    await store.commit(
-      undefined,
-      gone.map(({ key }): Effect => ({ op: 'delete', space: LOOKED_UP_KEYS, key })),
-    );
+    const { from } = this.#options;
+    const gone = [...(this.#stored?.entries() ?? [])].filter(([, stored]) => stored.from === from);
+    if (gone.length > 0) await this.#stored?.changeAll(new Map(gone.map(([hash]) => [hash, REMOVED] as const)));
   }
 
   #doubtAll(): void {
@@ -234,14 +250,14 @@ export class LookedUpKeys {
 
   /** @throws Error when it cannot be looked up, or what was found cannot be stored */
   async #learn(source: KeySource, hash: string, prefix: string): Promise<ApiKey | undefined> {
-    const { clock, store, from } = this.#options;
+    const { clock, from } = this.#options;
     const { key: found, version } = await source.lookUp(Buffer.from(hash, 'hex'));
     // Keys have changed of which nobody has told yet: none that was looked up before counts without another look. The version stays until all had one.
     if (this.#version === '') this.#version = version;
     else if (version !== this.#version) this.#doubtAll();
     const before = this.#kept.get(hash)?.key;
     if (found === undefined) {
-      if (before !== undefined) await store.commit(undefined, [{ op: 'delete', space: LOOKED_UP_KEYS, key: hash }]);
+      if (before !== undefined) await this.#stored?.remove(hash);
       this.#kept.delete(hash);
       this.#unknown.set(hash, true);
       return undefined;
@@ -249,10 +265,9 @@ export class LookedUpKeys {
     const key: ApiKey = { ...found, key_prefix: prefix, created_at: before?.created_at ?? timestamp(clock.now()) };
     const oldest = before === undefined && this.#kept.size >= MAX_KEPT ? this.#kept.keys().next().value : undefined;
     if (!isDeepStrictEqual(key, before))
-      await store.commit(undefined, [
-        { op: 'put', space: LOOKED_UP_KEYS, key: hash, value: { from, key } satisfies StoredKey },
-        ...(oldest === undefined ? [] : [{ op: 'delete', space: LOOKED_UP_KEYS, key: oldest } as const]),
-      ]);
+      await this.#stored?.changeAll(
+        new Map<string, StoredKey | typeof REMOVED>([[hash, { from, key }], ...(oldest === undefined ? [] : [[oldest, REMOVED] as const])]),
+      );
     if (oldest !== undefined) this.#kept.delete(oldest);
     this.#kept.delete(hash);
     this.#kept.set(hash, { key, freshUntil: clock.monotonic() + FRESH_MS });

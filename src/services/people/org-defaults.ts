@@ -2,9 +2,9 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Attribution } from '../../base/model/attribution.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone, unlessConflict } from '../registers/commit.ts';
+import type { Commit } from '../registers/commit.ts';
 import { workloadKey } from '../registers/org-key.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import { type Along, Register } from '../registers/register.ts';
 import { chargeable } from './projects.ts';
 
 export const ORG_DEFAULTS = 'org_defaults';
@@ -14,6 +14,7 @@ export const ANY_ORG = '*';
 
 /** What is stored of an org; what it does not say is not there. */
 interface StoredDefaults {
+  readonly org_id?: string;
   readonly workload_id?: string;
   readonly project_id?: string;
   readonly updated_at?: string;
@@ -50,15 +51,15 @@ interface DefaultsChanging {
 /** What an org gives to traffic that names none of it (decisions 4.4, 6.11, 6.13), in memory, also as other writers of the store change it. */
 export class OrgDefaultsService {
   readonly #store: Store;
-  readonly #defaults: WatchedSpace<Known>;
+  readonly #defaults: Register<Known, StoredDefaults>;
 
-  private constructor(store: Store, defaults: WatchedSpace<Known>) {
+  private constructor(store: Store, defaults: Register<Known, StoredDefaults>) {
     this.#store = store;
     this.#defaults = defaults;
   }
 
   static async open(store: Store): Promise<OrgDefaultsService> {
-    return new OrgDefaultsService(store, await WatchedSpace.open(store, ORG_DEFAULTS, { read: known }));
+    return new OrgDefaultsService(store, await Register.openSealed(store, ORG_DEFAULTS, { stored, opened: known }));
   }
 
   /** What a fresh store says for every org. */
@@ -80,7 +81,7 @@ export class OrgDefaultsService {
     return this.#shown(orgId, this.#defaults.get(orgId));
   }
 
-  #shown(orgId: string, own: Known | undefined): OrgDefaults {
+  #shown(orgId: string, own: StoredDefaults | undefined): OrgDefaults {
     const others = this.#defaults.get(ANY_ORG);
     return {
       org_id: orgId,
@@ -97,31 +98,27 @@ export class OrgDefaultsService {
   async change(
     orgId: string,
     { workload_id: workloadId, project_id: projectId }: OrgDefaultsChange,
-    { clock, expectShown, commit = commitAlone(this.#store) }: DefaultsChanging,
+    { clock, expectShown, commit }: DefaultsChanging,
   ): Promise<OrgDefaults> {
-    for (;;) {
-      const found = await this.#store.entity(ORG_DEFAULTS, orgId);
-      const before = found === undefined ? {} : stored(found.value);
-      expectShown?.(this.#shown(orgId, found === undefined ? undefined : known(found.value)));
-      const expect: Expectation[] = [{ space: ORG_DEFAULTS, key: orgId, version: found?.version }];
+    const next = async (found: StoredDefaults | undefined, { expect }: Along): Promise<StoredDefaults> => {
+      expectShown?.(this.#shown(orgId, found));
       if (typeof workloadId === 'string') expect.push(await this.#usable(orgId, workloadId));
       if (typeof projectId === 'string') expect.push(await chargeable(this.#store, orgId, projectId));
-      const value = {
+      return {
         org_id: orgId,
-        ...said('workload_id', workloadId === undefined ? before.workload_id : workloadId),
-        ...said('project_id', projectId === undefined ? before.project_id : projectId),
+        ...said('workload_id', workloadId === undefined ? found?.workload_id : workloadId),
+        ...said('project_id', projectId === undefined ? found?.project_id : projectId),
         updated_at: timestamp(clock.now()),
       };
-      if (!(await unlessConflict(commit(orgId, [{ op: 'put', space: ORG_DEFAULTS, key: orgId, value }], expect)))) continue;
-      await this.#defaults.refresh(orgId);
-      return this.get(orgId);
-    }
+    };
+    await this.#defaults.change(orgId, next, { commit });
+    return this.get(orgId);
   }
 
   /** What must stay as it is for a project not to be the default of its org; undefined when it is. */
   async isNotDefault(orgId: string, projectId: string): Promise<Expectation | undefined> {
     const found = await this.#store.entity(ORG_DEFAULTS, orgId);
-    const isDefault = found !== undefined && stored(found.value).project_id === projectId;
+    const isDefault = stored(found?.value)?.project_id === projectId;
     return isDefault ? undefined : { space: ORG_DEFAULTS, key: orgId, version: found?.version };
   }
 
@@ -141,17 +138,16 @@ function said<K extends keyof StoredDefaults>(name: K, value: string | null | un
   return value === undefined || value === null ? {} : { [name]: value };
 }
 
-function known(value: unknown): Known | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  const defaults = stored(value);
+function known(defaults: StoredDefaults): Known {
   const { project_id: projectId } = defaults;
   return { ...defaults, attribution: projectId === undefined ? undefined : { project_id: projectId } };
 }
 
 /** An empty text says nothing. */
-function stored(value: unknown): StoredDefaults {
+function stored(value: unknown): StoredDefaults | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
   const textOf = (name: keyof StoredDefaults): string | undefined => {
-    const text = typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+    const text: unknown = Reflect.get(value, name);
     return typeof text === 'string' && text !== '' ? text : undefined;
   };
   return {

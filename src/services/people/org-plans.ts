@@ -1,8 +1,9 @@
 import type { OrgPlan } from '../../base/model/org-plan.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { MonthlyPlan, MonthlyPlans } from '../money/monthly-requests.ts';
-import { type Commit, changeEntity, commitAlone } from '../registers/commit.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import type { Commit } from '../registers/commit.ts';
+import { Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 
 export const ORG_PLANS = 'org_plan';
 
@@ -11,16 +12,14 @@ export const ORG_PLANS = 'org_plan';
  * memory, also as other writers of the store change it.
  */
 export class OrgPlanService implements MonthlyPlans {
-  readonly #store: Store;
   readonly #settings: MonthlyPlan;
-  readonly #put: WatchedSpace<OrgPlan>;
+  readonly #put: Register<OrgPlan>;
   /** Until somebody has said something of an org: so no request asks for more than that. */
   alike: MonthlyPlan | undefined;
   /** What a control plane has said; those of orgs of which it says nothing are not there. */
   readonly #told = new Map<string, MonthlyPlan>();
 
-  private constructor(store: Store, settings: MonthlyPlan, put: WatchedSpace<OrgPlan>) {
-    this.#store = store;
+  private constructor(settings: MonthlyPlan, put: Register<OrgPlan>) {
     this.#settings = settings;
     this.#put = put;
     this.alike = put.size === 0 ? settings : undefined;
@@ -29,13 +28,13 @@ export class OrgPlanService implements MonthlyPlans {
   /** @param settings of an org of which nobody has said anything */
   static async open(store: Store, settings: MonthlyPlan): Promise<OrgPlanService> {
     let service: OrgPlanService | undefined;
-    const put = await WatchedSpace.open<OrgPlan>(store, ORG_PLANS, {
-      read: (value) => value as OrgPlan,
+    const put = await Register.open(store, ORG_PLANS, {
+      read: entityWith<OrgPlan>('org_id'),
       changed: () => {
         if (service !== undefined) service.alike = undefined;
       },
     });
-    service = new OrgPlanService(store, settings, put);
+    service = new OrgPlanService(settings, put);
     return service;
   }
 
@@ -66,19 +65,13 @@ export class OrgPlanService implements MonthlyPlans {
   }
 
   /** Makes or changes the plan of an org: what is undefined stays. */
-  async put(orgId: string, change: Omit<OrgPlan, 'org_id'>, commit: Commit = commitAlone(this.#store)): Promise<OrgPlan> {
+  put(orgId: string, change: Omit<OrgPlan, 'org_id'>, commit?: Commit): Promise<OrgPlan> {
     const said = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-    const next = (before: OrgPlan | undefined): OrgPlan => ({ ...before, ...said, org_id: orgId });
-    const plan = await changeEntity<OrgPlan>(this.#store, { space: ORG_PLANS, key: orgId, object: orgId, commit, next });
-    await this.#put.refresh(orgId);
-    return plan;
+    return this.#put.change(orgId, (before): OrgPlan => ({ ...before, ...said, org_id: orgId }), { commit });
   }
 
   /** The org has what the settings say again. False when it had nothing else. */
-  async remove(orgId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
-    if (!this.#put.has(orgId)) return false;
-    await commit(orgId, [{ op: 'delete', space: ORG_PLANS, key: orgId }]);
-    await this.#put.refresh(orgId);
-    return true;
+  remove(orgId: string, commit?: Commit): Promise<boolean> {
+    return this.#put.remove(orgId, { commit });
   }
 }

@@ -1,9 +1,11 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import type { OrgStanding, OrgStatus } from '../../base/model/org-status.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone } from '../registers/commit.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import type { Commit } from '../registers/commit.ts';
+import { REMOVED, Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 
 export const ORG_STATUS = 'org_status';
 
@@ -16,17 +18,15 @@ interface Underway {
 
 /** Which orgs may call (specification, "Org status"). Held in memory, also as other writers of the store change it; only those that are not active are stored. */
 export class OrgService {
-  readonly #store: Store;
-  readonly #barred: WatchedSpace<OrgStatus>;
+  readonly #barred: Register<OrgStatus>;
   readonly #managedRemotely: boolean;
   /** What the control plane has said since the start. */
   readonly #told = new Map<string, OrgStatus>();
   readonly #underway: Roster<Underway>;
-  /** Changes of one org follow each other. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** Changes follow each other. */
+  readonly #turn = new Turn();
 
-  private constructor(store: Store, managedRemotely: boolean, barred: WatchedSpace<OrgStatus>, underway: Roster<Underway>) {
-    this.#store = store;
+  private constructor(managedRemotely: boolean, barred: Register<OrgStatus>, underway: Roster<Underway>) {
     this.#managedRemotely = managedRemotely;
     this.#barred = barred;
     this.#underway = underway;
@@ -37,8 +37,8 @@ export class OrgService {
     const underway = new Roster<Underway>();
     // Also what another writer of the store has said ends here what it bars.
     const changed = (): void => endBarred(underway);
-    const barred = await WatchedSpace.open(store, ORG_STATUS, { read: (value) => value as OrgStatus, changed });
-    return new OrgService(store, managedRemotely, barred, underway);
+    const barred = await Register.open(store, ORG_STATUS, { read: entityWith<OrgStatus>('org_id', 'status'), changed });
+    return new OrgService(managedRemotely, barred, underway);
   }
 
   status(orgId: string): OrgStatus {
@@ -81,44 +81,40 @@ export class OrgService {
     const to: OrgStatus = { org_id: orgId, status, ...(status === 'active' ? {} : given(reason)) };
     this.#told.set(orgId, to);
     endBarred(this.#underway);
-    const store = async (): Promise<void> => {
+    return this.#turn.take(async () => {
       const now = this.#barred.get(orgId) ?? { org_id: orgId, status: 'active' };
       if (now.status === to.status && now.suspended_reason === to.suspended_reason) return;
-      const effect = status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
-      await this.#store.commit(undefined, [{ space: ORG_STATUS, key: orgId, ...effect }]);
-      await this.#barred.refresh(orgId);
-    };
-    const done = this.#last.then(store, store);
-    this.#last = done.catch(() => undefined);
-    return done;
+      await this.#barred.change(orgId, () => storedOf(to));
+    });
   }
 
   /** Nothing is known of this org any more, so that it may call: the control plane that said otherwise is not asked any more. */
   async forget(orgId: string): Promise<void> {
     this.#told.delete(orgId);
-    if (!this.#barred.has(orgId)) return;
-    await this.#store.commit(undefined, [{ op: 'delete', space: ORG_STATUS, key: orgId }]);
-    await this.#barred.refresh(orgId);
+    await this.#barred.remove(orgId);
   }
 
-  #change(commit: Commit = commitAlone(this.#store), orgId: string, to: OrgStatus): Promise<OrgStatus> {
+  #change(commit: Commit | undefined, orgId: string, to: OrgStatus): Promise<OrgStatus> {
     if (this.#managedRemotely)
       return Promise.reject(
         new GatewayError('managed_remotely', `The control plane says whether the org ${orgId} may call: change it there.`),
       );
-    const change = async (): Promise<OrgStatus> => {
-      if (this.status(orgId).status === 'terminated') {
-        throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);
-      }
-      const effect = to.status === 'active' ? { op: 'delete' as const } : { op: 'put' as const, value: to };
-      await commit(orgId, [{ space: ORG_STATUS, key: orgId, ...effect }]);
-      await this.#barred.refresh(orgId);
+    return this.#turn.take(async () => {
+      const next = (stored: OrgStatus | undefined): OrgStatus | typeof REMOVED => {
+        if ((this.#told.get(orgId) ?? stored)?.status === 'terminated') {
+          throw new GatewayError('conflict', `The org ${orgId} is terminated; only its control plane can change that.`);
+        }
+        return storedOf(to);
+      };
+      await this.#barred.change(orgId, next, { commit });
       return to;
-    };
-    const done = this.#last.then(change, change);
-    this.#last = done.catch(() => undefined);
-    return done;
+    });
   }
+}
+
+/** An org that is active is not stored. */
+function storedOf(status: OrgStatus): OrgStatus | typeof REMOVED {
+  return status.status === 'active' ? REMOVED : status;
 }
 
 function endBarred(underway: Roster<Underway>): void {

@@ -1,11 +1,14 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Project, ProjectState } from '../../base/model/project.ts';
-import type { Entity, Expectation, Store } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone, unlessConflict } from '../registers/commit.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import type { Expectation, Store } from '../../storage/contract/store.ts';
+import type { Commit } from '../registers/commit.ts';
+import { type Along, Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 
 export const PROJECTS = 'project';
+
+const stored = entityWith<Project>('org_id', 'project_id');
 
 /** What a person says of a project. */
 export interface ProjectTexts {
@@ -31,13 +34,11 @@ export interface ProjectChanging {
  * for those alone that are archived.
  */
 export class ProjectService {
-  readonly #store: Store;
   readonly #clock: Clock;
-  readonly #projects: WatchedSpace<Project>;
+  readonly #projects: Register<Project>;
   readonly #archived: ReadonlySet<string>;
 
-  private constructor(store: Store, clock: Clock, projects: WatchedSpace<Project>, archived: ReadonlySet<string>) {
-    this.#store = store;
+  private constructor(clock: Clock, projects: Register<Project>, archived: ReadonlySet<string>) {
     this.#clock = clock;
     this.#projects = projects;
     this.#archived = archived;
@@ -45,15 +46,15 @@ export class ProjectService {
 
   static async open(store: Store, clock: Clock): Promise<ProjectService> {
     const archived = new Set<string>();
-    const projects = await WatchedSpace.open(store, PROJECTS, {
-      read: (value) => value as Project,
+    const projects = await Register.open(store, PROJECTS, {
+      read: stored,
       orgOf: (project) => project.org_id,
       changed: (key, project) => {
         if (project?.status === 'archived') archived.add(key);
         else archived.delete(key);
       },
     });
-    return new ProjectService(store, clock, projects, archived);
+    return new ProjectService(clock, projects, archived);
   }
 
   /** True when calls that would be charged to it are denied. */
@@ -75,8 +76,7 @@ export class ProjectService {
   }
 
   /** @throws GatewayError `conflict` when the org has one of this id */
-  async create(orgId: string, projectId: string, texts: ProjectTexts, commit: Commit = commitAlone(this.#store)): Promise<Project> {
-    const key = keyOf(orgId, projectId);
+  async create(orgId: string, projectId: string, texts: ProjectTexts, commit?: Commit): Promise<Project> {
     const project: Project = {
       project_id: projectId,
       org_id: orgId,
@@ -85,30 +85,25 @@ export class ProjectService {
       status: 'active',
       created_at: timestamp(this.#clock.now()),
     };
-    const made = commit(projectId, [{ op: 'put', space: PROJECTS, key, value: project }], [{ space: PROJECTS, key, version: undefined }]);
-    if (!(await unlessConflict(made))) throw new GatewayError('conflict', `There is a project ${projectId} already.`);
-    await this.#projects.refresh(key);
+    const conflict = (): GatewayError => new GatewayError('conflict', `There is a project ${projectId} already.`);
+    await this.#projects.create(keyOf(orgId, projectId), project, { commit, object: projectId, conflict });
     return project;
   }
 
   /**
-   * Changes what is given and leaves the rest, whoever changes something else at the same time.
+   * Changes what is given and leaves the rest, also when another writer changes something else at the same time.
    * @returns undefined when there is no such project
    * @throws GatewayError `conflict` when it is in use as the default of its org
    */
-  async update(
+  update(
     orgId: string,
     projectId: string,
     change: ProjectChange,
-    { mayArchive, expectShown, commit = commitAlone(this.#store) }: ProjectChanging,
+    { mayArchive, expectShown, commit }: ProjectChanging,
   ): Promise<Project | undefined> {
-    const key = keyOf(orgId, projectId);
-    for (;;) {
-      const found = await this.#store.entity(PROJECTS, key);
-      if (found === undefined) return undefined;
-      expectShown?.(found.value as Project);
-      const project = changed(found.value as Project, change);
-      const expect: Expectation[] = [{ space: PROJECTS, key, version: found.version }];
+    const next = async (project: Project | undefined, { expect }: Along): Promise<Project | undefined> => {
+      if (project === undefined) return undefined;
+      expectShown?.(project);
       if (change.status === 'archived') {
         const free = await mayArchive(orgId, projectId);
         if (free === undefined) {
@@ -116,27 +111,22 @@ export class ProjectService {
         }
         expect.push(free);
       }
-      if (!(await unlessConflict(commit(projectId, [{ op: 'put', space: PROJECTS, key, value: project }], expect)))) continue;
-      await this.#projects.refresh(key);
-      return project;
-    }
+      return changed(project, change);
+    };
+    return this.#projects.change(keyOf(orgId, projectId), next, { commit, object: projectId });
   }
 
   /** From then on its id is a name like any other. False when there is none. */
-  async remove(orgId: string, projectId: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
-    const key = keyOf(orgId, projectId);
-    if (!this.#projects.has(key)) return false;
-    await commit(projectId, [{ op: 'delete', space: PROJECTS, key }]);
-    await this.#projects.refresh(key);
-    return true;
+  remove(orgId: string, projectId: string, commit?: Commit): Promise<boolean> {
+    return this.#projects.remove(keyOf(orgId, projectId), { commit, object: projectId });
   }
 }
 
 /** What must stay as it is for a project to be one that can be charged. @throws GatewayError `conflict` for an archived one */
 export async function chargeable(store: Pick<Store, 'entity'>, orgId: string, projectId: string): Promise<Expectation> {
   const key = keyOf(orgId, projectId);
-  const found: Entity | undefined = await store.entity(PROJECTS, key);
-  if ((found?.value as Project | undefined)?.status === 'archived') {
+  const found = await store.entity(PROJECTS, key);
+  if (stored(found?.value)?.status === 'archived') {
     throw new GatewayError('conflict', `The project ${projectId} is archived: calls that are charged to it are denied.`);
   }
   return { space: PROJECTS, key, version: found?.version };

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Sealed } from '../../base/lib/secret-box.ts';
 import type { Credential } from '../../base/model/credential.ts';
+import { entityWith } from '../registers/watched-space.ts';
 
 /** How a secret is named that an environment variable holds. */
 export const ENV = 'env:';
@@ -11,6 +12,15 @@ export interface StoredCredential {
   /** Name of the variable that holds the secret. */
   readonly env?: string;
   readonly sealed?: Sealed;
+}
+
+const withCredential = entityWith<StoredCredential>();
+const credential = entityWith<Credential>('credential_id', 'connector_id');
+
+/** Undefined: it is none. */
+export function storedCredential(value: unknown): StoredCredential | undefined {
+  const found = withCredential(value);
+  return found !== undefined && credential(found.credential) !== undefined ? found : undefined;
 }
 
 /** A credential whose secret is open in memory. */

@@ -3,7 +3,6 @@
  * needs in memory; it never writes an HTTP answer.
  */
 import { randomBytes } from 'node:crypto';
-import { isDeepStrictEqual } from 'node:util';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
@@ -12,15 +11,17 @@ import type { Attribution } from '../../base/model/attribution.ts';
 import type { Workload } from '../../base/model/workload.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { workloadRateRemoval } from '../money/workload-rates.ts';
-import { type Commit, changeEntity, commitAlone } from '../registers/commit.ts';
+import { type Commit, commitInParts, unlessConflict } from '../registers/commit.ts';
 import { type WorkloadName, workloadKey } from '../registers/org-key.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
-import { moveWorkloads } from './move-workloads.ts';
+import { type Along, changesTo, REMOVED, Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 import { OrgDefaultsService } from './org-defaults.ts';
 
 export const WORKLOADS = 'workload';
 export const WORKLOAD_TOKENS = 'workload_token';
 const SEEDED = 'seeded';
+
+const stored = entityWith<Workload>('workload_id');
 
 /** The workload that a fresh store contains (decision 4.4). */
 export const DEFAULT_WORKLOAD_ID = 'default';
@@ -31,19 +32,17 @@ const SEEDED_WORKLOAD: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Def
  * another calls its workloads is neither in its way nor told to it. One of no org counts for every org that has none of that id.
  */
 export class WorkloadService {
-  readonly #store: Store;
-  readonly #workloads: WatchedSpace<Workload>;
+  readonly #workloads: Register<Workload>;
   /** By org, then by id. */
   readonly #byOrg: ByOrg;
   /** Key of a workload to SHA-256 of its token. */
-  readonly #tokens: WatchedSpace<string>;
+  readonly #tokens: Register<string>;
   /** The other way round. */
   readonly #holders: ReadonlyMap<string, string>;
   /** What an org gives to traffic that names none of it. */
   readonly orgDefaults: OrgDefaultsService;
 
-  private constructor(store: Store, spaces: Spaces) {
-    this.#store = store;
+  private constructor(spaces: Spaces) {
     this.#workloads = spaces.workloads;
     this.#byOrg = spaces.byOrg;
     this.#tokens = spaces.tokens;
@@ -54,8 +53,8 @@ export class WorkloadService {
   /** Reads everything into memory; a fresh store gets the workload `default` and org defaults that name it. */
   static async open(store: Store): Promise<WorkloadService> {
     if ((await store.get(SEEDED, WORKLOADS)) === undefined) await seed(store);
-    await moveWorkloads(store, { workloads: WORKLOADS, tokens: WORKLOAD_TOKENS });
-    return new WorkloadService(store, await openSpaces(store));
+    await moveWorkloads(store);
+    return new WorkloadService(await openSpaces(store));
   }
 
   /** The workload of proxied traffic that names none. */
@@ -90,11 +89,8 @@ export class WorkloadService {
    * @param next gives the workload, from the one of this name that is there
    * @throws GatewayError what `next` throws
    */
-  async change(name: WorkloadName, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
-    const key = workloadKey(name);
-    const changed = await changeEntity<Workload>(this.#store, { space: WORKLOADS, key, object: name.workload_id, commit, next });
-    await this.#workloads.refresh(key);
-    return changed;
+  change(name: WorkloadName, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
+    return this.#workloads.change(workloadKey(name), next, { commit, object: name.workload_id });
   }
 
   /** The one that an admin means who names no org: one that counts for every org, else the only one of this id. @throws GatewayError `conflict` where several orgs have one */
@@ -124,27 +120,21 @@ export class WorkloadService {
    * @param next gives the workload, from the one that is there, by this name or to become it
    * @throws GatewayError what `next` throws
    */
-  async changeOrMove(name: WorkloadName, next: (current: Workload | undefined) => Workload, commit: Commit): Promise<Workload> {
+  async changeOrMove(name: WorkloadName, next: (current: Workload | undefined) => Workload, commit?: Commit): Promise<Workload> {
     const key = workloadKey(name);
     const before = this.#formerKey(key, name);
-    const changed = await changeEntity<Workload>(this.#store, {
-      space: WORKLOADS,
-      key,
-      object: name.workload_id,
-      commit,
-      next: (current) => next(current ?? this.#workloads.get(before)),
-      also: () => this.#moved(before, key),
-    });
-    await this.#refreshBoth(key, before);
+    const moved = (current: Workload | undefined, { effects }: Along): Workload => {
+      if (before !== key) effects.push(this.#workloads.effect(before, REMOVED), ...this.#tokenMoved(before, key));
+      return next(current ?? this.#workloads.get(before));
+    };
+    const changed = await this.#workloads.change(key, moved, { commit, object: name.workload_id });
+    if (before !== key) await Promise.all([this.#workloads.refresh(before), this.#tokens.refresh(before), this.#tokens.refresh(key)]);
     return changed;
   }
 
   /** Creates or replaces. One that counted for every org becomes that of an org, with its token, where the org has none of this id: it must not be open beside it. */
-  async put(workload: Workload, commit: Commit = commitAlone(this.#store)): Promise<void> {
-    const key = workloadKey(workload);
-    const before = this.#formerKey(key, workload);
-    await commit(workload.workload_id, [{ op: 'put', space: WORKLOADS, key, value: workload }, ...this.#moved(before, key)]);
-    await this.#refreshBoth(key, before);
+  async put(workload: Workload, commit?: Commit): Promise<void> {
+    await this.changeOrMove(workload, () => workload, commit);
   }
 
   /** Of which one a workload becomes that is written under this key: itself, or one that counted for every org. */
@@ -152,76 +142,58 @@ export class WorkloadService {
     return !this.#workloads.has(key) && this.#workloads.has(id) ? id : key;
   }
 
-  #moved(from: string, to: string): readonly Effect[] {
-    return from === to ? [] : [{ op: 'delete', space: WORKLOADS, key: from }, ...this.#tokenMoved(from, to)];
-  }
-
-  async #refreshBoth(...keys: readonly [string, string]): Promise<void> {
-    for (const one of new Set(keys)) await Promise.all([this.#workloads.refresh(one), this.#tokens.refresh(one)]);
-  }
-
   #tokenMoved(from: string, to: string): readonly Effect[] {
     const token = this.#tokens.get(from);
     const isMoved = token !== undefined && !this.#tokens.has(to);
-    return [
-      { op: 'delete', space: WORKLOAD_TOKENS, key: from },
-      ...(isMoved ? [{ op: 'put', space: WORKLOAD_TOKENS, key: to, value: token } as const] : []),
-    ];
+    return [this.#tokens.effect(from, REMOVED), ...(isMoved ? [this.#tokens.effect(to, token)] : [])];
   }
 
   /**
    * These are all workloads from now on, in one commit; tokens of those that stay are kept. Only `default` stays as a fresh store has it where it is none of them:
    * traffic that names no workload is of somebody.
    */
-  async replaceAll(workloads: readonly Workload[], commit: Commit = commitAlone(this.#store)): Promise<void> {
+  async replaceAll(workloads: readonly Workload[], commit?: Commit): Promise<void> {
     const next = new Map<string, Workload>([
       ...(workloads.some(({ workload_id: id }) => id === DEFAULT_WORKLOAD_ID) ? [] : [[DEFAULT_WORKLOAD_ID, SEEDED_WORKLOAD] as const]),
       ...workloads.map((one) => [workloadKey(one), one] as const),
     ]);
-    const gone = [...this.#workloads.entries()].map(([key]) => key).filter((key) => !next.has(key));
-    const idOf = (key: string): string | undefined => this.#workloads.get(key)?.workload_id;
     // One that is of another org now, or of one, is the same one.
-    const heirOf = (key: string): string | undefined => [...next].find(([, { workload_id: id }]) => id === idOf(key))?.[0];
-    const others = [...next].filter(([key, one]) => !isDeepStrictEqual(one, this.#workloads.get(key)));
-    await commit(undefined, [
-      ...gone.flatMap((key): readonly Effect[] => [{ op: 'delete', space: WORKLOADS, key }, ...this.#tokenMoved(key, heirOf(key) ?? key)]),
-      ...others.map(([key, value]): Effect => ({ op: 'put', space: WORKLOADS, key, value })),
-    ]);
-    await Promise.all([...gone, ...others.map(([key]) => key)].map((key) => this.#workloads.refresh(key)));
-    await Promise.all(gone.flatMap((key) => [key, heirOf(key) ?? key]).map((key) => this.#tokens.refresh(key)));
+    const heirOf = (key: string): string => {
+      const id = this.#workloads.get(key)?.workload_id;
+      return [...next].find(([, { workload_id: other }]) => other === id)?.[0] ?? key;
+    };
+    const changes = changesTo(next, this.#workloads.entries());
+    const moves = [...changes].flatMap(([key, value]) => (value === REMOVED ? [[key, heirOf(key)] as const] : []));
+    await this.#workloads.changeAll(
+      changes,
+      { commit },
+      moves.flatMap(([from, to]) => this.#tokenMoved(from, to)),
+    );
+    await Promise.all(moves.flat().map((key) => this.#tokens.refresh(key)));
   }
 
   /** Removes the workload and its token. False when there is none. */
-  async remove(name: WorkloadName, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
+  async remove(name: WorkloadName, commit?: Commit): Promise<boolean> {
     const key = workloadKey(name);
-    if (!this.#workloads.has(key)) return false;
-    await commit(name.workload_id, [
-      { op: 'delete', space: WORKLOADS, key },
-      { op: 'delete', space: WORKLOAD_TOKENS, key },
-      ...workloadRateRemoval(name),
-    ]);
-    await Promise.all([this.#workloads.refresh(key), this.#tokens.refresh(key)]);
-    return true;
+    const removed = await this.#workloads.remove(key, { commit, object: name.workload_id }, (_workload, { effects }) =>
+      effects.push(this.#tokens.effect(key, REMOVED), ...workloadRateRemoval(name)),
+    );
+    await this.#tokens.refresh(key);
+    return removed;
   }
 
   /** Makes a new token, replacing an older one; the plain text is returned this once (decision 4.5). Undefined when the workload is unknown. */
-  async issueToken(name: WorkloadName, commit: Commit = commitAlone(this.#store)): Promise<string | undefined> {
+  async issueToken(name: WorkloadName, commit?: Commit): Promise<string | undefined> {
     const key = workloadKey(name);
     if (!this.#workloads.has(key)) return undefined;
     const token = WORKLOAD_TOKEN_PREFIX + randomBytes(32).toString('base64url');
-    const hash = sha256Hex(token);
-    await commit(name.workload_id, [{ op: 'put', space: WORKLOAD_TOKENS, key, value: hash }]);
-    await this.#tokens.refresh(key);
+    await this.#tokens.change(key, () => sha256Hex(token), { commit, object: name.workload_id });
     return token;
   }
 
   /** False when the workload has no token. */
-  async removeToken(name: WorkloadName, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
-    const key = workloadKey(name);
-    if (!this.#tokens.has(key)) return false;
-    await commit(name.workload_id, [{ op: 'delete', space: WORKLOAD_TOKENS, key }]);
-    await this.#tokens.refresh(key);
-    return true;
+  removeToken(name: WorkloadName, commit?: Commit): Promise<boolean> {
+    return this.#tokens.remove(workloadKey(name), { commit, object: name.workload_id });
   }
 
   /** SHA-256 of the token that a workload must show; undefined where it needs none. Where callers have shown nothing yet no workload has to exist. */
@@ -237,8 +209,8 @@ export class WorkloadService {
 
   /** True when the workload has a token and this is it. */
   tokenMatches(orgId: string, workloadId: string, presented: string): boolean {
-    const stored = this.#tokenOf(orgId, workloadId);
-    return stored !== undefined && sameSecret(stored, sha256Hex(presented));
+    const hash = this.#tokenOf(orgId, workloadId);
+    return hash !== undefined && sameSecret(hash, sha256Hex(presented));
   }
 
   /** The workload whose token this is; undefined when it is nobody's. */
@@ -258,9 +230,9 @@ function byId(a: Workload, b: Workload): number {
 }
 
 interface Spaces {
-  readonly workloads: WatchedSpace<Workload>;
+  readonly workloads: Register<Workload>;
   readonly byOrg: ByOrg;
-  readonly tokens: WatchedSpace<string>;
+  readonly tokens: Register<string>;
   readonly holders: ReadonlyMap<string, string>;
   readonly defaults: OrgDefaultsService;
 }
@@ -269,8 +241,8 @@ async function openSpaces(store: Store): Promise<Spaces> {
   const holders = new Map<string, string>();
   const byOrg = new Map<string, Map<string, Workload>>();
   return {
-    workloads: await WatchedSpace.open(store, WORKLOADS, {
-      read: (value) => value as Workload,
+    workloads: await Register.open(store, WORKLOADS, {
+      read: stored,
       changed: (_key, workload, before) => {
         if (before !== undefined) byOrg.get(before.org_id ?? EVERY_ORG)?.delete(before.workload_id);
         if (workload === undefined) return;
@@ -280,7 +252,7 @@ async function openSpaces(store: Store): Promise<Spaces> {
       },
     }),
     byOrg,
-    tokens: await WatchedSpace.open<string>(store, WORKLOAD_TOKENS, {
+    tokens: await Register.open<string>(store, WORKLOAD_TOKENS, {
       read: (value) => (typeof value === 'string' ? value : undefined),
       changed: (key, hash, before) => {
         if (before !== undefined) holders.delete(before);
@@ -299,9 +271,25 @@ async function seed(store: Store): Promise<void> {
     OrgDefaultsService.ofAll({ workload_id: DEFAULT_WORKLOAD_ID }),
     { op: 'put', space: SEEDED, key: WORKLOADS, value: true },
   ];
-  try {
-    await store.commit(undefined, effects, [{ space: SEEDED, key: WORKLOADS, version: undefined }]);
-  } catch (error) {
-    if (!(error instanceof GatewayError) || error.code !== 'conflict') throw error;
+  await unlessConflict(store.commit(undefined, effects, [{ space: SEEDED, key: WORKLOADS, version: undefined }]));
+}
+
+/** Brings workloads of orgs, with their tokens, to the keys that they have since each org has ids of its own: before, all orgs shared one space of ids. */
+async function moveWorkloads(store: Store): Promise<void> {
+  const moves: Effect[][] = [];
+  for (const { key, value } of await store.list(WORKLOADS)) {
+    const workload = stored(value);
+    const next = workload === undefined ? key : workloadKey(workload);
+    if (next === key) continue;
+    const spaces = [WORKLOADS, WORKLOAD_TOKENS].map(async (space): Promise<readonly Effect[]> => {
+      const moved = await store.get(space, key);
+      if (moved === undefined) return [];
+      return [
+        { op: 'put', space, key: next, value: moved },
+        { op: 'delete', space, key },
+      ];
+    });
+    moves.push((await Promise.all(spaces)).flat());
   }
+  await commitInParts(store, moves);
 }

@@ -9,16 +9,16 @@ import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { CustomConnector } from '../../base/model/custom-connector.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
-import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
-import { type AlsoChanged, type Commit, commitAlone, unlessConflict } from '../registers/commit.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import type { Effect, Store } from '../../storage/contract/store.ts';
+import type { AlsoChanged, Commit } from '../registers/commit.ts';
+import { type Along, Register } from '../registers/register.ts';
+import { entityWith } from '../registers/watched-space.ts';
 import { authMistakes, authOf } from './custom-auth.ts';
 import { type CustomUrl, readBaseUrl } from './custom-place.ts';
 
 export const CUSTOM_CONNECTORS = 'custom_connector';
 /** By org and host, so that of two who make one for the same host at once one succeeds, whichever node they ask. */
 const HOSTS = 'custom_connector_host';
-/** All of an org's are looked through when one changes. */
 
 type Own = Omit<CustomConnector, 'id' | 'org_id' | 'created_at' | 'updated_at'>;
 /** What a person changes of one; the rest stays. `null` takes the default model away. */
@@ -46,26 +46,29 @@ export interface CustomConnectorOptions {
  */
 export class CustomConnectorService {
   readonly #options: CustomConnectorOptions;
-  #all: WatchedSpace<CustomConnector> | undefined;
+  readonly #all: Register<CustomConnector>;
 
-  private constructor(options: CustomConnectorOptions) {
+  private constructor(options: CustomConnectorOptions, all: Register<CustomConnector>) {
     this.#options = options;
+    this.#all = all;
   }
 
   static async open(options: CustomConnectorOptions): Promise<CustomConnectorService> {
-    const service = new CustomConnectorService(options);
-    service.#all = await WatchedSpace.open(options.store, CUSTOM_CONNECTORS, {
-      read: (value) => value as CustomConnector,
+    let changed = (): void => undefined;
+    const all = await Register.open(options.store, CUSTOM_CONNECTORS, {
+      read: entityWith<CustomConnector>('id', 'org_id'),
       orgOf: (connector) => connector.org_id,
-      changed: () => service.#putInForce(),
+      changed: () => changed(),
     });
-    service.#putInForce();
+    const service = new CustomConnectorService(options, all);
+    changed = () => service.#putInForce();
+    changed();
     return service;
   }
 
   /** In the order in which they were made. */
   list(orgId: string): readonly CustomConnector[] {
-    return [...(this.#all?.ofOrg(orgId) ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1));
+    return [...this.#all.ofOrg(orgId)].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   /** One of this org; undefined when it has none of this id, with or without the prefix of a connector id. */
@@ -91,7 +94,7 @@ export class CustomConnectorService {
   /** For health, which everybody may read: how many there are, and none by name. */
   warnings(): readonly HealthWarning[] {
     let count = 0;
-    for (const connector of this.#values()) if (this.notUsed(connector) !== undefined) count += 1;
+    for (const connector of this.#all.values()) if (this.notUsed(connector) !== undefined) count += 1;
     return count === 0 ? [] : [{ code: 'custom_connector_not_used', message: `${count} ${NOT_USED_HERE}` }];
   }
 
@@ -102,11 +105,7 @@ export class CustomConnectorService {
   }
 
   /** @throws GatewayError `invalid_request` with every mistake; `conflict` for a host that has a connector already */
-  async create(
-    orgId: string,
-    { default_model: model, ...given }: NewCustomConnector,
-    commit: Commit = commitAlone(this.#options.store),
-  ): Promise<CustomConnector> {
+  async create(orgId: string, { default_model: model, ...given }: NewCustomConnector, commit?: Commit): Promise<CustomConnector> {
     const now = this.#options.clock.now();
     const at = timestamp(now);
     const { url, connector } = this.#checked({
@@ -121,46 +120,45 @@ export class CustomConnectorService {
     });
     this.#refuseDenied(url.host);
     this.#refuseTaken(orgId, url.host, connector.id);
-    const claim = { space: HOSTS, key: hostKey(orgId, url.host) };
-    await this.#store(connector, [{ op: 'put', ...claim, value: connector.id }], [{ ...claim, version: undefined }], commit);
-    return connector;
+    const next = (_current: unknown, along: Along): CustomConnector => {
+      claim(along, connector, url.host);
+      return connector;
+    };
+    return this.#all.change(connector.id, next, { commit, conflict: changedMeanwhile });
   }
 
   /**
    * Changes what is given and leaves the rest. A member of another `auth_mode` goes with the mode that it belonged to.
    * @returns undefined when this org has none of this id
-   * @throws GatewayError as {@link create}; `conflict` also when somebody else changed it at the same moment, or when it has a key and would get another host
+   * @throws GatewayError as {@link create}; `conflict` also when another writer changed it at the same moment, or when it has a key and would get another host
    */
   async change(
     orgId: string,
     id: string,
     given: CustomConnectorChange,
     expect: Precondition,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
   ): Promise<CustomConnector | undefined> {
-    const entity = this.get(orgId, id) && (await this.#options.store.entity(CUSTOM_CONNECTORS, bareId(id)));
-    if (entity === undefined) return undefined;
-    const before = entity.value as CustomConnector;
-    expect(before);
-    const { url, connector } = this.#checked({ ...changed(before, given), updated_at: this.#now() });
-    const host = this.#urlOf(before)?.host ?? '';
-    // One that was made before its host was denied can still be switched off.
-    if (connector.enabled || host !== url.host) this.#refuseDenied(url.host);
-    const expected: Expectation[] = [{ space: CUSTOM_CONNECTORS, key: before.id, version: entity.version }];
-    if (host === url.host) return this.#store(connector, [], expected, commit);
-    this.#refuseTaken(orgId, url.host, before.id);
-    // What was stored for one host must not go to another because of a word in a body.
-    if (this.#options.hasCredential(customConnectorId(before.id)))
-      throw new GatewayError(
-        'conflict',
-        'It has a stored credential, which is for its host: remove that first, or make another connector.',
-      );
-    const claim = { space: HOSTS, key: hostKey(orgId, url.host) };
-    const effects: Effect[] = [
-      { op: 'delete', space: HOSTS, key: hostKey(orgId, host) },
-      { op: 'put', ...claim, value: before.id },
-    ];
-    return this.#store(connector, effects, [...expected, { ...claim, version: undefined }], commit);
+    const next = (before: CustomConnector | undefined, along: Along): CustomConnector | undefined => {
+      if (before?.org_id !== orgId) return undefined;
+      expect(before);
+      const { url, connector } = this.#checked({ ...changed(before, given), updated_at: this.#now() });
+      const host = this.#urlOf(before)?.host ?? '';
+      // One that was made before its host was denied can still be switched off.
+      if (connector.enabled || host !== url.host) this.#refuseDenied(url.host);
+      if (host === url.host) return connector;
+      this.#refuseTaken(orgId, url.host, before.id);
+      // What was stored for one host must not go to another because of a word in a body.
+      if (this.#options.hasCredential(customConnectorId(before.id)))
+        throw new GatewayError(
+          'conflict',
+          'It has a stored credential, which is for its host: remove that first, or make another connector.',
+        );
+      along.effects.push(hostRemoval(orgId, host));
+      claim(along, connector, url.host);
+      return connector;
+    };
+    return this.#all.change(bareId(id), next, { commit, conflict: changedMeanwhile });
   }
 
   /**
@@ -171,29 +169,19 @@ export class CustomConnectorService {
     orgId: string,
     id: string,
     expect: Precondition,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
     also: (connectorId: string) => readonly AlsoChanged[] = () => [],
   ): Promise<boolean> {
-    const entity = this.get(orgId, id) && (await this.#options.store.entity(CUSTOM_CONNECTORS, bareId(id)));
-    if (entity === undefined) return false;
-    const before = entity.value as CustomConnector;
-    expect(before);
-    const effects: Effect[] = [
-      { op: 'delete', space: CUSTOM_CONNECTORS, key: before.id },
-      { op: 'delete', space: HOSTS, key: hostKey(orgId, this.#urlOf(before)?.host ?? '') },
-    ];
-    const expected = [{ space: CUSTOM_CONNECTORS, key: before.id, version: entity.version }];
-    if (!(await unlessConflict(commit(before.id, effects, expected, also(customConnectorId(before.id)))))) throw changedMeanwhile();
-    await this.#all?.refresh(before.id);
-    return true;
-  }
-
-  #values(): Iterable<CustomConnector> {
-    return this.#all?.values() ?? [];
+    if (this.get(orgId, id) === undefined) return false;
+    return this.#all.remove(bareId(id), { commit, conflict: changedMeanwhile }, (before, along) => {
+      expect(before);
+      along.effects.push(hostRemoval(orgId, this.#urlOf(before)?.host ?? ''));
+      along.also.push(...also(customConnectorId(before.id)));
+    });
   }
 
   #of(id: string): CustomConnector | undefined {
-    return this.#all?.get(bareId(id));
+    return this.#all.get(bareId(id));
   }
 
   #now(): string {
@@ -235,22 +223,9 @@ export class CustomConnectorService {
     if (other !== undefined) throw new GatewayError('conflict', `${host} is the host of the connector ${other.id} (${other.name}).`);
   }
 
-  async #store(
-    connector: CustomConnector,
-    effects: readonly Effect[],
-    expected: readonly Expectation[],
-    commit: Commit,
-  ): Promise<CustomConnector> {
-    const all: Effect[] = [{ op: 'put', space: CUSTOM_CONNECTORS, key: connector.id, value: connector }, ...effects];
-    if (!(await unlessConflict(commit(connector.id, all, expected)))) throw changedMeanwhile();
-    await this.#all?.refresh(connector.id);
-    return connector;
-  }
-
   #putInForce(): void {
-    if (this.#all === undefined) return;
     const rows: CustomRow[] = [];
-    for (const connector of this.#values()) {
+    for (const connector of this.#all.values()) {
       if (!connector.enabled) continue;
       const url = this.#urlOf(connector);
       const why = this.notUsed(connector);
@@ -282,6 +257,17 @@ function changed(before: CustomConnector, { default_model: model, ...given }: Cu
     ...(newModel === undefined || newModel === null ? {} : { default_model: newModel }),
     ...given,
   };
+}
+
+/** Takes a host for a connector, or the change does not take place. */
+function claim({ effects, expect }: Along, { id, org_id: orgId }: CustomConnector, host: string): void {
+  const at = { space: HOSTS, key: hostKey(orgId, host) };
+  effects.push({ op: 'put', ...at, value: id });
+  expect.push({ ...at, version: undefined });
+}
+
+function hostRemoval(orgId: string, host: string): Effect {
+  return { op: 'delete', space: HOSTS, key: hostKey(orgId, host) };
 }
 
 function hostKey(orgId: string, host: string): string {

@@ -1,12 +1,22 @@
 import { emptiedMessage, unusedFilesMessage } from '../../decide/policy/lint.ts';
 import type { PassageOptions } from '../../decide/policy/refuses-all.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type ActivePolicy, type Base, type CompileOptions, compileFolder, compileNone, compilePut, readPut } from './active-policy.ts';
+import type { Register } from '../registers/register.ts';
+import {
+  type ActivePolicy,
+  type Base,
+  type CompileOptions,
+  compileFolder,
+  compileNone,
+  compilePut,
+  type PutBundle,
+} from './active-policy.ts';
 import { doubtsOf } from './policy-doubts.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 
-/** The bundle that was put by the admin API. */
-export const PUT_BUNDLE = { space: 'policy', key: 'bundle' } as const;
+/** Where the bundle is stored that was put by the admin API. */
+export const PUT_SPACE = 'policy';
+export const PUT_KEY = 'bundle';
 
 /** Where policy comes from a control plane. */
 export const NOTHING_TO_RELOAD = 'The policy of this gateway comes from its control plane: there is nothing to reload here.';
@@ -39,24 +49,27 @@ export function logLoaded(
   log.warn({ dir, addons: addons.map(({ file }) => file) }, 'addons/ does not count, since the bundle has inline_rules or files');
 }
 
-/** What a start finds: the folder, or the bundle that was put since its content last changed; with a control plane nothing yet. */
-export async function firstBase(options: PolicyPlace): Promise<{ readonly folder: PolicyFolder | undefined; readonly base: Base }> {
-  if (options.managedRemotely) return { folder: undefined, base: await compileNone(options) };
-  const folder = await readPolicyFolder(options.dir);
-  return { folder, base: await folderBase(folder, options) };
+/** What a start finds. */
+export interface FirstPolicy {
+  readonly folder: PolicyFolder | undefined;
+  readonly base: Base;
+  /** Undefined: what runs is no bundle that was put. */
+  readonly put: PutBundle | undefined;
 }
 
-async function folderBase(folder: PolicyFolder, options: PolicyPlace): Promise<Base> {
-  const { store, log } = options;
+/** The folder, or the bundle that was put since its content last changed; with a control plane nothing yet. */
+export async function firstBase(options: PolicyPlace, bundles: Register<PutBundle>): Promise<FirstPolicy> {
+  if (options.managedRemotely) return { folder: undefined, base: await compileNone(options), put: undefined };
+  const folder = await readPolicyFolder(options.dir);
   const fromFolder = await compileFolder(folder, options);
-  const put = readPut(await store.get(PUT_BUNDLE.space, PUT_BUNDLE.key));
-  if (put === undefined) return fromFolder;
+  const put = bundles.get(PUT_KEY);
+  if (put === undefined) return { folder, base: fromFolder, put };
   if (put.folder_hash === folder.hash) {
     const what = 'The policy bundle that was put by API no longer loads (a change in the policies folder drops it)';
-    return compilePut(put, folder, options, what);
+    return { folder, base: await compilePut(put, folder, options, what), put };
   }
-  await store.commit(undefined, [{ op: 'delete', ...PUT_BUNDLE }]);
+  await bundles.remove(PUT_KEY);
   const { bundle_id } = fromFolder.active;
-  log.warn({ dir: folder.dir, bundle_id }, 'the policies folder has changed and replaces the bundle that was put');
-  return fromFolder;
+  options.log.warn({ dir: folder.dir, bundle_id }, 'the policies folder has changed and replaces the bundle that was put');
+  return { folder, base: fromFolder, put: undefined };
 }

@@ -1,11 +1,13 @@
-import { isDeepStrictEqual } from 'node:util';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { OrgAddons } from '../../base/model/org-addons.ts';
 import type { PlanTier } from '../../base/model/plan-tier.ts';
 import { NO_SWITCHES, type ProviderSwitches } from '../../base/model/provider-switches.ts';
 import type { PolicyText } from '../../decide/policy/bundle.ts';
 import type { GeneratedText } from '../../decide/policy/compile.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import type { Commit, ToldChanges } from '../registers/commit.ts';
+import { type Along, changesTo, REMOVED, Register } from '../registers/register.ts';
+import { entityWith, type WatchedSpaceOptions } from '../registers/watched-space.ts';
 import { type AutoAllowed, autoRules } from './auto-rules.ts';
 import type { PolicyPresets } from './policy-presets.ts';
 import { switchesOf, switchRules } from './switch-rules.ts';
@@ -54,36 +56,43 @@ export function presetFile(id: string): string {
   return `preset ${id}`;
 }
 
+interface LaidRegisters {
+  readonly overlays: Register<OrgOverlay>;
+  readonly addons: Register<OrgAddons>;
+  readonly auto: Register<AutoAllowed>;
+}
+
 /** What orgs lay over the bundle of their gateway, in memory, also as other writers of the store change it: overlays that were put, and what they have switched. */
 export class OrgOverlays {
   readonly #options: OrgOverlaysOptions;
-  readonly #overlays: WatchedSpace<OrgOverlay>;
-  readonly #addons: WatchedSpace<OrgAddons>;
-  readonly #auto: WatchedSpace<AutoAllowed>;
+  readonly #overlays: Register<OrgOverlay>;
+  readonly #addons: Register<OrgAddons>;
+  readonly #auto: Register<AutoAllowed>;
   #tier: PlanTier;
 
-  private constructor(
-    options: OrgOverlaysOptions,
-    spaces: { overlays: WatchedSpace<OrgOverlay>; addons: WatchedSpace<OrgAddons>; auto: WatchedSpace<AutoAllowed> },
-  ) {
+  private constructor(options: OrgOverlaysOptions, { overlays, addons, auto }: LaidRegisters) {
     this.#options = options;
     this.#tier = options.tier;
-    this.#overlays = spaces.overlays;
-    this.#addons = spaces.addons;
-    this.#auto = spaces.auto;
+    this.#overlays = overlays;
+    this.#addons = addons;
+    this.#auto = auto;
   }
 
-  /** @param changed told of the org whose layers are others now, whoever changed them */
+  /** @param changed told of the org whose layers are others now, whichever writer has changed them */
   static async open(options: OrgOverlaysOptions, changed: (orgId: string) => void): Promise<OrgOverlays> {
-    const tell = (_key: string, value: { readonly org_id: string } | undefined, before: { readonly org_id: string } | undefined): void => {
-      const orgId = value?.org_id ?? before?.org_id;
-      if (orgId !== undefined) changed(orgId);
-    };
     const { store } = options;
+    const laid = <V extends { readonly org_id: string }>(): WatchedSpaceOptions<V> => ({
+      read: entityWith<V>('org_id'),
+      orgOf: ({ org_id: orgId }) => orgId,
+      changed: (_key, value, before) => {
+        const one = value ?? before;
+        if (one !== undefined) changed(one.org_id);
+      },
+    });
     return new OrgOverlays(options, {
-      overlays: await WatchedSpace.open(store, OVERLAYS, { read: (value) => value as OrgOverlay, changed: tell }),
-      addons: await WatchedSpace.open(store, ADDONS, { read: (value) => value as OrgAddons, changed: tell }),
-      auto: await WatchedSpace.open(store, AUTO_ALLOWED, { read: (value) => value as AutoAllowed, changed: tell }),
+      overlays: await Register.open(store, OVERLAYS, laid<OrgOverlay>()),
+      addons: await Register.open(store, ADDONS, laid<OrgAddons>()),
+      auto: await Register.open(store, AUTO_ALLOWED, laid<AutoAllowed>()),
     });
   }
 
@@ -99,8 +108,7 @@ export class OrgOverlays {
 
   /** Of all nodes, in the order of their levels and nodes. */
   list(orgId: string): readonly OrgOverlay[] {
-    const own = [...this.#overlays.values()].filter(({ org_id }) => org_id === orgId);
-    return own
+    return [...this.#overlays.ofOrg(orgId)]
       .sort((a, b) => (overlayKey(a) < overlayKey(b) ? -1 : 1))
       .sort((a, b) => Number(a.level === 'node') - Number(b.level === 'node'));
   }
@@ -142,28 +150,45 @@ export class OrgOverlays {
     return texts === 0 && layers.switches === NO_SWITCHES ? undefined : layers;
   }
 
-  /** The same, of what an org is allowed by its credentials. */
-  async refreshAuto(orgId: string): Promise<void> {
-    await this.#auto.refresh(orgId);
+  /**
+   * Puts an overlay, from the one that is stored; one whose text is empty is taken away.
+   * @throws GatewayError `conflict` when another writer was first; what `next` throws
+   */
+  async put(
+    place: OverlayPlace,
+    next: (stored: OrgOverlay | undefined) => Promise<{ readonly overlay: OrgOverlay; readonly told: ToldChanges }>,
+    commit: Commit | undefined,
+  ): Promise<void> {
+    const put = async (stored: OrgOverlay | undefined, along: Along): Promise<OrgOverlay | typeof REMOVED> => {
+      const { overlay, told } = await next(stored);
+      along.told = told;
+      return overlay.bundle_yaml === '' ? REMOVED : overlay;
+    };
+    const conflict = (): GatewayError =>
+      new GatewayError('conflict', 'Somebody else has changed this overlay at the same moment: read it again.');
+    await this.#overlays.change(overlayKey(place), put, { commit, object: place.org_id, conflict });
   }
 
-  /** Brings in what this writer has committed. */
-  async refresh(orgId: string, place?: OverlayPlace): Promise<void> {
-    await (place === undefined ? this.#addons.refresh(orgId) : this.#overlays.refresh(overlayKey(place)));
+  /** These are all overlays of an org from now on. */
+  async replace(orgId: string, overlays: readonly OrgOverlay[], commit: Commit): Promise<void> {
+    const next = new Map(overlays.filter(({ bundle_yaml: text }) => text !== '').map((one) => [overlayKey(one), one]));
+    const now = this.list(orgId).map((one): [string, OrgOverlay] => [overlayKey(one), one]);
+    await this.#overlays.changeAll(changesTo(next, now), { commit });
   }
 
-  /** What makes these all overlays of an org. */
-  replacing(orgId: string, overlays: readonly OrgOverlay[]): readonly Effect[] {
-    const kept = new Set(overlays.map(overlayKey));
-    const gone = this.list(orgId).filter((one) => !kept.has(overlayKey(one)));
-    const others = overlays.filter((one) => !isDeepStrictEqual(one, this.get(one)));
-    return [...gone.map((one): Effect => ({ op: 'delete', space: OVERLAYS, key: overlayKey(one) })), ...others.map(overlayEffect)];
+  /** Changes what an org has switched. @param next from what is switched; asked again when another writer was first */
+  async switch(
+    orgId: string,
+    next: (before: OrgAddons) => Promise<OrgAddons>,
+    how: { readonly commit: Commit | undefined; readonly object: string },
+  ): Promise<void> {
+    await this.#addons.change(orgId, (stored) => next(stored ?? { org_id: orgId, providers: {}, presets: {} }), how);
   }
 
-  /** Brings in what this writer has committed of all overlays of an org. */
-  async refreshAll(orgId: string, overlays: readonly OrgOverlay[]): Promise<void> {
-    const keys = new Set([...this.list(orgId), ...overlays].map(overlayKey));
-    await Promise.all([...keys].map((key) => this.#overlays.refresh(key)));
+  /** Allows an org the connectors that it has credentials for. @param commit stores what it is given, with what belongs to it */
+  async allow(auto: AutoAllowed, commit: (effects: readonly Effect[]) => Promise<void>): Promise<void> {
+    await commit([this.#auto.effect(auto.org_id, auto.connector_ids.length === 0 ? REMOVED : auto)]);
+    await this.#auto.refresh(auto.org_id);
   }
 
   #generated(addons: OrgAddons): readonly GeneratedText[] {
@@ -176,13 +201,7 @@ export class OrgOverlays {
   }
 }
 
-/** An empty text takes the overlay away. */
-export function overlayEffect(overlay: OrgOverlay): Effect {
-  const at = { space: OVERLAYS, key: overlayKey(overlay) };
-  return overlay.bundle_yaml === '' ? { op: 'delete', ...at } : { op: 'put', ...at, value: overlay };
-}
-
 /** Under which it is stored in {@link OVERLAYS}. */
-export function overlayKey({ org_id: orgId, level, node_id: nodeId }: OverlayPlace): string {
+function overlayKey({ org_id: orgId, level, node_id: nodeId }: OverlayPlace): string {
   return level === 'org' ? orgId : `${orgId}\n${nodeId ?? ''}`;
 }

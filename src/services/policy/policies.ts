@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Events } from '../../base/events/bus.ts';
 import type { PolicyLoadEvent } from '../../base/events/events.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
@@ -7,35 +8,28 @@ import type { PlanTier } from '../../base/model/plan-tier.ts';
 import type { PolicyInput } from '../../decide/policy/compile.ts';
 import type { PassageOptions } from '../../decide/policy/refuses-all.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone, type ToldChanges, unlessConflict } from '../registers/commit.ts';
+import type { Commit, ToldChanges } from '../registers/commit.ts';
+import { type Along, REMOVED, Register } from '../registers/register.ts';
 import {
   type ActivePolicy,
   type Base,
   compileAgain,
   compileFetched,
   compileFolder,
+  compilePut,
   type FetchedBundle,
   orgHash,
   orgPolicy,
   orgPolicyUnless,
+  type PutBundle,
+  readPut,
   textsOfOrg,
 } from './active-policy.ts';
 import type { AutoAllowed } from './auto-rules.ts';
 import { type TriedBundle, toldOfBundle, tryBundle } from './bundle-trial.ts';
-import { firstBase, logLoaded, NOTHING_TO_RELOAD, type PolicyPlace, PUT_BUNDLE } from './first-policy.ts';
+import { firstBase, logLoaded, NOTHING_TO_RELOAD, type PolicyPlace, PUT_KEY, PUT_SPACE } from './first-policy.ts';
 import { FolderReads } from './folder-reads.ts';
-import {
-  ADDONS,
-  AUTO_ALLOWED,
-  type OrgLayers,
-  type OrgOverlay,
-  OrgOverlays,
-  OVERLAYS,
-  type OverlayPlace,
-  overlayEffect,
-  overlayKey,
-  presetFile,
-} from './org-overlays.ts';
+import { type OrgOverlay, OrgOverlays, type OverlayPlace, presetFile } from './org-overlays.ts';
 import { compileOrgs, type OrgPolicies } from './org-policies.ts';
 import { type OverlayText, type TrialGround, type TriedOverlay, tryOverlay } from './overlay-trial.ts';
 import { PolicyDrafts } from './policy-drafts.ts';
@@ -53,15 +47,14 @@ export interface PolicyServiceOptions extends PolicyPlace {
   readonly followBy?: Commit;
 }
 
-/** Of a change of add-ons that others are in the way of. */
-const SWITCH_ATTEMPTS = 5;
-
 /** Everything that is in force together. */
 interface Opened {
   /** Undefined: the bundle comes from the control plane. */
   readonly folder: PolicyFolder | undefined;
   readonly base: Base;
   readonly orgs: OrgPolicies;
+  /** The bundle that was put and runs; undefined: the folder, or the control plane. */
+  readonly put: PutBundle | undefined;
 }
 
 /**
@@ -76,6 +69,8 @@ export class PolicyService {
     () => this.#ground(),
     () => this.#folder?.dir,
   );
+  readonly #bundles: Register<PutBundle>;
+  #running: PutBundle | undefined;
   #folder: PolicyFolder | undefined;
   #base: Base;
   #orgs: OrgPolicies;
@@ -83,9 +78,11 @@ export class PolicyService {
   /** Changes run one after the other. */
   #changes: Promise<unknown> = Promise.resolve();
 
-  private constructor(options: PolicyServiceOptions, overlays: OrgOverlays, opened: Opened) {
+  private constructor(options: PolicyServiceOptions, bundles: Register<PutBundle>, overlays: OrgOverlays, opened: Opened) {
     this.#options = options;
+    this.#bundles = bundles;
     this.#overlays = overlays;
+    this.#running = opened.put;
     this.#folder = opened.folder;
     this.#base = opened.base;
     this.#orgs = opened.orgs;
@@ -97,16 +94,20 @@ export class PolicyService {
    * @throws GatewayError `invalid_policy`: no folder, no bundle, or mistakes, all of which are in the message, one a line
    */
   static async open(options: PolicyServiceOptions): Promise<PolicyService> {
-    const { folder, base } = await firstBase(options);
+    let followPut = (): unknown => undefined;
+    const bundles = await Register.open(options.store, PUT_SPACE, { read: readPut, changed: () => void followPut() });
+    const { folder, base, put } = await firstBase(options, bundles);
     const early = new Set<string>();
     let changed = (orgId: string): unknown => early.add(orgId);
     const overlays = await OrgOverlays.open(options, (orgId) => void changed(orgId));
     const orgs = await compileOrgs(overlays, base, options);
     if (base.isNone !== true) logLoaded(options, base.active, folder);
-    const service = new PolicyService(options, overlays, { folder, base, orgs });
+    const service = new PolicyService(options, bundles, overlays, { folder, base, orgs, put });
     changed = (orgId) => service.#follow(orgId);
+    followPut = () => service.#followPut();
     // What came while the others were compiled.
     for (const orgId of early) void service.#follow(orgId);
+    if (!isDeepStrictEqual(bundles.get(PUT_KEY), put)) void service.#followPut();
     return service;
   }
 
@@ -157,7 +158,7 @@ export class PolicyService {
       this.#overlays.holdTier(tier);
       const base = await compileAgain(this.#base, this.#options);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
-      return this.#swap({ base, orgs, folder: this.#folder });
+      return this.#swap({ base, orgs, folder: this.#folder, put: this.#running });
     });
   }
 
@@ -202,12 +203,10 @@ export class PolicyService {
     commit: (effects: readonly Effect[]) => Promise<void>,
   ): Promise<void> {
     const auto: AutoAllowed = { org_id: orgId, connector_ids: [...new Set(connectorIds)].sort() };
-    const at = { space: AUTO_ALLOWED, key: orgId };
     await this.#change('put', async () => {
       const layers = this.#overlays.layers(orgId, { auto });
       const compiled = layers && (await orgPolicy(orgId, this.#base, layers, this.#options));
-      await commit([auto.connector_ids.length === 0 ? { op: 'delete', ...at } : { op: 'put', ...at, value: auto }]);
-      await this.#overlays.refreshAuto(orgId);
+      await this.#overlays.allow(auto, commit);
       return this.#put(orgId, compiled);
     });
   }
@@ -229,17 +228,25 @@ export class PolicyService {
    */
   async put(
     bundleYaml: string,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
     accept: (before: ActivePolicy, weighed: Weighed) => void = () => undefined,
   ): Promise<ActivePolicy> {
     return this.#change('put', async () => {
       const { put, base, weighed, told } = await tryBundle(bundleYaml, { folder: this.#folder, base: this.#base }, this.#options);
       accept(this.#base.active, weighed);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
-      await commit(base.active.bundle_id, [{ op: 'put', ...PUT_BUNDLE, value: put }], [], [], told);
+      await this.#storePut(put, base, told, commit);
       this.#reads.setAside(put.folder_hash);
-      return this.#swap({ base, orgs, folder: this.#folder });
+      return this.#swap({ base, orgs, folder: this.#folder, put });
     });
+  }
+
+  async #storePut(next: PutBundle | typeof REMOVED, { active }: Base, told: ToldChanges, commit: Commit | undefined): Promise<void> {
+    const change = (_stored: PutBundle | undefined, along: Along): PutBundle | typeof REMOVED => {
+      along.told = told;
+      return next;
+    };
+    await this.#bundles.change(PUT_KEY, change, { commit, object: active.bundle_id });
   }
 
   /** What {@link put} would do, and refuse. Changes nothing. */
@@ -257,7 +264,7 @@ export class PolicyService {
       const base = await compileFetched(bundle, this.#options);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
       await store(() => toldOfBundle(this.#base, base, this.#options));
-      return this.#swap({ base, orgs, folder: undefined });
+      return this.#swap({ base, orgs, folder: undefined, put: undefined });
     });
   }
 
@@ -272,30 +279,27 @@ export class PolicyService {
     place: OverlayPlace,
     text: OverlayText,
     accept: (before: readonly OrgOverlay[], tried: TriedOverlay) => void,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
   ): Promise<ActivePolicy> {
     const { org_id: orgId } = place;
     let judged: ActivePolicy | undefined;
     await this.#change('put', async () => {
-      const one = await this.#try(place, text);
-      accept(this.overlays(orgId), one);
-      const at = { space: OVERLAYS, key: overlayKey(place) };
-      if (!(await unlessConflict(commit(orgId, [overlayEffect(one.overlay)], [{ ...at, version: one.version }], [], one.told))))
-        throw new GatewayError('conflict', 'Somebody else has changed this overlay at the same moment: read it again.');
-      await this.#overlays.refresh(orgId, place);
-      judged = one.judged;
-      return one.countsHere ? this.#put(orgId, one.judged) : this.current(orgId);
+      let countsHere = false;
+      const next = async (stored: OrgOverlay | undefined): Promise<TriedOverlay> => {
+        const one = await tryOverlay(this.#ground(), place, text, stored);
+        accept(this.overlays(orgId), one);
+        ({ judged, countsHere } = one);
+        return one;
+      };
+      await this.#overlays.put(place, next, commit);
+      return countsHere ? this.#put(orgId, judged) : this.current(orgId);
     });
     return judged ?? this.#base.active;
   }
 
   /** What {@link putOverlay} would do, and refuse. Changes nothing. @throws GatewayError `invalid_policy` */
   tryOverlay(place: OverlayPlace, text: OverlayText): Promise<TriedOverlay> {
-    return this.#inTurn(() => this.#try(place, text));
-  }
-
-  #try(place: OverlayPlace, text: OverlayText): Promise<TriedOverlay> {
-    return tryOverlay(this.#ground(), place, text);
+    return this.#inTurn(() => tryOverlay(this.#ground(), place, text, this.#overlays.get(place)));
   }
 
   #ground(): TrialGround {
@@ -305,8 +309,7 @@ export class PolicyService {
   /** These are all overlays of an org from now on, in one commit. One that does not load denies its requests. */
   async replaceOverlays(orgId: string, overlays: readonly OrgOverlay[], commit: Commit): Promise<void> {
     await this.#change('control_plane', async () => {
-      await commit(undefined, this.#overlays.replacing(orgId, overlays));
-      await this.#overlays.refreshAll(orgId, overlays);
+      await this.#overlays.replace(orgId, overlays, commit);
       const layers = this.#overlays.layers(orgId);
       return this.#put(orgId, layers && (await orgPolicy(orgId, this.#base, layers, this.#options)));
     });
@@ -322,38 +325,23 @@ export class PolicyService {
     orgId: string,
     object: string,
     change: (before: OrgAddons) => OrgAddons,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
     mayDeny = false,
   ): Promise<OrgAddons> {
     await this.#change('put', async () => {
-      for (let attempt = 1; ; attempt++) {
-        const switched = await this.#trySwitch(orgId, object, change, commit, mayDeny);
-        if (switched !== undefined) return switched;
-        if (attempt === SWITCH_ATTEMPTS) throw new GatewayError('conflict', 'Others change the add-ons of this org at the same moment.');
-      }
+      let compiled: ActivePolicy | undefined;
+      const next = async (before: OrgAddons): Promise<OrgAddons> => {
+        const addons = change(before);
+        const added = Object.entries(addons.presets).filter(([id, { enabled }]) => enabled && before.presets[id]?.enabled !== true);
+        const files = new Set(mayDeny ? [] : added.map(([id]) => presetFile(id)));
+        const layers = this.#overlays.layers(orgId, { addons });
+        compiled = layers && (await orgPolicyUnless((file) => files.has(file ?? ''), orgId, this.#base, layers, this.#options));
+        return addons;
+      };
+      await this.#overlays.switch(orgId, next, { commit, object });
+      return this.#put(orgId, compiled);
     });
     return this.addons(orgId);
-  }
-
-  /** Undefined: somebody else was faster. */
-  async #trySwitch(
-    orgId: string,
-    object: string,
-    change: (before: OrgAddons) => OrgAddons,
-    commit: Commit,
-    mayDeny: boolean,
-  ): Promise<ActivePolicy | undefined> {
-    const at = { space: ADDONS, key: orgId };
-    const entity = await this.#options.store.entity(ADDONS, orgId);
-    const before = (entity?.value as OrgAddons | undefined) ?? { org_id: orgId, providers: {}, presets: {} };
-    const addons = change(before);
-    const added = Object.entries(addons.presets).filter(([id, { enabled }]) => enabled && before.presets[id]?.enabled !== true);
-    const files = new Set(mayDeny ? [] : added.map(([id]) => presetFile(id)));
-    const compiled = await this.#compiled(orgId, this.#overlays.layers(orgId, { addons }), (file) => files.has(file ?? ''));
-    if (!(await unlessConflict(commit(object, [{ op: 'put', ...at, value: addons }], [{ ...at, version: entity?.version }]))))
-      return undefined;
-    await this.#overlays.refresh(orgId);
-    return this.#put(orgId, compiled);
   }
 
   /**
@@ -378,17 +366,48 @@ export class PolicyService {
     await this.#reads.following(this.#options.log, () => this.#change('watch', change));
   }
 
-  #take(folder: PolicyFolder, commit: Commit = commitAlone(this.#options.store)): Promise<ActivePolicy> {
+  #take(folder: PolicyFolder, commit?: Commit): Promise<ActivePolicy> {
     return this.#reads.taking(folder, async () => {
       const base = await compileFolder(folder, this.#options);
       const orgs = await compileOrgs(this.#overlays, base, this.#options);
-      await commit(base.active.bundle_id, [{ op: 'delete', ...PUT_BUNDLE }], [], [], await toldOfBundle(this.#base, base, this.#options));
-      return this.#swap({ base, orgs, folder });
+      await this.#storePut(REMOVED, base, await toldOfBundle(this.#base, base, this.#options), commit);
+      return this.#swap({ base, orgs, folder, put: undefined });
     });
   }
 
+  /** Takes the bundle that another writer of the store has put, or, where one was taken away, what is in the folder; nothing, when it is what runs. */
+  async #followPut(): Promise<void> {
+    try {
+      await this.#change('watch', async () => {
+        const put = this.#bundles.get(PUT_KEY);
+        if (isDeepStrictEqual(put, this.#running) || this.#folder === undefined) return undefined;
+        const folder = await this.#reads.read();
+        if (put === undefined) return this.#takeFollowed({ folder, put, base: await compileFolder(folder, this.#options) });
+        // Decision 5.5: a bundle counts beside the content of the folder that it was put over.
+        if (put.folder_hash !== folder.hash) {
+          this.#options.log.warn(
+            { dir: folder.dir },
+            'another node has put a policy bundle; the policies folder here has another content, and counts',
+          );
+          return undefined;
+        }
+        const base = await compilePut(put, folder, this.#options, 'The policy bundle that another node has put does not load');
+        return this.#takeFollowed({ folder, put, base });
+      });
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'the policy bundle that another node has put or taken away could not be followed');
+    }
+  }
+
+  async #takeFollowed(next: Omit<Opened, 'orgs'> & { readonly folder: PolicyFolder }): Promise<ActivePolicy> {
+    const orgs = await compileOrgs(this.#overlays, next.base, this.#options);
+    this.#reads.setAside(next.folder.hash);
+    return this.#swap({ ...next, orgs });
+  }
+
   /** All of it at once: no request is judged by the bundle of one moment and the overlay of another. */
-  #swap({ base, orgs, folder }: Opened): ActivePolicy {
+  #swap({ base, orgs, folder, put }: Opened): ActivePolicy {
+    this.#running = put;
     this.#base = base;
     this.#orgs = orgs;
     this.#folder = folder;
@@ -408,15 +427,6 @@ export class PolicyService {
     } catch (error) {
       this.#options.log.error({ err: error, org_id: orgId }, 'what another node has laid over the policy of an org could not be taken');
     }
-  }
-
-  /** @throws GatewayError `invalid_policy` for mistakes in what is changed */
-  async #compiled(
-    orgId: string,
-    layers: OrgLayers | undefined,
-    isChanged: (file: string | undefined) => boolean,
-  ): Promise<ActivePolicy | undefined> {
-    return layers && orgPolicyUnless(isChanged, orgId, this.#base, layers, this.#options);
   }
 
   #put(orgId: string, compiled: ActivePolicy | undefined): ActivePolicy {

@@ -450,3 +450,41 @@ t.test(
     t.same([orgs.list('org0'), orgs.list('org39').length], [[], 1], 'of more orgs than that the one met longest ago gives up its place');
   },
 );
+
+t.test('what two nodes count of one domain is added, whoever saves last, and a reset is heard by both', async (t) => {
+  const store = await openStore(t);
+  const clock = fakeClock();
+  const [one, other] = [await open(store, clock), await open(store, clock)];
+  const shown = (list: Discovery) =>
+    list.list().domains.map(({ domain, hits, workloads }) => [domain, hits, workloads.map(({ hits: of }) => of)]);
+  for (let hit = 0; hit < 3; hit++) one.events.connected?.(to('a.example'));
+  other.events.passed?.(to('a.example', 'ambient', 'default', 'bot'));
+  await Promise.all([one.save(), other.save()]);
+  one.events.connected?.(to('a.example'));
+  other.events.handshakeRejected?.({ host: 'a.example', signal: 'alert' });
+  t.same(shown(other), [['a.example', 4, [3, 1]]], 'what is not saved yet is known to one alone');
+  await Promise.all([other.save(), one.save()]);
+  for (const node of [one, other, await open(store, clock)]) {
+    t.same(shown(node), [['a.example', 5, [4, 1]]]);
+    t.match(node.list().domains, [{ connections: 4, requests: 1, traffic: { developer: 4, ambient: 1 }, pinned: true }]);
+  }
+  other.events.connected?.(to('b.example'));
+  await one.reset();
+  t.same([shown(one), shown(other)], [[], [['b.example', 1, [1]]]], 'what was never saved is no part of it');
+  await other.save();
+  t.same(shown(one), [['b.example', 1, [1]]]);
+});
+
+t.test('what two nodes let go is added', async (t) => {
+  const store = await openStore(t);
+  const clock = fakeClock();
+  const [one, other] = [await open(store, clock, 5), await open(store, clock, 5)];
+  for (let at = 0; at < 20; at++) one.events.connected?.(to(`one-${at}.example`));
+  for (let at = 0; at < 10; at++) other.events.connected?.(to(`other-${at}.example`));
+  const hits = (list: Discovery) => list.list().other.hits;
+  t.same([hits(one), hits(other)], [15, 5]);
+  await Promise.all([one.save(), other.save()]);
+  t.ok(hits(one) >= 20 && hits(other) === hits(one));
+  await other.reset();
+  t.same([hits(one), hits(other)], [0, 0]);
+});

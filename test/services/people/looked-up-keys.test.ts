@@ -175,3 +175,20 @@ t.test('made-up keys of any number of addresses hold up no look at a key that is
   for (let i = 0; i < 10_500; i++) await keys.judge(`gwk_${i}`, '192.0.2.1');
   t.equal(keys.list().length, 1);
 });
+
+t.test('what one node has looked up the other keeps too, and what is revoked or gone at one is so at the other', async (t) => {
+  const { known, plane, open } = await scene(t);
+  const [one, other] = [await open(), await open()];
+  const strange = await open('acme@another:7443');
+  t.match(await one.judge(PLAIN), { result: 'valid' });
+  plane.reachable = false;
+  t.match(other.judge(PLAIN), { result: 'valid' }, 'it is there while nobody answers');
+  t.same(strange.list(), [], 'those of another control plane are not');
+  plane.reachable = true;
+  known.set(sha256Hex(PLAIN), { ...KEY, revoked_at: '2026-11-21T12:00:00.000Z' });
+  await one.changed();
+  plane.reachable = false;
+  t.match(other.judge(PLAIN), { result: 'revoked' });
+  await one.erase();
+  t.same(other.list(), []);
+});

@@ -318,7 +318,9 @@ const EVICTING: readonly Evicting[] = [
           wantsClientCertificate: false,
           namedLike: undefined,
           dirty: true,
-          stored: false,
+          isStored: false,
+          isAnew: false,
+          stored: undefined,
           from: address,
           callers: new DomainCallers(),
         };

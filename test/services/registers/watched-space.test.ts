@@ -29,11 +29,10 @@ function held(rows: Map<string, unknown>) {
       tell = listener;
       return Promise.resolve(() => undefined);
     },
-    list: () => {
-      const found = [...rows].map(([key, value]) => ({ key, value }));
+    entities: () => {
+      const found = [...rows].map(([key, value]) => ({ key, value, version: String(value) }));
       return isHeld ? new Promise((resolve) => lists.push(() => resolve(found))) : Promise.resolve(found);
     },
-    get: (_space: string, key: string) => Promise.resolve(rows.get(key)),
   } as unknown as Store;
   return {
     store,
@@ -43,7 +42,7 @@ function held(rows: Map<string, unknown>) {
     change(key: string, value: unknown): unknown {
       if (value === undefined) rows.delete(key);
       else rows.set(key, value);
-      return tell({ key, value, version: value === undefined ? undefined : 'v' });
+      return tell({ key, value, version: value === undefined ? undefined : String(value) });
     },
   };
 }

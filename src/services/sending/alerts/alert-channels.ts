@@ -5,13 +5,13 @@ import { SealError, type Sealed, type SecretBox } from '../../../base/lib/secret
 import { uuidv7 } from '../../../base/lib/uuidv7.ts';
 import type { AlertChannel, ChannelConfig, ChannelKind } from '../../../base/model/alert-channel.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
-import { type Commit, commitAlone } from '../../registers/commit.ts';
-import { WatchedSpace } from '../../registers/watched-space.ts';
+import type { Commit } from '../../registers/commit.ts';
+import { Register } from '../../registers/register.ts';
+import { entityWith } from '../../registers/watched-space.ts';
 import { maskedConfig, readChannelConfig } from './channel-config.ts';
 
 /** Entities of this space hold a channel and, sealed, what it is reached by. */
 export const CHANNELS = 'alert_channel';
-/** Of one org. Each has a cursor and is told of every event that it wants. */
 
 interface StoredChannel extends Omit<AlertChannel, 'config'> {
   readonly sealed: Sealed;
@@ -54,9 +54,9 @@ export function channelContext(channelId: string): string {
 /** Channels of all orgs (specification, "Alert channel"). What they are reached by is sealed at rest, open in memory, and shown to nobody but in the answer to what made it. */
 export class AlertChannels {
   readonly #options: ChannelOptions;
-  readonly #space: WatchedSpace<OpenChannel>;
+  readonly #space: Register<OpenChannel, StoredChannel>;
 
-  private constructor(options: ChannelOptions, space: WatchedSpace<OpenChannel>) {
+  private constructor(options: ChannelOptions, space: Register<OpenChannel, StoredChannel>) {
     this.#options = options;
     this.#space = space;
   }
@@ -66,11 +66,13 @@ export class AlertChannels {
     options: ChannelOptions,
     changed: (id: string, now: OpenChannel | undefined, before: OpenChannel | undefined) => void,
   ): Promise<AlertChannels> {
-    const read = (value: unknown): OpenChannel => opened(value as StoredChannel, options);
-    return new AlertChannels(
-      options,
-      await WatchedSpace.open(options.store, CHANNELS, { read, changed, orgOf: (channel) => channel.org_id }),
-    );
+    const space = await Register.openSealed<OpenChannel, StoredChannel>(options.store, CHANNELS, {
+      stored: entityWith<StoredChannel>('channel_id', 'org_id'),
+      opened: (stored) => opened(stored, options),
+      orgOf: (channel) => channel.org_id,
+      changed,
+    });
+    return new AlertChannels(options, space);
   }
 
   /** Of an org. */
@@ -89,50 +91,38 @@ export class AlertChannels {
   }
 
   /** @returns the channel with its secret, this once @throws GatewayError `invalid_request`; as its commit */
-  async create(orgId: string, made: NewChannel, commit: Commit = commitAlone(this.#options.store)): Promise<AlertChannel> {
+  async create(orgId: string, made: NewChannel, commit?: Commit): Promise<AlertChannel> {
     const { clock, mayBePlain } = this.#options;
     const { name, kind, enabled = true } = made;
     const config = readChannelConfig(kind, made.config, mayBePlain);
     const now = clock.now();
     const rest = { channel_id: uuidv7(now), org_id: orgId, name, kind, enabled, created_at: timestamp(now) };
-    await this.#put({ ...rest, sealed: this.#sealed(rest.channel_id, config) }, commit);
+    const stored = { ...rest, sealed: this.#sealed(rest.channel_id, config) };
+    await this.#space.change(rest.channel_id, () => stored, { commit });
     return { ...rest, config };
   }
 
-  /** Changes what is given. Undefined when the org has no such channel. @throws GatewayError `invalid_request`, `conflict` */
-  async change(
-    orgId: string,
-    id: string,
-    change: ChannelChange,
-    commit: Commit = commitAlone(this.#options.store),
-  ): Promise<AlertChannel | undefined> {
-    const { store, mayBePlain } = this.#options;
-    const found = await store.entity(CHANNELS, id);
-    const before = found?.value as StoredChannel | undefined;
-    if (found === undefined || before?.org_id !== orgId) return undefined;
-    const kind = change.kind ?? before.kind;
-    if (kind !== before.kind && change.config === undefined)
-      throw new GatewayError('invalid_request', 'The alert channel is not valid.', {
-        details: [{ path: 'config', message: 'is needed when the kind changes: each kind has its own' }],
-      });
-    const sealed = change.config === undefined ? before.sealed : this.#sealed(id, readChannelConfig(kind, change.config, mayBePlain));
-    const { name = before.name, enabled = before.enabled } = change;
-    await this.#put({ ...before, kind, name, enabled, sealed }, commit, found.version);
-    return this.get(orgId, id);
+  /** Changes what is given. Undefined when the org has no such channel. @throws GatewayError `invalid_request` */
+  async change(orgId: string, id: string, change: ChannelChange, commit?: Commit): Promise<AlertChannel | undefined> {
+    const next = (before: StoredChannel | undefined): StoredChannel | undefined => {
+      if (before?.org_id !== orgId) return undefined;
+      const kind = change.kind ?? before.kind;
+      if (kind !== before.kind && change.config === undefined)
+        throw new GatewayError('invalid_request', 'The alert channel is not valid.', {
+          details: [{ path: 'config', message: 'is needed when the kind changes: each kind has its own' }],
+        });
+      const { name = before.name, enabled = before.enabled } = change;
+      if (change.config === undefined) return { ...before, kind, name, enabled };
+      return { ...before, kind, name, enabled, sealed: this.#sealed(id, readChannelConfig(kind, change.config, this.#options.mayBePlain)) };
+    };
+    const changed = await this.#space.change(id, next, { commit });
+    return changed && this.get(orgId, id);
   }
 
   /** @param also what goes with it @returns false when the org has no such channel */
-  async remove(orgId: string, id: string, also: readonly Effect[], commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
+  async remove(orgId: string, id: string, also: readonly Effect[], commit?: Commit): Promise<boolean> {
     if (this.get(orgId, id) === undefined) return false;
-    await commit(id, [{ op: 'delete', space: CHANNELS, key: id }, ...also]);
-    await this.#space.refresh(id);
-    return true;
-  }
-
-  async #put(stored: StoredChannel, commit: Commit, version?: string): Promise<void> {
-    const key = stored.channel_id;
-    await commit(key, [{ op: 'put', space: CHANNELS, key, value: stored }], [{ space: CHANNELS, key, version }]);
-    await this.#space.refresh(key);
+    return this.#space.remove(id, { commit }, (_channel, { effects }) => effects.push(...also));
   }
 
   #sealed(id: string, config: ChannelConfig): Sealed {

@@ -4,8 +4,9 @@ import { uuidv7 } from '../../../base/lib/uuidv7.ts';
 import type { AlertSubscription } from '../../../base/model/alert-channel.ts';
 import { ENTITY_BOUNDS } from '../../../base/model/org-bounds.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
-import { type AlsoChanged, type Commit, commitAlone } from '../../registers/commit.ts';
-import { WatchedSpace } from '../../registers/watched-space.ts';
+import type { AlsoChanged, Commit } from '../../registers/commit.ts';
+import { type Along, Register } from '../../registers/register.ts';
+import { entityWith, WatchedSpace } from '../../registers/watched-space.ts';
 import { CHANNELS } from './alert-channels.ts';
 
 export const SUBSCRIPTIONS = 'alert_subscription';
@@ -41,10 +42,10 @@ export interface SubscriptionFilter {
 export class AlertSubscriptions {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #space: WatchedSpace<StoredSubscription>;
+  readonly #space: Register<StoredSubscription>;
   readonly #alerted: WatchedSpace<LastAlert>;
 
-  private constructor(store: Store, clock: Clock, space: WatchedSpace<StoredSubscription>, alerted: WatchedSpace<LastAlert>) {
+  private constructor(store: Store, clock: Clock, space: Register<StoredSubscription>, alerted: WatchedSpace<LastAlert>) {
     this.#store = store;
     this.#clock = clock;
     this.#space = space;
@@ -53,12 +54,12 @@ export class AlertSubscriptions {
 
   /** @param changed told when one is there, gone or another, whoever has changed it */
   static async open(store: Store, clock: Clock, changed: () => void): Promise<AlertSubscriptions> {
-    const space = await WatchedSpace.open<StoredSubscription>(store, SUBSCRIPTIONS, {
-      read: (value) => value as StoredSubscription,
+    const space = await Register.open(store, SUBSCRIPTIONS, {
+      read: entityWith<StoredSubscription>('subscription_id', 'org_id'),
       orgOf: (one) => one.org_id,
       changed,
     });
-    const alerted = await WatchedSpace.open<LastAlert>(store, ALERTED, { read: (value) => value as LastAlert });
+    const alerted = await WatchedSpace.open(store, ALERTED, { read: entityWith<LastAlert>('at') });
     return new AlertSubscriptions(store, clock, space, alerted);
   }
 
@@ -83,20 +84,7 @@ export class AlertSubscriptions {
   }
 
   /** @throws GatewayError `conflict` when the channel is subscribed to that already, or goes meanwhile, or has too many */
-  async create(
-    orgId: string,
-    channelId: string,
-    subject: SubscribedTo,
-    enabled = true,
-    commit: Commit = commitAlone(this.#store),
-  ): Promise<AlertSubscription> {
-    const of = ofKey(channelId, subject);
-    const channel = await this.#store.entity(CHANNELS, channelId);
-    const pointer = await this.#store.entity(OF, of);
-    if (pointer !== undefined) throw new GatewayError('conflict', `This channel has that subscription already: ${String(pointer.value)}.`);
-    if (channel === undefined) throw new GatewayError('conflict', 'The channel is there no more.');
-    if (this.list(orgId, { channelId }).length >= MAX_SUBSCRIPTIONS)
-      throw new GatewayError('limit_reached', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
+  async create(orgId: string, channelId: string, subject: SubscribedTo, enabled = true, commit?: Commit): Promise<AlertSubscription> {
     const now = this.#clock.now();
     const made: StoredSubscription = {
       subscription_id: uuidv7(now),
@@ -107,47 +95,35 @@ export class AlertSubscriptions {
       created_at: timestamp(now),
     };
     const id = made.subscription_id;
-    await commit(
-      id,
-      [
-        { op: 'put', space: SUBSCRIPTIONS, key: id, value: made },
-        { op: 'put', space: OF, key: of, value: id },
-      ],
-      [
-        { space: OF, key: of, version: undefined },
-        { space: CHANNELS, key: channelId, version: channel.version },
-      ],
-    );
-    await this.#space.refresh(id);
+    const next = async (_current: unknown, { effects, expect }: Along): Promise<StoredSubscription> => {
+      const of = { space: OF, key: ofKey(channelId, subject) };
+      const channel = await this.#store.entity(CHANNELS, channelId);
+      const pointer = await this.#store.entity(of.space, of.key);
+      if (pointer !== undefined)
+        throw new GatewayError('conflict', `This channel has that subscription already: ${String(pointer.value)}.`);
+      if (channel === undefined) throw new GatewayError('conflict', 'The channel is there no more.');
+      if (this.list(orgId, { channelId }).length >= MAX_SUBSCRIPTIONS)
+        throw new GatewayError('limit_reached', `A channel has at most ${MAX_SUBSCRIPTIONS} subscriptions.`);
+      effects.push({ op: 'put', ...of, value: id });
+      expect.push({ ...of, version: undefined }, { space: CHANNELS, key: channelId, version: channel.version });
+      return made;
+    };
+    await this.#space.change(id, next, { commit });
     return this.#shown(made);
   }
 
-  /** Enables or disables one. Undefined when the org has no such. @throws GatewayError `conflict` */
-  async enable(
-    orgId: string,
-    id: string,
-    enabled: boolean,
-    commit: Commit = commitAlone(this.#store),
-  ): Promise<AlertSubscription | undefined> {
-    const found = await this.#store.entity(SUBSCRIPTIONS, id);
-    const before = found?.value as StoredSubscription | undefined;
-    if (found === undefined || before?.org_id !== orgId) return undefined;
-    await commit(
-      id,
-      [{ op: 'put', space: SUBSCRIPTIONS, key: id, value: { ...before, enabled } }],
-      [{ space: SUBSCRIPTIONS, key: id, version: found.version }],
-    );
-    await this.#space.refresh(id);
-    return this.get(orgId, id);
+  /** Enables or disables one. Undefined when the org has no such. */
+  async enable(orgId: string, id: string, enabled: boolean, commit?: Commit): Promise<AlertSubscription | undefined> {
+    const next = (before: StoredSubscription | undefined): StoredSubscription | undefined =>
+      before?.org_id === orgId ? { ...before, enabled } : undefined;
+    const changed = await this.#space.change(id, next, { commit });
+    return changed && this.#shown(changed);
   }
 
   /** False when the org has no such. */
-  async remove(orgId: string, id: string, commit: Commit = commitAlone(this.#store)): Promise<boolean> {
-    const found = this.#space.get(id);
-    if (found?.org_id !== orgId) return false;
-    await commit(id, removal(found));
-    await this.#space.refresh(id);
-    return true;
+  async remove(orgId: string, id: string, commit?: Commit): Promise<boolean> {
+    if (this.#space.get(id)?.org_id !== orgId) return false;
+    return this.#space.remove(id, { commit }, (one, { effects }) => effects.push(...removal(one).slice(1)));
   }
 
   /** What takes away all of a channel. */

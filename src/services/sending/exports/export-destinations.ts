@@ -6,13 +6,13 @@ import { SealError, type Sealed, type SecretBox } from '../../../base/lib/secret
 import { uuidv7 } from '../../../base/lib/uuidv7.ts';
 import type { ExportDestination, ExportEventName, ExportKind } from '../../../base/model/export-destination.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
-import { type Commit, commitAlone } from '../../registers/commit.ts';
-import { WatchedSpace } from '../../registers/watched-space.ts';
+import type { Commit } from '../../registers/commit.ts';
+import { REMOVED, Register } from '../../registers/register.ts';
+import { entityWith } from '../../registers/watched-space.ts';
 import { maskedExport, readExportConfig } from './export-config.ts';
 
 /** Entities of this space hold a destination and, sealed, what it is reached by. */
 export const EXPORTS = 'export_destination';
-/** Of one org. */
 
 interface StoredDestination extends Omit<ExportDestination, 'config'> {
   readonly sealed: Sealed;
@@ -58,9 +58,9 @@ export function exportContext(id: string): string {
 /** Export destinations of all orgs. What they are reached by is sealed at rest, open in memory, and its secrets are shown to nobody but in the answer to what made it. */
 export class ExportDestinations {
   readonly #options: DestinationStoreOptions;
-  readonly #space: WatchedSpace<OpenDestination>;
+  readonly #space: Register<OpenDestination, StoredDestination>;
 
-  private constructor(options: DestinationStoreOptions, space: WatchedSpace<OpenDestination>) {
+  private constructor(options: DestinationStoreOptions, space: Register<OpenDestination, StoredDestination>) {
     this.#options = options;
     this.#space = space;
   }
@@ -70,8 +70,13 @@ export class ExportDestinations {
     options: DestinationStoreOptions,
     changed: (id: string, now: OpenDestination | undefined) => void,
   ): Promise<ExportDestinations> {
-    const read = (value: unknown): OpenDestination => opened(value as StoredDestination, options);
-    return new ExportDestinations(options, await WatchedSpace.open(options.store, EXPORTS, { read, changed, orgOf: (one) => one.org_id }));
+    const space = await Register.openSealed<OpenDestination, StoredDestination>(options.store, EXPORTS, {
+      stored: entityWith<StoredDestination>('id', 'org_id'),
+      opened: (stored) => opened(stored, options),
+      orgOf: (one) => one.org_id,
+      changed,
+    });
+    return new ExportDestinations(options, space);
   }
 
   list(orgId: string): readonly ExportDestination[] {
@@ -94,43 +99,42 @@ export class ExportDestinations {
   }
 
   /** @returns the destination with its secrets, this once @throws GatewayError `invalid_request`; as its commit */
-  async create(orgId: string, made: NewDestination, commit: Commit = commitAlone(this.#options.store)): Promise<ExportDestination> {
+  async create(orgId: string, made: NewDestination, commit?: Commit): Promise<ExportDestination> {
     const { clock, mayBePlain } = this.#options;
     const config = readExportConfig(made.kind, made.config, mayBePlain);
     const now = clock.now();
     const rest = restOf(made, uuidv7(now), orgId, timestamp(now));
-    await this.#put({ ...rest, sealed: this.#sealed(rest.id, config) }, commit);
+    const stored = { ...rest, sealed: this.#sealed(rest.id, config) };
+    await this.#space.change(rest.id, () => stored, { commit });
     return { ...rest, config };
   }
 
-  /** Changes what is given. Undefined when the org has no such destination. @throws GatewayError `invalid_request`, `conflict` */
+  /** Changes what is given. Undefined when the org has no such destination. @throws GatewayError `invalid_request` */
   async change(
     orgId: string,
     id: string,
     { config, ...change }: DestinationChange,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
   ): Promise<ExportDestination | undefined> {
-    const { store, mayBePlain } = this.#options;
-    const found = await store.entity(EXPORTS, id);
-    const before = found?.value as StoredDestination | undefined;
-    if (found === undefined || before?.org_id !== orgId) return undefined;
-    const kind = change.kind ?? before.kind;
-    if (kind !== before.kind && config === undefined)
-      throw new GatewayError('invalid_request', 'The export destination is not valid.', {
-        details: [{ path: 'config', message: 'is needed when the kind changes: each kind has its own' }],
-      });
     const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-    const sealed = config === undefined ? before.sealed : this.#sealed(id, readExportConfig(kind, config, mayBePlain));
-    await this.#put({ ...before, ...given, sealed }, commit, found.version);
-    return this.get(orgId, id);
+    const next = (before: StoredDestination | undefined): StoredDestination | undefined => {
+      if (before?.org_id !== orgId) return undefined;
+      const kind = change.kind ?? before.kind;
+      if (kind !== before.kind && config === undefined)
+        throw new GatewayError('invalid_request', 'The export destination is not valid.', {
+          details: [{ path: 'config', message: 'is needed when the kind changes: each kind has its own' }],
+        });
+      if (config === undefined) return { ...before, ...given };
+      return { ...before, ...given, sealed: this.#sealed(id, readExportConfig(kind, config, this.#options.mayBePlain)) };
+    };
+    const changed = await this.#space.change(id, next, { commit });
+    return changed && this.get(orgId, id);
   }
 
   /** @param also what goes with it @returns false when the org has no such destination */
-  async remove(orgId: string, id: string, also: readonly Effect[], commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
+  async remove(orgId: string, id: string, also: readonly Effect[], commit?: Commit): Promise<boolean> {
     if (this.get(orgId, id) === undefined) return false;
-    await commit(id, [{ op: 'delete', space: EXPORTS, key: id }, ...also]);
-    await this.#space.refresh(id);
-    return true;
+    return this.#space.remove(id, { commit }, (_destination, { effects }) => effects.push(...also));
   }
 
   /**
@@ -142,17 +146,16 @@ export class ExportDestinations {
     orgId: string,
     given: readonly GivenDestination[],
     also: (gone: readonly string[]) => Promise<readonly Effect[]>,
-    commit: Commit = commitAlone(this.#options.store),
+    commit?: Commit,
   ): Promise<void> {
-    const others = given.map((one) => this.#given(orgId, one)).filter((one) => one !== undefined);
     const kept = new Set(given.map(({ id }) => id));
-    const gone = [...this.#space.values()].map(({ id }) => id).filter((id) => !kept.has(id));
-    await commit(undefined, [
-      ...gone.map((key): Effect => ({ op: 'delete', space: EXPORTS, key })),
-      ...others.map((value): Effect => ({ op: 'put', space: EXPORTS, key: value.id, value })),
-      ...(await also(gone)),
-    ]);
-    for (const id of [...gone, ...others.map(({ id: put }) => put)]) await this.#space.refresh(id);
+    const gone = [...this.#space.keys()].filter((id) => !kept.has(id));
+    const changes = new Map<string, StoredDestination | typeof REMOVED>(gone.map((id) => [id, REMOVED]));
+    for (const one of given) {
+      const stored = this.#given(orgId, one);
+      if (stored !== undefined) changes.set(stored.id, stored);
+    }
+    await this.#space.changeAll(changes, { commit }, await also(gone));
   }
 
   /** Undefined: it is as it was. */
@@ -163,12 +166,6 @@ export class ExportDestinations {
     const rest = restOf(made, made.id, orgId, before?.created_at ?? timestamp(clock.now()));
     if (isDeepStrictEqual(before, { ...rest, config })) return undefined;
     return { ...rest, sealed: this.#sealed(made.id, config) };
-  }
-
-  async #put(stored: StoredDestination, commit: Commit, version?: string): Promise<void> {
-    const key = stored.id;
-    await commit(key, [{ op: 'put', space: EXPORTS, key, value: stored }], [{ space: EXPORTS, key, version }]);
-    await this.#space.refresh(key);
   }
 
   #sealed(id: string, config: ExportDestination['config']): Sealed {
