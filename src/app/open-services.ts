@@ -3,10 +3,12 @@ import { Discovery } from '../services/learning/discovery.ts';
 import { riskSettings } from '../services/learning/risk-settings.ts';
 import { RiskService } from '../services/learning/risks.ts';
 import { StrangerRecords } from '../services/learning/stranger-records.ts';
+import type { Allowance } from '../services/money/allowance.ts';
 import { BudgetService } from '../services/money/budgets.ts';
 import { DeferredUsage } from '../services/money/deferred-usage.ts';
 import { IdempotencyService } from '../services/money/idempotency.ts';
 import { Intents } from '../services/money/intents.ts';
+import { MemoryAllowance } from '../services/money/memory-allowance.ts';
 import { MonthlyRequestService } from '../services/money/monthly-requests.ts';
 import type { RateLimitConfig } from '../services/money/rate-limit-configs.ts';
 import { RateLimitService } from '../services/money/rate-limits.ts';
@@ -34,8 +36,8 @@ export interface Services extends Registers {
   readonly audit: AuditTrail;
   readonly prices: Prices;
   readonly rateLimits: RateLimitService;
-  readonly monthlyRequests: MonthlyRequestService;
   readonly budgets: BudgetService;
+  readonly allowance: Allowance;
   readonly counters: RecordCounters;
   readonly strangers: StrangerRecords;
   readonly knownOrgs: KnownOrgs;
@@ -68,7 +70,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const initial = rateLimitConfig(config);
   const rateLimits = await RateLimitService.open({ store, clock, initial, ownOrg, knownOrg: known.org });
   const { moments } = clockWatch;
-  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
+  const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   // The embedded store is open in one process at a time.
   const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
@@ -90,8 +92,10 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   await registers.former?.leaveExports(exports);
   const controls = await openControls(config, ground, { outbox, known }, closers);
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments });
+  const memory = new MemoryAllowance({ rates: rateLimits, months, budgets });
+  const allowance = ground.allowance?.(memory) ?? memory;
   const cachedRates = config.pricingCached;
-  const charged = { store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire };
+  const charged = { store, clock, allowance, counters, events, log, cachedRates, catalogues, mayExpire };
   const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
   closers.push(() => deferred.close());
   const { workloads } = registers;
@@ -106,8 +110,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     audit,
     prices,
     rateLimits,
-    monthlyRequests,
     budgets,
+    allowance,
     counters,
     strangers: openStrangers(config, ground, { counters, known }, closers),
     knownOrgs,

@@ -15,6 +15,7 @@ import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { ClockWatch, clockConfirmation } from '../services/keeper/clock-watch.ts';
+import type { Allowance } from '../services/money/allowance.ts';
 import type { KnownOrgs } from '../services/orgs/known-orgs.ts';
 import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-warnings.ts';
 import type { PriceLists } from '../services/prices/price-lists.ts';
@@ -37,6 +38,8 @@ export interface Replacements {
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
+  /** Stands before the allowance that was opened. */
+  readonly allowance?: (opened: Allowance) => Allowance;
   /** Beside those that are configured. */
   readonly destinations?: readonly Destination[];
   /** Tables in the place of the shipped ones. */
@@ -114,7 +117,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
-  const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
+  const { destinations = [], allowance } = replacements;
+  const services = await openServices(config, { ...ground, destinations, allowance }, closers);
   late.knownOrgs = services.knownOrgs;
   for (const source of warningSources(services, config)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.

@@ -15,8 +15,8 @@ import type { DelegationLink } from '../../decide/delegation/link.ts';
 import { type VerifiedChain, verifyChain } from '../../decide/delegation/verify-chain.ts';
 import type { DelegationFacts } from '../../decide/policy/facts.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { delegationCaps } from '../money/cost-of.ts';
-import type { DelegationCap } from '../money/delegation-spend.ts';
+import type { DelegationCap } from '../money/allowance.ts';
+import { delegationCaps } from '../money/record-cost.ts';
 import { type Commit, commitAlone } from '../registers/commit.ts';
 import { WatchedSpace } from '../registers/watched-space.ts';
 
