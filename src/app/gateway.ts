@@ -9,10 +9,9 @@ import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import type { TrafficClass } from '../base/model/connection.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
-import type { Kept } from '../services/keeper/keep-hourly.ts';
+import { type Kept, keepFromNow } from '../services/keeper/keep-hourly.ts';
 import { followCertificate } from './follow-certificate.ts';
 import { followPolicies } from './follow-policies.ts';
-import { keepRetention } from './keep-retention.ts';
 import { createLine } from './line.ts';
 import { openPorts } from './ports.ts';
 import { openResources, type Replacements, type Resources } from './resources.ts';
@@ -110,11 +109,12 @@ async function open(
   const isFollowed = config.cpAddr === undefined || line.shadow !== undefined;
   if (config.policiesWatch && isFollowed) closers.push(followPolicies(resources, line.shadow));
   const { log } = resources;
-  const stopRetention = keepRetention(resources, keptOf(config, resources));
+  const stopRetention = keepFromNow(resources, keptOf(config, resources));
+  closers.push(stopRetention);
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {
-    stopRetention();
+    void stopRetention();
     resources.readiness.drain();
     log.info({ open_tunnels: ports.openTunnels }, 'stopping: nothing new is taken, what runs may finish (GW_DRAIN_TIMEOUT)');
     const clean = await ports.drain(config.drainTimeout, () => resources.upstream.close());

@@ -5,6 +5,7 @@ import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
 import type { ClockWatch } from '../services/keeper/clock-watch.ts';
+import type { Leases } from '../services/keeper/lease.ts';
 import type { Allowance } from '../services/money/allowance.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { WaysOut } from './ways-out.ts';
@@ -19,6 +20,7 @@ export interface Ground {
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
+  readonly leases: Leases;
   /** Where durable events go, beside channels and destinations that people have made. */
   readonly destinations: readonly Destination[];
   /** Stands before the allowance of this process. */

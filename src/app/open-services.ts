@@ -60,7 +60,7 @@ export interface Services extends Registers {
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
-  const { clock, log, events, store, catalogues, box, clockWatch } = ground;
+  const { clock, log, events, store, catalogues, box, clockWatch, leases } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const registers = await openRegisters(config, ground);
   const ownOrg = config.orgId ?? 'default';
@@ -72,8 +72,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const { moments } = clockWatch;
   const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
-  // The embedded store is open in one process at a time.
-  const intents = await Intents.open({ store, clock, log, counters, owner: config.nodeId, isShared: false });
+  const intents = await Intents.open({ store, clock, log, counters, leases, owner: config.nodeId });
   closers.push(() => intents.close());
   const { destinations } = ground;
   const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations, mayExpire, knownOrg: known.org });

@@ -15,6 +15,7 @@ import { via } from '../outbound/net/header-filter.ts';
 import type { OpenLane } from '../outbound/net/lane.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { ClockWatch, clockConfirmation } from '../services/keeper/clock-watch.ts';
+import { Leases } from '../services/keeper/lease.ts';
 import type { Allowance } from '../services/money/allowance.ts';
 import type { KnownOrgs } from '../services/orgs/known-orgs.ts';
 import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-warnings.ts';
@@ -57,6 +58,7 @@ export interface Resources extends Services {
   readonly adminToken: AdminToken;
   readonly store: Store;
   readonly clockWatch: ClockWatch;
+  readonly leases: Leases;
   /** Segments of the journal that are past their retention and could not be removed yet. */
   readonly retention: { readonly unremoved: number };
   /** Undefined when interception is off. */
@@ -94,6 +96,9 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => opened.close());
   const store = replacements.store?.(opened) ?? opened;
+  // The embedded store is open in one process at a time.
+  const leases = new Leases({ store, clock, log, holder: config.nodeId, isShared: false });
+  closers.push(() => leases.close());
   // Before anything is written with a time of now.
   const clockWatch = await ClockWatch.open({
     store,
@@ -116,7 +121,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ways = waysOut(config, { upstream, clock, extraRoots, place });
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
-  const ground = { clock, log, events, store, catalogues, box, clockWatch, waysOut: ways };
+  const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, waysOut: ways };
   const { destinations = [], allowance } = replacements;
   const services = await openServices(config, { ...ground, destinations, allowance }, closers);
   late.knownOrgs = services.knownOrgs;
@@ -132,6 +137,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     adminToken,
     store,
     clockWatch,
+    leases,
     retention,
     ca,
     catalogues,

@@ -3,6 +3,7 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { messageOf } from '../base/lib/thrown.ts';
+import { Turn } from '../base/lib/turn.ts';
 import { decodeUtf8 } from '../base/lib/utf8.ts';
 import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { SignedBundle } from '../control-plane/proto/messages.ts';
@@ -38,7 +39,7 @@ export class RemotePolicy implements RemoteResource {
   #refused: BundleRefused | undefined;
   #refusedVersion: string | undefined;
   /** Fetching and clearing run one after the other. */
-  #running: Promise<unknown> = Promise.resolve();
+  readonly #turn = new Turn();
 
   private constructor(options: RemotePolicyOptions, highest: HighestSequence | undefined) {
     this.#options = options;
@@ -83,7 +84,7 @@ export class RemotePolicy implements RemoteResource {
 
   /** An org without a bundle changes nothing. @throws BundleRefused, ProtocolError, GatewayError `record_store_unavailable`; what runs then runs on */
   fetch(channel: Channel): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const { bundle } = await channel.call('FetchBundle', {});
       if (bundle === null) return;
       await this.#refusing(bundle, () => this.#take(bundle, channel));
@@ -92,7 +93,7 @@ export class RemotePolicy implements RemoteResource {
 
   /** Forgets the kept bundle: the next start has none before it has fetched one. What runs runs on, and the highest sequence is remembered. */
   clear(commit: Commit): Promise<void> {
-    return this.#inTurn(() => commit(undefined, [{ op: 'delete', space: REMOTE_BUNDLES, key: this.#options.orgId }]));
+    return this.#turn.take(() => commit(undefined, [{ op: 'delete', space: REMOTE_BUNDLES, key: this.#options.orgId }]));
   }
 
   async #useKept(): Promise<void> {
@@ -179,11 +180,5 @@ export class RemotePolicy implements RemoteResource {
         );
       throw error;
     }
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#running.then(work, work);
-    this.#running = result.catch(() => undefined);
-    return result;
   }
 }

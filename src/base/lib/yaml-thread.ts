@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from './clock.ts';
 import type { ErrorDetail } from './gateway-error.ts';
 import { inThread } from './in-thread.ts';
-import { OneAtATime } from './one-at-a-time.ts';
 import { inSlices } from './slices.ts';
+import { Turn } from './turn.ts';
 import { inFewWords, type ParsedYaml, parseYaml, unreadYaml, unsoundYaml } from './yaml.ts';
 import { type PackedYaml, unpackYaml } from './yaml-packed.ts';
 
@@ -43,7 +43,7 @@ export async function readYaml(texts: readonly YamlText[], options: YamlThreadOp
   const length = texts.reduce((sum, { text }) => sum + text.length, 0);
   if (length <= MAX_AT_ONCE) return texts.map(({ text, file }) => parseYaml(text, file));
   const read: ReadInThread[] = [];
-  const fault = await threads.do(() => readInThread(texts, read, options));
+  const fault = await threads.take(() => readInThread(texts, read, options));
   const trees: ParsedYaml[] = [];
   for (const [i, { file }] of texts.entries()) {
     const found = read[i];
@@ -55,7 +55,7 @@ export async function readYaml(texts: readonly YamlText[], options: YamlThreadOp
 }
 
 /** One thread at a time: each may need hundreds of megabytes. */
-const threads = new OneAtATime();
+const threads = new Turn();
 
 /** Fills `read` in the order of the texts. @returns why some of them are missing; empty when none is */
 async function readInThread(texts: readonly YamlText[], read: ReadInThread[], options: YamlThreadOptions): Promise<string> {

@@ -13,6 +13,7 @@ import { packageVersion } from '../../base/lib/package-root.ts';
 import { SecretBox } from '../../base/lib/secret-box.ts';
 import { ClockWatch, clockConfirmation } from '../../services/keeper/clock-watch.ts';
 import { keepHourly } from '../../services/keeper/keep-hourly.ts';
+import { Leases } from '../../services/keeper/lease.ts';
 import { PolicyPresets } from '../../services/policy/policy-presets.ts';
 import { StoreError } from '../../storage/contract/store.ts';
 import type { EmbeddedStore } from '../../storage/embedded/embedded-store.ts';
@@ -79,6 +80,7 @@ interface Opened {
   readonly log: Logger;
   readonly events: EventBus;
   readonly clockWatch: ClockWatch;
+  readonly leases: Leases;
   readonly authority: NodeAuthority;
   readonly state: StoredControlPlane;
   readonly adminToken: ControlPlane['adminToken'];
@@ -130,6 +132,8 @@ async function openState(
     const retentionMs = config.auditRetention ?? AUDIT_MS;
     const clockWatch = await ClockWatch.open({ store, clock, log, events, retentionMs, confirmation: clockConfirmation(dir) });
     closers.push(() => clockWatch.close());
+    // This folder is open in one process at a time.
+    const leases = new Leases({ store, clock, log, holder: 'control-plane', isShared: false });
     const secretsKey =
       config.secretsKey ?? readKey(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'));
     const authority = await NodeAuthority.open(file('authority'), clock);
@@ -156,7 +160,7 @@ async function openState(
             file: file('adminToken'),
           }
         : { value: config.adminToken, file: undefined };
-    return { clock, log, events, clockWatch, authority, state, adminToken };
+    return { clock, log, events, clockWatch, leases, authority, state, adminToken };
   });
 }
 
@@ -191,24 +195,25 @@ async function openPorts(
     return server.close(ending.signal);
   });
   const grpcPort = await openGrpc(server, config);
-  const stopFollowing = identity.follow((next) => server.renew(next));
-  closers.push(() => Promise.resolve(stopFollowing()));
+  const following = identity.follow((next) => server.renew(next));
+  closers.push(() => following.stop());
   const admin = adminServer(config, opened, { counts: handlers.counts, grpc: server.connections, identity, health });
   closers.push(() => admin.close(ending.signal));
   const httpPort = await admin.open();
-  const keeping = keepHourly({ clock, clockWatch: opened.clockWatch, log }, [
+  const keeping = keepHourly(opened, [
     {
       what: 'entries of the audit trail',
       ms: config.auditRetention ?? AUDIT_MS,
       removeBefore: (epochMs) => state.audit.removeBefore(epochMs),
     },
   ]);
+  closers.push(() => keeping.stop());
   log.info({ version: packageVersion(), grpc_port: grpcPort, http_port: httpPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {
     log.info({ open_streams: handlers.counts.connectedStreams }, 'stopping: nothing new is taken, what runs may finish (CP_DRAIN_TIMEOUT)');
     health.status = 'draining';
-    keeping.stop();
+    void keeping.stop();
     handlers.close();
     const cancel = clock.after(config.drainTimeout ?? DRAIN_MS, () => ending.abort());
     await closeAll();

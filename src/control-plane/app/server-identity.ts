@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { NodeAuthority, ServerCertificate } from '../pki/node-authority.ts';
 import type { ServerIdentity } from '../proto/protocol-server.ts';
@@ -38,29 +39,15 @@ export class ServerIdentityInForce {
     return this.#certificate.notAfter;
   }
 
-  /** Looks once a day whether it is time for the next one. @returns what ends that */
-  follow(renewed: (identity: ServerIdentity) => void): () => void {
-    const { clock, log } = this.#options;
-    let over = false;
-    let cancel: () => void = () => undefined;
-    const look = async () => {
-      try {
-        if (!over && this.notAfter - clock.now() <= RENEWED_MS) await this.#renew(renewed);
-      } catch (error) {
-        log.error({ err: error }, 'the certificate of the control plane could not be renewed; it is tried again tomorrow');
-      }
-    };
-    const schedule = () => {
-      cancel = clock.after(DAY_MS, () => {
-        void look();
-        schedule();
-      });
-    };
-    schedule();
-    return () => {
-      over = true;
-      cancel();
-    };
+  /** Looks once a day whether it is time for the next one. */
+  follow(renewed: (identity: ServerIdentity) => void): RunningJob {
+    const { clock } = this.#options;
+    return every(this.#options, {
+      everyMs: DAY_MS,
+      run: () => (this.notAfter - clock.now() <= RENEWED_MS ? this.#renew(renewed) : undefined),
+      failed: 'the certificate of the control plane could not be renewed; it is tried again tomorrow',
+      failedLevel: 'error',
+    });
   }
 
   async #renew(renewed: (identity: ServerIdentity) => void): Promise<void> {

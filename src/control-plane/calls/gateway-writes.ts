@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
+import { TurnPerKey } from '../../base/lib/turn.ts';
 import type { Principal } from '../../base/model/principal.ts';
 import type { Commit } from '../../services/registers/commit.ts';
 import type { WriteRequest, WriteResponse, WrittenEntry } from '../proto/messages.ts';
@@ -37,8 +38,8 @@ type Done = readonly JsonObject[];
 export class GatewayWrites {
   readonly #state: StoredControlPlane;
   readonly #states: NodeStates;
-  /** The last write of each org that has one under way. */
-  readonly #running = new Map<string, Promise<unknown>>();
+  /** One write of an org after the other: two of the same thing at the same moment both count, as at one gateway, and the later one stays. */
+  readonly #turns = new TurnPerKey();
 
   constructor(state: StoredControlPlane, states: NodeStates) {
     this.#state = state;
@@ -59,23 +60,11 @@ export class GatewayWrites {
       if (org.gateway_writes === 'deny')
         throw new GatewayError('managed_remotely', 'The control plane takes no writes of gateways for this org: change it there.');
       const asked: Write = { org, entries, only: only === '' ? undefined : only, commit };
-      const results = await this.#inTurn(node.orgId, () => kind(this.#state, asked));
+      const results = await this.#turns.take(node.orgId, () => kind(this.#state, asked));
       return { org: this.#states.stateFor(node), results: results.map((one) => JSON.stringify(one)), error: '' };
     } catch (error) {
       if (!(error instanceof GatewayError) || error.code === 'record_store_unavailable' || error.code === 'shutting_down') throw error;
       return { org: this.#states.stateFor(node), results: [], error: JSON.stringify(told(error)) };
-    }
-  }
-
-  /** Those of one org run one after the other: two of the same thing at the same moment both count, as at one gateway, and the later one stays. */
-  async #inTurn(orgId: string, work: () => Promise<Done>): Promise<Done> {
-    const mine = (this.#running.get(orgId) ?? Promise.resolve()).then(work);
-    const settled = mine.catch(() => undefined);
-    this.#running.set(orgId, settled);
-    try {
-      return await mine;
-    } finally {
-      if (this.#running.get(orgId) === settled) this.#running.delete(orgId);
     }
   }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { TurnPerKey } from '../../base/lib/turn.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import type { Commit } from '../../services/registers/commit.ts';
 import { WatchedSpace } from '../../services/registers/watched-space.ts';
@@ -40,7 +41,7 @@ export class OrgVersions {
   readonly #space: WatchedSpace<StoredVersions>;
   readonly #listeners: Set<(orgId: string) => void>;
   /** The last change of each org that is under way: one after the other. */
-  readonly #running = new Map<string, Promise<unknown>>();
+  readonly #turns = new TurnPerKey();
 
   private constructor(store: Store, clock: Clock, space: WatchedSpace<StoredVersions>, listeners: Set<(orgId: string) => void>) {
     this.#store = store;
@@ -88,7 +89,7 @@ export class OrgVersions {
   /** A commit that raises these versions and writes the change into the log; none of them: the org itself has changed. */
   raising(orgId: string, resources: readonly Resource[], commit: Commit): Commit {
     return (object, effects, expect = [], also = [], told = undefined) =>
-      this.#inTurn(orgId, async () => {
+      this.#turns.take(orgId, async () => {
         const found = await this.#store.entity(SPACE.versions, orgId);
         const next = this.#raised(orgId, found?.value as StoredVersions | undefined, resources);
         await commit(
@@ -121,18 +122,6 @@ export class OrgVersions {
       { op: 'put', space: SPACE.updates, key: updateKey(orgId, sequence), value: update },
       ...(removed > 0 ? [{ op: 'delete', space: SPACE.updates, key: updateKey(orgId, removed) } as const] : []),
     ];
-  }
-
-  async #inTurn(orgId: string, work: () => Promise<void>): Promise<void> {
-    const before = this.#running.get(orgId) ?? Promise.resolve();
-    const mine = before.then(work, work);
-    const settled = mine.catch(() => undefined);
-    this.#running.set(orgId, settled);
-    try {
-      await mine;
-    } finally {
-      if (this.#running.get(orgId) === settled) this.#running.delete(orgId);
-    }
   }
 }
 

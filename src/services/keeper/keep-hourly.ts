@@ -1,10 +1,13 @@
+import type { EventBus } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import type { RunningJob } from '../../base/lib/every.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { ClockWatch } from './clock-watch.ts';
+import type { Leases } from './lease.ts';
 
 const EVERY_MS = 3_600_000;
 
-/** Something of which what is old is removed. */
+/** What is removed when it is old. */
 export interface Kept {
   /** For the log. */
   readonly what: string;
@@ -17,33 +20,38 @@ export interface Kept {
 export interface KeepingGround {
   readonly clock: Clock;
   readonly clockWatch: ClockWatch;
+  readonly leases: Leases;
   readonly log: Logger;
 }
 
-/** Removes what is older than it is to be kept, every hour, unless the clock is in doubt. */
-export function keepHourly(
-  { clock, clockWatch, log }: KeepingGround,
-  kept: readonly Kept[],
-): { /** Does it now. */ run(): Promise<void>; stop(): void } {
-  let cancel: () => void = () => undefined;
-  const run = async () => {
-    await clockWatch.check();
-    if (!clockWatch.mayExpire) return;
-    try {
+/** Removes what is older than it is to be kept, every hour, unless the clock is in doubt: in one process of a store. */
+export function keepHourly({ clock, clockWatch, leases, log }: KeepingGround, kept: readonly Kept[]): RunningJob {
+  return leases.every('retention', {
+    everyMs: EVERY_MS,
+    run: async (isHeld) => {
+      await clockWatch.check();
+      if (!clockWatch.mayExpire) return;
       for (const { what, ms, removeBefore } of kept) {
+        if (!isHeld()) return;
         const removed = await removeBefore(clock.now() - ms);
         if (removed > 0) log.info({ removed }, `removed ${what} beyond their retention`);
       }
-    } catch (error) {
-      log.error({ err: error }, 'removing what is old failed; it is tried again in an hour');
-    }
+    },
+    failed: 'removing what is old failed; it is tried again in an hour',
+    failedLevel: 'error',
+  });
+}
+
+/**
+ * As {@link keepHourly}, and also now, and when the clock is believed again.
+ * @returns what stops it, after the removal that is under way
+ */
+export function keepFromNow(ground: KeepingGround & { readonly events: EventBus }, kept: readonly Kept[]): () => Promise<void> {
+  const keeping = keepHourly(ground, kept);
+  void keeping.now();
+  const unsubscribe = ground.events.subscribe(['clockBelieved'], () => void keeping.now());
+  return () => {
+    unsubscribe();
+    return keeping.stop();
   };
-  const schedule = () => {
-    cancel = clock.after(EVERY_MS, () => {
-      void run();
-      schedule();
-    });
-  };
-  schedule();
-  return { run, stop: () => cancel() };
 }

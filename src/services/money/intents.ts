@@ -1,16 +1,16 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { every, type RunningJob } from '../../base/lib/every.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../../record/canonical-record.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
+import { LEASE_MS, type Leases } from '../keeper/lease.ts';
 import { unlessConflict } from '../registers/commit.ts';
 import type { RecordCounters } from '../reports/record-counters.ts';
 
 const INTENTS = 'intent';
-const LEASES = 'intent_lease';
-/** How long a node that is not heard of is taken to be there. */
-const LEASE_MS = 60_000;
-const RENEW_MS = LEASE_MS / 3;
+/** A writer that is there holds the lease of this name and its own. */
+const PRESENT = 'writer/';
 
 /** What is stored of a call that is under way. */
 interface Intent {
@@ -20,45 +20,45 @@ interface Intent {
   readonly record: UnhashedRecord;
 }
 
-/** A node says that it is there. */
-interface Lease {
-  /** Epoch milliseconds. */
-  readonly until: number;
-}
-
 export interface IntentOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
   readonly counters: Pick<RecordCounters, 'effects'>;
-  /** The name of this node, the same after a restart. */
+  readonly leases: Leases;
+  /** The name of this writer, the same after a restart. */
   readonly owner: string;
-  /** Other nodes may have this store open. */
-  readonly isShared: boolean;
 }
 
 /**
- * The records that calls under way will have if the process ends before they do (decision 6.8). Each belongs to the node that has the call: recovery makes records of a
- * node's own, at its start, and of those whose node has not been heard of for a minute, so that none charges the running calls of another.
+ * The records that calls under way will have if the process ends before they do (decision 6.8). Each belongs to the
+ * writer that has the call: recovery makes records of a writer's own, at its start, and of those whose writer has not
+ * been heard of for a minute, so that none charges the running calls of another.
  */
 export class Intents {
   readonly #options: IntentOptions;
-  #cancelRenewal: () => void = () => undefined;
-  #cancelSweep: () => void = () => undefined;
+  #sweep: RunningJob | undefined;
 
   private constructor(options: IntentOptions) {
     this.#options = options;
   }
 
-  /** Makes records of what was under way when this node last ended. On a store that others share, it says from now on that it is there, and looks after those that are not. */
+  /**
+   * Makes records of what was under way when this writer last ended. On a shared store it holds a lease from now on,
+   * and makes the records of writers that hold none.
+   */
   static async open(options: IntentOptions): Promise<Intents> {
     const intents = new Intents(options);
-    if (options.isShared) await intents.#lease();
-    await intents.#recover((owner) => owner === undefined || owner === options.owner || !options.isShared);
-    if (options.isShared) {
-      intents.#renewLater();
-      intents.#sweepLater();
-    }
+    const { leases, owner: own } = options;
+    const { isShared } = leases;
+    await leases.hold(PRESENT + own);
+    await intents.#recover((owner) => owner === undefined || owner === own || !isShared);
+    if (isShared)
+      intents.#sweep = every(options, {
+        everyMs: LEASE_MS,
+        run: () => intents.#recoverForgotten(),
+        failed: 'calls of a node that is gone could not be recorded; it is tried again',
+      });
     return intents;
   }
 
@@ -86,10 +86,8 @@ export class Intents {
     });
   }
 
-  close(): Promise<void> {
-    this.#cancelRenewal();
-    this.#cancelSweep();
-    return Promise.resolve();
+  async close(): Promise<void> {
+    await this.#sweep?.stop();
   }
 
   #put(record: UnhashedRecord): Effect {
@@ -117,35 +115,9 @@ export class Intents {
     if (calls > 0) log.warn({ calls }, 'calls were under way when the gateway last ended; they are charged at what was set aside for them');
   }
 
-  async #lease(): Promise<void> {
-    const { store, clock, owner } = this.#options;
-    const value: Lease = { until: clock.now() + LEASE_MS };
-    await store.commit(undefined, [{ op: 'put', space: LEASES, key: owner, value }]);
-  }
-
-  #renewLater(): void {
-    this.#cancelRenewal = this.#options.clock.after(RENEW_MS, () => {
-      this.#lease()
-        .catch((error: unknown) => this.#options.log.warn({ err: error }, 'this node could not say that it is there'))
-        .finally(() => this.#renewLater());
-    });
-  }
-
-  #sweepLater(): void {
-    this.#cancelSweep = this.#options.clock.after(LEASE_MS, () => {
-      this.#recoverForgotten()
-        .catch((error: unknown) =>
-          this.#options.log.warn({ err: error }, 'calls of a node that is gone could not be recorded; it is tried again'),
-        )
-        .finally(() => this.#sweepLater());
-    });
-  }
-
   async #recoverForgotten(): Promise<void> {
-    const { store, clock, owner } = this.#options;
-    const alive = new Set([owner]);
-    for (const { key, value } of await store.list(LEASES)) if ((value as Lease).until > clock.now()) alive.add(key);
-    await this.#recover((of) => of !== undefined && !alive.has(of));
+    const alive = await this.#options.leases.taken(PRESENT);
+    await this.#recover((of) => of !== undefined && !alive.has(PRESENT + of));
   }
 }
 

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { OneAtATime } from '../../base/lib/one-at-a-time.ts';
 import { inSlices } from '../../base/lib/slices.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import { type ParsedYaml, parseYaml } from '../../base/lib/yaml.ts';
 import { readYaml } from '../../base/lib/yaml-thread.ts';
 import type { PlanTier } from '../../base/model/plan-tier.ts';
@@ -20,14 +20,14 @@ export interface LanguageOptions {
 }
 
 /** One policy at a time (`POLICY_BOUNDS.compiling`). */
-const compilations = new OneAtATime();
+const compilations = new Turn();
 
 /**
  * Compiles in slices and one policy after the other, so that others are served meanwhile, or says for a person what is wrong.
  * @throws GatewayError `invalid_policy` with every mistake in `details`; the message begins with `what` and shows the first of them as `gw policy check` does
  */
 export function loadPolicy(texts: Omit<PolicyInput, 'tier'>, language: LanguageOptions, what: string): Promise<CompiledPolicy> {
-  return compilations.do(() => loadInTurn(texts, language, what));
+  return compilations.take(() => loadInTurn(texts, language, what));
 }
 
 async function loadInTurn(
@@ -49,7 +49,7 @@ async function loadInTurn(
 
 /** What texts say, in slices as {@link loadPolicy}, without compiling them; of texts with mistakes what could be read. Never rejects for what they say. */
 export function readTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions): Promise<ReadPolicy> {
-  return compilations.do(async () => {
+  return compilations.take(async () => {
     const input = { ...texts, tier };
     const parse = await parsedBefore(textsOf(input), undefined);
     return inSlices(readingPolicy(input, { parse, ...(connectorId && { connectorId }) }));
@@ -58,7 +58,7 @@ export function readTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId 
 
 /** Errors and warnings as `gw policy check` gives them. Compiles at once: for texts of a bounded length (`POLICY_BOUNDS.checked`). */
 export function checkTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions): Promise<Checked> {
-  return compilations.do(async () => {
+  return compilations.take(async () => {
     const input = { ...texts, tier };
     const parse = await parsedBefore(textsOf(input), undefined);
     return checkPolicy(input, { parse, ...(connectorId && { connectorId }) });

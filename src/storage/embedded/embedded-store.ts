@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { Turn } from '../../base/lib/turn.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
 import {
   type CounterRow,
@@ -68,7 +69,7 @@ export class EmbeddedStore implements Store {
   /** Ids of commits that are not visible yet. */
   readonly #pendingIds = new Set<string>();
   #lastRecordId: string;
-  #retention: Promise<unknown> = Promise.resolve();
+  readonly #removing = new Turn();
   /** Oldest first. */
   readonly #dropped: DroppedSegment[];
   #removalFailed = false;
@@ -95,7 +96,7 @@ export class EmbeddedStore implements Store {
     this.#indexer.afterRounds(() => this.#queue.resume());
     this.#indexer.notice();
     this.#dropped = [...parts.unfinished];
-    void this.#inTurn(() => this.#eraseDropped()).catch(ignore);
+    void this.#removing.take(() => this.#eraseDropped()).catch(ignore);
     parts.columns.prepare();
   }
 
@@ -192,7 +193,7 @@ export class EmbeddedStore implements Store {
   /** Whole segments at a time, so that a record may stay until the youngest one of its segment is old enough: a day longer, while the clock is right. */
   async removeRecordsBefore(epochMs: number): Promise<number> {
     this.#mustBeOpen();
-    return this.#inTurn(() => this.#remove(epochMs));
+    return this.#removing.take(() => this.#remove(epochMs));
   }
 
   /** Forces everything stored so far to the medium (fsync). Rejects (`record_store_unavailable`) when that fails. */
@@ -213,7 +214,7 @@ export class EmbeddedStore implements Store {
   async #close(): Promise<void> {
     const { writer, columns, log, release } = this.#parts;
     this.#cancelRemoval?.();
-    await this.#retention.catch(ignore);
+    await this.#removing.over();
     // What failed meanwhile does not come back to a closed store.
     this.#cancelRemoval?.();
     await this.#queue.stop();
@@ -264,7 +265,7 @@ export class EmbeddedStore implements Store {
       log.error({ err: error, files: left.length, first: left[0] }, 'Records past their retention could not be removed; it is tried again');
       this.#removalFailed = true;
       onUnremoved(left.length);
-      this.#cancelRemoval = clock.after(REMOVE_AGAIN_MS, () => void this.#inTurn(() => this.#eraseDropped()).catch(ignore));
+      this.#cancelRemoval = clock.after(REMOVE_AGAIN_MS, () => void this.#removing.take(() => this.#eraseDropped()).catch(ignore));
       throw error;
     }
     if (this.#removalFailed) {
@@ -272,13 +273,6 @@ export class EmbeddedStore implements Store {
       onUnremoved(0);
     }
     this.#removalFailed = false;
-  }
-
-  /** Retention is done one call after the other. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#retention.then(work, work);
-    this.#retention = done.catch(ignore);
-    return done;
   }
 
   #apply(commit: PreparedCommit, offset: number, length: number): void {

@@ -4,6 +4,7 @@ import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { runProxied } from '../../../src/pipeline/enter.ts';
 import type { UnhashedRecord } from '../../../src/record/canonical-record.ts';
+import { Leases } from '../../../src/services/keeper/lease.ts';
 import { Intents } from '../../../src/services/money/intents.ts';
 import { RecordCounters } from '../../../src/services/reports/record-counters.ts';
 import type { Store } from '../../../src/storage/contract/store.ts';
@@ -22,10 +23,14 @@ async function openStore(t: HasTeardown, clock: FakeClock): Promise<Store> {
 
 function open(t: HasTeardown, store: Store, clock: FakeClock, owner: string, isShared = true): Promise<Intents> {
   const opened = RecordCounters.open(store, clock, ALL_REGISTERED).then((counters) =>
-    Intents.open({ store, clock, log: silentLogger, counters, owner, isShared }),
+    Intents.open({ store, clock, log: silentLogger, counters, leases: leasesOf(store, clock, owner, isShared), owner }),
   );
   t.teardown(async () => (await opened).close());
   return opened;
+}
+
+function leasesOf(store: Store, clock: FakeClock, holder: string, isShared = true): Leases {
+  return new Leases({ store, clock, log: silentLogger, holder, isShared });
 }
 
 /** A record as a call has it before it is sent. */
@@ -73,7 +78,8 @@ t.test('what a node leaves that does not come back is recorded by another when i
   const store = await openStore(t, clock);
   const newDraft = await draft(t);
   const lost = newDraft();
-  const gone = await open(t, store, clock, 'gone');
+  // Killed: its timers never fire.
+  const gone = await open(t, store, fakeClock(clock.now()), 'gone');
   await gone.write(lost);
   await gone.close();
   const running = newDraft();
@@ -101,7 +107,8 @@ t.test(
     const store = await openStore(t, clock);
     const newDraft = await draft(t);
     const [made, notMade] = [newDraft(), newDraft()];
-    const slow = await open(t, store, clock, 'slow');
+    // Its timers stand still.
+    const slow = await open(t, store, fakeClock(clock.now()), 'slow');
     await slow.write(made);
     await slow.write(notMade);
     await slow.close();
@@ -117,7 +124,14 @@ t.test(
       },
     });
     const counters = await RecordCounters.open(late, clock, ALL_REGISTERED);
-    const other = await Intents.open({ store: late, clock, log: silentLogger, counters, owner: 'other', isShared: true });
+    const other = await Intents.open({
+      store: late,
+      clock,
+      log: silentLogger,
+      counters,
+      leases: leasesOf(late, clock, 'other'),
+      owner: 'other',
+    });
     t.teardown(() => other.close());
     for (let time = 0; time < 4; time += 1) {
       clock.advance(20_000);
@@ -135,5 +149,5 @@ t.test('on a store of its own a node makes records of everything, whatever it wa
   await (await open(t, store, clock, 'old-name', false)).write(left);
   await open(t, store, clock, 'new-name', false);
   t.same(await recorded(store, left), [true]);
-  t.same(await store.list('intent_lease'), [], 'no lease is kept where nobody asks for one');
+  t.same(await store.list('lease'), [], 'no lease is kept where nobody asks for one');
 });
