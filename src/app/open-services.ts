@@ -67,8 +67,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
   const known: LaidDown = { org: (id) => knownOrgs.has(id), workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined };
   const counters = await openCounters(ground, known);
-  const initial = rateLimitConfig(config);
-  const rateLimits = await RateLimitService.open({ store, clock, initial, ownOrg, knownOrg: known.org });
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg, knownOrg: known.org });
   const { moments } = clockWatch;
   const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
@@ -93,8 +92,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments });
   const memory = new MemoryAllowance({ rates: rateLimits, months, budgets });
   const allowance = ground.allowance?.(memory) ?? memory;
-  const cachedRates = config.pricingCached;
-  const charged = { store, clock, allowance, counters, events, log, cachedRates, catalogues, mayExpire };
+  const charged = { store, clock, allowance, counters, events, log, cachedRates: config.pricingCached, catalogues, mayExpire };
   const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
   closers.push(() => deferred.close());
   const { workloads } = registers;

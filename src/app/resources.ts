@@ -122,8 +122,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, waysOut: ways };
-  const { destinations = [], allowance } = replacements;
-  const services = await openServices(config, { ...ground, destinations, allowance }, closers);
+  const services = await openServices(config, { destinations: [], ...replacements, ...ground }, closers);
   late.knownOrgs = services.knownOrgs;
   for (const source of warningSources(services, config)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.

@@ -48,27 +48,29 @@ export class MemoryAllowance implements Allowance {
     return loading === undefined ? this.#take(ask) : loading.then(() => this.take(ask));
   }
 
-  #take({ id, orgId, workloadId, month, rate, spend }: Ask): Grant | Refused | undefined {
+  #take(ask: Ask): Grant | Refused | undefined {
+    const { id, orgId, workloadId, month, rate, spend } = ask;
     const request = month ? this.#months.count(orgId) : undefined;
     if (request !== undefined && 'kind' in request) return request;
-    if (rate !== undefined) {
-      const refused = this.#rates.take(orgId, workloadId, rate.rules);
-      if (refused !== undefined) {
-        if (request) this.#months.uncount(request);
-        return refused;
-      }
-    }
-    const reservation = spend && this.#reserve(spend);
-    if (reservation !== undefined && isExceeded(reservation)) {
+    const taken = this.#takeRest(ask);
+    if (taken !== undefined && 'kind' in taken) {
       if (request) this.#months.uncount(request);
-      if (rate) this.#rates.giveBack(orgId, workloadId, rate.rules);
-      return reservation;
+      return taken;
     }
-    if (request === undefined && rate === undefined && reservation === undefined) return undefined;
-    const grant = { id, capped: reservation?.capped === true, watched: reservation?.watched === true, pico: spend?.pico ?? '0' };
+    if (request === undefined && rate === undefined && taken === undefined) return undefined;
+    const grant = { id, capped: taken?.capped === true, watched: taken?.watched === true, pico: spend?.pico ?? '0' };
     const tokens = rate && { orgId, workloadId, rules: rate.rules };
-    this.#open.set(id, { grant, tokens, request, reservation, settled: undefined });
+    this.#open.set(id, { grant, tokens, request, reservation: taken, settled: undefined });
     return grant;
+  }
+
+  /** Tokens and money. */
+  #takeRest({ orgId, workloadId, rate, spend }: Ask): Reservation | Refused | undefined {
+    const refused = rate && this.#rates.take(orgId, workloadId, rate.rules);
+    if (refused !== undefined || spend === undefined) return refused;
+    const reservation = this.#reserve(spend);
+    if (rate && isExceeded(reservation)) this.#rates.giveBack(orgId, workloadId, rate.rules);
+    return reservation;
   }
 
   #reserve({ spender, pico, monthlyCapUsd, regardless }: SpendAsk): Reservation | CapExceeded {
