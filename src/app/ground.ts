@@ -6,6 +6,7 @@ import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
 import type { ClockWatch } from '../services/keeper/clock-watch.ts';
 import type { Leases } from '../services/keeper/lease.ts';
+import type { Allowance } from '../services/money/allowance.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { WaysOut } from './ways-out.ts';
 
@@ -22,5 +23,7 @@ export interface Ground {
   readonly leases: Leases;
   /** Where durable events go, beside channels and destinations that people have made. */
   readonly destinations: readonly Destination[];
+  /** Stands before the allowance of this process. */
+  readonly allowance?: ((opened: Allowance) => Allowance) | undefined;
   readonly waysOut: WaysOut;
 }

@@ -138,7 +138,7 @@ function routersOf(
 
 /** What the request line stands on. */
 function lineGround(config: Config, resources: Resources, made: Pick<LineGround, 'authenticator' | 'shadow' | 'buffers'>): LineGround {
-  const { clock, log, events, store, budgets, counters, intents } = resources;
+  const { clock, log, events, store, allowance, counters, intents } = resources;
   return {
     ...made,
     settings: settingsOf(config, resources),
@@ -146,7 +146,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     log,
     events,
     store,
-    budgets,
+    allowance,
     counters,
     strangers: resources.strangers,
     intents,
@@ -156,8 +156,6 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     orgs: resources.orgs,
     controlPlane: resources.link,
     projects: resources.projects,
-    rateLimits: resources.rateLimits,
-    monthlyRequests: resources.monthlyRequests,
     credentials: resources.credentials,
     idempotency: resources.idempotency,
     approvals: config.approvalEnabled ? resources.approvals : undefined,
@@ -165,7 +163,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     quarantines: resources.quarantines,
     risks: resources.risks,
     running: resources.running,
-    lateRecords: new LateRecords({ store, clock, budgets, counters, intents, events, log }),
+    lateRecords: new LateRecords({ store, clock, allowance, counters, intents, events, log }),
     deferred: resources.deferred,
     upstream: resources.upstream,
     tracing: resources.traces?.tracer,

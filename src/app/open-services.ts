@@ -3,10 +3,12 @@ import { Discovery } from '../services/learning/discovery.ts';
 import { riskSettings } from '../services/learning/risk-settings.ts';
 import { RiskService } from '../services/learning/risks.ts';
 import { StrangerRecords } from '../services/learning/stranger-records.ts';
+import type { Allowance } from '../services/money/allowance.ts';
 import { BudgetService } from '../services/money/budgets.ts';
 import { DeferredUsage } from '../services/money/deferred-usage.ts';
 import { IdempotencyService } from '../services/money/idempotency.ts';
 import { Intents } from '../services/money/intents.ts';
+import { MemoryAllowance } from '../services/money/memory-allowance.ts';
 import { MonthlyRequestService } from '../services/money/monthly-requests.ts';
 import type { RateLimitConfig } from '../services/money/rate-limit-configs.ts';
 import { RateLimitService } from '../services/money/rate-limits.ts';
@@ -34,8 +36,8 @@ export interface Services extends Registers {
   readonly audit: AuditTrail;
   readonly prices: Prices;
   readonly rateLimits: RateLimitService;
-  readonly monthlyRequests: MonthlyRequestService;
   readonly budgets: BudgetService;
+  readonly allowance: Allowance;
   readonly counters: RecordCounters;
   readonly strangers: StrangerRecords;
   readonly knownOrgs: KnownOrgs;
@@ -65,10 +67,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const knownOrgs = await KnownOrgs.open(store, ownOrg);
   const known: LaidDown = { org: (id) => knownOrgs.has(id), workload: (orgId, id) => registers.workloads.get(orgId, id) !== undefined };
   const counters = await openCounters(ground, known);
-  const initial = rateLimitConfig(config);
-  const rateLimits = await RateLimitService.open({ store, clock, initial, ownOrg, knownOrg: known.org });
+  const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg, knownOrg: known.org });
   const { moments } = clockWatch;
-  const monthlyRequests = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
+  const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   const intents = await Intents.open({ store, clock, log, counters, leases, owner: config.nodeId });
   closers.push(() => intents.close());
@@ -89,8 +90,9 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   await registers.former?.leaveExports(exports);
   const controls = await openControls(config, ground, { outbox, known }, closers);
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments });
-  const cachedRates = config.pricingCached;
-  const charged = { store, clock, budgets, counters, events, log, cachedRates, catalogues, mayExpire };
+  const memory = new MemoryAllowance({ rates: rateLimits, months, budgets });
+  const allowance = ground.allowance?.(memory) ?? memory;
+  const charged = { store, clock, allowance, counters, events, log, cachedRates: config.pricingCached, catalogues, mayExpire };
   const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
   closers.push(() => deferred.close());
   const { workloads } = registers;
@@ -105,8 +107,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     audit,
     prices,
     rateLimits,
-    monthlyRequests,
     budgets,
+    allowance,
     counters,
     strangers: openStrangers(config, ground, { counters, known }, closers),
     knownOrgs,

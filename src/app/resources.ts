@@ -16,6 +16,7 @@ import type { OpenLane } from '../outbound/net/lane.ts';
 import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
 import { ClockWatch, clockConfirmation } from '../services/keeper/clock-watch.ts';
 import { Leases } from '../services/keeper/lease.ts';
+import type { Allowance } from '../services/money/allowance.ts';
 import type { KnownOrgs } from '../services/orgs/known-orgs.ts';
 import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-warnings.ts';
 import type { PriceLists } from '../services/prices/price-lists.ts';
@@ -38,6 +39,8 @@ export interface Replacements {
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
+  /** Stands before the allowance that was opened. */
+  readonly allowance?: (opened: Allowance) => Allowance;
   /** Beside those that are configured. */
   readonly destinations?: readonly Destination[];
   /** Tables in the place of the shipped ones. */
@@ -119,7 +122,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, waysOut: ways };
-  const services = await openServices(config, { ...ground, destinations: replacements.destinations ?? [] }, closers);
+  const services = await openServices(config, { destinations: [], ...replacements, ...ground }, closers);
   late.knownOrgs = services.knownOrgs;
   for (const source of warningSources(services, config)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.

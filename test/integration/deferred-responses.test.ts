@@ -13,7 +13,8 @@ import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { estimatedMetering } from '../../src/record/metering.ts';
 import { BudgetService } from '../../src/services/money/budgets.ts';
 import { DeferredUsage } from '../../src/services/money/deferred-usage.ts';
-import type { Reservation } from '../../src/services/money/reservation.ts';
+import { MemoryAllowance } from '../../src/services/money/memory-allowance.ts';
+import { takeRegardless } from '../../src/services/money/record-cost.ts';
 import { RecordCounters } from '../../src/services/reports/record-counters.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -449,6 +450,16 @@ async function kill(gw: GatewayProcess): Promise<void> {
   await gw.child.ended;
 }
 
+const WATCHING = {
+  scope: 'org',
+  limit_usd: '1',
+  period: 'monthly',
+  warning_threshold_pct: 50,
+  critical_threshold_pct: 80,
+  actions: ['alert'],
+  created_at: '',
+} as const;
+
 /** The service alone, and calls that have begun a response. */
 async function service(t: Test) {
   const clock = fakeClock();
@@ -458,7 +469,17 @@ async function service(t: Test) {
   const budgets = await BudgetService.open({ store, clock, events });
   const counters = await RecordCounters.open(store, clock, ALL_REGISTERED);
   const catalogues = new CatalogueInForce(loadCatalogue());
-  const deferred = await DeferredUsage.open({ store, clock, budgets, counters, events, log: silentLogger, cachedRates: false, catalogues });
+  const allowance = new MemoryAllowance({ rates: {} as never, months: {} as never, budgets });
+  const deferred = await DeferredUsage.open({
+    store,
+    clock,
+    allowance,
+    counters,
+    events,
+    log: silentLogger,
+    cachedRates: false,
+    catalogues,
+  });
   t.teardown(() => deferred.close());
   const settled: UsageSettledEvent[] = [];
   events.subscribe(['usageSettled'], (event) => void settled.push(event));
@@ -473,23 +494,27 @@ async function service(t: Test) {
     created_at: day,
   } as ExecutionRecord;
   const price = { in: '5', out: '15', source: 'catalogue', maxOutputTokens: undefined } as const;
+  await budgets.create({ ...WATCHING, limit_id: 'watching', org_id: 'o' });
+  const reserved = () => budgets.list().map(({ reservedUsd }) => reservedUsd);
+  let begun = 0;
   const begin = (id: string) => {
-    const reservation = budgets.hold(spender, 1_000n) as Reservation;
+    const grant = `grant ${begun++}`;
+    void takeRegardless(allowance, grant, spender, 1_000n);
     const now = clock.now();
     const call = deferred.begin('api.openai.com', id, now);
     if (call === undefined) throw new Error('a new response');
-    const assumed = estimatedMetering({ tokensIn: 0, tokensOutMax: 1, pico: reservation.pico, price, model: undefined });
-    return { deferral: { call, price, assumed, completedAt: now }, call, reservation };
+    const assumed = estimatedMetering({ tokensIn: 0, tokensOutMax: 1, pico: 1_000n, price, model: undefined });
+    return { deferral: { call, price, assumed, completedAt: now }, call, grant };
   };
-  return { clock, store, deferred, settled, record, begin };
+  return { clock, store, deferred, settled, record, begin, reserved };
 }
 
 t.test('no more than ten thousand are waited for: the oldest is charged what was set aside', async (t) => {
-  const { clock, store, deferred, settled, record, begin } = await service(t);
+  const { clock, store, deferred, settled, record, begin, reserved } = await service(t);
   for (let n = 0; n <= 10_000; n++) {
-    const { deferral, call, reservation } = begin(`resp_${n}`);
+    const { deferral, call, grant } = begin(`resp_${n}`);
     if (n === 0) await store.commit(undefined, [deferred.effect(record, deferral)]);
-    deferred.hold(call, reservation, clock.now(), record.org_id);
+    await deferred.hold(call, grant, clock.now(), record.org_id);
   }
   while (settled.length === 0) await new Promise((resolve) => setImmediate(resolve));
   t.equal(deferred.size, 10_000);
@@ -499,28 +524,28 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
   // Nothing in the store stands for these: as where two calls were answered with one response, which was charged between their commits.
   const last = begin('last');
   await store.commit(undefined, [deferred.effect({ ...record, record_id: 'last' }, last.deferral)]);
-  deferred.hold(last.call, last.reservation, clock.now(), record.org_id);
+  await deferred.hold(last.call, last.grant, clock.now(), record.org_id);
   clock.set(clock.now() + DAY + 1);
   await deferred.sweep();
   t.equal(deferred.size, 0, 'what cannot be charged is given back, and keeps back none behind it');
   t.match(settled[1], { outcome: 'assumed', record: { settles_record_id: 'last' } });
   t.equal(settled.length, 2);
-  t.ok(last.reservation.scopes.every(({ reserved, open }) => reserved === 0n && open === 0));
+  t.same(reserved(), ['0']);
 });
 
 t.test('two calls that are answered with one response: it is charged once, whatever comes first', async (t) => {
-  const { clock, store, deferred, settled, record, begin } = await service(t);
+  const { clock, store, deferred, settled, record, begin, reserved } = await service(t);
   const two = [begin('resp'), begin('resp')];
-  for (const { deferral, call, reservation } of two) {
+  for (const { deferral, call, grant } of two) {
     await store.commit(undefined, [deferred.effect(record, deferral)]);
-    deferred.hold(call, reservation, clock.now(), record.org_id);
+    await deferred.hold(call, grant, clock.now(), record.org_id);
     await deferred.end({ host: 'api.openai.com', responseId: 'resp', usage: { tokens_in: 1, tokens_out: 1 }, model: undefined });
   }
   t.equal(deferred.size, 0);
   clock.set(clock.now() + DAY + 1);
   await deferred.sweep();
   t.equal(settled.length, 1);
-  t.ok(two.every(({ reservation }) => reservation.scopes.every(({ reserved, open }) => reserved === 0n && open === 0)));
+  t.same(reserved(), ['0']);
   // Commits are made in their order: what was given to the store before is visible behind this one.
   await store.commit(undefined, [{ op: 'delete', space: 'deferred_usage', key: 'none' }]);
   t.strictSame(await store.list('deferred_usage'), [], 'nothing is waited for after a restart either');

@@ -6,10 +6,11 @@ import { begin } from '../../src/pipeline/line/begin.ts';
 import { runCall } from '../../src/pipeline/line/run-call.ts';
 import { inOrder, STAGES } from '../../src/pipeline/line/stages.ts';
 import type { WalkingCall } from '../../src/pipeline/line/walking-call.ts';
-import type { CallServices, LineGround } from '../../src/pipeline/parts/call-services.ts';
+import type { LineGround } from '../../src/pipeline/parts/call-services.ts';
 import { type Known, LET_GO, type PartName } from '../../src/pipeline/parts/parts.ts';
 import { defineStage } from '../../src/pipeline/parts/stage.ts';
-import { isExceeded } from '../../src/services/money/reservation.ts';
+import { isRefused } from '../../src/services/money/allowance.ts';
+import { elsewhere } from '../support/allowance-elsewhere.ts';
 import { ALLOW_ALL, bundleOf, CHAT } from '../support/governed.ts';
 import { arrivalOf, boundTo, openPlay, type Play, recordIn } from '../support/played-line.ts';
 
@@ -178,34 +179,18 @@ t.test('what was set aside for a call whose intent could not be stored is given 
   const broken = { ...play.pipeline, intents: { ...boundTo(play.pipeline.intents), write: refuse } };
   for (let time = 0; time < 3; time += 1) t.equal((await runCall(callOf(play).call, broken)).kind, 'failed');
   t.equal(recordIn(await runCall(callOf(play).call, play.pipeline)).decision, 'allow');
-  const held = await play.pipeline.budgets.reserve(
-    { orgId: 'default', workloadId: 'default', projectId: '', connectorId: 'openai', providerId: 'openai' },
-    3_990_000_000n,
-    4_000_000_000n,
-  );
-  t.notOk(isExceeded(held), 'nothing else is set aside');
+  const spender = { orgId: 'default', workloadId: 'default', projectId: '', connectorId: 'openai', providerId: 'openai' };
+  const spend = { spender, pico: '3990000000', monthlyCapUsd: '0.004' };
+  const held = await play.pipeline.allowance.take({ id: 'next', orgId: 'default', workloadId: 'default', spend });
+  t.ok(held !== undefined && !isRefused(held), 'nothing else is set aside');
 });
 
-/** The same services in another place: each verb that counts answers with a promise. */
-function elsewhere({ rateLimits, monthlyRequests, budgets }: CallServices): Partial<LineGround> {
-  return {
-    rateLimits: {
-      ...boundTo(rateLimits),
-      exhausted: async (...asked) => rateLimits.exhausted(...asked),
-      refusalBy: async (...asked) => rateLimits.refusalBy(...asked),
-      take: async (...asked) => rateLimits.take(...asked),
-    },
-    monthlyRequests: { ...boundTo(monthlyRequests), count: async (...asked) => monthlyRequests.count(...asked) },
-    budgets: { ...boundTo(budgets), reserve: async (...asked) => budgets.reserve(...asked) },
-  };
-}
-
-t.test('services that answer with a promise are waited for, and decide alike', async (t) => {
+t.test('an allowance that answers with a promise is waited for, and decides alike', async (t) => {
   const env = { GW_MONTHLY_REQUEST_LIMIT: '7' };
   const outcomes = [];
   for (const isElsewhere of [false, true]) {
     const play = await openPlay(t, { bundle: MONEY, env });
-    const pipeline = isElsewhere ? { ...play.pipeline, ...elsewhere(play.pipeline) } : play.pipeline;
+    const pipeline = isElsewhere ? { ...play.pipeline, allowance: elsewhere(play.pipeline.allowance) } : play.pipeline;
     const records = [];
     for (let time = 0; time < 9; time += 1) {
       const { decision, reason_codes, metering } = recordIn(await runProxied(arrivalOf(play, CALL), pipeline));

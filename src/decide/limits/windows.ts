@@ -29,6 +29,11 @@ export function windowStart(period: Period, day: number): number {
   return Math.floor(Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1) / DAY_MS);
 }
 
+/** Epoch milliseconds at which the window ends that a moment lies in. */
+export function endOf(period: Period, epochMs: number): number {
+  return dayStart(nextWindowStart(period, dayOf(epochMs)));
+}
+
 /** The first day of the window behind the one that `day` lies in. */
 export function nextWindowStart(period: Period, day: number): number {
   // No window is longer, and the next one is no shorter than what that goes beyond it.

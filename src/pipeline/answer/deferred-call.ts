@@ -1,4 +1,4 @@
-import type { EndedResponse } from '../../services/money/deferred-response.ts';
+import type { EndedResponse } from '../../services/money/deferred-usage.ts';
 import type { DeferredResponses } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { LineName } from '../parts/line-name.ts';

@@ -4,6 +4,7 @@ import { type AskedModel, type Charged, chargedFor } from '../../decide/pricing/
 import { meter } from '../../decide/pricing/cost.ts';
 import { SeenUsage, type StreamWatch } from '../../outbound/connectors/seen-usage.ts';
 import { meteringFrom } from '../../record/metering.ts';
+import type { CapExceeded } from '../../services/money/allowance.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import { type CapReached, ofBudget, ofRequest } from '../parts/cap-reached.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
@@ -30,32 +31,54 @@ export class FollowedStream implements StreamWatch {
   readonly #asked: AskedModel | undefined;
   /** What the next start charges if the process ends now, pico-dollars. */
   #marked: bigint;
+  /** The allowance was asked and has not answered yet. */
+  #grows = false;
+  #refused: CapExceeded | undefined;
 
   constructor(call: FollowedCall, pipeline: Pipeline, rule: DeltaRule) {
     const { estimate } = call.route;
-    const { reservation } = call.hold;
+    const { grant } = call.hold;
     const { usd_max: usdMax } = call.judgement.verdict.effects;
     this.#call = call;
     this.#pipeline = pipeline;
     this.#asked = askedModel(call);
-    this.#marked = reservation?.pico ?? 0n;
+    this.#marked = BigInt(grant?.pico ?? 0);
     this.#ofRequest = usdMax === undefined ? undefined : parseUsd(usdMax);
-    this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || reservation?.capped === true);
+    this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || grant?.capped === true);
     this.seen = new SeenUsage(rule, { tokensIn: estimate?.reservedIn ?? 0, outStated: estimate?.statedOut });
   }
 
   passes(): boolean {
-    const { reservation } = this.#call.hold;
     const charged = this.#mayStop ? this.#charged() : undefined;
     if (charged === undefined) return false;
-    const { settings, budgets } = this.#pipeline;
+    const { settings } = this.#pipeline;
+    const isCapped = this.#call.hold.grant?.capped === true;
     const cost = meter(charged.usage, charged.price, settings.pricingCached, charged.passPrices).costPico;
     if (this.#ofRequest !== undefined && cost > this.#ofRequest) this.reached = ofRequest(cost, this.#ofRequest);
-    const exceeded = reservation?.capped ? budgets.grow(reservation, cost) : undefined;
+    const exceeded = isCapped ? this.#grow(cost) : undefined;
     if (exceeded) this.reached ??= ofBudget(cost, exceeded);
     if (this.reached) this.#tell(this.reached);
-    else if (reservation?.capped) this.#mark(cost, charged);
+    else if (isCapped) this.#mark(cost, charged);
     return this.reached !== undefined;
+  }
+
+  /** Where the allowance has to ask elsewhere, the stream goes on meanwhile: it ends at the first event after a refusal is known. */
+  #grow(cost: bigint): CapExceeded | undefined {
+    if (this.#refused !== undefined || this.#grows) return this.#refused;
+    const grown = this.#pipeline.allowance.grow(this.#call.arrival.recordId, cost);
+    if (!(grown instanceof Promise)) return grown;
+    this.#grows = true;
+    grown.then(
+      (refused) => {
+        this.#grows = false;
+        this.#refused = refused;
+      },
+      (error: unknown) => {
+        this.#grows = false;
+        this.#pipeline.log.warn({ err: error, record_id: this.#call.arrival.recordId }, 'a stream could not be held against its caps');
+      },
+    );
+    return undefined;
   }
 
   /** By steps of an eighth, so that a stream which grows to a thousand times its estimate writes some sixty times. */

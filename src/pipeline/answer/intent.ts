@@ -21,10 +21,10 @@ export function intendAnswer(call: IntendedCall, settings: PipelineSettings): Pr
 }
 
 /** What a call is charged whose usage will not be known: what was set aside for it. Undefined where nothing was. */
-export function assumedMetering({ reservation }: Hold, { estimate, price, model }: CallRoute): RecordMetering | undefined {
-  if (!reservation || !estimate || !price) return undefined;
+export function assumedMetering({ grant }: Hold, { estimate, price, model }: CallRoute): RecordMetering | undefined {
+  if (!grant || !estimate || !price) return undefined;
   const { tokensIn, tokensOutMax } = estimate;
-  return estimatedMetering({ tokensIn, tokensOutMax, pico: reservation.pico, price, model });
+  return estimatedMetering({ tokensIn, tokensOutMax, pico: BigInt(grant.pico), price, model });
 }
 
 /** What was set aside is charged whether or not a cap holds the call: the provider has worked for it, and nothing more is known. */

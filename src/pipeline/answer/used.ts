@@ -12,7 +12,7 @@ export type AnsweredCall = Pick<ForwardedCall, 'judgement' | 'route' | 'hold' | 
 
 /** Whether a cap, or a budget limit, looks at what this call costs. */
 export function isWatched({ hold, judgement }: { readonly hold: Hold; readonly judgement: Judgement }): boolean {
-  return hold.reservation?.watched === true || judgement.verdict.effects.usd_max !== undefined;
+  return hold.grant?.watched === true || judgement.verdict.effects.usd_max !== undefined;
 }
 
 /** A followed stream that did not come to its end has cost what was seen of it, whether or not the provider came to report it (decision 6.4). */
@@ -29,7 +29,7 @@ export function orSeen(used: Used, seen: SeenUsage | undefined, delivery: Delive
 export function orUnreported(used: Used, call: AnsweredCall, delivery: Delivered, seen: SeenUsage | undefined): Used {
   const { route, hold } = call;
   const { estimate } = route;
-  if (hold.reservation === undefined || estimate === undefined || !isWatched(call) || !isAnswered(delivery)) return used;
+  if (hold.grant === undefined || estimate === undefined || !isWatched(call) || !isAnswered(delivery)) return used;
   const { usage } = used;
   // Some providers repeat a zero until the end.
   if (usage !== undefined && !isWithoutPrice(usage, route.price) && (usage.tokens_out > 0 || seen?.approximated !== true)) return used;

@@ -1,5 +1,6 @@
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { Maybe } from '../../base/lib/maybe.ts';
 import { requestIdOf } from '../../base/lib/request-id.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord } from '../../record/canonical-record.ts';
@@ -12,7 +13,7 @@ import { deliveredOf } from '../parts/known.ts';
 import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
 import { Refusal, refusalOf } from '../parts/refusal.ts';
-import type { Ending, Settlement } from '../parts/settlement.ts';
+import type { Closing, Ending, Settlement } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type Stage } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
 import { type RefusedRecord, refusedRecord } from './strangers.ts';
@@ -84,24 +85,56 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
   let drawn: Drawn | undefined;
   try {
     drawn = drawUp(call, pipeline);
-    if (drawn.commit === undefined) return sumUp(call, pipeline, drawn.record);
-    await pipeline.store.commit(drawn.commit, drawn.effects);
-    for (const settlement of call.settlements) settlement.stored?.();
+    if (drawn.commit === undefined) return await sumUp(call, pipeline, drawn.record);
+    const effects = effectsOf(call, drawn);
+    await pipeline.store.commit(drawn.commit, effects instanceof Promise ? await effects : effects);
+    const told: Told = [];
+    for (const settlement of call.settlements) told.push(settlement.stored?.());
+    const waits = waitingFor(told, pipeline);
+    if (waits !== undefined) await waits;
     return acknowledge(call, pipeline, drawn);
   } catch (error) {
     return fail(call, pipeline, asGatewayError(error, pipeline), drawn?.record);
   }
 }
 
+type Told = (void | Promise<void>)[];
+
+/** What settlements have to ask elsewhere; undefined when none has. What one of them cannot do keeps back no other, and no answer. */
+function waitingFor(told: Told, { log }: LineGround): Promise<void> | undefined {
+  if (!told.some((one) => one instanceof Promise)) return undefined;
+  return Promise.allSettled(told).then((all) => {
+    for (const one of all)
+      if (one.status === 'rejected') log.error({ err: one.reason as unknown }, 'what a call has taken could not be settled');
+  });
+}
+
 interface Drawn {
   readonly record: ExecutionRecord;
   /** Undefined: the call has no record of its own. */
   readonly commit: RecordCommit | undefined;
-  readonly effects: readonly Effect[];
+  readonly closing: Closing;
   readonly shortened?: true;
 }
 
-/** The record of a request, and what is committed with it. */
+/** What is committed with the record; asked of all settlements in one turn. */
+function effectsOf({ settlements }: WalkingCall, { record, closing }: Drawn): Maybe<readonly Effect[]> {
+  const effects: Effect[] = [];
+  const waits: Promise<unknown>[] = [];
+  for (let at = settlements.length - 1; at >= 0; at -= 1) {
+    const made = settlements[at]?.effects?.(record, closing);
+    if (made instanceof Promise) waits.push(made.then((more) => effects.push(...more)));
+    else if (made !== undefined) effects.push(...made);
+  }
+  return waits.length === 0 ? effects : allOf(waits).then(() => effects);
+}
+
+/** Waits for all, also where one fails: what is undone after that must have been done. */
+async function allOf(waits: readonly Promise<unknown>[]): Promise<void> {
+  for (const one of await Promise.allSettled(waits)) if (one.status === 'rejected') throw one.reason;
+}
+
+/** The record of a request. */
 function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   const { parts, refusal, settlements } = call;
   const completedAt = pipeline.clock.now();
@@ -113,12 +146,10 @@ function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   const { text, hash } = kept;
   draft.record_hash = hash;
   const record = draft as ExecutionRecord;
-  if (kept.summed === true) return { record, commit: undefined, effects: [] };
-  const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt, members: record };
   const closing = { completedAt, refusal, delivered, replaced: parts.mutation };
-  const effects: Effect[] = [];
-  for (let at = settlements.length - 1; at >= 0; at -= 1) effects.push(...(settlements[at]?.effects?.(record, closing) ?? []));
-  return kept.shortened === true ? { record, commit, effects, shortened: true } : { record, commit, effects };
+  if (kept.summed === true) return { record, commit: undefined, closing };
+  const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: completedAt, members: record };
+  return kept.shortened === true ? { record, commit, closing, shortened: true } : { record, commit, closing };
 }
 
 /** Whether something that goes with the record of a refused call would be lost without it. */
@@ -133,12 +164,15 @@ function firstByteOf(delivery: Delivered | undefined): number | undefined {
 }
 
 /** A refused call that a record of the minute counts: its caller is answered as any other. */
-function sumUp(call: WalkingCall, { strangers, events, clock }: LineGround, record: ExecutionRecord): RunResult {
+async function sumUp(call: WalkingCall, pipeline: LineGround, record: ExecutionRecord): Promise<RunResult> {
+  const { strangers, events, clock } = pipeline;
   const { parts, refusal, settlements } = call;
+  const told: Told = [];
   for (const settlement of settlements) {
-    if (settlement.summed) settlement.summed(record);
-    else settlement.abandoned?.({ answered: false, started: false });
+    told.push(settlement.summed ? settlement.summed(record) : settlement.abandoned?.({ answered: false, started: false }));
   }
+  const waits = waitingFor(told, pipeline);
+  if (waits !== undefined) await waits;
   if (refusal) sendRefusal(parts, refusal, record);
   strangers.sum(record, clock.monotonic() - parts.arrival.head.startedAt);
   const { trace } = parts.arrival;
@@ -169,15 +203,16 @@ function acknowledge(call: WalkingCall, { events, clock }: LineGround, { record,
  * An end without a record (decision 7.3), or a record that could not be stored (decisions 7.9, 7.10).
  * @param unstored the record
  */
-function fail(call: WalkingCall, { events, clock }: LineGround, error: GatewayError, unstored?: ExecutionRecord): RunResult {
+async function fail(call: WalkingCall, pipeline: LineGround, error: GatewayError, unstored?: ExecutionRecord): Promise<RunResult> {
+  const { events, clock } = pipeline;
   const { parts, settlements } = call;
   const delivery = deliveredOf(parts);
   delivery?.abandon();
   const ending: Ending = { answered: delivery?.status !== undefined, started: delivery?.started === true };
-  for (const settlement of settlements) {
-    if (unstored) settlement.failed?.(unstored, ending);
-    else settlement.abandoned?.(ending);
-  }
+  const told: Told = [];
+  for (const settlement of settlements) told.push(unstored ? settlement.failed?.(unstored, ending) : settlement.abandoned?.(ending));
+  const waits = waitingFor(told, pipeline);
+  if (waits !== undefined) await waits;
   const { head, callerIp, trace } = parts.arrival;
   const requestId = parts.claims?.requestId ?? requestIdOf(head.rawHeaders);
   sendFailure(parts, error, requestId);

@@ -26,7 +26,6 @@ import { normalise, normaliseEvent, normaliseTunnel, openEnvelope } from '../sta
 import { org } from '../stages/org.ts';
 import { pinPolicy } from '../stages/pin-policy.ts';
 import { quarantine } from '../stages/quarantine.ts';
-import { rate } from '../stages/rate.ts';
 import { read, readEnvelope } from '../stages/read.ts';
 import { replay } from '../stages/replay.ts';
 import { reserve } from '../stages/reserve.ts';
@@ -53,7 +52,7 @@ const JUDGE: readonly Stage[] = [
   checkAgain,
   delegationScopeAgain,
 ];
-const CALL: readonly Stage[] = [inject, keepSignature, caps, approval, rate, reserve, spend, askForUsage, forward, carry, meter];
+const CALL: readonly Stage[] = [inject, keepSignature, caps, approval, reserve, spend, askForUsage, forward, carry, meter];
 /** What is known before the first stage. */
 const GIVEN: readonly PartName[] = ['arrival'];
 
@@ -81,7 +80,6 @@ export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
     stayOnSocket,
     caps,
     approval,
-    rate,
     reserve,
     spend,
   ]),

@@ -5,7 +5,6 @@ import type { Arrived, Known, PartName, Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import type { Settlement } from '../parts/settlement.ts';
 import type { Control } from '../parts/stage.ts';
-import { COUNTED } from './counted.ts';
 
 type Kept = { [Name in PartName]: Parts[Name] | undefined } & { readonly arrival: Arrived };
 
@@ -63,7 +62,7 @@ export class WalkingCall implements Control {
     this.parts = parts;
     this.#made = parts;
     // Of every request, whatever becomes of it.
-    this.#settlements = COUNTED.map((counted) => counted(pipeline));
+    this.#settlements = [pipeline.counters];
   }
 
   /** The first one is asked last. */

@@ -26,14 +26,10 @@ import type { ActionTypeMap } from '../../decide/routing/choose-connector.ts';
 import type { Upstream } from '../../outbound/net/upstream.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { ScoredCall } from '../../services/learning/risks.ts';
-import type { Counted } from '../../services/money/budgets.ts';
-import type { Deferral, DeferredCall, EndedResponse } from '../../services/money/deferred-response.ts';
+import type { Allowance } from '../../services/money/allowance.ts';
+import type { Deferral, DeferredCall, EndedResponse } from '../../services/money/deferred-usage.ts';
 import type { KeptCall } from '../../services/money/idempotency.ts';
 import type { KeptRecord } from '../../services/money/late-records.ts';
-import type { CountedRequest } from '../../services/money/monthly-requests.ts';
-import type { RateRefusal, RuleLimit } from '../../services/money/rate-limits.ts';
-import type { CapExceeded, Reservation } from '../../services/money/reservation.ts';
-import type { Spender } from '../../services/money/spend-book.ts';
 import type { ApiKeyVerdict } from '../../services/people/api-keys.ts';
 import type { CallerVerdict, Failure, Stranger } from '../../services/people/authenticator.ts';
 import type { Delegation } from '../../services/people/delegations.ts';
@@ -125,48 +121,11 @@ export interface Authentication {
   failed(failure: Failure): void;
 }
 
-export interface RateLimits {
-  /** True when the rule's bucket has no token for this workload. Takes none. */
-  exhausted(orgId: string, workloadId: string, rule: RuleLimit): Maybe<boolean>;
-  /** Until all of these rules have a token again; undefined when all of them have one. */
-  refusalBy(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
-  /** What `take` would say. Takes none. */
-  look(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
-  /** Takes one token from each bucket, or none. @returns what stands in the way longest, or undefined */
-  take(orgId: string, workloadId: string, rules: readonly RuleLimit[]): Maybe<RateRefusal | undefined>;
-  /** Gives back what `take` took for a call that was refused all the same. */
-  giveBack(orgId: string, workloadId: string, rules: readonly RuleLimit[]): void;
-}
-
-export interface MonthlyRequests {
-  /** Counts one request; `over` when the limit is reached, undefined when there is none. */
-  count(orgId: string): Maybe<CountedRequest | 'over' | undefined>;
-  /** To be committed with the record of a counted request. */
-  effect(counted: CountedRequest): Effect;
-  /** The request has left no record. */
-  uncount(counted: CountedRequest): void;
-}
-
 export interface Credentials {
   isStored(orgId: string, credentialId: string): boolean;
   /** Those of a connector that this org may use here. */
   usable(orgId: string, connectorId: string): readonly Credential[];
   secretOf(orgId: string, credentialId: string): string | undefined;
-}
-
-export interface Budgets {
-  /** Sets `pico` aside for a call, unless a cap would be passed. */
-  reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<Reservation | CapExceeded>;
-  /** What `reserve` would refuse a call with. Sets nothing aside. `capped`: a cap holds the call, and it would not pass it. */
-  look(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<CapExceeded | 'capped' | undefined>;
-  /** A running call has cost `pico` so far. @returns the cap that it has passed; then nothing is changed */
-  grow(reservation: Reservation, pico: bigint): CapExceeded | undefined;
-  release(reservation: Reservation): void;
-  restore(reservation: Reservation): void;
-  /** Counts what a record says that its call cost, which is to be stored next. */
-  count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined;
-  uncount(counted: Counted): void;
-  stored(counted: Counted): void;
 }
 
 /** The totals that every record adds to. */
@@ -182,11 +141,12 @@ export interface RecordsOfStrangers {
   sum(record: ExecutionRecord, durationMs: number): void;
 }
 
-/** Responses that go on behind the answers to their calls. */
+/** Responses that go on after the answers to their calls. */
 export interface DeferredResponses {
   begin(host: string, responseId: string, createdAt: number): DeferredCall | undefined;
   effect(record: ExecutionRecord, deferral: Deferral): Effect;
-  hold(call: DeferredCall, reservation: Reservation, completedAt: number, orgId: string): void;
+  /** The record of the call is stored. @param grant what stays set aside until the response has ended */
+  hold(call: DeferredCall, grant: string, completedAt: number, orgId: string): Maybe<void>;
   /** Somebody was told that a response has ended. @throws GatewayError `record_store_unavailable` */
   end(ended: EndedResponse): Promise<void>;
 }
@@ -275,10 +235,8 @@ export interface CallServices {
   /** Undefined without a control plane. */
   readonly controlPlane: ControlPlaneNews | undefined;
   readonly projects: Projects;
-  readonly rateLimits: RateLimits;
-  readonly monthlyRequests: MonthlyRequests;
+  readonly allowance: Allowance;
   readonly credentials: Credentials;
-  readonly budgets: Budgets;
   readonly counters: RecordTotals;
   readonly strangers: RecordsOfStrangers;
   readonly deferred: DeferredResponses;

@@ -3,7 +3,7 @@ import { usdFromPico } from '../../base/lib/money.ts';
 import type { RecordedBudget } from '../../base/model/budget-limit.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
 import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
-import type { CapExceeded } from '../../services/money/reservation.ts';
+import type { CapExceeded } from '../../services/money/allowance.ts';
 
 /** The cap at which a stream was ended. */
 export interface CapReached {
@@ -20,27 +20,26 @@ export interface CapReached {
 
 /** What the log and a decision trace say of a cap of budgets. Its amounts are those of the caller's own org. */
 export function capAttributes(exceeded: CapExceeded): Readonly<Record<string, string>> {
-  const { capPico, settledPico, reservedPico, resetsAt } = exceeded;
-  const [cap, spent] = [usdFromPico(capPico), usdFromPico(settledPico)];
+  const { capUsd, spentUsd, reservedUsd, resetsAt } = exceeded;
   return {
     ...wordsOf(exceeded).attributes,
-    spent_usd: spent,
-    reserved_usd: usdFromPico(reservedPico),
-    budget_limit_usd: cap,
-    budget_spent_usd: spent,
+    spent_usd: spentUsd,
+    reserved_usd: reservedUsd,
+    budget_limit_usd: capUsd,
+    budget_spent_usd: spentUsd,
     ...(resetsAt === undefined ? {} : { budget_resets_at: timestamp(resetsAt) }),
   };
 }
 
 /** What the record and the answer say of a cap of budgets (decision 6.19). @param pico what the call may cost, or has cost */
 export function recordedBudget(exceeded: CapExceeded, pico: bigint): RecordedBudget {
-  const { capPico, settledPico, reservedPico, resetsAt } = exceeded;
+  const { capUsd, spentUsd, reservedUsd, resetsAt } = exceeded;
   return {
     ...nameIn(exceeded),
-    limit_usd: usdFromPico(capPico),
+    limit_usd: capUsd,
     cost_usd: usdFromPico(pico),
-    spent_usd: usdFromPico(settledPico),
-    reserved_usd: usdFromPico(reservedPico),
+    spent_usd: spentUsd,
+    reserved_usd: reservedUsd,
     ...(resetsAt === undefined ? {} : { resets_at: timestamp(resetsAt) }),
   };
 }
@@ -65,8 +64,8 @@ export function aboveCap(estimatePico: bigint, capUsd: string): RefusalDetail {
 
 /** Why a cap of budgets refuses a call, for people. */
 export function overBudget(estimatePico: bigint, exceeded: CapExceeded): RefusalDetail {
-  const { settledPico, reservedPico, resetsAt } = exceeded;
-  const sums = `${usdFromPico(settledPico)} USD are spent and ${usdFromPico(reservedPico)} USD set aside for calls under way`;
+  const { spentUsd, reservedUsd, resetsAt } = exceeded;
+  const sums = `${spentUsd} USD are spent and ${reservedUsd} USD set aside for calls under way`;
   const renewal = resetsAt === undefined ? 'It never resets.' : `It resets at ${timestamp(resetsAt)}.`;
   const message = `This call may cost ${usdFromPico(estimatePico)} USD, with which it would pass ${nameOf(exceeded)}: ${sums}. ${renewal}`;
   return { path: wordsOf(exceeded).path, message };
@@ -81,7 +80,7 @@ interface CapWords {
 }
 
 function wordsOf(exceeded: CapExceeded): CapWords {
-  const cap = usdFromPico(exceeded.capPico);
+  const { capUsd: cap } = exceeded;
   switch (exceeded.kind) {
     case 'limit': {
       const { limit_id, period, scope } = exceeded.limit;
@@ -102,7 +101,7 @@ function wordsOf(exceeded: CapExceeded): CapWords {
 }
 
 function nameOf(exceeded: CapExceeded): string {
-  return `${wordsOf(exceeded).name}, ${usdFromPico(exceeded.capPico)} USD`;
+  return `${wordsOf(exceeded).name}, ${exceeded.capUsd} USD`;
 }
 
 /** The code of a cap of budgets. */

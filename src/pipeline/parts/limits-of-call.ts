@@ -1,11 +1,9 @@
-import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
+import { usdFromPico } from '../../base/lib/money.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
-import type { RateRefusal } from '../../services/money/rate-limits.ts';
-import type { CapExceeded } from '../../services/money/reservation.ts';
-import type { Spender } from '../../services/money/spend-book.ts';
+import type { CapExceeded, RateRefusal, Refused, Spender } from '../../services/money/allowance.ts';
 import { capAttributes, capCode, overBudget, recordedBudget } from './cap-reached.ts';
 import type { LineName } from './line-name.ts';
-import type { Parts } from './parts.ts';
+import type { Claims, Parts } from './parts.ts';
 import { deny, Refusal, statusOf } from './refusal.ts';
 
 type Spending = Pick<Parts, 'claims' | 'attribution' | 'route'> & Partial<Pick<Parts, 'delegated'>>;
@@ -22,21 +20,22 @@ export function spenderOf({ claims, attribution, route, delegated }: Spending): 
   };
 }
 
-/** The cap that policy sets for the project's month, pico-dollars. */
-export function monthlyCapOf({ verdict }: Parts['judgement']): bigint | undefined {
-  const monthly = verdict.effects.monthly_usd_max;
-  return monthly === undefined ? undefined : parseUsd(monthly);
+/** What a call is told that asks for more than it may take. @param pico what it may cost */
+export function limitRefusal(refused: Refused, pico: bigint, { workloadId }: Claims, line: LineName): Refusal {
+  if (refused.kind === 'rate') return rateRefusal(refused, workloadId, line);
+  if (refused.kind === 'requests') return deny('monthly_request_limit_exceeded', 'monthly_request_limit_exceeded');
+  return capRefusal(refused, pico);
 }
 
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */
-export function capRefusal(cap: CapExceeded, reservePico: bigint): Refusal {
+function capRefusal(cap: CapExceeded, reservePico: bigint): Refusal {
   const traceAttributes = { cost_estimate_usd: usdFromPico(reservePico), ...capAttributes(cap) };
   const budget = recordedBudget(cap, reservePico);
   return deny(capCode(cap), BUDGET_EXCEEDED, { detail: overBudget(reservePico, cap), traceAttributes, budget });
 }
 
 /** A bucket is empty (decision 6.1). */
-export function rateRefusal({ rule, retryAfterSeconds }: RateRefusal, workloadId: string, line: LineName): Refusal {
+function rateRefusal({ rule, retryAfterSeconds }: RateRefusal, workloadId: string, line: LineName): Refusal {
   const limit = rule ? `${rule.requests_per_minute} requests per minute (rule "${rule.rule_id}")` : 'its rate limit';
   return new Refusal({
     decision: 'rate_limit',

@@ -1,3 +1,4 @@
+import type { Maybe } from '../../base/lib/maybe.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import type { Delivered } from './delivered.ts';
@@ -29,18 +30,18 @@ export interface Ending {
 
 /**
  * What a stage leaves behind for the end of the request. The runner asks all of them for their effects, commits these with the record in one write, and then tells each
- * of them exactly one thing: that it is stored, that it could not be, or that there is no record. None of them does I/O before the commit.
+ * of them exactly one thing: that it is stored, that it could not be, or that there is no record. A verb that has to ask elsewhere returns a promise, which is awaited.
  */
 export interface Settlement {
   /** What it stands for is lost without a record: a refused call has one of its own then, whatever the budget of its address says (decision 7.11). */
   readonly needsRecord?: boolean;
   /** What is to be committed with the record. What it counts in memory it counts here, in one turn with all others. */
-  effects?(record: ExecutionRecord, closing: Closing): readonly Effect[];
-  stored?(): void;
+  effects?(record: ExecutionRecord, closing: Closing): Maybe<readonly Effect[]>;
+  stored?(): Maybe<void>;
   /** The record could not be stored: all is as it was before `effects`. */
-  failed?(record: ExecutionRecord, ending: Ending): void;
+  failed?(record: ExecutionRecord, ending: Ending): Maybe<void>;
   /** The request leaves no record; `effects` was not asked. */
-  abandoned?(ending: Ending): void;
+  abandoned?(ending: Ending): Maybe<void>;
   /** The call is counted by the record of others, and nothing is committed. Default: as {@link abandoned}. @param record as it would have been */
-  summed?(record: ExecutionRecord): void;
+  summed?(record: ExecutionRecord): Maybe<void>;
 }

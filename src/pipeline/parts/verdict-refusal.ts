@@ -2,25 +2,25 @@ import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { permits } from '../../base/model/decision.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
-import type { RateRefusal } from '../../services/money/rate-limits.ts';
-import type { RateLimits } from './call-services.ts';
+import type { Allowance, Peeked } from '../../services/money/allowance.ts';
 import type { LineName } from './line-name.ts';
 import type { Claims } from './parts.ts';
 import { Refusal, statusOf } from './refusal.ts';
 
 /** What the caller is told of a verdict that does not permit his call. */
-export function refusalFrom(verdict: Verdict, line: LineName, { orgId, workloadId }: Claims, rateLimits: RateLimits): Maybe<Refusal> {
+export function refusalFrom(verdict: Verdict, line: LineName, { orgId, workloadId }: Claims, allowance: Allowance): Maybe<Refusal> {
   const decision = permits(verdict.decision) ? 'deny' : verdict.decision;
-  const wait = decision === 'rate_limit' ? rateLimits.refusalBy(orgId, workloadId, verdict.effects.rate_limits) : undefined;
+  const rate = { rules: verdict.effects.rate_limits, alone: true as const };
+  const wait = decision === 'rate_limit' ? allowance.peek({ orgId, workloadId, rate }) : undefined;
   return when(
     wait,
-    (retry: RateRefusal | undefined) =>
+    (peeked: Peeked | undefined) =>
       new Refusal({
         decision,
         status: statusOf(decision, line),
         reason: verdict.reason ?? defaultReason(verdict),
         reasonCodes: verdict.reason_codes,
-        retryAfterSeconds: retry?.retryAfterSeconds,
+        retryAfterSeconds: peeked?.refused?.kind === 'rate' ? peeked.refused.retryAfterSeconds : undefined,
         detail: verdict.model === undefined ? undefined : aboutModel(verdict.model),
       }),
   );

@@ -1,5 +1,6 @@
+import type { SpendAsk } from '../../services/money/allowance.ts';
 import type { Pipeline } from '../parts/call-services.ts';
-import { capRefusal, monthlyCapOf, rateRefusal, spenderOf } from '../parts/limits-of-call.ts';
+import { limitRefusal, spenderOf } from '../parts/limits-of-call.ts';
 import type { Parts } from '../parts/parts.ts';
 import { hiddenCost, type Refusal } from '../parts/refusal.ts';
 import { hidesCost, mayCost } from './worth.ts';
@@ -7,25 +8,30 @@ import { hidesCost, mayCost } from './worth.ts';
 export type CallBeforeAsking = Pick<Parts, 'arrival' | 'claims' | 'target' | 'judgement' | 'attribution' | 'route'> &
   Partial<Pick<Parts, 'delegated'>>;
 
+/** The money that is to be set aside for a call; undefined for one that takes nothing from budgets. */
+export function spendAsk(parts: Omit<CallBeforeAsking, 'arrival' | 'target'>): SpendAsk | undefined {
+  const { route, judgement } = parts;
+  if (!mayCost(route)) return undefined;
+  return {
+    spender: spenderOf(parts),
+    pico: String(route.estimate?.reservePico ?? 0n),
+    monthlyCapUsd: judgement.verdict.effects.monthly_usd_max,
+  };
+}
+
 /**
- * What would refuse a call although a person had approved it, of that which the stages behind the approval ask: nobody is asked about such a call (decision 4.6). It is
+ * What would refuse a call although a person had approved it, of that which the stages after the approval ask: nobody is asked about such a call (decision 4.6). It is
  * only looked at: no token is taken, and nothing is set aside.
  * @throws GatewayError `egress_denied`
  */
-export async function refusedAnyway(parts: CallBeforeAsking, { rateLimits, budgets, upstream }: Pipeline): Promise<Refusal | undefined> {
+export async function refusedAnyway(parts: CallBeforeAsking, { allowance, upstream }: Pipeline): Promise<Refusal | undefined> {
   const { arrival, claims, target, judgement, route } = parts;
-  const { orgId, workloadId } = claims;
   if (target.isCall) {
-    const rate = await rateLimits.look(orgId, workloadId, judgement.verdict.effects.rate_limits);
-    if (rate) return rateRefusal(rate, workloadId, arrival.line);
-    if (mayCost(route)) {
-      const { estimate } = route;
-      const isHidden = hidesCost(route);
-      const pico = estimate?.reservePico ?? 0n;
-      const cap = await budgets.look(spenderOf(parts), pico, monthlyCapOf(judgement));
-      if (cap !== undefined && cap !== 'capped') return capRefusal(cap, pico);
-      if (cap === 'capped' && isHidden) return hiddenCost();
-    }
+    const { orgId, workloadId } = claims;
+    const rate = { rules: judgement.verdict.effects.rate_limits };
+    const { refused, capped } = await allowance.peek({ orgId, workloadId, rate, spend: spendAsk(parts) });
+    if (refused) return limitRefusal(refused, route.estimate?.reservePico ?? 0n, claims, arrival.line);
+    if (capped && hidesCost(route)) return hiddenCost();
   }
   await upstream.admits({ host: route.host, port: route.port });
   return undefined;

@@ -50,7 +50,7 @@ export const checkAgain = defineStage({
     if (!isOther(parts, route) && !hidesProvider(route)) return { route, choiceAsks: undefined };
     const { refused, choiceAsks } = finalLook(parts, route, pipeline.approvals !== undefined);
     if (refused === undefined) return { route, choiceAsks };
-    return when(refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.rateLimits), (refusal) => {
+    return when(refusalFrom(refused, parts.arrival.line, parts.claims, pipeline.allowance), (refusal) => {
       holdCaller(refusal, parts, pipeline, control);
       return new EndedWith(refusal, { route, choiceAsks });
     });

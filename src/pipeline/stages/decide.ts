@@ -7,12 +7,13 @@ import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
+import type { Allowance } from '../../services/money/allowance.ts';
 import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import { actionHashIfAny } from '../parts/action-hash.ts';
 import type { Approving } from '../parts/approving.ts';
 import { askedUnder } from '../parts/ask-for-approval.ts';
 import { CallFacts } from '../parts/call-facts.ts';
-import type { Pipeline, RateLimits } from '../parts/call-services.ts';
+import type { Pipeline } from '../parts/call-services.ts';
 import { holdCaller } from '../parts/hold-caller.ts';
 import { cannotWait, isBound } from '../parts/is-bound.ts';
 import type { Claims, Intake, Parts } from '../parts/parts.ts';
@@ -113,11 +114,11 @@ function conclude(
   pipeline: Pipeline,
   control: Control,
 ): Maybe<Made | EndedWith<keyof Made>> {
-  const { shadow, rateLimits } = pipeline;
+  const { shadow, allowance } = pipeline;
   const judgement = { active, verdict, shadow: shadow?.judge(facts, verdict), observed: observedOf(active, facts, verdict) };
   const waits = approving.rules.length > 0 && verdict.decision === 'require_approval';
   if (waits || permits(verdict.decision)) return { facts, judgement, approving };
-  return when(refusalFrom(verdict, arrival.line, claims, rateLimits), (refusal) => {
+  return when(refusalFrom(verdict, arrival.line, claims, allowance), (refusal) => {
     holdCaller(refusal, { arrival, claims }, pipeline, control);
     return new EndedWith(refusal, { facts, judgement, approving });
   });
@@ -129,8 +130,8 @@ function observedOf({ policy }: ActivePolicy, facts: Facts, { model }: Verdict):
   return model === undefined ? observed : { ...observed, decided_model: model };
 }
 
-function verdictOf({ policy }: ActivePolicy, facts: Facts, claims: Claims, { rateLimits }: Pipeline): Maybe<Verdict> {
-  return withBuckets(decide(policy, facts), { policy, facts, claims }, rateLimits);
+function verdictOf({ policy }: ActivePolicy, facts: Facts, claims: Claims, { allowance }: Pipeline): Maybe<Verdict> {
+  return withBuckets(decide(policy, facts), { policy, facts, claims }, allowance);
 }
 
 interface Asked {
@@ -143,17 +144,12 @@ interface Asked {
  * A rule that decides `rate_limit` has an opinion only while its bucket is empty. Evaluation knows nothing of buckets, so it is asked once more when one of
  * those that matched is empty (policy.md 2).
  */
-function withBuckets(verdict: Verdict, { policy, facts, claims }: Asked, rateLimits: RateLimits): Maybe<Verdict> {
+function withBuckets(verdict: Verdict, { policy, facts, claims }: Asked, allowance: Allowance): Maybe<Verdict> {
   const rules = verdict.effects.rate_limits;
   if (rules.length === 0) return verdict;
   const { orgId, workloadId } = claims;
-  return when(allOf(rules.map((rule) => rateLimits.exhausted(orgId, workloadId, rule))), (exhausted) => {
-    const empty = rules.filter((_, at) => exhausted[at]);
+  return when(allowance.peek({ orgId, workloadId, rate: { rules, alone: true } }), ({ empty }) => {
     if (empty.length === 0) return verdict;
     return decide(policy, facts, (layer, ruleId) => empty.some((rule) => rule.layer === layer && rule.rule_id === ruleId));
   });
-}
-
-function allOf<T>(values: readonly Maybe<T>[]): Maybe<readonly T[]> {
-  return values.some((value) => value instanceof Promise) ? Promise.all(values) : (values as readonly T[]);
 }

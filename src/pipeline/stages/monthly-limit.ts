@@ -1,26 +1,28 @@
 import { when } from '../../base/lib/maybe.ts';
-import type { CountedRequest } from '../../services/money/monthly-requests.ts';
-import type { MonthlyRequests } from '../parts/call-services.ts';
-import { deny } from '../parts/refusal.ts';
+import { isRefused } from '../../services/money/allowance.ts';
+import type { CallServices } from '../parts/call-services.ts';
+import { limitRefusal } from '../parts/limits-of-call.ts';
 import type { Settlement } from '../parts/settlement.ts';
 import { defineStage } from '../parts/stage.ts';
 
 /** The org's requests of this month (specification, "Errors", "Other conditions"). What is no call counts in no limit (decision 7.3). */
 export const monthlyLimit = defineStage({
   name: 'monthly limit',
-  reads: ['claims', 'target'],
-  run({ claims, target }, { monthlyRequests }, control) {
+  reads: ['arrival', 'claims', 'target'],
+  run({ arrival, claims, target }, { allowance }, control) {
     if (!target.isCall) return undefined;
-    return when(monthlyRequests.count(claims.orgId), (counted) => {
-      if (counted === 'over') return deny('monthly_request_limit_exceeded', 'monthly_request_limit_exceeded');
-      if (counted !== undefined) control.settle(settlementOf(counted, monthlyRequests));
+    const { orgId, workloadId } = claims;
+    return when(allowance.take({ id: `${arrival.recordId} month`, orgId, workloadId, month: true }), (grant) => {
+      if (grant === undefined) return undefined;
+      if (isRefused(grant)) return limitRefusal(grant, 0n, claims, arrival.line);
+      control.settle(countedRequest(grant.id, allowance));
       return undefined;
     });
   },
 });
 
 /** It counts when its record is stored, and not at all when there is none. */
-function settlementOf(counted: CountedRequest, requests: MonthlyRequests): Settlement {
-  const uncount = (): void => requests.uncount(counted);
-  return { effects: () => [requests.effect(counted)], failed: uncount, abandoned: uncount };
+function countedRequest(id: string, allowance: CallServices['allowance']): Settlement {
+  const giveBack = () => allowance.giveBack(id);
+  return { effects: () => allowance.settle(id), stored: () => allowance.stored(id), failed: giveBack, abandoned: giveBack };
 }

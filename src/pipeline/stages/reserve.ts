@@ -1,60 +1,43 @@
 import { when } from '../../base/lib/maybe.ts';
-import { isExceeded } from '../../services/money/reservation.ts';
+import { isRefused } from '../../services/money/allowance.ts';
 import { writeIntent } from '../answer/intent.ts';
-import type { Pipeline } from '../parts/call-services.ts';
 import { Hold } from '../parts/hold.ts';
-import { capRefusal, monthlyCapOf, spenderOf } from '../parts/limits-of-call.ts';
-import type { Parts } from '../parts/parts.ts';
+import { limitRefusal } from '../parts/limits-of-call.ts';
 import { hiddenCost } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
-import { hidesCost, mayCost } from '../route/worth.ts';
-
-const READ = ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'cleared'] as const;
-type Read = Pick<Parts, (typeof READ)[number]> & Partial<Pick<Parts, 'delegated'>>;
+import { spendAsk } from '../route/refused-anyway.ts';
+import { hidesCost } from '../route/worth.ts';
 
 /**
- * Sets the estimate aside until the real cost is known, so that calls at the same time cannot pass a cap together; under a cap an intent is stored before
- * anything is forwarded, so that a crash never makes spend disappear (decisions 6.2, 6.8).
+ * Takes what the call needs, all of it or nothing: a token from the workload's bucket and from those of the rules that limit this request (decision 6.1), and its estimate,
+ * which stays set aside until the real cost is known, so that calls at the same time cannot pass a cap together. Under a cap an intent is stored before anything is
+ * forwarded, so that a crash never makes spend disappear (decisions 6.2, 6.8). What a later stage refuses gives all of it back.
  */
 export const reserve = defineStage({
   name: 'reserve',
-  reads: READ,
+  reads: ['arrival', 'claims', 'target', 'judgement', 'attribution', 'route', 'cleared'],
   sees: ['intake', 'delegated'],
   makes: ['hold'],
   run(parts, pipeline, control) {
-    const { arrival, target, judgement, route, intake } = parts;
-    const { budgets, settings } = pipeline;
+    const { arrival, claims, target, judgement, route, intake, cleared } = parts;
     const hold = new Hold(pipeline, arrival.recordId);
     control.settle(hold);
-    const { estimate } = route;
-    const isHidden = hidesCost(route);
-    if (!target.isCall || !mayCost(route)) return { hold };
-    const monthlyPico = judgement.verdict.effects.monthly_usd_max === undefined ? undefined : monthlyCapOf(judgement);
-    return when(budgets.reserve(spenderOf(parts), estimate?.reservePico ?? 0n, monthlyPico), (answer) => {
-      if (isExceeded(answer)) {
-        giveTokensBack(parts, pipeline);
-        return capRefusal(answer, estimate?.reservePico ?? 0n);
-      }
-      if (answer.capped && isHidden) {
-        budgets.release(answer);
-        giveTokensBack(parts, pipeline);
-        return hiddenCost();
-      }
-      hold.take(answer);
-      if (!answer.capped) return { hold };
+    if (!target.isCall) return { hold };
+    const { orgId, workloadId } = claims;
+    const rate = { rules: judgement.verdict.effects.rate_limits };
+    return when(pipeline.allowance.take({ id: arrival.recordId, orgId, workloadId, rate, spend: spendAsk(parts) }), (grant) => {
+      if (grant === undefined) return { hold };
+      if (isRefused(grant)) return limitRefusal(grant, route.estimate?.reservePico ?? 0n, claims, arrival.line);
+      // An approval that another call has spent first refuses the call after this.
+      const isMade = cleared.bound === undefined;
+      hold.take(grant, isMade && !grant.capped);
+      if (!grant.capped) return { hold };
+      if (hidesCost(route)) return hiddenCost();
       intake?.held?.takeMade();
-      return writeIntent({ hold, route, draft: () => control.draft() }, settings).then(
-        () => ({ hold }),
-        (error: unknown) => {
-          giveTokensBack(parts, pipeline);
-          throw error;
-        },
-      );
+      return writeIntent({ hold, route, draft: () => control.draft() }, pipeline.settings).then(() => {
+        if (isMade) hold.pass();
+        return { hold };
+      });
     });
   },
 });
-
-/** A refused call takes none (decision 6.1); the rate was asked before. */
-function giveTokensBack({ claims: { orgId, workloadId }, judgement }: Read, { rateLimits }: Pipeline): void {
-  rateLimits.giveBack(orgId, workloadId, judgement.verdict.effects.rate_limits);
-}

@@ -37,10 +37,10 @@ async function spendOn(parts: Read, bound: BoundAction, pipeline: Pipeline, cont
   const hold = parts.hold ?? holdOf(parts, pipeline, control);
   if (!hold.hasIntent) await writeIntent({ hold, route, draft: () => control.draft() }, pipeline.settings);
   if (approvals !== undefined && (await approvals.claim(given, arrival.recordId))) {
+    hold.pass();
     control.settle(new Spent(given, approvals));
     return undefined;
   }
-  giveTokensBack(parts, pipeline);
   return askForApproval(parts, bound, approvals);
 }
 
@@ -49,11 +49,6 @@ function holdOf({ arrival }: Read, pipeline: Pipeline, control: Control): Hold {
   const hold = new Hold(pipeline, arrival.recordId);
   control.settle(hold);
   return hold;
-}
-
-/** A refused call takes none (decision 6.1). */
-function giveTokensBack({ claims: { orgId, workloadId }, judgement }: Read, { rateLimits }: Pipeline): void {
-  rateLimits.giveBack(orgId, workloadId, judgement.verdict.effects.rate_limits);
 }
 
 /** Statuses of a call that its provider has not answered. */

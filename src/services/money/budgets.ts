@@ -1,18 +1,18 @@
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
-import type { Maybe } from '../../base/lib/maybe.ts';
-import { usdFromPico } from '../../base/lib/money.ts';
+import { picoFromUsd, usdFromPico } from '../../base/lib/money.ts';
 import type { BudgetLimit, BudgetOverride } from '../../base/model/budget-limit.ts';
 import { dayOf, dayText, windowStart } from '../../decide/limits/windows.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from '../registers/commit.ts';
 import type { Outbox, Posted } from '../sending/outbox.ts';
+import type { CapExceeded, Spender } from './allowance.ts';
 import { DelegationBook } from './delegation-spend.ts';
 import { type GivenOverride, HeldLimits, limitRemoval } from './held-limits.ts';
 import { REFUSED, RefusalAlerts, readRefused } from './refusal-alerts.ts';
-import { type CapExceeded, capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
+import { capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
-import { type ScopeSpend, SpendBook, type Spender } from './spend-book.ts';
+import { type ScopeSpend, SpendBook } from './spend-book.ts';
 
 const ALERTED = 'budget_alerted';
 /** The last alert of a limit that was committed as a durable event. */
@@ -167,33 +167,25 @@ export class BudgetService {
     return this.get(limitId, orgId)?.override !== undefined && this.#limits.endOverride(limitId, commit);
   }
 
-  /**
-   * Sets `pico` aside for a call, unless a cap would be passed: settled + reserved + estimate > cap refuses.
-   * @param monthlyCapPico the cap that policy sets for the project's month
-   */
-  reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<Reservation | CapExceeded> {
-    const loading = this.#loadDelegations(spender);
-    return loading === undefined
-      ? this.#reserve(spender, pico, monthlyCapPico)
-      : loading.then(() => this.reserve(spender, pico, monthlyCapPico));
+  /** What has to be read before this spender's sums are known: a promise, or undefined when they are. */
+  load({ orgId, delegations }: Spender): Promise<unknown> | undefined {
+    return delegations === undefined ? undefined : this.#delegations.load(orgId, delegations);
   }
 
   /**
    * What {@link reserve} would refuse a call with. Sets nothing aside.
    * @returns `capped`: a cap holds the call, and it would not pass it; undefined: none does
    */
-  look(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Maybe<CapExceeded | 'capped' | undefined> {
-    const loading = this.#loadDelegations(spender);
-    if (loading !== undefined) return loading.then(() => this.look(spender, pico, monthlyCapPico));
+  look(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): CapExceeded | 'capped' | undefined {
     const reservation = this.#reservation(spender, monthlyCapPico);
     return reservation.capped ? (this.#passed(reservation, pico) ?? 'capped') : undefined;
   }
 
-  #loadDelegations({ orgId, delegations }: Spender): Promise<unknown> | undefined {
-    return delegations === undefined ? undefined : this.#delegations.load(orgId, delegations);
-  }
-
-  #reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
+  /**
+   * Sets `pico` aside for a call whose spender is loaded, unless a cap would be passed: settled + reserved + estimate > cap refuses.
+   * @param monthlyCapPico the cap that policy sets for the project's month
+   */
+  reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
     const reservation = this.#reservation(spender, monthlyCapPico);
     const exceeded = reservation.capped ? this.#passed(reservation, pico) : undefined;
     if (exceeded) return exceeded;
@@ -210,13 +202,8 @@ export class BudgetService {
     return exceeded;
   }
 
-  /** Sets aside what was so before the process began, whatever caps say by now. */
-  hold(spender: Spender, pico: bigint): Maybe<Reservation> {
-    const loading = this.#loadDelegations(spender);
-    return loading === undefined ? this.#hold(spender, pico) : loading.then(() => this.hold(spender, pico));
-  }
-
-  #hold(spender: Spender, pico: bigint): Reservation {
+  /** Sets aside what was so before, whatever caps say by now. */
+  hold(spender: Spender, pico: bigint): Reservation {
     const reservation = this.#reservation(spender, undefined);
     reservation.pico = pico;
     this.restore(reservation);
@@ -373,9 +360,9 @@ export class BudgetService {
   /** Those of its delegations that somebody holds in memory: all of them while a reservation of the call is open. */
   #delegated({ orgId, delegations }: Spender): readonly DelegatedSpend[] {
     if (delegations === undefined) return NONE;
-    return delegations.flatMap((cap): readonly DelegatedSpend[] => {
-      const spend = this.#delegations.find(orgId, cap.delegationId);
-      return spend === undefined ? NONE : [{ ...cap, spend }];
+    return delegations.flatMap(({ delegationId, capUsd }): readonly DelegatedSpend[] => {
+      const spend = this.#delegations.find(orgId, delegationId);
+      return spend === undefined ? NONE : [{ delegationId, capPico: picoFromUsd(capUsd), spend }];
     });
   }
 

@@ -4,20 +4,19 @@ import type { Events } from '../../base/events/bus.ts';
 import type { UsageOutcome } from '../../base/events/events.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Lru } from '../../base/lib/lru.ts';
+import type { Maybe } from '../../base/lib/maybe.ts';
 import { picoFromUsd } from '../../base/lib/money.ts';
 import { Shares } from '../../base/lib/shares.ts';
 import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
+import type { Usage } from '../../base/model/usage.ts';
 import { chargedFor } from '../../decide/pricing/answered-price.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import { meteringFrom, type RecordMetering } from '../../record/metering.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { STRANGERS } from '../registers/sharers.ts';
-import { spenderOfRecord } from './cost-of.ts';
-import type { Deferral, DeferredCall, EndedResponse } from './deferred-response.ts';
-import type { Reservation } from './reservation.ts';
-import { type CostGround, storeCost } from './store-cost.ts';
+import { type CostGround, spenderOfRecord, storeCost, takeRegardless } from './record-cost.ts';
 
 const SPACE = 'deferred_usage';
 /** How long the end of a response is waited for. */
@@ -34,6 +33,34 @@ const REASONS = {
   },
 } as const;
 
+/** A response that was begun, from when its answer is known. */
+export interface DeferredCall {
+  readonly key: string;
+  /** Of the record that will say what it cost. */
+  readonly usageRecordId: string;
+}
+
+/** What is kept of it until it has ended. */
+export interface Deferral {
+  readonly call: DeferredCall;
+  /** In force when the call came. */
+  readonly price: Price;
+  /** What it is charged if nothing is ever heard of it. */
+  readonly assumed: RecordMetering;
+  /** Of the call, epoch milliseconds. */
+  readonly completedAt: number;
+}
+
+/** What a caller was told who asked for a response that has ended. */
+export interface EndedResponse {
+  /** That told it. */
+  readonly host: string;
+  readonly responseId: string;
+  /** Undefined: it was cancelled or failed, and the provider reports nothing. */
+  readonly usage: Usage | undefined;
+  readonly model: string | undefined;
+}
+
 /** The entity that stands for a response until it has ended. */
 interface Kept {
   /** The record that it will have if nothing is ever heard of it. */
@@ -43,8 +70,9 @@ interface Kept {
   readonly expires_at: number;
 }
 
-interface Open {
-  readonly reservation: Reservation;
+interface Waiting {
+  /** What stays set aside. */
+  readonly grant: string;
   readonly expiresAt: number;
   /** The org whose share of the places it takes. */
   readonly share: string;
@@ -73,7 +101,7 @@ interface Ground extends CostGround {
 export class DeferredUsage {
   readonly #ground: Ground;
   /** The oldest first. */
-  readonly #open = new Map<string, Open>();
+  readonly #open = new Map<string, Waiting>();
   readonly #shares = new Shares(Number.POSITIVE_INFINITY);
   /** By the same key; null when it is charged. */
   readonly #ended = new Lru<string, { readonly end: EndedResponse | null }>({ max: MAX_ENDED });
@@ -89,8 +117,9 @@ export class DeferredUsage {
     const service = new DeferredUsage(ground);
     for (const { key, value } of await ground.store.list(SPACE)) {
       const { record, expires_at: expiresAt } = value as Kept;
-      const reservation = await ground.budgets.hold(spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
-      service.#add(key, { reservation, expiresAt, share: service.#shareOf(record.org_id) });
+      const grant = record.settles_record_id ?? record.record_id;
+      await takeRegardless(ground.allowance, grant, spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
+      service.#add(key, { grant, expiresAt, share: service.#shareOf(record.org_id) });
     }
     service.#sweepLater();
     return service;
@@ -115,27 +144,27 @@ export class DeferredUsage {
   }
 
   /** The record of the call is stored. */
-  hold({ key }: DeferredCall, reservation: Reservation, completedAt: number, orgId: string): void {
+  hold({ key }: DeferredCall, grant: string, completedAt: number, orgId: string): Maybe<void> {
     const before = this.#ended.peek(key);
     const isCharged = before?.end === null;
     // Two calls that came at the same time and were answered with one response: it is charged once.
     if (isCharged || this.#open.has(key)) {
-      this.#ground.budgets.release(reservation);
       if (isCharged) this.#forget(key);
-      return;
+      return this.#ground.allowance.giveBack(grant, true);
     }
-    this.#add(key, { reservation, expiresAt: completedAt + KEEP_MS, share: this.#shareOf(orgId) });
+    this.#add(key, { grant, expiresAt: completedAt + KEEP_MS, share: this.#shareOf(orgId) });
     if (before?.end) this.#settleLater(key, before.end);
     const { maxOpen = CONTROL_BOUNDS.deferred.all } = this.#ground;
     const oldest = this.#open.size > maxOpen ? this.#oldest() : undefined;
     if (oldest !== undefined) this.#settleLater(oldest, undefined);
+    return undefined;
   }
 
   #shareOf(orgId: string): string {
     return (this.#ground.knownOrg ?? (() => true))(orgId) ? orgId : STRANGERS;
   }
 
-  #add(key: string, open: Open): void {
+  #add(key: string, open: Waiting): void {
     this.#open.set(key, open);
     this.#shares.take(open.share);
   }
@@ -192,10 +221,11 @@ export class DeferredUsage {
       const kept = (await this.#ground.store.get(SPACE, key)) as Kept | undefined;
       if (kept === undefined) {
         // Two calls were answered with it, and it was charged between their commits: once is enough.
-        this.#ground.budgets.release(open.reservation);
+        await this.#ground.allowance.giveBack(open.grant, true);
         return;
       }
-      const record = await storeCost(this.#ground, this.#settled(kept, ended), open.reservation, [{ op: 'delete', space: SPACE, key }]);
+      const granted = { id: open.grant, granted: true };
+      const record = await storeCost(this.#ground, this.#settled(kept, ended), granted, [{ op: 'delete', space: SPACE, key }]);
       this.#ended.set(key, { end: null });
       this.#ground.events.emit('usageSettled', { record, outcome: outcomeOf(ended) });
     } catch (error) {

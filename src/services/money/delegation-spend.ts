@@ -1,15 +1,10 @@
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { delegationSpendKey, SPEND_DELEGATION } from '../../storage/contract/counter-spaces.ts';
 import type { Store } from '../../storage/contract/store.ts';
+import type { DelegationCap } from './allowance.ts';
 
 /** Delegations of which nothing is under way that are remembered all the same. */
 const MAX_IDLE: number = CONTROL_BOUNDS.idleDelegations.all;
-
-/** One link of a chain of delegations that may spend no more than this, over its life. */
-export interface DelegationCap {
-  readonly delegationId: string;
-  readonly capPico: bigint;
-}
 
 /** What was spent under one delegation over its life, and what calls that are under way have set aside. Pico-dollars. */
 export class DelegationSpend {

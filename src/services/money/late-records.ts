@@ -6,8 +6,7 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { Intents } from './intents.ts';
-import type { Reservation } from './reservation.ts';
-import { type CostGround, storeCost } from './store-cost.ts';
+import { type CostGround, storeCost } from './record-cost.ts';
 
 const CODE = 'record_store_unavailable';
 const MESSAGE =
@@ -25,7 +24,8 @@ interface Ground extends CostGround {
 
 /** What stands for the call until its record is stored. */
 export interface KeptRecord {
-  readonly reservation: Reservation | undefined;
+  /** What was set aside stays so, under the id of the record. */
+  readonly granted: boolean;
   readonly hasIntent: boolean;
 }
 
@@ -49,7 +49,7 @@ export class LateRecords {
   }
 
   /** @param started the client has the head of the answer; else it is told of the failure */
-  keep(record: ExecutionRecord, { reservation, hasIntent }: KeptRecord, started: boolean): void {
+  keep(record: ExecutionRecord, { granted, hasIntent }: KeptRecord, started: boolean): void {
     if (!hasIntent && this.#waiting.length >= MAX_WITHOUT_INTENT) {
       this.#ground.log.error(
         { record_id: record.record_id },
@@ -57,7 +57,7 @@ export class LateRecords {
       );
       return;
     }
-    this.#waiting.push({ record: asFailed(record, started), reservation, hasIntent });
+    this.#waiting.push({ record: asFailed(record, started), granted, hasIntent });
     this.#ground.log.warn({ record_id: record.record_id }, 'the record of a call could not be written; it is tried again');
     this.#retry();
   }
@@ -79,12 +79,12 @@ export class LateRecords {
     if (this.#waiting.length > 0) this.#retry();
   }
 
-  async #commit({ record: unhashed, reservation, hasIntent }: Late): Promise<'later' | undefined> {
+  async #commit({ record: unhashed, granted, hasIntent }: Late): Promise<'later' | undefined> {
     try {
       const record = await storeCost(
         this.#ground,
         unhashed,
-        reservation,
+        { id: unhashed.record_id, granted },
         hasIntent ? [this.#ground.intents.settlement(unhashed.record_id)] : [],
       );
       this.#ground.events.emit('execution', { record, durationMs: record.latency_ms });

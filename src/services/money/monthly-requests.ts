@@ -1,7 +1,9 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { endOf } from '../../decide/limits/windows.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { counterPages } from '../../storage/contract/store-pages.ts';
 import { CountedOrgs } from '../registers/sharers.ts';
+import type { RequestsRefusal } from './allowance.ts';
 
 const SPACE = 'org_month';
 const KEPT_MONTHS = 3;
@@ -68,17 +70,29 @@ export class MonthlyRequestService {
     return service;
   }
 
-  /** Counts one request of an org; `over` when the limit is reached and overage is off, undefined when there is none. */
-  count(orgId: string): CountedRequest | 'over' | undefined {
+  /** Counts one request of an org, unless the limit is reached and overage is off; undefined when there is none. */
+  count(orgId: string): CountedRequest | RequestsRefusal | undefined {
+    const asked = this.#ask(orgId);
+    if (asked === undefined || 'kind' in asked) return asked;
+    const counts = this.#countsOf(asked.month);
+    counts.set(asked.key, (counts.get(asked.key) ?? 0) + 1);
+    return asked;
+  }
+
+  /** What {@link count} would refuse a request with. */
+  look(orgId: string): RequestsRefusal | undefined {
+    const asked = this.#ask(orgId);
+    return asked !== undefined && 'kind' in asked ? asked : undefined;
+  }
+
+  #ask(orgId: string): CountedRequest | RequestsRefusal | undefined {
     const { limit, overage } = this.#plans.alike ?? this.#plans.of(orgId);
     if (limit === undefined) return undefined;
-    const month = monthOf(this.#clock.now());
-    const counts = this.#countsOf(month);
+    const now = this.#clock.now();
+    const month = monthOf(now);
     const key = encodeURIComponent(this.#orgs.of(orgId));
-    const before = counts.get(key) ?? 0;
-    if (before >= limit && !overage) return 'over';
-    counts.set(key, before + 1);
-    return { month, key };
+    const isOver = !overage && (this.#countsOf(month).get(key) ?? 0) >= limit;
+    return isOver ? { kind: 'requests', resetsAt: endOf('monthly', now) } : { month, key };
   }
 
   /** What is to be committed with the record of a counted request. */

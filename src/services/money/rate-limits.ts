@@ -2,22 +2,8 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { type Bucket, type BucketShape, bucketShape, tokensAt, waitForOne } from '../../decide/limits/token-bucket.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { CountedOrgs } from '../registers/sharers.ts';
+import type { RateRefusal, RuleLimit } from './allowance.ts';
 import { type RateLimitConfig, RateLimitConfigs } from './rate-limit-configs.ts';
-
-/** A rule's own bucket: its size per workload and minute (decision 6.1). */
-export interface RuleLimit {
-  readonly layer: string;
-  readonly rule_id: string;
-  readonly requests_per_minute: number;
-}
-
-/** Why a request takes no token now. */
-export interface RateRefusal {
-  /** Undefined: the workload's own bucket. */
-  readonly rule: RuleLimit | undefined;
-  /** Whole seconds, from 1 to a year. */
-  readonly retryAfterSeconds: number;
-}
 
 /** Who takes tokens. */
 interface Caller {
@@ -105,10 +91,10 @@ export class RateLimitService {
     return [...active].sort();
   }
 
-  /** True when the rule's bucket has no token for this workload. Takes none. */
-  exhausted(orgId: string, workloadId: string, rule: RuleLimit): boolean {
-    const bucket = this.#rules.get(ruleKey(this.#sharer(orgId), workloadId, rule));
-    return tokensAt(bucket, ruleShape(rule), this.#clock.monotonic()) < 1;
+  /** Those of the rules whose bucket has no token for this workload. Takes none. */
+  exhausted(named: string, workloadId: string, rules: readonly RuleLimit[]): readonly RuleLimit[] {
+    const [orgId, now] = [this.#sharer(named), this.#clock.monotonic()];
+    return rules.filter((rule) => tokensAt(this.#rules.get(ruleKey(orgId, workloadId, rule)), ruleShape(rule), now) < 1);
   }
 
   /** Until all of these rules have a token again; undefined when all of them have one. */
@@ -127,7 +113,7 @@ export class RateLimitService {
       inTheWay = rule;
     }
     return wait > 0
-      ? { rule: inTheWay, retryAfterSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.max(1, Math.ceil(wait / 1000))) }
+      ? { kind: 'rate', rule: inTheWay, retryAfterSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.max(1, Math.ceil(wait / 1000))) }
       : undefined;
   }
 

@@ -6,9 +6,8 @@ import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { dayText, type Period, windowStart } from '../../decide/limits/windows.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { Outbox } from '../sending/outbox.ts';
-import type { CapExceeded } from './reservation.ts';
+import type { CapExceeded, Spender } from './allowance.ts';
 import { type Alerted, alertedOf, type Budget, isRefusalNews, limitInForce } from './scope-limits.ts';
-import type { Spender } from './spend-book.ts';
 
 /** The first refusal of a limit that was alerted, by the id of the limit. */
 export const REFUSED = 'budget_refused';
@@ -90,12 +89,12 @@ export class RefusalAlerts {
 
 type Refusal = Pick<BudgetAlert, 'spentUsd' | 'refusal'>;
 
-function refusalOf({ settledPico, reservedPico, resetsAt }: CapExceeded, pico: bigint): Refusal {
+function refusalOf({ spentUsd, reservedUsd, resetsAt }: CapExceeded, pico: bigint): Refusal {
   return {
-    spentUsd: usdFromPico(settledPico),
+    spentUsd,
     refusal: {
       estimateUsd: usdFromPico(pico),
-      reservedUsd: usdFromPico(reservedPico),
+      reservedUsd,
       ...(resetsAt === undefined ? {} : { resetsAt: timestamp(resetsAt) }),
     },
   };
@@ -106,7 +105,7 @@ function capOf(
   exceeded: Exclude<CapExceeded, { kind: 'limit' }>,
   { orgId, projectId }: Pick<Spender, 'orgId' | 'projectId'>,
 ): AlertedLimit {
-  const limitUsd = usdFromPico(exceeded.capPico);
+  const { capUsd: limitUsd } = exceeded;
   if (exceeded.kind === 'delegation') {
     const { delegationId } = exceeded;
     return {

@@ -1,24 +1,8 @@
-import type { BudgetLimit } from '../../base/model/budget-limit.ts';
+import { usdFromPico } from '../../base/lib/money.ts';
 import { dayStart, nextWindowStart, type Period } from '../../decide/limits/windows.ts';
-import type { DelegationCap, DelegationSpend } from './delegation-spend.ts';
-import type { ScopeSpend, Spender } from './spend-book.ts';
-
-/** A cap that a call would pass: a budget limit, the budget of a delegation, or the monthly cap that a rule of policy sets for the project. Amounts are pico-dollars. */
-export type CapExceeded = CapSums &
-  (
-    | { readonly kind: 'limit'; readonly limit: BudgetLimit }
-    | { readonly kind: 'delegation'; readonly delegationId: string }
-    | { readonly kind: 'month' }
-  );
-
-interface CapSums {
-  readonly capPico: bigint;
-  readonly settledPico: bigint;
-  /** Without the call's own part. */
-  readonly reservedPico: bigint;
-  /** Epoch milliseconds at which the cap begins anew; undefined: never. */
-  readonly resetsAt: number | undefined;
-}
+import type { CapExceeded, CapSums, Spender } from './allowance.ts';
+import type { DelegationSpend } from './delegation-spend.ts';
+import type { ScopeSpend } from './spend-book.ts';
 
 /** What is set aside for one call until it is settled. */
 export interface Reservation {
@@ -50,7 +34,9 @@ export interface SpendPart {
 }
 
 /** The spend of a delegation with a budget. */
-export interface DelegatedSpend extends DelegationCap {
+export interface DelegatedSpend {
+  readonly delegationId: string;
+  readonly capPico: bigint;
   readonly spend: DelegationSpend;
 }
 
@@ -79,7 +65,11 @@ function passes(spend: ScopeSpend, period: Period, day: number, own: Reservation
   const settledPico = spend.settled(period, day);
   const reservedPico = spend.reserved - own.pico;
   if (settledPico + reservedPico + pico <= capPico) return undefined;
-  return { capPico, settledPico, reservedPico, resetsAt: dayStart(nextWindowStart(period, day)) };
+  return { ...sums(capPico, settledPico, reservedPico), resetsAt: dayStart(nextWindowStart(period, day)) };
+}
+
+function sums(cap: bigint, spent: bigint, reserved: bigint): Omit<CapSums, 'resetsAt'> {
+  return { capUsd: usdFromPico(cap), spentUsd: usdFromPico(spent), reservedUsd: usdFromPico(reserved) };
 }
 
 /** Over its life: nothing of it begins anew. */
@@ -87,7 +77,7 @@ function passesDelegation(own: Reservation, pico: bigint): CapExceeded | undefin
   for (const { spend, delegationId, capPico } of own.delegated) {
     const reservedPico = spend.reserved - own.pico;
     if (spend.settled + reservedPico + pico > capPico) {
-      return { kind: 'delegation', delegationId, capPico, settledPico: spend.settled, reservedPico, resetsAt: undefined };
+      return { kind: 'delegation', delegationId, ...sums(capPico, spend.settled, reservedPico), resetsAt: undefined };
     }
   }
   return undefined;
@@ -95,5 +85,5 @@ function passesDelegation(own: Reservation, pico: bigint): CapExceeded | undefin
 
 /** True for the answer of {@link BudgetService.reserve} that refuses. */
 export function isExceeded(answer: Reservation | CapExceeded): answer is CapExceeded {
-  return 'settledPico' in answer;
+  return 'kind' in answer;
 }

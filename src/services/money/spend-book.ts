@@ -2,7 +2,7 @@ import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from
 import { parseRollUpKey, SPEND_DAY, SPEND_PROVIDER_DAY, USAGE_DAY } from '../../storage/contract/counter-spaces.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { counterRows } from '../../storage/contract/store-pages.ts';
-import type { DelegationCap } from './delegation-spend.ts';
+import type { Spender } from './allowance.ts';
 import { ScopeLimits } from './scope-limits.ts';
 
 /** What a budget can be set for (specification, "Budget limit creation rules"). */
@@ -17,19 +17,6 @@ const SWEEP_AT = 10_000;
  * set ahead and back takes no day of the open windows along.
  */
 const KEPT_DAYS = 128;
-
-/** Whom a call's cost is counted for. A call without a project counts for the one that all such calls share (decision 6.2). */
-export interface Spender {
-  readonly orgId: string;
-  readonly workloadId: string;
-  readonly projectId: string;
-  /** A provider's budget holds for its own connector ... */
-  readonly connectorId: string;
-  /** ... and for all that reaches its hosts through another one: `generic_http` is no way around it. Undefined for a host of no provider. */
-  readonly providerId: string | undefined;
-  /** Links of the delegation that it is made under and that have a budget. */
-  readonly delegations?: readonly DelegationCap[] | undefined;
-}
 
 /** Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at both. Pico-dollars. */
 export class ScopeSpend {
