@@ -33,7 +33,7 @@ export function recordOf(
   { parts, refusal, completedAt }: Recorded,
   { clock, settings }: Pick<Pipeline, 'clock' | 'settings'>,
 ): RecordDraft {
-  const { arrival, claims, proof, intake, delegated, mutation, hold, dressed, cleared } = parts;
+  const { arrival, claims, proof, intake, delegated, judgement, mutation, hold, dressed, cleared } = parts;
   const wire = wireOf(parts);
   const delivery = deliveredOf(parts);
   const attribution = attributionOf(parts);
@@ -73,7 +73,7 @@ export function recordOf(
     account_id: attribution.account_id,
     project_id: attribution.project_id,
     labels: labelsOf(attribution),
-    policy_trace: policyTrace(parts.judgement),
+    policy_trace: policyTrace(judgement),
     metering: meteringOf(parts, wire, delivery, settings.pricingCached),
     status_code: refusal?.status ?? sentStatus(delivery),
     upstream_status: delivery?.status,
@@ -88,8 +88,8 @@ export function recordOf(
     response_bytes: delivery?.responseBytes ?? 0,
     oauth_passthrough: dressed?.oauthPassthrough ? true : undefined,
     summed_requests: undefined,
-    risk_score: parts.risk?.score,
-    risk_signals: parts.risk?.signals,
+    risk_score: judgement?.risk?.score,
+    risk_signals: judgement?.risk?.signals,
     delegation_chain: delegated?.recorded,
     delegation_id: delegated?.chain.leaf.delegationId ?? claims?.delegationId,
     approval_id: refusal?.approvalId ?? cleared?.by[0]?.approval_id,

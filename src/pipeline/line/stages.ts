@@ -1,58 +1,28 @@
 import type { LineName } from '../parts/line-name.ts';
 import type { PartName } from '../parts/parts.ts';
 import type { Stage } from '../parts/stage.ts';
-import { admit } from '../stages/admit.ts';
-import { aim } from '../stages/aim.ts';
-import { askForUsage } from '../stages/ask-for-usage.ts';
-import { attributionEffects, defaultAttribution } from '../stages/attribute.ts';
-import { authenticate, authenticateEnvelope, knock } from '../stages/authenticate.ts';
+import { admit, aim, identify } from '../stages/arrive.ts';
+import { authenticate, authenticateEnvelope, caller, knock, quarantine } from '../stages/authenticate.ts';
 import { approval } from '../stages/await-approval.ts';
-import { workload } from '../stages/caller.ts';
 import { caps } from '../stages/caps.ts';
-import { carry } from '../stages/carry.ts';
-import { checkAgain } from '../stages/check-again.ts';
-import { choose } from '../stages/choose.ts';
 import { decidePolicy } from '../stages/decide.ts';
-import { delegation, delegationScope, delegationScopeAgain } from '../stages/delegation.ts';
+import { delegation } from '../stages/delegation.ts';
 import { forward } from '../stages/forward.ts';
-import { identify } from '../stages/identify.ts';
-import { imposed } from '../stages/imposed.ts';
 import { inject } from '../stages/inject.ts';
-import { keepSignature } from '../stages/keep-signature.ts';
 import { meter } from '../stages/meter.ts';
 import { monthlyLimit } from '../stages/monthly-limit.ts';
-import { mutate } from '../stages/mutate.ts';
 import { normalise, normaliseEvent, normaliseTunnel, openEnvelope } from '../stages/normalise.ts';
-import { org } from '../stages/org.ts';
-import { pinPolicy } from '../stages/pin-policy.ts';
-import { quarantine } from '../stages/quarantine.ts';
 import { read, readEnvelope } from '../stages/read.ts';
 import { replay } from '../stages/replay.ts';
 import { reserve } from '../stages/reserve.ts';
 import { resolve } from '../stages/resolve.ts';
-import { risk } from '../stages/risk.ts';
+import { settle } from '../stages/settle.ts';
 import { spend } from '../stages/spend.ts';
 import { stayOnSocket } from '../stages/stay-on-socket.ts';
 
 /** From here on a request is the same whichever door it came by. */
-const JUDGE: readonly Stage[] = [
-  quarantine,
-  pinPolicy,
-  delegation,
-  resolve,
-  delegationScope,
-  replay,
-  monthlyLimit,
-  defaultAttribution,
-  risk,
-  decidePolicy,
-  attributionEffects,
-  choose,
-  mutate,
-  checkAgain,
-  delegationScopeAgain,
-];
-const CALL: readonly Stage[] = [inject, keepSignature, caps, approval, reserve, spend, askForUsage, forward, carry, meter];
+const JUDGE: readonly Stage[] = [quarantine, delegation, resolve, replay, monthlyLimit, decidePolicy, settle];
+const CALL: readonly Stage[] = [inject, caps, approval, reserve, spend, forward, meter];
 /** What is known before the first stage. */
 const GIVEN: readonly PartName[] = ['arrival'];
 
@@ -62,27 +32,13 @@ const GIVEN: readonly PartName[] = ['arrival'];
  */
 export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
   /** Who is calling is asked from the head alone, so that no body is read for a stranger (decision 3.15). */
-  proxied: inOrder([admit, identify, aim, imposed, authenticate, org, workload, read, normalise, ...JUDGE, ...CALL]),
+  proxied: inOrder([admit, identify, aim, authenticate, caller, read, normalise, ...JUDGE, ...CALL]),
   /** The structured API says who is calling in its body; only whether it is a stranger stands in the head. */
-  direct: inOrder([admit, knock, readEnvelope, openEnvelope, authenticateEnvelope, org, workload, ...JUDGE, ...CALL]),
+  direct: inOrder([admit, knock, readEnvelope, openEnvelope, authenticateEnvelope, caller, ...JUDGE, ...CALL]),
   /** A CONNECT without interception has a head only; what it lets through is a tunnel, not a call. */
-  tunnel: inOrder([admit, identify, aim, imposed, authenticate, org, workload, normaliseTunnel, ...JUDGE, approval, spend]),
+  tunnel: inOrder([admit, identify, aim, authenticate, caller, normaliseTunnel, ...JUDGE, approval, spend]),
   /** What is let through goes out as an event of its socket, and is closed when the server has reported its end. */
-  socket: inOrder([
-    admit,
-    identify,
-    aim,
-    authenticate,
-    org,
-    workload,
-    normaliseEvent,
-    ...JUDGE,
-    stayOnSocket,
-    caps,
-    approval,
-    reserve,
-    spend,
-  ]),
+  socket: inOrder([admit, identify, aim, authenticate, caller, normaliseEvent, ...JUDGE, stayOnSocket, caps, approval, reserve, spend]),
 };
 
 /** A line. @throws Error for a stage that reads what none before it has made, or makes what another has */

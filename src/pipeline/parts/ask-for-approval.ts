@@ -28,15 +28,13 @@ const MAX_SIZES = 200;
 
 /** What a call is approved as, now that all of it is settled; undefined for a body that has no canonical form. */
 export function boundOf(
-  parts: Pick<Parts, 'arrival' | 'claims' | 'action' | 'content' | 'offer' | 'approving' | 'route'> & {
-    readonly choiceAsks?: Parts['choiceAsks'];
-  },
+  parts: Pick<Parts, 'arrival' | 'claims' | 'action' | 'content' | 'offer' | 'approving' | 'mutation' | 'route'>,
 ): BoundAction | undefined {
-  const { claims, offer, approving, choiceAsks = [], route } = parts;
+  const { claims, offer, approving, mutation, route } = parts;
   const requestHash = approving.requestHash ?? actionHashIfAny(parts, offer);
   const actionHash = isSamePlace(offer, route) ? requestHash : actionHashIfAny(parts, route);
   if (requestHash === undefined || actionHash === undefined) return undefined;
-  const rules = new Map([...approving.rules, ...choiceAsks].map((rule) => [rule.id, rule]));
+  const rules = new Map([...approving.rules, ...(mutation.choiceAsks ?? [])].map((rule) => [rule.id, rule]));
   return { requestHash, actionHash, place: boundPlace(route, claims), rules: [...rules.values()] };
 }
 

@@ -9,8 +9,8 @@ export type Wire = Omit<WireCall, 'stream' | 'model'> & Partial<CallRoute>;
 const NO_ATTRIBUTION: Attribution = {};
 
 /** Where a call goes, as far as that is known. */
-export function wireOf({ arrival, target, content, offer, chosen, mutation, route, dressed }: Known): Wire {
-  const settled = route ?? mutatedRoute(chosen, mutation?.call) ?? chosen ?? offer;
+export function wireOf({ arrival, target, content, offer, route, dressed }: Known): Wire {
+  const settled = route ?? offer;
   if (settled) return dressed && dressed.path !== settled.path ? { ...settled, path: dressed.path } : settled;
   const { stream, model } = content ?? {};
   return {
@@ -18,11 +18,6 @@ export function wireOf({ arrival, target, content, offer, chosen, mutation, rout
     ...(stream === undefined ? {} : { stream }),
     ...(model === undefined ? {} : { model }),
   };
-}
-
-/** Of a call that was refused for what policy made of it. */
-function mutatedRoute(chosen: CallRoute | undefined, call: WireCall | undefined): CallRoute | undefined {
-  return chosen && call && { ...chosen, ...call };
 }
 
 /** Of a call of which nothing else is known yet. */
@@ -42,8 +37,8 @@ export function nowhere(method: string): Target {
 }
 
 /** Who pays for a call, as far as that is known. */
-export function attributionOf({ claims, attributed, attribution }: Known): Attribution {
-  return attribution ?? attributed ?? claims?.attribution ?? NO_ATTRIBUTION;
+export function attributionOf({ claims, attribution }: Known): Attribution {
+  return attribution ?? claims?.attribution ?? NO_ATTRIBUTION;
 }
 
 /** What came back of a call. */

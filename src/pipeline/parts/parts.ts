@@ -227,6 +227,8 @@ export interface Judgement {
   readonly shadow: ShadowTrace | undefined;
   /** What the policy's rules saw of the request, for its record. */
   readonly observed: Readonly<Record<string, unknown>>;
+  /** How unusual the request is for its caller; undefined where requests are not scored. */
+  readonly risk: Risk | undefined;
 }
 
 /** What policy changed of a call that it let through. */
@@ -235,6 +237,8 @@ export interface CallMutation extends ReplacedModel {
   /** In order; empty when nothing changed. */
   readonly changes: readonly AppliedChange[];
   readonly call: WireCall;
+  /** Rules that ask about the final choice, next to those of `approving`; undefined: there are none. */
+  readonly choiceAsks: readonly AskedByRule[] | undefined;
 }
 
 /** The head that is sent, with the key in it. */
@@ -245,12 +249,11 @@ export interface Dressed {
   readonly headers: readonly string[];
   /** The caller's own Authorization goes ahead of a stored credential. */
   readonly oauthPassthrough: boolean;
-}
-
-/** A call that its caller signed. */
-export interface Signed {
-  /** The lower-case names of the headers that the signature covers; undefined: it is not signed, or the signature gives way to a key of ours. */
-  readonly headers: readonly string[] | undefined;
+  /**
+   * The lower-case names of the headers that the signature of the caller covers; undefined: the call is not signed, or
+   * the signature gives way to a key of ours.
+   */
+  readonly signed: readonly string[] | undefined;
 }
 
 /** The body that is sent. */
@@ -325,31 +328,23 @@ export interface Parts {
   readonly delegated: Delegation | undefined;
   /** Undefined for a call without an idempotency key. */
   readonly repeatable: Repeatable | undefined;
-  /** Of the caller, with its workload's defaults. */
-  readonly attributed: Attribution;
   /** What policy is asked about. */
   readonly offer: CallRoute;
   readonly asked: Content;
-  /** Undefined where requests are not scored. */
-  readonly risk: Risk | undefined;
   readonly facts: Facts;
   readonly judgement: Judgement;
   readonly approving: Approving;
-  /** Rules that ask about the final choice, beside those of `approving`; undefined: none. */
-  readonly choiceAsks: readonly AskedByRule[] | undefined;
-  /** With what policy says of it. */
+  /** Who is charged: of the caller, completed by its workload and, where the call goes on, by policy and its org. */
   readonly attribution: Attribution;
-  /** With the connector and the credential that policy selected. */
-  readonly chosen: CallRoute;
   readonly mutation: CallMutation;
   /** What is sent, after mutations. */
   readonly mutated: Content;
-  /** The final one. */
+  /** The final one, with the connector and the credential that policy selected. */
   readonly route: CallRoute;
   readonly dressed: Dressed;
-  readonly signed: Signed;
   readonly cleared: Cleared;
   readonly hold: Hold;
+  /** Of a call on a socket: the client's event as it goes on. */
   readonly outgoing: Outgoing;
   readonly answer: Answered;
   /** Of a WebSocket, by its upstream; then it stands in the place of an answer. */
@@ -362,7 +357,7 @@ export interface Parts {
 export type PartName = keyof Parts;
 
 /** Parts that are several times as large as the bytes of a body: they are let go of when the call is on its way, which may take an hour. */
-export const LET_GO = ['received', 'action', 'content', 'asked', 'facts', 'mutated', 'outgoing'] as const satisfies readonly PartName[];
+export const LET_GO = ['received', 'action', 'content', 'asked', 'facts', 'mutated'] as const satisfies readonly PartName[];
 
 /** As far as a call has come. */
 export type Known = { readonly [Name in PartName]?: Parts[Name] | undefined } & Pick<Parts, 'arrival'>;

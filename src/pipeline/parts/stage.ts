@@ -14,9 +14,9 @@ export const ANSWERED = new Answered();
 /** The end of the line, at a stage that has made something first, of which the record of the call is to tell. */
 export class EndedWith<Made extends PartName = PartName> extends LineEnd {
   readonly end: Refusal | GatewayError;
-  readonly made: Pick<Parts, Made>;
+  readonly made: Partial<Pick<Parts, Made>>;
 
-  constructor(end: Refusal | GatewayError, made: Pick<Parts, Made>) {
+  constructor(end: Refusal | GatewayError, made: Partial<Pick<Parts, Made>>) {
     super();
     this.end = end;
     this.made = made;

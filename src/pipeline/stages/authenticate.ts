@@ -1,14 +1,18 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { when } from '../../base/lib/maybe.ts';
 import { API_KEY_PREFIX, tokensInHeaders, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
+import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { shownAs } from '../../inbound/normalise/identity.ts';
 import { bearerOf, keyRefusal, orgOfKey } from '../../services/people/authenticator.ts';
+import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import { workloadKey } from '../../services/registers/org-key.ts';
-import type { Authentication } from '../parts/call-services.ts';
-import type { Arrived, Claims, Proof } from '../parts/parts.ts';
+import type { Authentication, Pipeline } from '../parts/call-services.ts';
+import { callerOf } from '../parts/known.ts';
+import type { Arrived, Claims, Parts, Proof } from '../parts/parts.ts';
 import { ProxyAuthenticationRequired } from '../parts/proxy-authentication.ts';
-import { deny, type Refusal } from '../parts/refusal.ts';
+import { deny, Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
+import { suspended } from '../parts/suspended.ts';
 
 const NOBODY: { readonly proof: Proof } = { proof: { workload: undefined, apiKey: undefined, tokenShown: false } };
 
@@ -125,4 +129,74 @@ function challenge({ arrival, claims, presented }: Asked, authenticator: Authent
   if (line === 'tunnel' || head.door === 'absolute') throw ProxyAuthenticationRequired.forWorkload(message, workloadId);
   if (head.door === 'connect') return deny('workload_token_required', message);
   throw new GatewayError('unauthorized', message);
+}
+
+/**
+ * The org must be served here (decision 4.1), active (decision 4.6), and in touch with its control plane where it is
+ * strict (decision 13.8); the workload must be registered for it, and allowed to come this way (specification,
+ * "Workload").
+ */
+export const caller = defineStage({
+  name: 'caller',
+  reads: ['arrival', 'claims'],
+  makes: ['caller'],
+  run({ arrival, claims }, pipeline) {
+    const { workloads } = pipeline;
+    const { orgId, workloadId } = claims;
+    const refusal = orgRefusal(arrival, claims, pipeline);
+    if (refusal) return refusal;
+    const found = workloads.get(orgId, workloadId);
+    if (!found) return deny('workload_not_registered', `Workload ${workloadId} is not registered for org ${orgId}.`);
+    const allowed = found.allowed_connection_types;
+    if (allowed && !allowed.includes(arrival.connectionType)) {
+      return deny('connection_type_not_allowed', `Workload ${workloadId} may not use ${arrival.connectionType}.`);
+    }
+    return { caller: { workload: found, orgAttribution: workloads.defaultAttribution(orgId) } };
+  },
+});
+
+function orgRefusal({ line, head }: Arrived, { orgId, workloadId }: Claims, pipeline: Pipeline): Refusal | undefined {
+  const { settings, orgs, authenticator, controlPlane } = pipeline;
+  if (settings.orgId !== undefined && settings.orgId !== orgId) {
+    return deny('org_mismatch', `This gateway does not serve org ${orgId}.`);
+  }
+  controlPlane?.awaken();
+  if (!orgs.isActive(orgId)) {
+    controlPlane?.checkInSoon();
+    return suspended({ surface: line === 'direct' ? 'api' : 'proxy', head, orgId, workloadId }, authenticator);
+  }
+  return controlPlane?.barsAll === true ? unreachable() : undefined;
+}
+
+/** Past the grace period of an org that is strict (decision 13.8). */
+function unreachable(): Refusal {
+  const { status } = ERROR_CODES.control_plane_unreachable;
+  return new Refusal({
+    decision: 'error',
+    status,
+    reason: 'The control plane has not been reached for longer than the grace period of this org.',
+    reasonCodes: ['control_plane_unreachable'],
+    errorCode: 'control_plane_unreachable',
+  });
+}
+
+/**
+ * A caller in quarantine is refused as it was the first time, without asking policy, until a person releases it
+ * (specification, "Quarantine entry"; decision 9.2). Every other request takes the policy that it is asked of: what is
+ * put in force from here on counts for later ones.
+ */
+export const quarantine = defineStage({
+  name: 'quarantine',
+  reads: ['arrival', 'claims'],
+  makes: ['snapshot'],
+  run({ arrival, claims }, { quarantines, policies }) {
+    const held = quarantines.active === 0 ? undefined : quarantines.holding(callerOf(arrival, claims));
+    if (held) return new Refusal({ decision: 'quarantine', status: 403, reason: held.reason, reasonCodes: held.reason_codes });
+    const active = policies.ready(claims.orgId);
+    return active instanceof Promise ? active.then(snapshotOf) : snapshotOf(active);
+  },
+});
+
+function snapshotOf(active: ActivePolicy): Pick<Parts, 'snapshot'> {
+  return { snapshot: { active } };
 }

@@ -18,9 +18,10 @@ const READ = [
   'judgement',
   'approving',
   'attribution',
+  'mutation',
   'route',
 ] as const;
-type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated']; readonly choiceAsks?: Parts['choiceAsks'] };
+type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated'] };
 
 const NOBODY = { cleared: { by: [], bound: undefined } };
 
@@ -32,11 +33,11 @@ const NOBODY = { cleared: { by: [], bound: undefined } };
 export const approval = defineStage({
   name: 'approval',
   reads: READ,
-  sees: ['delegated', 'choiceAsks'],
+  sees: ['delegated'],
   makes: ['cleared'],
   run(parts, pipeline) {
-    const { approving, choiceAsks } = parts;
-    return approving.rules.length === 0 && (choiceAsks === undefined || choiceAsks.length === 0) ? NOBODY : seeTo(parts, pipeline);
+    const { approving, mutation } = parts;
+    return approving.rules.length === 0 && !mutation.choiceAsks?.length ? NOBODY : seeTo(parts, pipeline);
   },
 });
 

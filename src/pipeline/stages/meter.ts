@@ -1,33 +1,48 @@
+import type { Maybe } from '../../base/lib/maybe.ts';
 import { endedResponse, orDeferred } from '../answer/deferred-call.ts';
+import { acceptedSocket } from '../answer/open-socket.ts';
 import { orSeen, orUnreported } from '../answer/used.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
-import type { Used } from '../parts/parts.ts';
+import type { Answered, Parts, Used } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
 import { tellOfClientCertificate } from '../route/tunnel-call.ts';
 
-/** Takes tokens and model from what the answer's meter saw, of a broken answer too; then ends the line when the call failed. */
+type Made = Pick<Parts, 'acceptance' | 'used'>;
+
+/**
+ * Waits until nothing more will come of the answer, or until a WebSocket is accepted. Takes tokens and model from what the
+ * answer's meter saw, of a broken answer too; then ends the line when the call failed.
+ */
 export const meter = defineStage({
   name: 'meter',
   reads: ['answer'],
-  sees: ['acceptance'],
-  makes: ['used'],
-  run({ answer, acceptance }, pipeline) {
-    const { call } = answer;
-    const delivery = acceptance ?? answer.delivery;
-    const { usage, model, seen } = delivery.meter ?? {};
-    let used: Used = orSeen({ usage, approximated: false, model }, seen, delivery);
-    used = orDeferred(used, call, delivery, pipeline.deferred);
-    used = orUnreported(used, call, delivery, seen);
-    const over = (): { used: Used } | EndedWith<'used'> => {
-      const failure = failureOf(delivery, call.route.host, pipeline);
-      return failure ? new EndedWith(failure, { used }) : { used };
-    };
-    // Before its own record: who has been told that a response has ended may never ask again.
-    const ended = endedResponse(call, delivery);
-    return ended ? pipeline.deferred.end(ended).then(over) : over();
+  makes: ['acceptance', 'used'],
+  run({ answer }, pipeline) {
+    const { handshake, over } = answer;
+    const came = handshake ? acceptedSocket(answer, handshake, pipeline) : over;
+    return came.then((acceptance) => metered(answer, acceptance, pipeline));
   },
 });
+
+function metered(
+  { call, delivery: answered }: Answered,
+  acceptance: Delivered | undefined,
+  pipeline: Pipeline,
+): Maybe<Made | EndedWith<keyof Made>> {
+  const delivery = acceptance ?? answered;
+  const { usage, model, seen } = delivery.meter ?? {};
+  let used: Used = orSeen({ usage, approximated: false, model }, seen, delivery);
+  used = orDeferred(used, call, delivery, pipeline.deferred);
+  used = orUnreported(used, call, delivery, seen);
+  const end = (): Made | EndedWith<keyof Made> => {
+    const failure = failureOf(delivery, call.route.host, pipeline);
+    return failure ? new EndedWith(failure, { acceptance, used }) : { acceptance, used };
+  };
+  // Before its own record: who has been told that a response has ended may never ask again.
+  const ended = endedResponse(call, delivery);
+  return ended ? pipeline.deferred.end(ended).then(end) : end();
+}
 
 function failureOf({ failure, started }: Delivered, host: string, { events }: Pipeline): Delivered['failure'] {
   tellOfClientCertificate(failure, host, events);

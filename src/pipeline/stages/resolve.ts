@@ -5,32 +5,31 @@ import type { ActionRequest } from '../../base/model/action-request.ts';
 import { directCall } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import type { Content, ReceivedAction, Target, WireCall } from '../parts/parts.ts';
-import { defineStage } from '../parts/stage.ts';
+import { defineStage, EndedWith } from '../parts/stage.ts';
 import { type Connected, type ConnectorQuestion, connect } from '../route/call-connector.ts';
+import { outOfScope } from '../route/delegation-scope.ts';
 import { settleRoute } from '../route/settle-route.ts';
 
-/** Which connector, which operation, which credential, which price: what policy will be asked about. */
+/** Which connector, which operation, which credential, which price: what policy will be asked about, where a delegation allows it. */
 export const resolve = defineStage({
   name: 'resolve',
   reads: ['arrival', 'claims', 'snapshot', 'target', 'action', 'content'],
-  sees: ['intake'],
+  sees: ['intake', 'delegated'],
   makes: ['offer', 'asked'],
-  run({ arrival, claims, snapshot, target, action, content, intake }, pipeline) {
+  run({ arrival, claims, snapshot, target, action, content, intake, delegated }, pipeline) {
     const question = { arrival, claims, action, call: callOf(target, content), by: byOf(action), meantFor: undefined };
     const connected = connect(question, pipeline.settings);
     // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it (decision 5.4).
     const { active } = snapshot;
-    const select = undefined;
-    if (!action.isEnvelope) {
-      return {
-        offer: settleRoute({ arrival, claims, target, action, call: connected, content, select, active }, pipeline),
-        asked: content,
-      };
+    const shaped = action.isEnvelope ? shape(connected, content, action.request) : { call: connected, content };
+    const { call, content: asked } = shaped;
+    if (action.isEnvelope) {
+      intake?.held?.resize(asked.body?.bytes.length ?? 0);
+      intake?.held?.made(asked.body?.size ?? 0);
     }
-    const { call, content: asked } = shape(connected, content, action.request);
-    intake?.held?.resize(asked.body?.bytes.length ?? 0);
-    intake?.held?.made(asked.body?.size ?? 0);
-    return { offer: settleRoute({ arrival, claims, target, action, call, content: asked, select, active }, pipeline), asked };
+    const offer = settleRoute({ arrival, claims, target, action, call, content: asked, select: undefined, active }, pipeline);
+    const refusal = delegated && outOfScope(delegated, offer, asked);
+    return refusal ? new EndedWith(refusal, { offer, asked }) : { offer, asked };
   },
 });
 

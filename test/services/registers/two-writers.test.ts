@@ -167,7 +167,6 @@ const ROWS: Readonly<Record<string, Row>> = {
   alert_subscription: {
     change: async ({ alerts }, made) => {
       const { subscription_id: id } = await alerts.subscriptions.create('acme', made['channel'] ?? '', {
-        limit_id: null,
         event: 'approval',
       });
       made['subscription'] = id;

@@ -6,46 +6,40 @@ import { pathOnly } from '../../inbound/normalise/path.ts';
 import { directHeaders } from '../../outbound/connectors/direct-headers.ts';
 import type { CallMutation, CallRoute, Content, Intake, Parts, WireCall } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
-import { defineStage } from '../parts/stage.ts';
 import { withBytes } from '../parts/with-bytes.ts';
-import { byName } from '../route/flat-headers.ts';
+import { byName } from './flat-headers.ts';
 
 type Mutated = ReturnType<typeof applyMutations>;
-type Made = Pick<Parts, 'mutation' | 'mutated'>;
+type Changed = Pick<Parts, 'mutation' | 'mutated'>;
+type Read = Pick<Parts, 'claims' | 'target' | 'action' | 'asked' | 'judgement'> & { readonly intake?: Intake | undefined };
 
 /** Applies the mutations of the verdict to what is sent; a downgrade that changes nothing is an allow (policy.md, "Merging effects"). */
-export const mutate = defineStage({
-  name: 'mutate',
-  reads: ['claims', 'target', 'action', 'asked', 'chosen', 'judgement'],
-  sees: ['intake'],
-  makes: ['mutation', 'mutated'],
-  run({ claims, target, action, asked, chosen, judgement, intake }): Made | Refusal {
-    const { catalogue } = claims;
-    const { opensSocket } = target;
-    const content = action.isEnvelope ? withDirectHeaders(asked, chosen, action.request.idempotency_key) : asked;
-    const mutations = (judgement.verdict.effects.mutations ?? []).filter(({ key }) => applies(key, opensSocket, chosen.model));
-    if (mutations.length === 0) return unchanged(chosen, content);
-    const operationFor = operationsOf(catalogue, opensSocket);
-    const { method, host, path } = chosen;
-    const mutated = applyMutations({ body: content.body, method, host, path, headers: content.headers }, mutations, {
-      isAiHost: (name) => catalogue.providerForHost(name) !== undefined,
-      operationFor,
-    });
-    if (mutated.unapplied.length > 0) {
-      return deny(
-        'mutation_not_applicable',
-        `Policy changes ${mutated.unapplied.join(', ')}, but this call has no place where that is certain to hold.`,
-      );
-    }
-    if (mutated.changed.length === 0) return unchanged(chosen, content);
-    const moved = mutated.host !== host || mutated.path !== path || mutated.method !== method;
-    const operation = moved ? operationFor(mutated.method, mutated.host, mutated.path) : chosen.operation;
-    if (operation !== chosen.operation && isUnseen(operation, content, intake)) {
-      return deny('mutation_not_applicable', 'Policy makes this an AI call, but its body was not parsed.');
-    }
-    return changed({ chosen, content, mutated, operation, decision: judgement.verdict.decision }, catalogue, intake);
-  },
-});
+export function mutate({ claims, target, action, asked, judgement, intake }: Read, chosen: CallRoute): Changed | Refusal {
+  const { catalogue } = claims;
+  const { opensSocket } = target;
+  const content = action.isEnvelope ? withDirectHeaders(asked, chosen, action.request.idempotency_key) : asked;
+  const mutations = (judgement.verdict.effects.mutations ?? []).filter(({ key }) => applies(key, opensSocket, chosen.model));
+  if (mutations.length === 0) return unchanged(chosen, content);
+  const operationFor = operationsOf(catalogue, opensSocket);
+  const { method, host, path } = chosen;
+  const mutated = applyMutations({ body: content.body, method, host, path, headers: content.headers }, mutations, {
+    isAiHost: (name) => catalogue.providerForHost(name) !== undefined,
+    operationFor,
+  });
+  if (mutated.unapplied.length > 0) {
+    return deny(
+      'mutation_not_applicable',
+      `Policy changes ${mutated.unapplied.join(', ')}, but this call has no place where that is certain to hold.`,
+    );
+  }
+  if (mutated.changed.length === 0) return unchanged(chosen, content);
+  const moved = mutated.host !== host || mutated.path !== path || mutated.method !== method;
+  const operation = moved ? operationFor(mutated.method, mutated.host, mutated.path) : chosen.operation;
+  if (operation !== chosen.operation && isUnseen(operation, content, intake)) {
+    return deny('mutation_not_applicable', 'Policy makes this an AI call, but its body was not parsed.');
+  }
+  return changed({ chosen, content, mutated, operation, decision: judgement.verdict.decision }, catalogue, intake);
+}
 
 /** What the wire format of a structured call needs beyond the headers that the caller set. */
 function withDirectHeaders(content: Content, { provider, operation }: CallRoute, idempotencyKey: string | undefined): Content {
@@ -72,8 +66,15 @@ function operationsOf(catalogue: Catalogue, opensSocket: boolean): (method: stri
   };
 }
 
-function unchanged(call: CallRoute, content: Content): Made {
-  const mutation: CallMutation = { decision: 'allow', changes: [], originalModel: undefined, substitutedModel: undefined, call };
+function unchanged(call: CallRoute, content: Content): Changed {
+  const mutation: CallMutation = {
+    decision: 'allow',
+    changes: [],
+    originalModel: undefined,
+    substitutedModel: undefined,
+    call,
+    choiceAsks: undefined,
+  };
   return { mutation, mutated: content };
 }
 
@@ -90,7 +91,7 @@ interface Change {
   readonly decision: string;
 }
 
-function changed({ chosen, content, mutated, operation, decision }: Change, catalogue: Catalogue, intake: Intake | undefined): Made {
+function changed({ chosen, content, mutated, operation, decision }: Change, catalogue: Catalogue, intake: Intake | undefined): Changed {
   const { body } = mutated;
   const rewritten = body !== undefined && body !== content.body ? body : undefined;
   const model = rewritten ? rewritten.model : chosen.model;
@@ -113,6 +114,7 @@ function changed({ chosen, content, mutated, operation, decision }: Change, cata
       originalModel: isOther ? chosen.model : undefined,
       substitutedModel: isOther ? model : undefined,
       call,
+      choiceAsks: undefined,
     },
     mutated: rewrittenContent({ ...content, headers: mutated.headers }, rewritten, intake),
   };
