@@ -25,7 +25,7 @@ export class AwsEventTap implements StreamTap {
   /** @param payloadPath dotted path of the event proper, in base64; a payload without it is the event */
   constructor(events: EventReader, payloadPath: string | undefined, watch?: StreamWatch) {
     this.#events = events;
-    this.#watch = watch;
+    this.#watch = watch?.mayStop === false ? undefined : watch;
     this.#payloadPath = payloadPath === undefined ? undefined : compilePath(payloadPath);
   }
 

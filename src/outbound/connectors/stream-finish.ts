@@ -89,11 +89,14 @@ export class StreamFinish {
     }
   }
 
-  #takeList(list: unknown, reason: Path): void {
+  #takeList(list: unknown, why: Path): void {
     if (!Array.isArray(list)) return;
     for (let at = 0; at < list.length; at++) {
       const answer: unknown = list[at];
-      this.#note(countOf(valueAt(answer, INDEX)) ?? at, says(valueAt(answer, reason)));
+      // Asked of every event of a stream, nearly all of which have the index that is their place, and no reason.
+      const own = valueAt(answer, INDEX);
+      const reason = valueAt(answer, why);
+      this.#note(own === at ? at : (countOf(own) ?? at), reason !== undefined && reason !== null && says(reason));
     }
   }
 

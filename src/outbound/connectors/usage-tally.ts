@@ -27,7 +27,9 @@ export class UsageTally implements ValueSink {
   #sumsAround: number[] = NO_SUMS;
   #root = 0;
   #usage: Usage | undefined;
-  #isCurrent = true;
+  /** Counts what was found, so that a reader knows whether anything came since it last asked. */
+  changes = 0;
+  #readAt = 0;
   #event = 0;
 
   constructor(reader: PlaceTable) {
@@ -36,9 +38,9 @@ export class UsageTally implements ValueSink {
 
   /** Everything that was said so far; undefined: nothing that is charged. */
   get usage(): Usage | undefined {
-    if (!this.#isCurrent) {
+    if (this.#readAt !== this.changes) {
       this.#usage = this.#reader.usageOf(this.found);
-      this.#isCurrent = true;
+      this.#readAt = this.changes;
     }
     return this.#usage;
   }
@@ -115,14 +117,14 @@ export class UsageTally implements ValueSink {
     numbers[at] = number;
     // In an answer that is no stream everything is said at once.
     if (this.#event > 0) this.#saidIn[key] = this.#event;
-    this.#isCurrent = false;
+    this.changes++;
   }
 
   #addText(at: number, value: unknown): void {
     if (typeof value !== 'string' || value === '' || value.length > MAX_TERM || !value.isWellFormed()) return;
     const term = termOf(value);
     this.#texts[at] = isUsualTerm(term) ? undefined : term;
-    this.#isCurrent = false;
+    this.changes++;
   }
 
   /** A place that stands for several values has the entries of all of them that one event says. */
@@ -132,7 +134,7 @@ export class UsageTally implements ValueSink {
     const before = isSeveral && (this.#saidIn[at] ?? 0) === this.#event ? this.#entries[at] : undefined;
     this.#entries[at] = before === undefined ? list : [...before, ...list].slice(0, MAX_ENTRIES);
     this.#saidIn[at] = this.#event;
-    this.#isCurrent = false;
+    this.changes++;
   }
 }
 

@@ -36,9 +36,10 @@ export class CallInLane implements UpstreamHandle {
   readonly #events: UpstreamEvents;
   readonly #counter: SlowCounter;
   readonly #parent: ParentProxy | undefined;
-  #phase: CallPhase = 'connecting';
-  #done = false;
-  #paused = false;
+  phase: CallPhase = 'connecting';
+  done = false;
+  /** True while the client side holds back: silence is then not the upstream's. */
+  paused = false;
   #resumedEarly = false;
   #interims = 0;
 
@@ -61,34 +62,21 @@ export class CallInLane implements UpstreamHandle {
     this.request.onBodyGone?.();
   }
 
-  get phase(): CallPhase {
-    return this.#phase;
-  }
-
-  /** True while the client side holds back: silence is then not the upstream's. */
-  get paused(): boolean {
-    return this.#paused;
-  }
-
-  get done(): boolean {
-    return this.#done;
-  }
-
   abort(): void {
-    if (this.#done) return;
+    if (this.done) return;
     this.#stop();
   }
 
   /** Ends the call from our side and tells its caller why. */
   fail(error: GatewayError): void {
-    if (this.#done) return;
+    if (this.done) return;
     this.#stop();
     this.#tell(error);
   }
 
   /** The request is being written. */
   sent(): void {
-    this.#phase = 'sent';
+    this.phase = 'sent';
     this.seenAt = this.#counter.tick;
   }
 
@@ -98,14 +86,14 @@ export class CallInLane implements UpstreamHandle {
   }
 
   informed(status: number, rawHeaders: readonly string[]): void {
-    if (this.#done) return;
+    if (this.done) return;
     this.seenAt = this.#counter.tick;
     if (++this.#interims > MAX_INTERIM) this.fail(answerError(this.request.authority, ENDLESS_INTERIM));
     else this.#events.onInfo?.(status, rawHeaders);
   }
 
   headed(status: number, rawHeaders: readonly string[]): void {
-    if (this.#done) return;
+    if (this.done) return;
     this.seenAt = this.#counter.tick;
     // No origin speaks of itself as a proxy: this is the parent's refusal.
     if (status === 407 && this.#parent !== undefined) {
@@ -116,40 +104,40 @@ export class CallInLane implements UpstreamHandle {
       this.fail(answerError(this.request.authority, NO_STATUS));
       return;
     }
-    this.#phase = 'answering';
+    this.phase = 'answering';
     this.#events.onHead(status, rawHeaders, () => this.#resume());
   }
 
   /** @returns false when nothing more may come until {@link CallLane.resume} */
   received(bytes: Uint8Array): boolean {
-    if (this.#done) return false;
+    if (this.done) return false;
     this.seenAt = this.#counter.tick;
     this.#resumedEarly = false;
     if (this.#events.onData(bytes) || this.#resumedEarly) return true;
-    this.#paused = true;
+    this.paused = true;
     return false;
   }
 
   ended(trailers: readonly string[] = NO_TRAILERS): void {
-    if (this.#done) return;
-    this.#done = true;
+    if (this.done) return;
+    this.done = true;
     this.stream?.stop();
     this.#events.onEnd(trailers);
   }
 
   /** The connection or the answer broke. */
   broke(error: unknown): void {
-    if (this.#done) return;
-    this.#done = true;
+    if (this.done) return;
+    this.done = true;
     this.stream?.stop();
-    this.#tell(callError(this.request.authority, this.#phase, error));
+    this.#tell(callError(this.request.authority, this.phase, error));
   }
 
   /** The lane of a call that still waits to be written stays busy until it has taken note. */
   #stop(): void {
-    this.#done = true;
+    this.done = true;
     this.stream?.stop();
-    if (this.#phase !== 'connecting') this.lane?.breakConnection();
+    if (this.phase !== 'connecting') this.lane?.breakConnection();
   }
 
   #tell(error: GatewayError): void {
@@ -158,12 +146,12 @@ export class CallInLane implements UpstreamHandle {
   }
 
   #resume(): void {
-    if (!this.#paused) {
+    if (!this.paused) {
       this.#resumedEarly = true;
       return;
     }
-    this.#paused = false;
+    this.paused = false;
     this.seenAt = this.#counter.tick;
-    if (!this.#done) this.lane?.resume();
+    if (!this.done) this.lane?.resume();
   }
 }

@@ -156,7 +156,7 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
 
   readonly #onData = (chunk: Buffer): void => {
     // Bytes that belong to no request.
-    if (!this.#isAwaited) {
+    if (this.call === undefined || this.call.phase === 'connecting' || this.#parser.isOver) {
       this.#lose();
       return;
     }

@@ -7,9 +7,9 @@ export const COLON = 0x3a;
 export const SEMICOLON = 0x3b;
 
 const TOKEN = 1;
-const TEXT = 2;
+export const TEXT = 2;
 /** RFC 9110 §5.6.2 `tchar`, and the bytes of a field value or reason phrase (§5.5): HTAB, SP, VCHAR, obs-text. */
-const KIND = new Uint8Array(256);
+export const KIND = new Uint8Array(256);
 for (let byte = SP; byte < 256; byte++) KIND[byte] = byte === 0x7f ? 0 : TEXT;
 KIND[HT] = TEXT;
 for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") KIND[char.charCodeAt(0)] = TOKEN | TEXT;
@@ -25,13 +25,6 @@ for (let digit = 0; digit < 16; digit++) {
 export function endOfText(bytes: Uint8Array, from: number): number {
   let at = from;
   while (at < bytes.length && (KIND[bytes[at] ?? 0] ?? 0) >= TEXT) at++;
-  return at;
-}
-
-/** Where the run of characters of a token ends. */
-export function endOfToken(bytes: Uint8Array, from: number): number {
-  let at = from;
-  while (at < bytes.length && (KIND[bytes[at] ?? 0] ?? 0) > TEXT) at++;
   return at;
 }
 

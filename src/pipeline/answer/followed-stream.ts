@@ -21,12 +21,12 @@ export type FollowedCall = Pick<ForwardedCall, 'arrival' | 'claims' | 'judgement
  */
 export class FollowedStream implements StreamWatch {
   readonly seen: SeenUsage;
+  readonly mayStop: boolean;
   /** Set when the stream is to end. */
   reached: CapReached | undefined;
   readonly #call: FollowedCall;
   readonly #pipeline: Pipeline;
   readonly #ofRequest: bigint | undefined;
-  readonly #mayStop: boolean;
   readonly #asked: AskedModel | undefined;
   /** What the next start charges if the process ends now, pico-dollars. */
   #marked: bigint;
@@ -40,13 +40,13 @@ export class FollowedStream implements StreamWatch {
     this.#asked = askedModel(call);
     this.#marked = reservation?.pico ?? 0n;
     this.#ofRequest = usdMax === undefined ? undefined : parseUsd(usdMax);
-    this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || reservation?.capped === true);
+    this.mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || reservation?.capped === true);
     this.seen = new SeenUsage(rule, { tokensIn: estimate?.reservedIn ?? 0, outStated: estimate?.statedOut });
   }
 
   passes(): boolean {
     const { reservation } = this.#call.hold;
-    const charged = this.#mayStop ? this.#charged() : undefined;
+    const charged = this.mayStop ? this.#charged() : undefined;
     if (charged === undefined) return false;
     const { settings, budgets } = this.#pipeline;
     const cost = meter(charged.usage, charged.price, settings.pricingCached, charged.passPrices).costPico;
