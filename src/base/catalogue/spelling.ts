@@ -57,10 +57,14 @@ export function spelledValue(root: unknown, path: SpelledPath): unknown {
   for (const spellings of path) {
     if (typeof at !== 'object' || at === null) return undefined;
     const first = spellings[0] ?? '';
-    // The first spelling counts and is nearly always the one; a list has more to ask.
-    const name = !Array.isArray(at) && Object.hasOwn(at, first) ? first : writtenName(at, spellings);
-    if (name === undefined) return undefined;
-    at = Reflect.get(at, name);
+    // The first spelling counts and is nearly always the one, or the only one; a list has more to ask.
+    const isList = Array.isArray(at);
+    if (!isList && Object.hasOwn(at, first)) at = Reflect.get(at, first);
+    else {
+      const name = isList || spellings.length > 1 ? writtenName(at, spellings) : undefined;
+      if (name === undefined) return undefined;
+      at = Reflect.get(at, name);
+    }
   }
   return at;
 }

@@ -195,8 +195,11 @@ function promptsOf(params: Params, dialect: Dialect | undefined): number {
 /** The largest of the numbers that are given, since the provider may honour any of them. */
 function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly string[]): number | undefined {
   let largest: number | undefined;
+  const isForm = dialect?.model[0]?.in === 'form';
   for (const path of paths) {
-    const value = countAt(params, path, dialect);
+    const given = valueAt(params, path, dialect);
+    // In a form every value is a text.
+    const value = isForm ? (wholeNumber(given) ?? given) : given;
     if (value === undefined || value === null) continue;
     if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
       if (largest === undefined || value > largest) largest = value;
@@ -210,12 +213,9 @@ function largestOf(params: Params, dialect: Dialect | undefined, paths: readonly
   return largest;
 }
 
-/** In a form every value is a text. */
-function countAt(params: Params, path: string, dialect: Dialect | undefined): unknown {
-  const value = valueAt(params, path, dialect);
-  return dialect?.model[0]?.in === 'form' ? (wholeNumber(value) ?? value) : value;
-}
-
 function valueAt(params: Params, path: string, dialect: Dialect | undefined): unknown {
-  return spelledValue(params, spelledPath(path, dialect?.names ?? 'exact'));
+  const names = dialect?.names ?? 'exact';
+  // Nearly every path is one name, in the one spelling that its format takes.
+  if (names === 'exact' && !path.includes('.')) return Object.hasOwn(params, path) ? params[path] : undefined;
+  return spelledValue(params, spelledPath(path, names));
 }

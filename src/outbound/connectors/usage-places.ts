@@ -23,6 +23,8 @@ export interface FoundValues {
   readonly numbers: Numbers;
   readonly texts: readonly (string | undefined)[];
   readonly entries: readonly (readonly unknown[] | undefined)[];
+  /** Something was found where units are counted. */
+  readonly hasUnits: boolean;
 }
 
 /** The places of a format, and what their values mean. */

@@ -26,6 +26,7 @@ export class UsageTally implements ValueSink {
   #sums: number[] = NO_SUMS;
   #sumsAround: number[] = NO_SUMS;
   #root = 0;
+  #hasUnits = false;
   #usage: Usage | undefined;
   /** Counts what was found, so that a reader knows whether anything came since it last asked. */
   changes = 0;
@@ -46,7 +47,7 @@ export class UsageTally implements ValueSink {
   }
 
   get found(): FoundValues {
-    return { usages: this.#usages, numbers: this.#around, texts: this.#texts, entries: this.#entries };
+    return { usages: this.#usages, numbers: this.#around, texts: this.#texts, entries: this.#entries, hasUnits: this.#hasUnits };
   }
 
   /** What is added from now on stands in another event. */
@@ -81,9 +82,12 @@ export class UsageTally implements ValueSink {
     if (place === undefined || value === null) return;
     const { path, takes, isSeveral } = place;
     if (path.only !== undefined && value !== path.only) return;
-    if (takes === 'text') this.#addText(at, value);
+    if (takes === 'tokens' && !isSeveral) {
+      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) this.#addNumber(at, value);
+    } else if (takes === 'text') this.#addText(at, value);
     else if (takes === 'entries') this.#addEntries(at, value, isSeveral);
     else {
+      if (takes === 'units') this.#hasUnits = true;
       const number = numberOf(place, value);
       if (number !== undefined) this.#addNumber(at, isSeveral ? this.#summed(at, number) : number);
     }

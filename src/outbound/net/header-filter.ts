@@ -95,7 +95,7 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
-    const { lower, leavesRequest } = knownName(name);
+    const { lower, leavesRequest } = KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
     if (leavesRequest || drop?.has(lower) || nominated?.has(lower)) continue;
     if (identity && lower === 'accept-encoding') continue;
     if (holdsOwnSecret(lower, value, adminToken)) continue;
@@ -123,7 +123,7 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
-    const { lower, leavesResponse } = knownName(name);
+    const { lower, leavesResponse } = KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
     if (leavesResponse || nominated?.has(lower)) continue;
     if (lower === 'content-length') {
       contentLength = lengthOf(value);
@@ -146,10 +146,6 @@ function listed(before: string | undefined, value: string): string {
 /** The same for trailers, of which most answers have none. */
 export function filterResponseTrailers(trailers: readonly string[]): readonly string[] {
   return trailers.length === 0 ? trailers : filterResponseHeaders(trailers).headers;
-}
-
-function knownName(name: string): KnownName {
-  return KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
 }
 
 function lookAt(name: string): KnownName {

@@ -39,7 +39,6 @@ export class Delivery implements UpstreamEvents, Delivered {
   #handle: UpstreamHandle | undefined;
   #resume: () => void = () => undefined;
   #head: AnswerHead | undefined;
-  #meter: AnswerMeter | undefined;
   /** Set for a stream of which is known what it costs while it runs. */
   #followed: FollowedStream | undefined;
   #streaming = false;
@@ -59,6 +58,9 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** Resolves, never rejects, when nothing more will come from upstream. */
   readonly over: Promise<undefined>;
 
+  /** The upstream's status. */
+  status: number | undefined;
+  meter: AnswerMeter | undefined;
   responseSha256: string | undefined;
   headLatencyMs: number | undefined;
   failure: GatewayError | undefined;
@@ -79,11 +81,6 @@ export class Delivery implements UpstreamEvents, Delivered {
     reply.onGone(() => this.#clientLeft());
   }
 
-  /** The upstream's status. */
-  get status(): number | undefined {
-    return this.#head?.status;
-  }
-
   get answer(): AnswerHead | undefined {
     return this.#head;
   }
@@ -98,7 +95,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.clientGone) return 'aborted';
     if (this.failure) return isCut(this.failure) ? 'aborted' : 'error';
     if (this.stopped) return 'aborted';
-    const seen = this.#meter?.outcome ?? 'open';
+    const seen = this.meter?.outcome ?? 'open';
     return seen === 'open' ? 'aborted' : seen;
   }
 
@@ -128,8 +125,9 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   #takeHead(head: AnswerHead): void {
     this.#head = head;
+    this.status = head.status;
     this.#followed = head.eventStream ? followStream(this.#call, this.#pipeline) : undefined;
-    this.#meter = createAnswerMeter(this.#call, head, this.#followed);
+    this.meter = createAnswerMeter(this.#call, head, this.#followed);
   }
 
   #openIfPassing(head: AnswerHead): void {
@@ -147,7 +145,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   #take(chunk: Uint8Array): boolean {
-    const meter = this.#meter;
+    const meter = this.meter;
     if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
     this.#bytes.note(chunk);
     if (!this.#streaming) return this.#hold(chunk);
@@ -205,7 +203,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     }
     this.#h2Code = h2Code;
     // What breaks after the terminal event takes nothing from the client.
-    if (!(this.#streaming && this.#meter?.outcome === 'complete')) this.failure = error;
+    if (!(this.#streaming && this.meter?.outcome === 'complete')) this.failure = error;
     this.#finish();
   }
 
@@ -234,9 +232,6 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#endCall();
   }
 
-  get meter(): AnswerMeter | undefined {
-    return this.#meter;
-  }
   get started(): boolean {
     return this.#streaming;
   }
@@ -288,12 +283,12 @@ export class Delivery implements UpstreamEvents, Delivered {
     }
     this.#streaming = true;
     this.#reply.onDrain(() => this.#resume());
-    this.#bytes.begin(this.#call.hidesUsage && head.eventStream && this.#meter?.asynchronous === false);
+    this.#bytes.begin(this.#call.hidesUsage && head.eventStream && this.meter?.asynchronous === false);
     return true;
   }
 
   #hold(chunk: Uint8Array): boolean {
-    const meter = this.#meter;
+    const meter = this.meter;
     if (!meter?.asynchronous) {
       meter?.push(chunk);
       return this.#keep(chunk);
@@ -342,7 +337,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** A piece of what is held from the terminal event on. */
   #tailCame(fits: boolean): void {
     this.#end ??= new StreamEnd(this.#pipeline.clock, () => this.#endCall());
-    if (fits) this.#end.came(this.#meter?.outcome !== 'open');
+    if (fits) this.#end.came(this.meter?.outcome !== 'open');
     else this.#fail(new GatewayError('upstream_protocol', 'The upstream sent more than can be kept of the end of its stream.'));
   }
 
@@ -376,7 +371,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   /** A response that is made after its answer goes on without its client. What it costs could never be known without its name, so that is waited for. */
   #outlivesClient(): boolean {
-    if (this.#head && (this.#head.status >= 300 || this.#meter?.state?.id !== undefined)) return false;
+    if (this.#head && (this.#head.status >= 300 || this.meter?.state?.id !== undefined)) return false;
     return this.#call.deferring;
   }
 
@@ -397,9 +392,9 @@ export class Delivery implements UpstreamEvents, Delivered {
     // What broke off before anybody could say what it is, is what its head calls it.
     const unknown = this.#doubt?.take();
     if (unknown) this.#bytes.keep(unknown);
-    if (unknown && this.#meter?.asynchronous === false) this.#meter.push(unknown);
+    if (unknown && this.meter?.asynchronous === false) this.meter.push(unknown);
     // Also of an answer that broke off: what it reported until then was used.
-    this.#meter?.end();
+    this.meter?.end();
     this.#bytes.end();
     if (this.#head) this.responseSha256 = this.#bytes.sha256;
   }

@@ -3,9 +3,7 @@ export class Opening {
   #said: (() => unknown)[] | undefined;
 
   /** True: what is said now is for {@link later}. */
-  get isWaiting(): boolean {
-    return this.#said !== undefined;
-  }
+  isWaiting = false;
 
   /** @returns the answer of `onData` to an upstream that is to wait */
   later(event: () => unknown): false {
@@ -20,14 +18,17 @@ export class Opening {
   ): void {
     const said: (() => unknown)[] = [];
     this.#said = said;
+    this.isWaiting = true;
     const replay = () => said.reduce<boolean>((_, event) => event() !== false, true);
     const opened = pending.then((what) => {
       this.#said = undefined;
+      this.isWaiting = false;
       go.on(replay, what);
     });
     // What is thrown while it is said again included: nobody else would hear of it.
     opened.catch((error: unknown) => {
       this.#said = undefined;
+      this.isWaiting = false;
       go.failed(error);
     });
   }
