@@ -56,9 +56,9 @@ const handler: UpstreamHandler = (request, response, body) =>
  * size, which leaves some room.
  */
 const MOST: readonly (readonly [name: string, most: number, path: string, body: object])[] = [
-  ['a whole answer', 1_360, OPENAI, { model: 'gpt-4o-mini', max_tokens: 256, messages }],
-  ['a whole answer of Anthropic', 1_300, ANTHROPIC, { model: 'claude-sonnet-4-5', max_tokens: 256, messages }],
-  ['a stream', 2_760, OPENAI, { model: 'gpt-4o-mini', max_tokens: 256, messages, stream: true, stream_options: { include_usage: true } }],
+  ['a whole answer', 1_100, OPENAI, { model: 'gpt-4o-mini', max_tokens: 256, messages }],
+  ['a whole answer of Anthropic', 1_080, ANTHROPIC, { model: 'claude-sonnet-4-5', max_tokens: 256, messages }],
+  ['a stream', 1_790, OPENAI, { model: 'gpt-4o-mini', max_tokens: 256, messages, stream: true, stream_options: { include_usage: true } }],
 ];
 
 async function place({ gw }: Governed, path: string, body: object): Promise<void> {

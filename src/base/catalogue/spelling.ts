@@ -1,3 +1,6 @@
+import type { ModelNames } from './types.ts';
+import { withoutCollection } from './usual-path.ts';
+
 /**
  * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers is read, so `maxOutputTokens` and
  * `max_output_tokens` alike, at every level.
@@ -57,14 +60,13 @@ export function spelledValue(root: unknown, path: SpelledPath): unknown {
   for (const spellings of path) {
     if (typeof at !== 'object' || at === null) return undefined;
     const first = spellings[0] ?? '';
-    // The first spelling counts and is nearly always the one, or the only one; a list has more to ask.
     const isList = Array.isArray(at);
-    if (!isList && Object.hasOwn(at, first)) at = Reflect.get(at, first);
-    else {
-      const name = isList || spellings.length > 1 ? writtenName(at, spellings) : undefined;
-      if (name === undefined) return undefined;
-      at = Reflect.get(at, name);
-    }
+    const isFirst = !isList && Object.hasOwn(at, first);
+    // The first spelling counts and is nearly always the one, or the only one; a list has more to ask.
+    if (!isFirst && !isList && spellings.length === 1) return undefined;
+    const name = isFirst ? first : writtenName(at, spellings);
+    if (name === undefined) return undefined;
+    at = Reflect.get(at, name);
   }
   return at;
 }
@@ -100,4 +102,18 @@ export function spelledPath(path: string, rule: NameRule): SpelledPath {
     made[rule].set(path, spelled);
   }
   return spelled;
+}
+
+/** The name of a model in the one form that policy sees, of those under which its provider takes it. */
+export function modelAsSeen(model: string, names: ModelNames): string {
+  switch (names) {
+    case 'exact':
+      return model;
+    case 'caseless':
+      return model.toLowerCase();
+    case 'collection':
+      return withoutCollection(model);
+    case 'tagged':
+      return model.toLowerCase().replace(/:latest$/, '');
+  }
 }

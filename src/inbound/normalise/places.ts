@@ -1,5 +1,4 @@
-import { modelAsSeen } from '../../base/catalogue/model-names.ts';
-import { spellingsOf } from '../../base/catalogue/spelling.ts';
+import { modelAsSeen, spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, FieldPlace, Operation } from '../../base/catalogue/types.ts';
 import { withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';

@@ -124,6 +124,7 @@ export interface ValueSink {
 }
 
 /** Tells of each value at the paths of a tree that is there. */
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: asked of every event of every stream; a call for each kind of value would double its cost
 export function walkTree(value: unknown, { ends, named, elements }: PathTree, sink: ValueSink): void {
   if (value === undefined || value === null) return;
   for (let i = 0; i < ends.length; i++) sink.addPicked(ends[i] ?? 0, value);

@@ -15,8 +15,8 @@ import {
   walkTree,
 } from './answer-paths.ts';
 import { placePicks, rootPaths } from './answer-reader.ts';
-import type { ResponseState } from './response-state.ts';
 import { type SeenUsage, typeOf } from './seen-usage.ts';
+import type { ResponseState } from './stream-finish.ts';
 import { FinishRule, StreamFinish, says } from './stream-finish.ts';
 import { modelName, type UsageReader, usageReader } from './usage-reader.ts';
 import { UsageTally } from './usage-tally.ts';
@@ -94,11 +94,21 @@ function compileRule(rule: StreamRule, reader: UsageReader | undefined, deltas: 
   const modelPaths = rule.modelPaths.map(compilePath);
   const finish = new FinishRule(rule);
   const places = [...(reader?.places ?? []).entries()].slice(reader?.inUsage);
-  const plain = (kind: Meaning['kind'], steps: Path) => [{ kind, number: 0 }, { steps, only: undefined }] as const;
+  const plain = (kind: Meaning['kind'], steps: Path) =>
+    [
+      { kind, number: 0 },
+      { steps, only: undefined },
+    ] as const;
   const meant: (readonly [Meaning, ValuePath])[] = [
     ...usageRoots.map((path, number) => [{ kind: 'usage', number }, path] as const),
     ...answerRoots.flatMap((root) =>
-      places.map(([number, { path }]) => [{ kind: 'place', number }, { ...path, steps: [...root, ...path.steps] }] as const),
+      places.map(
+        ([number, { path }]) =>
+          [
+            { kind: 'place', number },
+            { ...path, steps: [...root, ...path.steps] },
+          ] as const,
+      ),
     ),
     ...donePaths.map((steps) => plain('done', steps)),
     ...errorPaths.map((steps) => plain('error', steps)),
@@ -254,15 +264,15 @@ export class EventReader implements ValueSink {
     const matters = this.#matters(data, type === undefined);
     const value = matters ? this.#parsed(data, 'mattering', this.#seen !== undefined) : this.#valueOf(data);
     if (value === undefined) return;
-    const name = type === undefined || type === '' ? event : type;
-    const isExcepted = this.#except.size > 0 && this.#except.has(name === '' ? typeOf(value) : name);
+    const isExcepted = this.#except.size > 0 && this.#except.has(type || event || typeOf(value));
     const trees = isExcepted ? rule.withoutOutput : rule.withOutput;
     this.#tally?.nextEvent();
     walkTree(value, matters ? trees.all : trees.rest, this);
     this.#state?.takeEvent(value);
     this.#finish.takeEvent(value);
     if (type === undefined) this.#takeNames(value);
-    if (this.#seen !== undefined && this.#tally !== undefined && this.#tally.changes !== this.#toldAt) this.#report(this.#seen, this.#tally);
+    if (this.#seen !== undefined && this.#tally !== undefined && this.#tally.changes !== this.#toldAt)
+      this.#report(this.#seen, this.#tally);
   }
 
   #report(seen: SeenUsage, tally: UsageTally): void {
@@ -438,4 +448,23 @@ const NOT_ASCII = /[\u0080-\u00ff]/;
 /** What a text says whose characters are bytes of UTF-8, as this room reads them. */
 function utf8Text(text: string): string {
   return NOT_ASCII.test(text) ? Buffer.from(text, 'latin1').toString('utf8') : text;
+}
+
+/** Watches the decoded bytes of one streamed answer go by; never changes them. Never throws on any input. */
+export interface StreamTap {
+  /**
+   * Feeds bytes. Returns the offset in `chunk` from which bytes belong to the dialect's terminal event (`[DONE]`, `message_stop`, …) or lie behind it,
+   * or -1 while it has not begun in this or an earlier chunk. Once it returned an offset, later calls return 0.
+   */
+  push(chunk: Uint8Array): number;
+  /** The upstream's body ended. */
+  end(): void;
+  /** Complete: a terminal event was seen, or the dialect has none and the body ended cleanly. Error: an error object was in the stream. */
+  readonly outcome: 'open' | 'complete' | 'error';
+  /** Usage so far; undefined when the provider gave none. */
+  readonly usage: Usage | undefined;
+  /** The model that the answer names. */
+  readonly model: string | undefined;
+  /** Offset in the last chunk behind the event at which the stream is to end (see StreamWatch); -1 while it may go on. Nothing behind it is read. */
+  readonly stopsAt: number;
 }

@@ -2,9 +2,8 @@ import { type JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import { TextPieces } from '../../base/lib/text-pieces.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
-import type { EventReader } from './event-reader.ts';
+import type { EventReader, StreamTap } from './event-reader.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
-import type { StreamTap } from './stream-tap.ts';
 
 /** Data of an event above this is no longer kept but picked from as it passes. */
 const MAX_KEPT = 256 * 1024;
@@ -105,7 +104,8 @@ export class LineTap implements StreamTap {
     this.#dispatch();
   }
 
-  /** Takes every line that ends in this text; returns where the unfinished one begins. No generator, no call for a line: a stream has thousands of them. */
+  /** Takes every line that ends in this text; returns where the unfinished one begins. No generator: a stream has thousands of them. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every line of every stream; a call for each would double its cost
   #wholeLines(text: string, base: number): number {
     let at = this.#afterCr && text.charCodeAt(0) === LF ? 1 : 0;
     if (text.length > 0) this.#afterCr = false;

@@ -1,7 +1,6 @@
 import type { DeltaRule } from '../../base/catalogue/dialect-rules.ts';
 import type { Usage } from '../../base/model/usage.ts';
-import { countTokens } from '../../decide/pricing/count-tokens.ts';
-import { textTokens } from '../../decide/pricing/text-tokens.ts';
+import { countTokens, textTokens } from '../../decide/pricing/count-tokens.ts';
 import { compilePath, type Path, type PathTree, pathTree, type ValueSink, valueAt, walkTree } from './answer-paths.ts';
 
 /** What is known of a call's tokens before its answer. */

@@ -18,10 +18,8 @@ import {
   type ValuePath,
   valueAt,
 } from './answer-paths.ts';
-import { meant } from './token-forms.ts';
-import { allOf, mostOf } from './usage-passes.ts';
-import type { AnswerPlace, FoundValues, Numbers, PlaceTable, Taken } from './usage-places.ts';
-import { UsageTally } from './usage-tally.ts';
+import type { AnswerPlace, FoundValues, Numbers, PlaceTable, Taken } from './usage-tally.ts';
+import { allOf, meant, mostOf, UsageTally } from './usage-tally.ts';
 
 interface CompiledCount {
   readonly how: CountRule['how'];
@@ -172,12 +170,7 @@ export class UsageReader implements PlaceTable {
     const fixedOut = this.#out.how === 'constant';
     if (tokensIn === undefined && total === undefined && (tokensOut === undefined || fixedOut)) return undefined;
     const counts: TokenCounts = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
-    for (const part of this.#parts) {
-      const { how, at } = part.count;
-      // Most parts have one place, and most answers nothing there.
-      const tokens = how !== 'constant' && at.length === 1 ? numbers[at[0] ?? 0] : count(part.count, numbers);
-      if (tokens !== undefined) counts[part.tokens] = tokens;
-    }
+    this.#addParts(counts, numbers);
     return meant(counts, {
       fixedOut,
       hasIn: tokensIn !== undefined,
@@ -190,6 +183,15 @@ export class UsageReader implements PlaceTable {
       reasoningUntold: this.#reasoningUntold,
       restIn: this.#restIn !== undefined && (count(this.#restIn, numbers) ?? 0) > 0,
     });
+  }
+
+  #addParts(counts: TokenCounts, numbers: Numbers): void {
+    for (const part of this.#parts) {
+      const { how, at } = part.count;
+      // Most parts have one place, and most answers nothing there.
+      const tokens = how !== 'constant' && at.length === 1 ? numbers[at[0] ?? 0] : count(part.count, numbers);
+      if (tokens !== undefined) counts[part.tokens] = tokens;
+    }
   }
 
   #unitCounts(usages: FoundValues['usages'], numbers: Numbers): Usage['units'] {

@@ -101,10 +101,14 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
     if (holdsOwnSecret(lower, value, adminToken)) continue;
     kept.push(name, value);
   }
-  if (options.trailers && acceptsTrailers(rawHeaders)) kept.push('TE', 'trailers');
-  if (identity) kept.push('Accept-Encoding', 'identity');
-  if (options.via !== undefined) kept.push('Via', options.via);
+  addOwn(kept, rawHeaders, options);
   return kept;
+}
+
+function addOwn(kept: string[], rawHeaders: readonly string[], { trailers, identity, via: own }: RequestFilterOptions): void {
+  if (trailers && acceptsTrailers(rawHeaders)) kept.push('TE', 'trailers');
+  if (identity) kept.push('Accept-Encoding', 'identity');
+  if (own !== undefined) kept.push('Via', own);
 }
 
 /** True when the client says that it takes trailers (RFC 9110 §10.1.4). */
@@ -125,13 +129,18 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
     const value = rawHeaders[i + 1] ?? '';
     const { lower, leavesResponse } = KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
     if (leavesResponse || nominated?.has(lower)) continue;
-    if (lower === 'content-length') {
-      contentLength = lengthOf(value);
-      if (!keepLength) continue;
-    } else if (lower === 'content-type') {
-      contentType ??= value;
-    } else if (lower === 'content-encoding') {
-      contentEncoding = listed(contentEncoding, value);
+    switch (lower) {
+      case 'content-length':
+        contentLength = lengthOf(value);
+        if (!keepLength) continue;
+        break;
+      case 'content-type':
+        contentType ??= value;
+        break;
+      case 'content-encoding':
+        contentEncoding = listed(contentEncoding, value);
+        break;
+      default:
     }
     headers.push(name, value);
   }

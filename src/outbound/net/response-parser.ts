@@ -3,10 +3,8 @@
  * never guessed at: bare CR or LF, folded lines, control characters, whitespace before a colon, lengths that contradict each other, codings other than
  * chunked.
  */
-import { COLON, CR, endOfText, HEX, HT, KIND, LF, SEMICOLON, SP, TEXT, textsAt } from './http-bytes.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
 import { type AnswerFraming, framingOfAnswer, IDLE_PER_CHUNK, idleBytes, MAX_IDLE_BYTES } from './response-framing.ts';
-import type { ResponseSink } from './response-sink.ts';
 import { MAX_INTERIM } from './upstream-error.ts';
 
 const MAX_FIELDS = 1_000;
@@ -18,10 +16,10 @@ const MAX_QUICK_DIGITS = 7;
 export const HEAD_TOO_LARGE = 'head too large';
 const NO_LINE_END = 'a line or chunk does not end in CR LF';
 
-const VERSION = Buffer.from('HTTP/1.');
-const MINOR_AT = VERSION.length;
-/** `HTTP/1.x nnn`. */
-const STATUS_LINE_BYTES = 12;
+/** What each byte of a status line is at least, and how much more it may be, up to the reason. */
+const LEAST = Buffer.from('HTTP/1.0 000');
+const SPAN = Buffer.from('HTTP/1.1 999').map((most, at) => most - (LEAST[at] ?? 0));
+const MINOR_AT = 7;
 
 // Where the parser stands. The first ones are inside a head or trailers, whose bytes are kept until it is whole.
 const STATUS_LINE = 0;
@@ -204,15 +202,13 @@ export class ResponseParser {
 
   #statusLine(bytes: Buffer, from: number): number {
     let at = from;
-    for (; at < bytes.length && this.#count < STATUS_LINE_BYTES; at++) {
+    for (; at < bytes.length && this.#count < LEAST.length; at++) {
       const index = this.#count++;
-      const byte = bytes[at] ?? 0;
-      const digit = byte - 0x30;
-      const isDigit = digit >= 0 && digit <= 9;
-      if (index < MINOR_AT ? byte !== VERSION[index] : index === MINOR_AT ? digit >> 1 !== 0 : index === MINOR_AT + 1 ? byte !== SP : !isDigit)
-        return this.#fail('no status line');
+      const digit = (bytes[at] ?? 0) - (LEAST[index] ?? 0);
+      // One that is below zero is beyond every span, as an unsigned number.
+      if (digit >>> 0 > (SPAN[index] ?? 0)) return this.#fail('no status line');
       if (index === MINOR_AT) this.#minor = digit;
-      else if (index > MINOR_AT + 1) this.#status = this.#status * 10 + digit;
+      else this.#status = this.#status * 10 + digit;
     }
     if (at === bytes.length) return at;
     if (this.#status < 100) return this.#fail('a status below 100');
@@ -425,4 +421,54 @@ export class ResponseParser {
     this.#start = at + 1;
     return at + 1;
   }
+}
+
+/** What an answer is told to. Nothing follows a fault or {@link ResponseParser.stop}. */
+export interface ResponseSink {
+  /** A 1xx. */
+  onInterim(status: number, rawHeaders: readonly string[]): void;
+  /** `rawHeaders`: flat name, value list in order and spelling, bytes as Latin-1. */
+  onHead(status: number, rawHeaders: readonly string[]): void;
+  /** All of the body that one `execute` found, in one piece. False puts off the end of the answer until `resume`. */
+  onBody(bytes: Uint8Array): boolean;
+  onEnd(trailers: readonly string[]): void;
+}
+
+// Bytes of HTTP/1.1 (RFC 9110 §5.5, §5.6.2; RFC 9112) and runs of them.
+export const HT = 0x09;
+export const LF = 0x0a;
+export const CR = 0x0d;
+export const SP = 0x20;
+export const COLON = 0x3a;
+export const SEMICOLON = 0x3b;
+
+const TOKEN = 1;
+export const TEXT = 2;
+/** RFC 9110 §5.6.2 `tchar`, and the bytes of a field value or reason phrase (§5.5): HTAB, SP, VCHAR, obs-text. */
+export const KIND = new Uint8Array(256);
+for (let byte = SP; byte < 256; byte++) KIND[byte] = byte === 0x7f ? 0 : TEXT;
+KIND[HT] = TEXT;
+for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") KIND[char.charCodeAt(0)] = TOKEN | TEXT;
+
+/** Value of a hexadecimal digit; 255 for any other byte. */
+export const HEX = new Uint8Array(256).fill(255);
+for (let digit = 0; digit < 16; digit++) {
+  HEX[digit.toString(16).charCodeAt(0)] = digit;
+  HEX[digit.toString(16).toUpperCase().charCodeAt(0)] = digit;
+}
+
+/** Where the run of HTAB, SP, VCHAR and obs-text ends. */
+export function endOfText(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length && (KIND[bytes[at] ?? 0] ?? 0) >= TEXT) at++;
+  return at;
+}
+
+/** The texts, as Latin-1, that begin and end at these positions, which ascend: all of them are cut out of one string. */
+export function textsAt(bytes: Buffer, positions: readonly number[]): string[] {
+  const texts: string[] = [];
+  const first = positions[0] ?? 0;
+  const text = bytes.toString('latin1', first, positions[positions.length - 1] ?? 0);
+  for (let i = 0; i + 1 < positions.length; i += 2) texts.push(text.slice((positions[i] ?? 0) - first, (positions[i + 1] ?? 0) - first));
+  return texts;
 }

@@ -1,9 +1,9 @@
 import type { BodyKind } from '../../base/catalogue/stream-types.ts';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { type AnswerHead, headOfKind, readAnswerHead } from '../../inbound/reply/answer-head.ts';
-import { governedHeaders } from '../../inbound/reply/governed-headers.ts';
+import { type AnswerHead, governedHeaders, headOfKind, readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { filterResponseHeaders, filterResponseTrailers } from '../../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../../outbound/net/upstream.ts';
 import { AnswerTimes } from '../parts/answer-times.ts';
@@ -14,15 +14,10 @@ import type { ForwardedCall } from '../parts/parts.ts';
 import { isCut } from '../parts/refusal.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import { type BodyDoubt, doubtOf } from './body-doubt.ts';
-import { ClientBytes } from './client-bytes.ts';
+import { ClientBytes, HeldBytes } from './client-bytes.ts';
 import { type FollowedStream, followStream } from './followed-stream.ts';
-import { passesAtOnce, sendHeld } from './held-answer.ts';
-import { HeldBytes } from './held-bytes.ts';
 import { intendAnswer } from './intent.ts';
-import { Opening } from './opening.ts';
-import { markOf } from './send.ts';
-import { stopEvent } from './stop-event.ts';
-import { StreamEnd } from './stream-end.ts';
+import { markOf, passesAtOnce, sendHeld, stopEvent } from './send.ts';
 
 const CR = 0x0d;
 const LF = Buffer.from('\n');
@@ -397,5 +392,70 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.meter?.end();
     this.#bytes.end();
     if (this.#head) this.responseSha256 = this.#bytes.sha256;
+  }
+}
+
+/** Keeps what an upstream says while something is waited for without which nothing of its answer may leave, and says it again in its order. */
+export class Opening {
+  #said: (() => unknown)[] | undefined;
+
+  /** True: what is said now is for {@link later}. */
+  isWaiting = false;
+
+  /** @returns the answer of `onData` to an upstream that is to wait */
+  later(event: () => unknown): false {
+    this.#said?.push(event);
+    return false;
+  }
+
+  /** @param go on either way; `replay` says what came meanwhile, and whether more is wanted by now */
+  wait<T>(
+    pending: Promise<T>,
+    go: { readonly on: (replay: () => boolean, what: T) => void; readonly failed: (error: unknown) => void },
+  ): void {
+    const said: (() => unknown)[] = [];
+    this.#said = said;
+    this.isWaiting = true;
+    const replay = () => said.reduce<boolean>((_, event) => event() !== false, true);
+    const opened = pending.then((what) => {
+      this.#said = undefined;
+      this.isWaiting = false;
+      go.on(replay, what);
+    });
+    // What is thrown while it is said again included: nobody else would hear of it.
+    opened.catch((error: unknown) => {
+      this.#said = undefined;
+      this.isWaiting = false;
+      go.failed(error);
+    });
+  }
+}
+
+/** How long a stream's end is waited for after its terminal event (decision 7.9), and how long that may be silent once it has begun. */
+const END_GRACE_MS = 250;
+
+/** Waits for the end of a stream whose terminal event has begun. That may be long, and its way slow: the time runs from its last byte. */
+export class StreamEnd {
+  readonly #clock: Clock;
+  readonly #onOver: () => void;
+  #isWhole = false;
+  #cancel: (() => void) | undefined;
+
+  /** @param onOver the end did not come in time */
+  constructor(clock: Clock, onOver: () => void) {
+    this.#clock = clock;
+    this.#onOver = onOver;
+  }
+
+  /** Bytes came. @param isWhole the terminal event is here to its end */
+  came(isWhole: boolean): void {
+    if (this.#isWhole) return;
+    this.#isWhole = isWhole;
+    this.#cancel?.();
+    this.#cancel = this.#clock.after(END_GRACE_MS, this.#onOver);
+  }
+
+  cancel(): void {
+    this.#cancel?.();
   }
 }

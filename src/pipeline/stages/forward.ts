@@ -1,9 +1,9 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sentPath } from '../../outbound/connectors/auth.ts';
 import type { UpstreamCall } from '../../outbound/net/upstream.ts';
-import { asksDeferred } from '../answer/deferred-call.ts';
 import { Delivery } from '../answer/delivery.ts';
 import { askForSocket } from '../answer/open-socket.ts';
+import { asksDeferred } from '../answer/used.ts';
 import { clientOf } from '../body/client-of.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import { callerOf } from '../parts/known.ts';

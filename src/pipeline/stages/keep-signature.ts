@@ -1,4 +1,4 @@
-import { isSignature, signedHeaders } from '../../outbound/connectors/signed-headers.ts';
+import { isSignature, signedHeaders } from '../../outbound/connectors/auth.ts';
 import { hostHeader } from '../../outbound/net/request-head.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { CallMutation, Parts } from '../parts/parts.ts';

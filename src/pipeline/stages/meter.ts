@@ -1,5 +1,4 @@
-import { endedResponse, orDeferred } from '../answer/deferred-call.ts';
-import { orSeen, orUnreported } from '../answer/used.ts';
+import { endedResponse, orDeferred, orSeen, orUnreported } from '../answer/used.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Used } from '../parts/parts.ts';
