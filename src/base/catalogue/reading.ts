@@ -1,8 +1,8 @@
 import { percentDecoded } from '../lib/percent-text.ts';
 import type { NamedModels } from './named-models.ts';
 import type { NameRule } from './spelling.ts';
-import { modelAsSeen } from './spelling.ts';
 import type { Operation, Provider } from './types.ts';
+import { modelAsSeen } from './usual-path.ts';
 
 /** How much of a request is understood, and in which form policy sees it. */
 export interface Reading {

@@ -1,6 +1,3 @@
-import type { ModelNames } from './types.ts';
-import { withoutCollection } from './usual-path.ts';
-
 /**
  * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers is read, so `maxOutputTokens` and
  * `max_output_tokens` alike, at every level.
@@ -102,18 +99,4 @@ export function spelledPath(path: string, rule: NameRule): SpelledPath {
     made[rule].set(path, spelled);
   }
   return spelled;
-}
-
-/** The name of a model in the one form that policy sees, of those under which its provider takes it. */
-export function modelAsSeen(model: string, names: ModelNames): string {
-  switch (names) {
-    case 'exact':
-      return model;
-    case 'caseless':
-      return model.toLowerCase();
-    case 'collection':
-      return withoutCollection(model);
-    case 'tagged':
-      return model.toLowerCase().replace(/:latest$/, '');
-  }
 }
