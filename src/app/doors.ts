@@ -14,7 +14,7 @@ import { holderOfTunnel } from '../inbound/listener/open-tunnels.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../inbound/normalise/door.ts';
 import { sentFrom } from '../inbound/normalise/identity.ts';
 import { pathSent } from '../inbound/normalise/target.ts';
-import { governedHeaders } from '../inbound/reply/governed-headers.ts';
+import { governedHeaders } from '../inbound/reply/answer-head.ts';
 import { denyEgress, denyServerName, denySuspended, runProxied, runTunnel } from '../pipeline/enter.ts';
 import type { RunResult } from '../pipeline/line/run-call.ts';
 import type { LineGround } from '../pipeline/parts/call-services.ts';

@@ -20,7 +20,7 @@ import {
 } from '../decide/policy/given-facts.ts';
 import type { CallCost } from '../decide/policy/judge-caps.ts';
 import type { Mutation } from '../decide/policy/verdict.ts';
-import { estimateCall } from '../decide/pricing/whole-estimate.ts';
+import { estimateCall } from '../decide/pricing/estimate.ts';
 import { type ActionTypeMap, chooseConnector } from '../decide/routing/choose-connector.ts';
 
 export interface GivenRequest {

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { HeldBytes } from '../../src/pipeline/answer/held-bytes.ts';
-import { StreamEnd } from '../../src/pipeline/answer/stream-end.ts';
+import { HeldBytes } from '../../src/pipeline/answer/client-bytes.ts';
+import { StreamEnd } from '../../src/pipeline/answer/delivery.ts';
 import { BufferBudget } from '../../src/pipeline/body/buffer-budget.ts';
 import { AnswerCopy } from '../../src/pipeline/parts/answer-copy.ts';
 import { bytesInUse } from '../support/bytes-in-use.ts';

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { formatAuthority } from '../../src/base/lib/host.ts';
 import { codeOf, messageOf } from '../../src/base/lib/thrown.ts';
-import type { CallInLane } from '../../src/outbound/net/call-in-lane.ts';
+import type { CallInLane } from '../../src/outbound/net/lane.ts';
 import { answerError, bodyLengthError, lostError, NOT_HTTP, SWITCHED, TOO_LARGE } from '../../src/outbound/net/upstream-error.ts';
 
 /** undici's codes for an answer that is not HTTP. */

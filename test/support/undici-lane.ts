@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import { bracketHost } from '../../src/base/lib/host.ts';
 import { codeOf } from '../../src/base/lib/thrown.ts';
-import type { CallInLane } from '../../src/outbound/net/call-in-lane.ts';
+import type { CallInLane } from '../../src/outbound/net/lane.ts';
 import {
   KEEP_ALIVE_MARGIN_MS,
   KEEP_ALIVE_MAX_MS,

@@ -42,7 +42,9 @@ function visitMembers(root: unknown, path: SpelledPath, visit: Visit, way: strin
 /** Whether a body has the member with which a path begins: for all others there is nothing to visit. */
 export function hasRoot(body: JsonMembers, path: SpelledPath): boolean {
   const spellings = path[0];
-  return spellings === undefined || spellings[0] === EACH || writtenName(body, spellings) !== undefined;
+  const first = spellings?.[0];
+  if (spellings === undefined || first === undefined || first === EACH || Object.hasOwn(body, first)) return true;
+  return spellings.length > 1 && writtenName(body, spellings) !== undefined;
 }
 
 function below(way: string | undefined, name: string | number): string | undefined {

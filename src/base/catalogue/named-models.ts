@@ -1,8 +1,8 @@
 import type { ModelPlace, PlaceGroup } from './call-places.ts';
 import { EACH, isCallersOwn, isMeant, isObject, type JsonMembers, memberOf, visitAt } from './holders.ts';
-import { modelAsSeen } from './model-names.ts';
 import type { SpelledPath } from './spelling.ts';
 import type { Operation } from './types.ts';
+import { modelAsSeen } from './usual-path.ts';
 
 /** A model that a call names beside its own. */
 export interface NamedModel {

@@ -1,5 +1,4 @@
-import { looseReading, otherReading } from './other-reading.ts';
-import { modelInPath } from './reading.ts';
+import { looseReading, modelInPath, otherReading } from './reading.ts';
 import type { Row } from './row-reader.ts';
 import type { Dialect, ErrorShape, ModelNames, Operation } from './types.ts';
 

@@ -57,8 +57,11 @@ export function spelledValue(root: unknown, path: SpelledPath): unknown {
   for (const spellings of path) {
     if (typeof at !== 'object' || at === null) return undefined;
     const first = spellings[0] ?? '';
-    // The first spelling counts and is nearly always the one; a list has more to ask.
-    const name = !Array.isArray(at) && Object.hasOwn(at, first) ? first : writtenName(at, spellings);
+    const isList = Array.isArray(at);
+    const isFirst = !isList && Object.hasOwn(at, first);
+    // The first spelling counts and is nearly always the one, or the only one; a list has more to ask.
+    if (!isFirst && !isList && spellings.length === 1) return undefined;
+    const name = isFirst ? first : writtenName(at, spellings);
     if (name === undefined) return undefined;
     at = Reflect.get(at, name);
   }

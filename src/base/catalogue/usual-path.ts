@@ -1,6 +1,6 @@
 import type { ErrorDetail } from '../lib/gateway-error.ts';
 import { isWellFormed } from '../lib/well-formed.ts';
-import type { Provider } from './types.ts';
+import type { ModelNames, Provider } from './types.ts';
 
 /** Of a model's name, as of every other text (decision 4.7). */
 const MAX_MODEL = 256;
@@ -34,4 +34,18 @@ function missing(path: string, message: string): UsualPath {
 /** The name of a model without Google's collection before it. */
 export function withoutCollection(model: string): string {
   return model.startsWith('models/') ? model.slice(7) : model;
+}
+
+/** The name of a model in the one form that policy sees, of those under which its provider takes it. */
+export function modelAsSeen(model: string, names: ModelNames): string {
+  switch (names) {
+    case 'exact':
+      return model;
+    case 'caseless':
+      return model.toLowerCase();
+    case 'collection':
+      return withoutCollection(model);
+    case 'tagged':
+      return model.toLowerCase().replace(/:latest$/, '');
+  }
 }

@@ -18,8 +18,18 @@ const MAX_BROKEN = 16;
 /** What matters below the levels at which anything is picked: strings to step over, brackets to count. */
 const NEXT_BRACKET = /["{}[\]]/g;
 
+const TAB = 0x09;
+const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
 const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
 const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
 
 /**
  * Takes the values at a few paths, of which some may be alike, out of a JSON text of any size that comes in pieces, in bounded memory and without building the rest. Made for answers and
@@ -44,7 +54,9 @@ export class JsonPicker {
   /** Index of the path whose value is being read, or -1. */
   #picking = -1;
   #pickDepth = 0;
+  /** The picked value so far, where it began in an earlier piece. */
   readonly #pick = new TextPieces();
+  #isCarried = false;
   #pickStart = 0;
   /** How many were broken, by path and by level. */
   readonly #brokenValues: number[] = [];
@@ -81,11 +93,11 @@ export class JsonPicker {
 
   push(text: string): void {
     this.#pickStart = 0;
-    for (let i = 0; i < text.length && this.#stoppedAt === -1; ) {
-      if (this.#inString) i = this.#string(text, i);
-      else i = this.#structure(text, this.#depth > this.#tracked ? nextBracket(text, i) : i);
+    for (let at = 0; at < text.length && this.#stoppedAt === -1; ) {
+      if (this.#inString) at = this.#string(text, at);
+      else at = this.#depth > this.#tracked ? this.#below(text, at) : this.#level(text, at);
     }
-    if (this.#picking !== -1) this.#extend(text.slice(this.#pickStart));
+    if (this.#picking !== -1) this.#carry(text.slice(this.#pickStart));
   }
 
   /** The text has ended: a number at its end is complete now. */
@@ -103,11 +115,8 @@ export class JsonPicker {
     if (this.#readingName && this.#name.length <= MAX_KEY) this.#name += text.slice(from, stop);
     if (quote === -1) return text.length;
     this.#inString = false;
-    if (this.#readingName) {
-      this.#endName();
-      return text.charCodeAt(quote + 1) === 0x3a ? quote + 2 : quote + 1;
-    }
-    if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
+    if (this.#readingName) this.#endName(this.#name);
+    else if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
     return quote + 1;
   }
 
@@ -127,70 +136,97 @@ export class JsonPicker {
     return first === from && this.#escaped ? !odd : odd;
   }
 
-  #structure(text: string, from: number): number {
-    const code = text.charCodeAt(from);
-    switch (code) {
-      case QUOTE:
-        this.#openString(from);
-        return from + 1;
-      case 0x7b:
-      case 0x5b:
-        this.#beginValue(from);
-        this.#open(code === 0x7b);
-        return from + 1;
-      case 0x7d:
-      case 0x5d:
-        this.#close(text, from);
-        return from + 1;
-      case 0x2c:
-        this.#endScalar(text, from);
-        this.#expectName = this.#depth <= this.#tracked && this.#names[this.#depth - 1] !== ELEMENT;
-        return from + 1;
-      case 0x3a:
-        return from + 1;
-      case 0x20:
-      case 0x09:
-      case 0x0a:
-      case 0x0d:
-        return endOfBlank(text, from + 1);
-      default:
-        this.#beginValue(from);
-        return endOfScalar(text, from + 1);
+  /** Tokens at the levels where something is picked: up to what lies deeper, a string that is not simply whole, or the end of the piece. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every token of every answer; a call for each would cost five times as much
+  #level(text: string, from: number): number {
+    const names = this.#names;
+    const { lastNames } = this.#places;
+    for (let at = from; at < text.length; ) {
+      const code = text.charCodeAt(at);
+      if (code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET) {
+        // A number, true, false or null that is being picked ends before it.
+        if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, at));
+        if (code === COMMA) this.#expectName = names[this.#depth - 1] !== ELEMENT;
+        else this.#close(text, at);
+        at++;
+        if (this.#stoppedAt !== -1) return at;
+        continue;
+      }
+      if (code === COLON || code === SPACE || code === LF || code === TAB || code === CR) {
+        at++;
+        continue;
+      }
+      const isString = code === QUOTE;
+      const quote = isString ? text.indexOf('"', at + 1) : -1;
+      const isWhole = quote !== -1 && text.charCodeAt(quote - 1) !== BACKSLASH;
+      if (isString && this.#expectName && this.#depth > 0) {
+        this.#readingName = true;
+        this.#name = '';
+        if (isWhole) this.#endName(text.slice(at + 1, quote));
+      } else {
+        if (this.#picking === -1 && lastNames[this.#depth]?.has(names[this.#depth - 1] ?? '')) this.#beginValue(at);
+        if (isWhole && this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));
+      }
+      if (isWhole) at = quote + 1;
+      else if (isString) {
+        this.#inString = true;
+        this.#escaped = false;
+        return at + 1;
+      } else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+        at++;
+        if (++this.#depth > this.#tracked) return at;
+        names[this.#depth - 1] = code === OPEN_BRACE ? '' : ELEMENT;
+        this.#expectName = code === OPEN_BRACE;
+      } else {
+        // What cannot end a number or word is stepped over, as far as such a text has letters, digits and points.
+        let next = text.charCodeAt(++at);
+        while ((next >= 0x30 && next <= 0x39) || (next >= 0x61 && next <= 0x7a) || next === 0x2e) next = text.charCodeAt(++at);
+      }
     }
+    return text.length;
   }
 
-  #openString(at: number): void {
-    this.#inString = true;
-    this.#escaped = false;
-    this.#readingName = this.#expectName && this.#depth > 0 && this.#depth <= this.#tracked;
-    if (this.#readingName) this.#name = '';
-    else this.#beginValue(at);
+  /** Below those levels, where strings are stepped over and brackets are counted. */
+  #below(text: string, from: number): number {
+    NEXT_BRACKET.lastIndex = from;
+    while (NEXT_BRACKET.test(text)) {
+      const at = NEXT_BRACKET.lastIndex - 1;
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) {
+        const quote = text.indexOf('"', at + 1);
+        if (quote === -1 || text.charCodeAt(quote - 1) === BACKSLASH) {
+          this.#inString = true;
+          this.#escaped = false;
+          return at + 1;
+        }
+        NEXT_BRACKET.lastIndex = quote + 1;
+      } else if (code === OPEN_BRACE || code === OPEN_BRACKET) this.#depth++;
+      else if (this.#depth - 1 > this.#tracked) this.#depth--;
+      else {
+        this.#close(text, at);
+        return at + 1;
+      }
+    }
+    return text.length;
   }
 
-  #endName(): void {
+  #endName(name: string): void {
     this.#readingName = false;
     this.#expectName = false;
-    this.#names[this.#depth - 1] = this.#name.includes('\\') ? this.#unescaped(this.#name) : this.#name;
+    this.#names[this.#depth - 1] = name.includes('\\') ? this.#unescaped(name) : name;
   }
 
   #unescaped(raw: string): string {
     const level = this.#depth - 1;
-    if (!mayBreak(this.#brokenNames, level)) return raw;
+    const broken = this.#brokenNames[level] ?? 0;
+    if (broken >= MAX_BROKEN) return raw;
     const value = parsed(`"${raw}"`);
     if (typeof value === 'string') return value;
-    broke(this.#brokenNames, level);
+    this.#brokenNames[level] = broken + 1;
     return raw;
   }
 
-  #open(object: boolean): void {
-    this.#depth++;
-    if (this.#depth > this.#tracked) return;
-    this.#names[this.#depth - 1] = object ? '' : ELEMENT;
-    this.#expectName = object;
-  }
-
   #close(text: string, at: number): void {
-    this.#endScalar(text, at);
     if (this.#depth === 0) return;
     this.#depth--;
     this.#expectName = false;
@@ -199,14 +235,12 @@ export class JsonPicker {
     else if (this.#depth === 1 && this.#names[0] === ELEMENT && this.onElement?.() === false) this.#stoppedAt = at + 1;
   }
 
-  /** A value begins here: is it one of those that are wanted? */
+  /** A value begins here, at a level that is looked at: is it one of those that are wanted? */
   #beginValue(at: number): void {
-    if (this.#picking !== -1 || this.#depth > this.#tracked || this.#closedAt !== -1) return;
-    const found = this.#wanted();
-    if (found === -1 || !mayBreak(this.#brokenValues, found)) return;
+    const found = this.#closedAt === -1 ? this.#wanted() : -1;
+    if (found === -1 || (this.#brokenValues[found] ?? 0) >= MAX_BROKEN) return;
     this.#picking = found;
     this.#pickDepth = this.#depth;
-    this.#pick.take();
     this.#pickStart = at;
   }
 
@@ -223,27 +257,29 @@ export class JsonPicker {
     return -1;
   }
 
-  /** A number, true, false or null that is being picked ends before `at`. */
-  #endScalar(text: string, at: number): void {
-    if (this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, at));
-  }
-
-  #extend(text: string): void {
+  /** Keeps what has come of a picked value whose end has not. */
+  #carry(text: string): void {
+    this.#isCarried = true;
     if (this.#pick.length <= MAX_PICK) this.#pick.push(text);
   }
 
   #deliver(last: string): void {
     const path = this.#picking;
-    this.#extend(last);
     this.#picking = -1;
-    const text = this.#pick.take();
+    let text = last;
+    if (this.#isCarried) {
+      this.#carry(last);
+      this.#isCarried = false;
+      text = this.#pick.take();
+    }
     if (text.length > MAX_PICK) return;
     const value = parsed(this.#decode === undefined ? text : this.#decode(text));
-    if (value === undefined) broke(this.#brokenValues, path);
-    else {
-      this.#onPick(path, value);
-      for (const twin of this.#places.twins.get(path) ?? NONE) this.#onPick(twin, value);
+    if (value === undefined) {
+      this.#brokenValues[path] = (this.#brokenValues[path] ?? 0) + 1;
+      return;
     }
+    this.#onPick(path, value);
+    for (const twin of this.#places.twins.get(path) ?? NONE) this.#onPick(twin, value);
   }
 }
 
@@ -251,6 +287,8 @@ export class JsonPicker {
 interface Places {
   /** Indexes of the paths of each length, of paths that are alike the first one. */
   readonly byDepth: readonly (readonly number[])[];
+  /** The last names of these, by their length. */
+  readonly lastNames: readonly ReadonlySet<string>[];
   /** Indexes of further paths that are alike, by the first one. */
   readonly twins: ReadonlyMap<number, readonly number[]>;
 }
@@ -273,37 +311,11 @@ function placesOf(paths: readonly Path[]): Places {
         byDepth[path.length]?.push(at);
       } else twins.set(first, [...(twins.get(first) ?? NONE), at]);
     }
-    places = { byDepth, twins };
+    const lastNames = byDepth.map((all) => new Set(all.map((at) => paths[at]?.at(-1) ?? '')));
+    places = { byDepth, lastNames, twins };
     known.set(paths, places);
   }
   return places;
-}
-
-function mayBreak(counts: readonly number[], at: number): boolean {
-  return (counts[at] ?? 0) < MAX_BROKEN;
-}
-
-function broke(counts: number[], at: number): void {
-  counts[at] = (counts[at] ?? 0) + 1;
-}
-
-function endOfBlank(text: string, from: number): number {
-  let at = from;
-  while (text.charCodeAt(at) === 0x20 || text.charCodeAt(at) === 0x0a) at++;
-  return at;
-}
-
-/** Steps over what cannot end a number or word, as far as such a text has letters, digits and points. */
-function endOfScalar(text: string, from: number): number {
-  let at = from;
-  for (let code = text.charCodeAt(at); (code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x7a) || code === 0x2e; )
-    code = text.charCodeAt(++at);
-  return at;
-}
-
-function nextBracket(text: string, from: number): number {
-  NEXT_BRACKET.lastIndex = from;
-  return NEXT_BRACKET.test(text) ? NEXT_BRACKET.lastIndex - 1 : text.length - 1;
 }
 
 /** JSON.parse, undefined for what is none. */

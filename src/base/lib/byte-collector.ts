@@ -15,34 +15,30 @@ export class ByteCollector {
   /** The last piece, while there is room in it. */
   #slab: Uint8Array | undefined;
   #filled = 0;
-  #size = 0;
-
   /** Bytes that were pushed and not taken. */
-  get size(): number {
-    return this.#size;
-  }
+  size = 0;
 
   /** The chunk may be kept, so it must not change afterwards. */
   push(chunk: Uint8Array): void {
     const rest = this.#slab === undefined ? chunk : this.#fill(this.#slab, chunk);
     // What comes in one piece, as most does, is handed on as it is.
-    const keeps = (rest.length >= MIN_KEPT || this.#size === 0) && !isSmallWindow(rest);
+    const keeps = (rest.length >= MIN_KEPT || this.size === 0) && !isSmallWindow(rest);
     if (rest.length > 0 && keeps) this.#pieces.push(rest);
     else if (rest.length > 0) this.#fill(this.#open(rest.length), rest);
-    this.#size += chunk.length;
+    this.size += chunk.length;
   }
 
   /** All bytes as one piece, which is a copy unless they came as one; the collector is empty then. */
   take(): Buffer {
     const pieces = this.#pieces;
     const slab = this.#slab;
-    const size = this.#size;
+    const size = this.size;
     if (slab !== undefined) pieces[pieces.length - 1] = slab.subarray(0, this.#filled);
     this.#pieces = [];
     this.#slab = undefined;
-    this.#size = 0;
+    this.size = 0;
     const [only = NOTHING] = pieces;
-    return pieces.length > 1 || slab !== undefined ? Buffer.concat(pieces, size) : viewOf(only);
+    return pieces.length > 1 || slab !== undefined ? Buffer.concat(pieces, size) : Buffer.isBuffer(only) ? only : viewOf(only);
   }
 
   /** @returns what did not fit */
@@ -56,7 +52,7 @@ export class ByteCollector {
 
   /** As large as what is there already: of what is held at most half is empty. */
   #open(atLeast: number): Uint8Array {
-    const slab = Buffer.allocUnsafeSlow(Math.max(atLeast, MIN_SLAB, Math.min(this.#size, MAX_SLAB)));
+    const slab = Buffer.allocUnsafeSlow(Math.max(atLeast, MIN_SLAB, Math.min(this.size, MAX_SLAB)));
     this.#pieces.push(slab);
     this.#slab = slab;
     this.#filled = 0;
@@ -70,5 +66,5 @@ function isSmallWindow(piece: Uint8Array): boolean {
 }
 
 function viewOf(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -73,11 +73,13 @@ export function usdFromPico(pico: bigint): string {
  * @throws RangeError when a count is not a non-negative safe integer
  */
 export function costPico(tokensIn: number, tokensOut: number, rates: RatesPico, parts = NO_PARTS): bigint {
-  let restIn = tokenCount(tokensIn);
-  let restOut = tokenCount(tokensOut);
+  if (!Number.isSafeInteger(tokensIn) || tokensIn < 0 || !Number.isSafeInteger(tokensOut) || tokensOut < 0) throw noTokenCount();
+  let restIn = BigInt(tokensIn);
+  let restOut = BigInt(tokensOut);
   let total = 0n;
   for (const { of, tokens, rate } of parts) {
-    const counted = tokenCount(tokens);
+    if (!Number.isSafeInteger(tokens) || tokens < 0) throw noTokenCount();
+    const counted = BigInt(tokens);
     const rest = of === 'in' ? restIn : restOut;
     const apart = counted < rest ? counted : rest;
     total += apart * rate;
@@ -104,9 +106,8 @@ export function unitsPico(
   return (parts * picoFromUsd(usd) + divisor / 2n) / divisor;
 }
 
-function tokenCount(value: number): bigint {
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError('a token count is a non-negative integer');
-  return BigInt(value);
+function noTokenCount(): RangeError {
+  return new RangeError('a token count is a non-negative integer');
 }
 
 /** Micro-dollars as a number: for comparing amounts, never for adding them up. */

@@ -26,7 +26,7 @@ export class TextPieces {
 
   /** The text; it is empty afterwards. */
   take(): string {
-    const { text } = this;
+    const text = this.#whole + this.#tail;
     this.#whole = '';
     this.#tail = '';
     this.#pieces = 0;

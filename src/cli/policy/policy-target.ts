@@ -1,8 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
-import { CatalogueError } from '../../base/catalogue/catalogue-error.ts';
 import { actionTypeConnectors, canonicalConnectorId, coversHost } from '../../base/catalogue/connector-id.ts';
+import { CatalogueError } from '../../base/catalogue/row-reader.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';

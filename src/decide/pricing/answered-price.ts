@@ -1,7 +1,7 @@
-import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import type { NamedModels } from '../../base/catalogue/named-models.ts';
 import { planPrice } from '../../base/catalogue/prices/plan-price.ts';
 import type { Catalogue, Operation, Price } from '../../base/catalogue/types.ts';
+import { modelAsSeen } from '../../base/catalogue/usual-path.ts';
 import { picoFromUsd } from '../../base/lib/money.ts';
 import type { Pass, Usage } from '../../base/model/usage.ts';
 

@@ -1,7 +1,7 @@
-import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import { namedModels } from '../../base/catalogue/named-models.ts';
 import { writtenPath } from '../../base/catalogue/spelling.ts';
 import type { FieldPlace, Operation } from '../../base/catalogue/types.ts';
+import { modelAsSeen } from '../../base/catalogue/usual-path.ts';
 import { jsonMember, setJsonMember } from '../../base/json/json-edit.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';

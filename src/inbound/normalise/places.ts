@@ -1,7 +1,6 @@
-import { modelAsSeen } from '../../base/catalogue/model-names.ts';
 import { spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, FieldPlace, Operation } from '../../base/catalogue/types.ts';
-import { withoutCollection } from '../../base/catalogue/usual-path.ts';
+import { modelAsSeen, withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { shorten } from '../../base/lib/shorten.ts';

@@ -74,3 +74,53 @@ function mediaTypeOf(field: string): string {
 function readMediaType(field: string): string {
   return field.split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }
+
+/*
+ * The reply room: how an answer leaves. It turns a decision or an upstream's answer into status, headers and bytes; it decides nothing, reads no
+ * clock and keeps no state.
+ */
+
+/** What every governed response says about itself (decision 8.3). */
+export interface Mark {
+  readonly requestId: string;
+  readonly recordId: string;
+  readonly decision: string;
+  /** Undefined when the headers leave before the record is complete. */
+  readonly recordHash: string | undefined;
+}
+
+/** The gateway's own headers in front of `rest`, as a flat name, value list. */
+export function governedHeaders(mark: Mark, rest: readonly string[]): string[] {
+  const own = ['X-GW-Request-ID', mark.requestId, 'X-GW-Record-ID', mark.recordId, 'X-GW-Decision', mark.decision];
+  if (mark.recordHash !== undefined) own.push('X-GW-Record-Hash', mark.recordHash);
+  return rest.length === 0 ? own : own.concat(rest);
+}
+
+/** When to come again, whether to, and the id by which the provider knows the call. */
+const PASSED: ReadonlySet<string> = new Set([
+  ...['retry-after', 'retry-after-ms', 'x-ms-retry-after-ms', 'x-should-retry'],
+  ...['x-request-id', 'request-id', 'x-amzn-requestid', 'apim-request-id', 'x-ms-request-id', 'x-goog-request-id'],
+]);
+/** What is left of the provider's limits, in the spellings that are in use. */
+const LIMITS = /^(?:x-)?(?:[a-z0-9]+-)?rate-?limit(?:-|$)/;
+
+const KNOWN = new KnownNames<boolean>();
+
+/**
+ * The header fields of a provider's answer by which a program decides what it does next; they stand on the answer of the structured API too, whose body says the rest
+ * (decision 7.8).
+ * @param headers flat name, value list
+ */
+export function passedHeaders(headers: readonly string[]): string[] {
+  const passed: string[] = [];
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] ?? '';
+    if (KNOWN.found.get(name) ?? KNOWN.learn(name, isPassed)) passed.push(name, headers[i + 1] ?? '');
+  }
+  return passed;
+}
+
+function isPassed(name: string): boolean {
+  const lower = name.toLowerCase();
+  return PASSED.has(lower) || LIMITS.test(lower);
+}

@@ -124,23 +124,23 @@ export interface ValueSink {
 }
 
 /** Tells of each value at the paths of a tree that is there. */
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: asked of every event of every stream; a call for each kind of value would double its cost
 export function walkTree(value: unknown, { ends, named, elements }: PathTree, sink: ValueSink): void {
   if (value === undefined || value === null) return;
   for (let i = 0; i < ends.length; i++) sink.addPicked(ends[i] ?? 0, value);
   if (typeof value !== 'object') return;
   if (Array.isArray(value)) {
-    walkList(value, elements, sink);
+    for (const { step, below: next } of elements)
+      for (const element of value) if (step === EACH || fits(element, step)) walkTree(element, next, sink);
     return;
   }
   if (named.size === 0) return;
-  // Everything is asked of every event of a stream, so nothing is called for a level.
+  // Everything is asked of every event of a stream, so that nothing is called for a level that ends there.
   for (const name in value) {
     const next = named.get(name);
-    if (next !== undefined) walkTree((value as Readonly<Record<string, unknown>>)[name], next, sink);
+    if (next === undefined) continue;
+    const member = (value as Readonly<Record<string, unknown>>)[name];
+    if (typeof member === 'object') walkTree(member, next, sink);
+    else if (member !== undefined) for (let i = 0; i < next.ends.length; i++) sink.addPicked(next.ends[i] ?? 0, member);
   }
-}
-
-function walkList(list: readonly unknown[], elements: PathTree['elements'], sink: ValueSink): void {
-  for (const { step, below: next } of elements)
-    for (const element of list) if (step === EACH || fits(element, step)) walkTree(element, next, sink);
 }

@@ -2,7 +2,7 @@ import type { Dialect } from '../../base/catalogue/types.ts';
 import { ELEMENT, JsonPicker } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { compileValuePath, EACH, type Path, type ValuePath } from './answer-paths.ts';
-import type { ResponseState } from './response-state.ts';
+import type { ResponseState } from './stream-finish.ts';
 import { says } from './stream-finish.ts';
 import { type AnswerFacts, modelName, type UsageReader, usageReader } from './usage-reader.ts';
 import { UsageTally } from './usage-tally.ts';

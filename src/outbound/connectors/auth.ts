@@ -128,3 +128,56 @@ function isAuthPart(part: string, names: readonly string[]): boolean {
   const name = equals === -1 ? part : part.slice(0, equals);
   return names.includes(percentDecoded(name) ?? name);
 }
+
+/** Every scheme of AWS Signature Version 4 and 4A begins with it. */
+const SCHEME = 'AWS4-';
+const IN_HEADER = /\bSignedHeaders=([^,\s]+)/;
+const IN_QUERY = /[?&]X-Amz-SignedHeaders=([^&]*)/i;
+
+/**
+ * Lower-case names of the headers that a caller's AWS signature covers, beside method, path, query and body; undefined for a request that is not signed. All of
+ * them must reach the provider as they were signed, or it refuses the call.
+ * @param path with its query, where a signature may stand too
+ */
+export function signedHeaders(authorization: string | undefined, path: string): readonly string[] | undefined {
+  if (isSignature(authorization)) return names(IN_HEADER.exec(authorization)?.[1]);
+  if (!path.includes('X-Amz-Signature=')) return undefined;
+  return names(IN_QUERY.exec(path)?.[1]?.replaceAll(/%3b/gi, ';'));
+}
+
+/** True for the value of an Authorization that is a signature of the request. */
+export function isSignature(authorization: string | undefined): authorization is string {
+  return authorization?.startsWith(SCHEME) === true;
+}
+
+function names(list: string | undefined): readonly string[] {
+  return list === undefined || list === '' ? [] : list.toLowerCase().split(';');
+}
+
+export interface DirectHeadersQuestion {
+  readonly provider: Provider | undefined;
+  /** Of the operation. */
+  readonly dialect: Dialect | undefined;
+  /** A JSON body is sent. */
+  readonly hasBody: boolean;
+  /** Of the call (specification, "Idempotency"). */
+  readonly idempotencyKey: string | undefined;
+  /** Lower-case names of the headers that the caller set. */
+  readonly callerSet: (name: string) => boolean;
+}
+
+/**
+ * Headers that a call of the structured API needs beyond the caller's own, as a flat name, value list: the type of its body, and the version header that
+ * its wire format or its provider cannot do without. What the caller set stands.
+ */
+export function directHeaders(question: DirectHeadersQuestion): readonly string[] {
+  const { provider, dialect, hasBody, idempotencyKey, callerSet } = question;
+  const headers: string[] = [];
+  if (hasBody && !callerSet('content-type')) headers.push('content-type', 'application/json');
+  const version = dialect?.versionHeader ?? provider?.versionHeader;
+  if (version !== undefined && !callerSet(version.name.toLowerCase())) headers.push(version.name, version.fallback);
+  const keyHeader = provider?.idempotencyHeader;
+  if (keyHeader !== undefined && idempotencyKey !== undefined && !callerSet(keyHeader.toLowerCase()))
+    headers.push(keyHeader, idempotencyKey);
+  return headers;
+}

@@ -3,9 +3,8 @@ import type { Usage } from '../../base/model/usage.ts';
 import { compilePath, type Path, valueAt } from './answer-paths.ts';
 import { latin1 } from './answer-reader.ts';
 import { type AwsFrame, AwsFrames } from './aws-frames.ts';
-import type { EventReader } from './event-reader.ts';
+import type { EventReader, StreamTap } from './event-reader.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
-import type { StreamTap } from './stream-tap.ts';
 
 /**
  * Taps AWS event streams, as Amazon Bedrock answers. The event's name is a header of its message. A message of another kind than `event` is an error, and so are
@@ -25,7 +24,7 @@ export class AwsEventTap implements StreamTap {
   /** @param payloadPath dotted path of the event proper, in base64; a payload without it is the event */
   constructor(events: EventReader, payloadPath: string | undefined, watch?: StreamWatch) {
     this.#events = events;
-    this.#watch = watch;
+    this.#watch = watch?.mayStop === false ? undefined : watch;
     this.#payloadPath = payloadPath === undefined ? undefined : compilePath(payloadPath);
   }
 

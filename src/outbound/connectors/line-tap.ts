@@ -2,14 +2,15 @@ import { type JsonPicker, parsed } from '../../base/json/json-picker.ts';
 import { TextPieces } from '../../base/lib/text-pieces.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
-import type { EventReader } from './event-reader.ts';
-import { LineEnds } from './line-ends.ts';
+import type { EventReader, StreamTap } from './event-reader.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
-import type { StreamTap } from './stream-tap.ts';
 
 /** Data of an event above this is no longer kept but picked from as it passes. */
 const MAX_KEPT = 256 * 1024;
 const MAX_EVENT_NAME = 128;
+const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
 const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 
 /**
@@ -20,6 +21,8 @@ const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 export class LineTap implements StreamTap {
   readonly #events: EventReader;
   readonly #oneEventPerLine: boolean;
+  /** Server-sent events, whose lines begin with the name of a field. */
+  readonly #isUsual: boolean;
   /** Bytes of earlier chunks. */
   #base = 0;
   /** Where the current line, the current event and the terminal event begin in the stream; -1 for none. */
@@ -49,8 +52,9 @@ export class LineTap implements StreamTap {
 
   constructor(events: EventReader, framing: 'sse' | 'ndjson', watch: StreamWatch | undefined) {
     this.#events = events;
-    this.#watch = watch;
+    this.#watch = watch?.mayStop === false ? undefined : watch;
     this.#oneEventPerLine = framing === 'ndjson';
+    this.#isUsual = framing === 'sse';
   }
 
   get outcome(): 'open' | 'complete' | 'error' {
@@ -100,18 +104,31 @@ export class LineTap implements StreamTap {
     this.#dispatch();
   }
 
-  /** Takes every line that ends in this text; returns where the unfinished one begins. */
+  /** Takes every line that ends in this text; returns where the unfinished one begins. No generator: a stream has thousands of them. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every line of every stream; a call for each would double its cost
   #wholeLines(text: string, base: number): number {
-    let at = this.#afterCr && text.charCodeAt(0) === 0x0a ? 1 : 0;
+    let at = this.#afterCr && text.charCodeAt(0) === LF ? 1 : 0;
     if (text.length > 0) this.#afterCr = false;
-    for (const lines = new LineEnds(text, at); lines.advance(); ) {
-      const { end, next } = lines;
-      if (!this.#isCarried && !this.#inLongLine) this.#lineStart = base + at;
-      this.#endLine(text.slice(at, end));
+    let lf = text.indexOf('\n', at);
+    let cr = text.indexOf('\r', at);
+    while (lf !== -1 || cr !== -1) {
+      const end = cr === -1 || (lf !== -1 && lf < cr) ? lf : cr;
+      const next = end === cr && lf === end + 1 ? end + 2 : end + 1;
+      if (this.#isCarried || this.#inLongLine) this.#endLine(text.slice(at, end));
+      else {
+        this.#lineStart = base + at;
+        if (end === at) this.#dispatch();
+        else if (this.#isUsual && this.#lineStart > 0 && text.startsWith('data:', at)) {
+          if (this.#eventStart === -1) this.#eventStart = this.#lineStart;
+          this.#addData(text.slice(text.charCodeAt(at + 5) === SPACE ? at + 6 : at + 5, end));
+        } else this.#endLine(text.slice(at, end));
+      }
       at = next;
       // Its LF may come with the next chunk.
-      this.#afterCr = next === text.length && text.charCodeAt(next - 1) === 0x0d;
+      this.#afterCr = next === text.length && text.charCodeAt(next - 1) === CR;
       if (this.#stops) break;
+      if (lf !== -1 && lf < at) lf = text.indexOf('\n', at);
+      if (cr !== -1 && cr < at) cr = text.indexOf('\r', at);
     }
     return at;
   }
@@ -158,7 +175,8 @@ export class LineTap implements StreamTap {
       return;
     }
     // Only the first line is looked at by itself: looking at all data again with each further line would take quadratic time.
-    if (this.#terminalStart === -1 && this.#events.endsByData(value)) this.#terminate();
+    const { doneData, mayEndInside } = this.#events;
+    if (this.#terminalStart === -1 && (value === doneData || (mayEndInside && this.#events.endsByData(value)))) this.#terminate();
     this.#data = value;
   }
 
@@ -189,7 +207,7 @@ export class LineTap implements StreamTap {
       if (this.#ended && this.#picker.depth > 0) this.#isCut = true;
       this.#events.read('', this.#eventName);
     } else if (this.#data !== undefined) {
-      const data = this.#takeData();
+      const data = this.#hasFurther ? this.#takeData() : this.#data;
       if (this.#ended && parsed(data) === undefined) this.#isCut = true;
       this.#events.read(data, this.#eventName);
     }
@@ -230,5 +248,5 @@ export class LineTap implements StreamTap {
 
 /** What stands behind the colon, without one leading space. */
 function fieldValue(line: string, from: number): string {
-  return line.slice(line.charCodeAt(from) === 0x20 ? from + 1 : from);
+  return line.slice(line.charCodeAt(from) === SPACE ? from + 1 : from);
 }

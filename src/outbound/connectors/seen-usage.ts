@@ -1,7 +1,6 @@
 import type { DeltaRule } from '../../base/catalogue/dialect-rules.ts';
 import type { Usage } from '../../base/model/usage.ts';
-import { countTokens } from '../../decide/pricing/count-tokens.ts';
-import { textTokens } from '../../decide/pricing/text-tokens.ts';
+import { countTokens, textTokens } from '../../decide/pricing/count-tokens.ts';
 import { compilePath, type Path, type PathTree, pathTree, type ValueSink, valueAt, walkTree } from './answer-paths.ts';
 
 /** What is known of a call's tokens before its answer. */
@@ -14,13 +13,15 @@ export interface ExpectedTokens {
 /** Asked while a stream runs whether it may go on. */
 export interface StreamWatch {
   readonly seen: SeenUsage;
+  /** False: the stream is followed and never ended. Default true. */
+  readonly mayStop?: boolean;
   /** True: the stream is to end here. Asked again after each event that brought output, never of one that ends the stream anyway. */
   passes(): boolean;
 }
 
-/** Asks a watch, behind an event, whether the stream is to end there. */
+/** Asks a watch, after an event, whether the stream is to end there. */
 export function endsHere(watch: StreamWatch): boolean {
-  return watch.seen.takeGrowth() && watch.passes();
+  return watch.mayStop !== false && watch.seen.takeGrowth() && watch.passes();
 }
 
 /** Up to so many halves of the stated maximum an approximation above it is taken for an error of the approximation: providers end the output there. */
@@ -46,16 +47,25 @@ export class SeenUsage implements ValueSink {
     this.#expected = expected;
   }
 
+  /** The rule by which output is found in events. */
+  get rule(): DeltaRule {
+    return this.#deltas.rule;
+  }
+
   /** Paths of what counts as output, `*` for each element. */
   get paths(): readonly Path[] {
     return this.#deltas.paths;
   }
 
+  /** Names of events whose data is no output. A reader that walks an event for itself looks here first. */
+  get except(): ReadonlySet<string> {
+    return this.#deltas.except;
+  }
+
   /** One event: its data, and its name where that is known. */
   add(data: unknown, name: string): void {
     const { except, tree } = this.#deltas;
-    if (except.size > 0 && except.has(name === '' ? String(valueAt(data, TYPE)) : name)) return;
-    walkTree(data, tree, this);
+    if (except.size === 0 || !except.has(name === '' ? typeOf(data) : name)) walkTree(data, tree, this);
   }
 
   /** One value of those that `paths` name. */
@@ -110,8 +120,14 @@ function withRest(usage: Usage, reported: Usage | undefined): Usage {
 
 const TYPE: Path = ['type'];
 
+/** The name of an event that has none but the one in its data. */
+export function typeOf(data: unknown): string {
+  return String(valueAt(data, TYPE));
+}
+
 /** A rule for deltas, prepared once for all streams of its dialect. */
 interface Deltas {
+  readonly rule: DeltaRule;
   readonly paths: readonly Path[];
   readonly tree: PathTree;
   readonly except: ReadonlySet<string>;
@@ -123,7 +139,7 @@ function deltasOf(rule: DeltaRule): Deltas {
   let deltas = known.get(rule);
   if (deltas === undefined) {
     const paths = rule.paths.map(compilePath);
-    deltas = { paths, tree: pathTree(paths.map((steps, at) => [at, { steps, only: undefined }])), except: new Set(rule.except) };
+    deltas = { rule, paths, tree: pathTree(paths.map((steps, at) => [at, { steps, only: undefined }])), except: new Set(rule.except) };
     known.set(rule, deltas);
   }
   return deltas;

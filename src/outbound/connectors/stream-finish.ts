@@ -1,7 +1,8 @@
+import type { DeferredRule } from '../../base/catalogue/dialect-rules.ts';
 import type { StreamRule } from '../../base/catalogue/types.ts';
 import { ELEMENT } from '../../base/json/json-picker.ts';
 import { compilePath, EACH, type Path, valueAt } from './answer-paths.ts';
-import { countOf } from './usage-places.ts';
+import { countOf } from './usage-tally.ts';
 
 /** Answers that are told apart in one stream; of one with more nobody can say any more that all of them are finished. */
 const MAX_ANSWERS = 1024;
@@ -89,11 +90,14 @@ export class StreamFinish {
     }
   }
 
-  #takeList(list: unknown, reason: Path): void {
+  #takeList(list: unknown, why: Path): void {
     if (!Array.isArray(list)) return;
     for (let at = 0; at < list.length; at++) {
       const answer: unknown = list[at];
-      this.#note(countOf(valueAt(answer, INDEX)) ?? at, says(valueAt(answer, reason)));
+      // Asked of every event of a stream, nearly all of which have the index that is their place, and no reason.
+      const own = valueAt(answer, INDEX);
+      const reason = valueAt(answer, why);
+      this.#note(own === at ? at : (countOf(own) ?? at), reason !== undefined && reason !== null && says(reason));
     }
   }
 
@@ -108,5 +112,54 @@ export class StreamFinish {
     this.#answers.set(index, isFinished);
     if (before === undefined && !isFinished) this.#unfinished++;
     else if (before === false) this.#unfinished--;
+  }
+}
+
+const MAX_ID = 256;
+
+/** Which response an answer tells of, and whether that has ended: followed where a response may be made after the answer to its call. */
+export class ResponseState {
+  /** Undefined while the answer has named none. */
+  id: string | undefined;
+  #status: string | undefined;
+  readonly #open: readonly string[];
+  /** Of id and status, in a response object. */
+  readonly paths: readonly [id: Path, status: Path];
+  /** The same in the data of an event. */
+  readonly eventPaths: readonly [id: Path, status: Path];
+  /** Stands in the text of every event that has a response object in it. */
+  readonly needle: string;
+
+  constructor(rule: DeferredRule) {
+    this.#open = rule.open;
+    this.paths = [compilePath(rule.id), compilePath(rule.status)];
+    this.eventPaths = [
+      [rule.inEvent, ...this.paths[0]],
+      [rule.inEvent, ...this.paths[1]],
+    ];
+    this.needle = `"${rule.inEvent}"`;
+  }
+
+  /** Takes what stands at one of the two paths; later statuses win. */
+  take(which: 0 | 1, value: unknown): void {
+    if (typeof value !== 'string' || value === '') return;
+    if (which === 1) this.#status = value;
+    else if (value.length <= MAX_ID && value.isWellFormed()) this.id ??= value;
+  }
+
+  /** The data of one event of a stream. */
+  takeEvent(data: unknown): void {
+    this.take(0, valueAt(data, this.eventPaths[0]));
+    this.take(1, valueAt(data, this.eventPaths[1]));
+  }
+
+  /** It says of a response that this is being made. */
+  get isOpen(): boolean {
+    return this.#status !== undefined && this.#open.includes(this.#status);
+  }
+
+  /** It says of a response that this has ended; nothing that was not said counts. */
+  get hasEnded(): boolean {
+    return this.#status !== undefined && !this.isOpen;
   }
 }

@@ -2,7 +2,6 @@ import { jsonMembers, type MemberRange } from '../../base/json/json-members.ts';
 import { parsed } from '../../base/json/json-picker.ts';
 import { TextPieces } from '../../base/lib/text-pieces.ts';
 import { latin1 } from './answer-reader.ts';
-import { LineEnds } from './line-ends.ts';
 
 /** A line that is longer holds no usage event; it passes as it comes. */
 const MAX_LINE = 256 * 1024;
@@ -107,4 +106,37 @@ function withoutUsage(line: string, event: Event): string | undefined {
 /** The last member goes with the comma before it, any other with the one behind. */
 function cutFrom(members: readonly MemberRange[], at: number, member: MemberRange): number {
   return members[at + 1] === undefined ? (members[at - 1]?.end ?? member.start) : member.start;
+}
+
+/**
+ * Goes through the lines that end in a text (LF, CR, CRLF in any mix), each kind of end searched for again only when it was passed. No generator: a stream has
+ * thousands of lines.
+ */
+export class LineEnds {
+  /** Where the line ends, and where the next one begins. */
+  end = -1;
+  next: number;
+  readonly #text: string;
+  #lf: number;
+  #cr: number;
+
+  constructor(text: string, from: number) {
+    this.#text = text;
+    this.next = from;
+    this.#lf = text.indexOf('\n', from);
+    this.#cr = text.indexOf('\r', from);
+  }
+
+  /** Goes on to the next line. @returns false when none ends in this text any more */
+  advance(): boolean {
+    if (this.#cr !== -1 && this.#cr < this.next) this.#cr = this.#text.indexOf('\r', this.next);
+    if (this.#lf !== -1 && this.#lf < this.next) this.#lf = this.#text.indexOf('\n', this.next);
+    const lf = this.#lf;
+    const cr = this.#cr;
+    const end = cr === -1 || (lf !== -1 && lf < cr) ? lf : cr;
+    if (end === -1) return false;
+    this.end = end;
+    this.next = end === cr && lf === end + 1 ? end + 2 : end + 1;
+    return true;
+  }
 }

@@ -18,10 +18,8 @@ import {
   type ValuePath,
   valueAt,
 } from './answer-paths.ts';
-import { meant } from './token-forms.ts';
-import { allOf, mostOf } from './usage-passes.ts';
-import type { AnswerPlace, FoundValues, Numbers, PlaceTable, Taken } from './usage-places.ts';
-import { UsageTally } from './usage-tally.ts';
+import type { AnswerPlace, FoundValues, Numbers, PlaceTable, Taken } from './usage-tally.ts';
+import { allOf, meant, mostOf, UsageTally } from './usage-tally.ts';
 
 interface CompiledCount {
   readonly how: CountRule['how'];
@@ -54,13 +52,13 @@ export class UsageReader implements PlaceTable {
   readonly answerTree: PathTree;
   readonly #in: CompiledCount;
   readonly #out: CompiledCount;
-  readonly #total: CompiledCount;
-  readonly #inBeside: CompiledCount;
+  readonly #total: CompiledCount | undefined;
+  readonly #inBeside: CompiledCount | undefined;
   readonly #inUntold: boolean;
-  readonly #outBeside: CompiledCount;
-  readonly #reasoningBeside: CompiledCount;
+  readonly #outBeside: CompiledCount | undefined;
+  readonly #reasoningBeside: CompiledCount | undefined;
   readonly #reasoningUntold: boolean;
-  readonly #restIn: CompiledCount;
+  readonly #restIn: CompiledCount | undefined;
   readonly #parts: readonly { readonly tokens: PartTokens; readonly count: CompiledCount }[];
   readonly #units: readonly CompiledUnit[];
   readonly #terms: readonly { readonly name: string; readonly at: readonly number[] }[];
@@ -83,7 +81,9 @@ export class UsageReader implements PlaceTable {
       at: paths.map((path) => place('usage', 'tokens', path)),
       constant: constant ?? 0,
     });
-    const sum = (paths: readonly string[]): CompiledCount => compiled({ how: 'sum', paths });
+    // Undefined where there is nothing to be counted, so that nothing is called for it.
+    const all = (paths: readonly string[], how: CountRule['how'] = 'sum'): CompiledCount | undefined =>
+      paths.length === 0 ? undefined : compiled({ how, paths });
     const beside = (scope: string, { units, terms, passes }: BesideRule) => ({
       units: units.map(({ unit, paths, given }) => ({ unit, at: paths.map((path) => place(scope, 'units', path)), given })),
       terms: terms.map(({ name, paths }) => ({ name, at: paths.map((path) => place(scope, 'text', path)) })),
@@ -100,13 +100,13 @@ export class UsageReader implements PlaceTable {
     });
     this.#in = compiled(rule.tokensIn);
     this.#out = compiled(rule.tokensOut);
-    this.#total = compiled({ how: 'first', paths: rule.total });
-    this.#inBeside = sum(rule.inBeside);
+    this.#total = all(rule.total, 'first');
+    this.#inBeside = all(rule.inBeside);
     this.#inUntold = rule.inUntold;
-    this.#outBeside = sum(rule.outBeside);
-    this.#reasoningBeside = sum(rule.reasoningBeside);
+    this.#outBeside = all(rule.outBeside);
+    this.#reasoningBeside = all(rule.reasoningBeside);
     this.#reasoningUntold = rule.reasoningUntold;
-    this.#restIn = sum(rule.restIn);
+    this.#restIn = all(rule.restIn);
     this.#parts = rule.parts.map(({ tokens, count }) => ({ tokens, count: compiled(count) }));
     const own = beside('usage', rule.own);
     this.inUsage = places.size;
@@ -140,9 +140,9 @@ export class UsageReader implements PlaceTable {
   }
 
   /** What places say that were looked at; see {@link UsageTally}. */
-  usageOf({ usages, numbers, texts, entries }: FoundValues): Usage | undefined {
+  usageOf({ usages, numbers, texts, entries, hasUnits }: FoundValues): Usage | undefined {
     const counts = this.#mostTokens(usages);
-    const units = this.#units.length === 0 ? undefined : this.#unitCounts(usages, numbers);
+    const units = hasUnits ? this.#unitCounts(usages, numbers) : undefined;
     const beside = entries.length === 0 ? NO_PASSES : this.#listedPasses(entries);
     if (counts === undefined && units === undefined && beside.length === 0) return undefined;
     const usage: Usage = beside.length === 0 ? (counts ?? { tokens_in: 0, tokens_out: 0 }) : allOf(counts, beside);
@@ -166,26 +166,32 @@ export class UsageReader implements PlaceTable {
   #tokens(numbers: Numbers): TokenCounts | undefined {
     const tokensIn = count(this.#in, numbers);
     const tokensOut = count(this.#out, numbers);
-    const total = count(this.#total, numbers);
+    const total = this.#total && count(this.#total, numbers);
     const fixedOut = this.#out.how === 'constant';
     if (tokensIn === undefined && total === undefined && (tokensOut === undefined || fixedOut)) return undefined;
     const counts: TokenCounts = { tokens_in: tokensIn ?? 0, tokens_out: tokensOut ?? 0 };
-    for (const part of this.#parts) {
-      const tokens = count(part.count, numbers);
-      if (tokens !== undefined) counts[part.tokens] = tokens;
-    }
+    this.#addParts(counts, numbers);
     return meant(counts, {
       fixedOut,
       hasIn: tokensIn !== undefined,
       hasOut: tokensOut !== undefined,
       total,
-      inBeside: count(this.#inBeside, numbers) ?? 0,
+      inBeside: (this.#inBeside && count(this.#inBeside, numbers)) ?? 0,
       inUntold: this.#inUntold,
-      outBeside: count(this.#outBeside, numbers) ?? 0,
-      reasoningBeside: count(this.#reasoningBeside, numbers) !== undefined,
+      outBeside: (this.#outBeside && count(this.#outBeside, numbers)) ?? 0,
+      reasoningBeside: this.#reasoningBeside !== undefined && count(this.#reasoningBeside, numbers) !== undefined,
       reasoningUntold: this.#reasoningUntold,
-      restIn: (count(this.#restIn, numbers) ?? 0) > 0,
+      restIn: this.#restIn !== undefined && (count(this.#restIn, numbers) ?? 0) > 0,
     });
+  }
+
+  #addParts(counts: TokenCounts, numbers: Numbers): void {
+    for (const part of this.#parts) {
+      const { how, at } = part.count;
+      // Most parts have one place, and most answers nothing there.
+      const tokens = how !== 'constant' && at.length === 1 ? numbers[at[0] ?? 0] : count(part.count, numbers);
+      if (tokens !== undefined) counts[part.tokens] = tokens;
+    }
   }
 
   #unitCounts(usages: FoundValues['usages'], numbers: Numbers): Usage['units'] {

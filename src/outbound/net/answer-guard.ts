@@ -45,10 +45,18 @@ export class AnswerGuard implements UpgradeEvents {
   }
 
   onHead(status: number, rawHeaders: readonly string[], resume: () => void, empty?: boolean): void {
-    const { events, authority } = this.#options;
-    const fault = status >= 200 && status <= MAX_STATUS ? this.#faultOf(rawHeaders) : NO_STATUS;
-    if (fault !== undefined) this.#fail(answerError(authority, fault));
-    else this.#tell(() => events.onHead(status, rawHeaders, resume, empty));
+    const { events, authority, looksAtHeads } = this.#options;
+    if (this.#over) return;
+    const isStatus = status >= 200 && status <= MAX_STATUS;
+    if (!isStatus || (looksAtHeads && !areFields(rawHeaders))) {
+      this.#fail(answerError(authority, isStatus ? NOT_A_FIELD : NO_STATUS));
+      return;
+    }
+    try {
+      events.onHead(status, rawHeaders, resume, empty);
+    } catch (error) {
+      this.#broke(error);
+    }
   }
 
   onData(chunk: Uint8Array): boolean {
@@ -62,9 +70,14 @@ export class AnswerGuard implements UpgradeEvents {
   }
 
   onEnd(trailers: readonly string[]): void {
-    const { events } = this.#options;
-    // The body is whole without trailers that cannot be written.
-    this.#tell(() => events.onEnd(this.#faultOf(trailers) === undefined ? trailers : []));
+    const { events, looksAtHeads } = this.#options;
+    if (this.#over) return;
+    try {
+      // The body is whole without trailers that cannot be written.
+      events.onEnd(looksAtHeads && !areFields(trailers) ? [] : trailers);
+    } catch (error) {
+      this.#broke(error);
+    }
     this.#over = true;
   }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
-import { CallInLane, type SlowCounter } from './call-in-lane.ts';
+import { CallInLane, type SlowCounter } from './lane.ts';
 import { Origin, type OriginOptions, type SilenceLimits } from './origin.ts';
 import type { UpstreamCall, UpstreamEvents, UpstreamHandle } from './upstream.ts';
 import { tlsError } from './upstream-error.ts';

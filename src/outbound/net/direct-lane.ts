@@ -2,14 +2,12 @@ import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import { type BodyEvents, BodyWriter } from './body-writer.ts';
-import type { CallInLane } from './call-in-lane.ts';
+import type { CallInLane, NextTurn, Waiting } from './lane.ts';
 import { KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MAX_MS, KEEP_ALIVE_MS, type Lane, type LaneOptions, type LaneOwner } from './lane.ts';
-import type { NextTurn, Waiting } from './next-turn.ts';
-import { OutgoingBody } from './request-body.ts';
+import { type BodyEvents, BodyWriter, OutgoingBody } from './request-body.ts';
 import { expectsBody, originFields, requestHead } from './request-head.ts';
+import type { ResponseSink } from './response-parser.ts';
 import { HEAD_TOO_LARGE, ResponseParser } from './response-parser.ts';
-import type { ResponseSink } from './response-sink.ts';
 import { answerError, lostError, NOT_HTTP, SWITCHED, TOO_LARGE } from './upstream-error.ts';
 
 /** Bodies up to this size are copied behind their head, so that both are one write. */
@@ -156,7 +154,7 @@ export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
 
   readonly #onData = (chunk: Buffer): void => {
     // Bytes that belong to no request.
-    if (!this.#isAwaited) {
+    if (this.call === undefined || this.call.phase === 'connecting' || this.#parser.isOver) {
       this.#lose();
       return;
     }

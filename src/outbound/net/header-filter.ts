@@ -95,16 +95,20 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
-    const { lower, leavesRequest } = knownName(name);
+    const { lower, leavesRequest } = KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
     if (leavesRequest || drop?.has(lower) || nominated?.has(lower)) continue;
     if (identity && lower === 'accept-encoding') continue;
     if (holdsOwnSecret(lower, value, adminToken)) continue;
     kept.push(name, value);
   }
-  if (options.trailers && acceptsTrailers(rawHeaders)) kept.push('TE', 'trailers');
-  if (identity) kept.push('Accept-Encoding', 'identity');
-  if (options.via !== undefined) kept.push('Via', options.via);
+  addOwn(kept, rawHeaders, options);
   return kept;
+}
+
+function addOwn(kept: string[], rawHeaders: readonly string[], { trailers, identity, via: own }: RequestFilterOptions): void {
+  if (trailers && acceptsTrailers(rawHeaders)) kept.push('TE', 'trailers');
+  if (identity) kept.push('Accept-Encoding', 'identity');
+  if (own !== undefined) kept.push('Via', own);
 }
 
 /** True when the client says that it takes trailers (RFC 9110 §10.1.4). */
@@ -123,15 +127,20 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
-    const { lower, leavesResponse } = knownName(name);
+    const { lower, leavesResponse } = KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
     if (leavesResponse || nominated?.has(lower)) continue;
-    if (lower === 'content-length') {
-      contentLength = lengthOf(value);
-      if (!keepLength) continue;
-    } else if (lower === 'content-type') {
-      contentType ??= value;
-    } else if (lower === 'content-encoding') {
-      contentEncoding = listed(contentEncoding, value);
+    switch (lower) {
+      case 'content-length':
+        contentLength = lengthOf(value);
+        if (!keepLength) continue;
+        break;
+      case 'content-type':
+        contentType ??= value;
+        break;
+      case 'content-encoding':
+        contentEncoding = listed(contentEncoding, value);
+        break;
+      default:
     }
     headers.push(name, value);
   }
@@ -146,10 +155,6 @@ function listed(before: string | undefined, value: string): string {
 /** The same for trailers, of which most answers have none. */
 export function filterResponseTrailers(trailers: readonly string[]): readonly string[] {
   return trailers.length === 0 ? trailers : filterResponseHeaders(trailers).headers;
-}
-
-function knownName(name: string): KnownName {
-  return KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
 }
 
 function lookAt(name: string): KnownName {

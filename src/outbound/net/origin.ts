@@ -4,8 +4,7 @@ import { formatAuthority } from '../../base/lib/host.ts';
 import { Shares } from '../../base/lib/shares.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
-import type { CallInLane } from './call-in-lane.ts';
-import type { Lane, LaneOwner } from './lane.ts';
+import type { CallInLane, Lane, LaneOwner } from './lane.ts';
 import { timeoutError } from './upstream-error.ts';
 
 export interface OriginOptions {

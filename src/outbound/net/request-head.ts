@@ -2,8 +2,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import { KnownNames } from '../../base/lib/known-names.ts';
 import { shorten } from '../../base/lib/shorten.ts';
-import type { CallInLane } from './call-in-lane.ts';
-import type { LaneOptions } from './lane.ts';
+import type { CallInLane, LaneOptions } from './lane.ts';
 import { absoluteForm, type ParentProxy } from './parent-proxy.ts';
 import type { UpstreamCall } from './upstream.ts';
 

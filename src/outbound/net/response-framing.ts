@@ -57,40 +57,35 @@ function read(rawHeaders: readonly string[]): Said {
     const name = rawHeaders[i] ?? '';
     const { length } = name;
     // Nearly every field is told apart by the length of its name.
-    if (length === 10 || length === 14 || length === 17) note(said, name.toLowerCase(), rawHeaders[i + 1] ?? '');
+    if (length !== 10 && length !== 14 && length !== 17) continue;
+    const value = rawHeaders[i + 1] ?? '';
+    switch (name.toLowerCase()) {
+      case 'content-length':
+        said.lengths++;
+        said.length = value;
+        break;
+      case 'transfer-encoding':
+        said.codings++;
+        said.coding = value;
+        break;
+      case 'connection':
+        noteConnection(said, value.toLowerCase());
+        break;
+      case 'keep-alive':
+        said.timeout ??= timeoutOf(value);
+        break;
+      default:
+    }
   }
   return said;
 }
 
-function note(said: Said, name: string, value: string): void {
-  switch (name) {
-    case 'content-length':
-      said.lengths++;
-      said.length = value;
-      break;
-    case 'transfer-encoding':
-      said.codings++;
-      said.coding = value;
-      break;
-    case 'connection':
-      noteConnection(said, value.toLowerCase());
-      break;
-    case 'keep-alive':
-      said.timeout ??= timeoutOf(value);
-      break;
-    default:
-  }
-}
-
 function noteConnection(said: Said, value: string): void {
-  if (value === 'keep-alive') said.keepAlive = true;
-  else if (value === 'close') said.close = true;
-  else
-    for (const token of value.split(',')) {
-      const option = token.trim();
-      if (option === 'close') said.close = true;
-      else if (option === 'keep-alive') said.keepAlive = true;
-    }
+  for (const token of value.split(',')) {
+    const option = token.trim();
+    if (option === 'close') said.close = true;
+    else if (option === 'keep-alive') said.keepAlive = true;
+  }
 }
 
 function timeoutOf(value: string): number | undefined {
@@ -101,7 +96,7 @@ function timeoutOf(value: string): number | undefined {
 /** Sizes and extensions of chunks, beyond what {@link idleBytes} grants, of one answer. */
 export const MAX_IDLE_BYTES = 16_384;
 /** Granted beside the data of each chunk, and twice as much as that has. */
-const IDLE_PER_CHUNK = 16;
+export const IDLE_PER_CHUNK = 16;
 
 /** What chunks had so far that is no data, beyond what each may have. @param line bytes of the next one's size and extension @param data bytes that it announces */
 export function idleBytes(before: number, line: number, data: number): number {

@@ -3,23 +3,23 @@
  * never guessed at: bare CR or LF, folded lines, control characters, whitespace before a colon, lengths that contradict each other, codings other than
  * chunked.
  */
-import { COLON, CR, endOfText, endOfToken, HEX, HT, LF, SEMICOLON, SP, textsAt } from './http-bytes.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
-import { type AnswerFraming, framingOfAnswer, idleBytes, MAX_IDLE_BYTES } from './response-framing.ts';
-import type { ResponseSink } from './response-sink.ts';
+import { type AnswerFraming, framingOfAnswer, IDLE_PER_CHUNK, idleBytes, MAX_IDLE_BYTES } from './response-framing.ts';
 import { MAX_INTERIM } from './upstream-error.ts';
 
 const MAX_FIELDS = 1_000;
 /** Of a chunk's size with its extensions. */
 const MAX_CHUNK_LINE = 4_096;
+/** Of the size of a chunk that is taken at once: none that is whole in one read has more. */
+const MAX_QUICK_DIGITS = 7;
 
 export const HEAD_TOO_LARGE = 'head too large';
 const NO_LINE_END = 'a line or chunk does not end in CR LF';
 
-const VERSION = Buffer.from('HTTP/1.');
-const MINOR_AT = VERSION.length;
-/** `HTTP/1.x nnn`. */
-const STATUS_LINE_BYTES = 12;
+/** What each byte of a status line is at least, and how much more it may be, up to the reason. */
+const LEAST = Buffer.from('HTTP/1.0 000');
+const SPAN = Buffer.from('HTTP/1.1 999').map((most, at) => most - (LEAST[at] ?? 0));
+const MINOR_AT = 7;
 
 // Where the parser stands. The first ones are inside a head or trailers, whose bytes are kept until it is whole.
 const STATUS_LINE = 0;
@@ -46,6 +46,12 @@ const NO_FIELDS: readonly string[] = [];
 
 /** One connection's answers, one after the other. */
 export class ResponseParser {
+  /** Why the bytes are no HTTP/1.1 answer. */
+  fault: string | undefined;
+  /** True when bytes came that belong to no answer. Known before `onEnd`. */
+  hasExcess = false;
+  /** The framing of the answer whose head came last. */
+  framing: AnswerFraming | undefined;
   readonly #sink: ResponseSink;
   #state = ENDED;
   /** The head so far where it comes in pieces. */
@@ -61,7 +67,6 @@ export class ResponseParser {
   #interims = 0;
   #isHead = false;
   #inTrailers = false;
-  #framing: AnswerFraming | undefined;
   /** Bytes that are left of the body or of the chunk. */
   #left = 0;
   #idleBytes = 0;
@@ -69,31 +74,14 @@ export class ResponseParser {
   #bodyEnd = 0;
   #trailers = NO_FIELDS;
   #endWaits = false;
-  #fault: string | undefined;
-  #hasExcess = false;
 
   constructor(sink: ResponseSink) {
     this.#sink = sink;
   }
 
-  /** Why the bytes are no HTTP/1.1 answer. */
-  get fault(): string | undefined {
-    return this.#fault;
-  }
-
   /** True from the last byte of an answer on, also while its end is put off. */
   get isOver(): boolean {
     return this.#state === ENDED;
-  }
-
-  /** True when bytes came that belong to no answer. Known before `onEnd`. */
-  get hasExcess(): boolean {
-    return this.#hasExcess;
-  }
-
-  /** The framing of the answer whose head came last. */
-  get framing(): AnswerFraming | undefined {
-    return this.#framing;
   }
 
   /** The next bytes are the answer to a request. @param isHead the request was HEAD, whose answer has no body */
@@ -103,7 +91,7 @@ export class ResponseParser {
     this.#count = 0;
     this.#status = 0;
     this.#interims = 0;
-    this.#framing = undefined;
+    this.framing = undefined;
     this.#trailers = NO_FIELDS;
   }
 
@@ -144,7 +132,7 @@ export class ResponseParser {
 
   #deliver(bytes: Buffer, at: number): void {
     const isOver = this.#state === ENDED;
-    if (at < bytes.length) this.#hasExcess = true;
+    if (at < bytes.length) this.hasExcess = true;
     const goesOn = this.#bodyEnd === this.#bodyStart || this.#sink.onBody(bytes.subarray(this.#bodyStart, this.#bodyEnd));
     // A sink may have stopped the parser meanwhile.
     if (!isOver || this.#state !== ENDED) return;
@@ -175,30 +163,19 @@ export class ResponseParser {
           at = this.#statusLine(bytes, at);
           break;
         case REASON:
-          at = this.#reason(bytes, at);
-          break;
         case LINE_END:
-          if (bytes[at] !== LF) return this.#fail(NO_LINE_END);
-          this.#state = FIELD;
-          at += 1;
-          break;
         case FIELD:
-          at = this.#field(bytes, at);
-          break;
         case NAME:
-          at = this.#name(bytes, at);
-          break;
         case BLANK:
-          at = this.#blank(bytes, at);
-          break;
         case VALUE:
-          at = this.#value(bytes, at);
+          at = this.#lines(bytes, at);
           break;
         case HEAD_END:
           at = this.#headEnd(bytes, at);
           break;
         case CHUNK_SIZE:
-          at = this.#chunkSize(bytes, at);
+          if (this.#count === 0) at = this.#wholeChunks(bytes, at);
+          if (at < bytes.length) at = this.#chunkSize(bytes, at);
           break;
         case CHUNK_EXTENSION:
           at = this.#chunkExtension(bytes, at);
@@ -219,16 +196,19 @@ export class ResponseParser {
 
   #fail(reason: string): number {
     this.stop();
-    this.#fault = reason;
+    this.fault = reason;
     return 0;
   }
 
   #statusLine(bytes: Buffer, from: number): number {
     let at = from;
-    for (; at < bytes.length && this.#count < STATUS_LINE_BYTES; at++) {
+    for (; at < bytes.length && this.#count < LEAST.length; at++) {
       const index = this.#count++;
-      const byte = bytes[at] ?? 0;
-      if (index < MINOR_AT ? byte !== VERSION[index] : !this.#statusByte(byte, index)) return this.#fail('no status line');
+      const digit = (bytes[at] ?? 0) - (LEAST[index] ?? 0);
+      // One that is below zero is beyond every span, as an unsigned number.
+      if (digit >>> 0 > (SPAN[index] ?? 0)) return this.#fail('no status line');
+      if (index === MINOR_AT) this.#minor = digit;
+      else this.#status = this.#status * 10 + digit;
     }
     if (at === bytes.length) return at;
     if (this.#status < 100) return this.#fail('a status below 100');
@@ -239,68 +219,64 @@ export class ResponseParser {
     return at + 1;
   }
 
-  #statusByte(byte: number, index: number): boolean {
-    const digit = byte - 0x30;
-    if (index === MINOR_AT) this.#minor = digit;
-    if (index === MINOR_AT) return digit === 0 || digit === 1;
-    if (index === MINOR_AT + 1) return byte === SP;
-    this.#status = this.#status * 10 + digit;
-    return digit >= 0 && digit <= 9;
-  }
-
-  #reason(bytes: Buffer, from: number): number {
-    const at = endOfText(bytes, from);
-    if (at === bytes.length) return at;
-    if (bytes[at] !== CR) return this.#fail('a control character in the status line');
-    this.#state = LINE_END;
-    return at + 1;
-  }
-
-  /** At the first byte of a line. */
-  #field(bytes: Buffer, at: number): number {
-    if (bytes[at] === CR) {
-      this.#state = HEAD_END;
-      return at + 1;
-    }
-    const end = endOfToken(bytes, at);
-    if (end === at) return this.#fail('a line that is no field, or one that is folded');
-    if (this.#fields.length >= 4 * MAX_FIELDS) return this.#fail(HEAD_TOO_LARGE);
-    this.#fields.push(at);
-    this.#state = NAME;
-    return end;
-  }
-
-  #name(bytes: Buffer, from: number): number {
-    // Mostly the whole name came at once.
-    const at = bytes[from] === COLON ? from : endOfToken(bytes, from);
-    if (at === bytes.length) return at;
-    if (bytes[at] !== COLON) return this.#fail('a field name with another character than a token has');
-    this.#fields.push(at);
-    this.#state = BLANK;
-    return this.#blank(bytes, at + 1);
-  }
-
-  /** Between colon and value. */
-  #blank(bytes: Buffer, from: number): number {
+  /**
+   * Lines of a head or of trailers behind the status: begin and end of each name and value are noted.
+   * @returns where they end, or the bytes do
+   */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every byte of every head; a call for each name and value would double its cost
+  #lines(bytes: Buffer, from: number): number {
+    const fields = this.#fields;
+    const { length } = bytes;
     let at = from;
-    while (at < bytes.length && (bytes[at] === SP || bytes[at] === HT)) at++;
-    if (at === bytes.length) return at;
-    this.#fields.push(at);
-    this.#valueEnd = at;
-    this.#state = VALUE;
+    while (at < length) {
+      const byte = bytes[at] ?? 0;
+      switch (this.#state) {
+        case FIELD:
+          if (byte === CR) {
+            this.#state = HEAD_END;
+            return at + 1;
+          }
+          if ((KIND[byte] ?? 0) <= TEXT) return this.#fail('a line that is no field, or one that is folded');
+          if (fields.length >= 4 * MAX_FIELDS) return this.#fail(HEAD_TOO_LARGE);
+          fields.push(at);
+          this.#state = NAME;
+          break;
+        case NAME:
+          while (at < length && (KIND[bytes[at] ?? 0] ?? 0) > TEXT) at++;
+          if (at === length) return at;
+          if (bytes[at] !== COLON) return this.#fail('a field name with another character than a token has');
+          fields.push(at++);
+          this.#state = BLANK;
+          break;
+        case BLANK:
+          while (at < length && (bytes[at] === SP || bytes[at] === HT)) at++;
+          if (at === length) return at;
+          fields.push(at);
+          this.#valueEnd = at;
+          this.#state = VALUE;
+          break;
+        case LINE_END:
+          if (byte !== LF) return this.#fail(NO_LINE_END);
+          this.#state = FIELD;
+          at++;
+          break;
+        default: {
+          // A value, or the reason of the status.
+          const start = at;
+          while (at < length && (KIND[bytes[at] ?? 0] ?? 0) >= TEXT) at++;
+          const isValue = this.#state === VALUE;
+          let end = at;
+          while (end > start && (bytes[end - 1] === SP || bytes[end - 1] === HT)) end--;
+          if (end > start) this.#valueEnd = end;
+          if (at === length) return at;
+          if (bytes[at] !== CR) return this.#fail(isValue ? 'a control character in a field' : 'a control character in the status line');
+          if (isValue) fields.push(this.#valueEnd);
+          this.#state = LINE_END;
+          at++;
+        }
+      }
+    }
     return at;
-  }
-
-  #value(bytes: Buffer, from: number): number {
-    const at = endOfText(bytes, from);
-    let end = at;
-    while (end > from && (bytes[end - 1] === SP || bytes[end - 1] === HT)) end--;
-    if (end > from) this.#valueEnd = end;
-    if (at === bytes.length) return at;
-    if (bytes[at] !== CR) return this.#fail('a control character in a field');
-    this.#fields.push(this.#valueEnd);
-    this.#state = LINE_END;
-    return at + 1;
   }
 
   #headEnd(bytes: Buffer, at: number): number {
@@ -331,7 +307,7 @@ export class ResponseParser {
       this.#fail(framing);
       return;
     }
-    this.#framing = framing;
+    this.framing = framing;
     this.#left = framing.length;
     this.#idleBytes = 0;
     if (framing.kind === 'length') this.#state = framing.length === 0 ? ENDED : BODY_LENGTH;
@@ -385,6 +361,30 @@ export class ResponseParser {
     return at + 1;
   }
 
+  /** Chunks that are here to their end and have no extension, as nearly all are. @returns where the next one begins */
+  #wholeChunks(bytes: Buffer, from: number): number {
+    for (let start = from; ; ) {
+      let at = start;
+      let size = 0;
+      for (let digit = HEX[bytes[at] ?? 0] ?? 255; digit !== 255 && at - start < MAX_QUICK_DIGITS; digit = HEX[bytes[at] ?? 0] ?? 255) {
+        size = size * 16 + digit;
+        at++;
+      }
+      const data = at + 2;
+      const end = data + size;
+      if (size === 0 || bytes[at] !== CR || bytes[at + 1] !== LF || bytes[end] !== CR || bytes[end + 1] !== LF) return start;
+      this.#idleBytes = Math.max(0, this.#idleBytes + at - start - IDLE_PER_CHUNK - 2 * size);
+      if (this.#bodyEnd === this.#bodyStart) {
+        this.#bodyStart = data;
+        this.#bodyEnd = end;
+      } else {
+        bytes.copyWithin(this.#bodyEnd, data, end);
+        this.#bodyEnd += size;
+      }
+      start = end + 2;
+    }
+  }
+
   #chunkSize(bytes: Buffer, from: number): number {
     let at = from;
     if (this.#count === 0) this.#left = 0;
@@ -421,4 +421,54 @@ export class ResponseParser {
     this.#start = at + 1;
     return at + 1;
   }
+}
+
+/** What an answer is told to. Nothing follows a fault or {@link ResponseParser.stop}. */
+export interface ResponseSink {
+  /** A 1xx. */
+  onInterim(status: number, rawHeaders: readonly string[]): void;
+  /** `rawHeaders`: flat name, value list in order and spelling, bytes as Latin-1. */
+  onHead(status: number, rawHeaders: readonly string[]): void;
+  /** All of the body that one `execute` found, in one piece. False puts off the end of the answer until `resume`. */
+  onBody(bytes: Uint8Array): boolean;
+  onEnd(trailers: readonly string[]): void;
+}
+
+// Bytes of HTTP/1.1 (RFC 9110 §5.5, §5.6.2; RFC 9112) and runs of them.
+export const HT = 0x09;
+export const LF = 0x0a;
+export const CR = 0x0d;
+export const SP = 0x20;
+export const COLON = 0x3a;
+export const SEMICOLON = 0x3b;
+
+const TOKEN = 1;
+export const TEXT = 2;
+/** RFC 9110 §5.6.2 `tchar`, and the bytes of a field value or reason phrase (§5.5): HTAB, SP, VCHAR, obs-text. */
+export const KIND = new Uint8Array(256);
+for (let byte = SP; byte < 256; byte++) KIND[byte] = byte === 0x7f ? 0 : TEXT;
+KIND[HT] = TEXT;
+for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") KIND[char.charCodeAt(0)] = TOKEN | TEXT;
+
+/** Value of a hexadecimal digit; 255 for any other byte. */
+export const HEX = new Uint8Array(256).fill(255);
+for (let digit = 0; digit < 16; digit++) {
+  HEX[digit.toString(16).charCodeAt(0)] = digit;
+  HEX[digit.toString(16).toUpperCase().charCodeAt(0)] = digit;
+}
+
+/** Where the run of HTAB, SP, VCHAR and obs-text ends. */
+export function endOfText(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length && (KIND[bytes[at] ?? 0] ?? 0) >= TEXT) at++;
+  return at;
+}
+
+/** The texts, as Latin-1, that begin and end at these positions, which ascend: all of them are cut out of one string. */
+export function textsAt(bytes: Buffer, positions: readonly number[]): string[] {
+  const texts: string[] = [];
+  const first = positions[0] ?? 0;
+  const text = bytes.toString('latin1', first, positions[positions.length - 1] ?? 0);
+  for (let i = 0; i + 1 < positions.length; i += 2) texts.push(text.slice((positions[i] ?? 0) - first, (positions[i + 1] ?? 0) - first));
+  return texts;
 }

@@ -4,12 +4,12 @@ import type { Usage } from '../../base/model/usage.ts';
 import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
 import { type AnswerReader, createAnswerReader } from '../../outbound/connectors/answer-reader.ts';
 import { createStreamTap } from '../../outbound/connectors/create-stream-tap.ts';
-import { ResponseState } from '../../outbound/connectors/response-state.ts';
+import type { StreamTap } from '../../outbound/connectors/event-reader.ts';
 import type { SeenUsage, StreamWatch } from '../../outbound/connectors/seen-usage.ts';
-import type { StreamTap } from '../../outbound/connectors/stream-tap.ts';
+import { ResponseState } from '../../outbound/connectors/stream-finish.ts';
 import { usageOfHeaders } from '../../outbound/connectors/usage-reader.ts';
 import type { ForwardedCall } from '../parts/parts.ts';
-import { tellsOfResponse } from './deferred-call.ts';
+import { tellsOfResponse } from './used.ts';
 
 /** Watches an answer go by, decoded if it must be, and knows in the end what it used. */
 export interface AnswerMeter {

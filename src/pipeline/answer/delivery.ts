@@ -1,9 +1,9 @@
 import type { BodyKind } from '../../base/catalogue/stream-types.ts';
+import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { type AnswerHead, headOfKind, readAnswerHead } from '../../inbound/reply/answer-head.ts';
-import { governedHeaders } from '../../inbound/reply/governed-headers.ts';
+import { type AnswerHead, governedHeaders, headOfKind, readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { filterResponseHeaders, filterResponseTrailers } from '../../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../../outbound/net/upstream.ts';
 import { AnswerTimes } from '../parts/answer-times.ts';
@@ -14,15 +14,10 @@ import type { ForwardedCall } from '../parts/parts.ts';
 import { isCut } from '../parts/refusal.ts';
 import { type AnswerMeter, createAnswerMeter } from './answer-meter.ts';
 import { type BodyDoubt, doubtOf } from './body-doubt.ts';
-import { ClientBytes } from './client-bytes.ts';
+import { ClientBytes, HeldBytes } from './client-bytes.ts';
 import { type FollowedStream, followStream } from './followed-stream.ts';
-import { passesAtOnce, sendHeld } from './held-answer.ts';
-import { HeldBytes } from './held-bytes.ts';
 import { intendAnswer } from './intent.ts';
-import { Opening } from './opening.ts';
-import { markOf } from './send.ts';
-import { stopEvent } from './stop-event.ts';
-import { StreamEnd } from './stream-end.ts';
+import { markOf, passesAtOnce, sendHeld, stopEvent } from './send.ts';
 
 const CR = 0x0d;
 const LF = Buffer.from('\n');
@@ -39,7 +34,6 @@ export class Delivery implements UpstreamEvents, Delivered {
   #handle: UpstreamHandle | undefined;
   #resume: () => void = () => undefined;
   #head: AnswerHead | undefined;
-  #meter: AnswerMeter | undefined;
   /** Set for a stream of which is known what it costs while it runs. */
   #followed: FollowedStream | undefined;
   #streaming = false;
@@ -59,6 +53,9 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** Resolves, never rejects, when nothing more will come from upstream. */
   readonly over: Promise<undefined>;
 
+  /** The upstream's status. */
+  status: number | undefined;
+  meter: AnswerMeter | undefined;
   responseSha256: string | undefined;
   headLatencyMs: number | undefined;
   failure: GatewayError | undefined;
@@ -79,11 +76,6 @@ export class Delivery implements UpstreamEvents, Delivered {
     reply.onGone(() => this.#clientLeft());
   }
 
-  /** The upstream's status. */
-  get status(): number | undefined {
-    return this.#head?.status;
-  }
-
   get answer(): AnswerHead | undefined {
     return this.#head;
   }
@@ -98,7 +90,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.clientGone) return 'aborted';
     if (this.failure) return isCut(this.failure) ? 'aborted' : 'error';
     if (this.stopped) return 'aborted';
-    const seen = this.#meter?.outcome ?? 'open';
+    const seen = this.meter?.outcome ?? 'open';
     return seen === 'open' ? 'aborted' : seen;
   }
 
@@ -128,8 +120,9 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   #takeHead(head: AnswerHead): void {
     this.#head = head;
+    this.status = head.status;
     this.#followed = head.eventStream ? followStream(this.#call, this.#pipeline) : undefined;
-    this.#meter = createAnswerMeter(this.#call, head, this.#followed);
+    this.meter = createAnswerMeter(this.#call, head, this.#followed);
   }
 
   #openIfPassing(head: AnswerHead): void {
@@ -147,7 +140,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 
   #take(chunk: Uint8Array): boolean {
-    const meter = this.#meter;
+    const meter = this.meter;
     if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
     this.#bytes.note(chunk);
     if (!this.#streaming) return this.#hold(chunk);
@@ -205,7 +198,7 @@ export class Delivery implements UpstreamEvents, Delivered {
     }
     this.#h2Code = h2Code;
     // What breaks after the terminal event takes nothing from the client.
-    if (!(this.#streaming && this.#meter?.outcome === 'complete')) this.failure = error;
+    if (!(this.#streaming && this.meter?.outcome === 'complete')) this.failure = error;
     this.#finish();
   }
 
@@ -234,9 +227,6 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#endCall();
   }
 
-  get meter(): AnswerMeter | undefined {
-    return this.#meter;
-  }
   get started(): boolean {
     return this.#streaming;
   }
@@ -288,12 +278,12 @@ export class Delivery implements UpstreamEvents, Delivered {
     }
     this.#streaming = true;
     this.#reply.onDrain(() => this.#resume());
-    this.#bytes.begin(this.#call.hidesUsage && head.eventStream && this.#meter?.asynchronous === false);
+    this.#bytes.begin(this.#call.hidesUsage && head.eventStream && this.meter?.asynchronous === false);
     return true;
   }
 
   #hold(chunk: Uint8Array): boolean {
-    const meter = this.#meter;
+    const meter = this.meter;
     if (!meter?.asynchronous) {
       meter?.push(chunk);
       return this.#keep(chunk);
@@ -342,7 +332,7 @@ export class Delivery implements UpstreamEvents, Delivered {
   /** A piece of what is held from the terminal event on. */
   #tailCame(fits: boolean): void {
     this.#end ??= new StreamEnd(this.#pipeline.clock, () => this.#endCall());
-    if (fits) this.#end.came(this.#meter?.outcome !== 'open');
+    if (fits) this.#end.came(this.meter?.outcome !== 'open');
     else this.#fail(new GatewayError('upstream_protocol', 'The upstream sent more than can be kept of the end of its stream.'));
   }
 
@@ -376,7 +366,7 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   /** A response that is made after its answer goes on without its client. What it costs could never be known without its name, so that is waited for. */
   #outlivesClient(): boolean {
-    if (this.#head && (this.#head.status >= 300 || this.#meter?.state?.id !== undefined)) return false;
+    if (this.#head && (this.#head.status >= 300 || this.meter?.state?.id !== undefined)) return false;
     return this.#call.deferring;
   }
 
@@ -397,10 +387,75 @@ export class Delivery implements UpstreamEvents, Delivered {
     // What broke off before anybody could say what it is, is what its head calls it.
     const unknown = this.#doubt?.take();
     if (unknown) this.#bytes.keep(unknown);
-    if (unknown && this.#meter?.asynchronous === false) this.#meter.push(unknown);
+    if (unknown && this.meter?.asynchronous === false) this.meter.push(unknown);
     // Also of an answer that broke off: what it reported until then was used.
-    this.#meter?.end();
+    this.meter?.end();
     this.#bytes.end();
     if (this.#head) this.responseSha256 = this.#bytes.sha256;
+  }
+}
+
+/** Keeps what an upstream says while something is waited for without which nothing of its answer may leave, and says it again in its order. */
+export class Opening {
+  #said: (() => unknown)[] | undefined;
+
+  /** True: what is said now is for {@link later}. */
+  isWaiting = false;
+
+  /** @returns the answer of `onData` to an upstream that is to wait */
+  later(event: () => unknown): false {
+    this.#said?.push(event);
+    return false;
+  }
+
+  /** @param go on either way; `replay` says what came meanwhile, and whether more is wanted by now */
+  wait<T>(
+    pending: Promise<T>,
+    go: { readonly on: (replay: () => boolean, what: T) => void; readonly failed: (error: unknown) => void },
+  ): void {
+    const said: (() => unknown)[] = [];
+    this.#said = said;
+    this.isWaiting = true;
+    const replay = () => said.reduce<boolean>((_, event) => event() !== false, true);
+    const opened = pending.then((what) => {
+      this.#said = undefined;
+      this.isWaiting = false;
+      go.on(replay, what);
+    });
+    // What is thrown while it is said again included: nobody else would hear of it.
+    opened.catch((error: unknown) => {
+      this.#said = undefined;
+      this.isWaiting = false;
+      go.failed(error);
+    });
+  }
+}
+
+/** How long a stream's end is waited for after its terminal event (decision 7.9), and how long that may be silent once it has begun. */
+const END_GRACE_MS = 250;
+
+/** Waits for the end of a stream whose terminal event has begun. That may be long, and its way slow: the time runs from its last byte. */
+export class StreamEnd {
+  readonly #clock: Clock;
+  readonly #onOver: () => void;
+  #isWhole = false;
+  #cancel: (() => void) | undefined;
+
+  /** @param onOver the end did not come in time */
+  constructor(clock: Clock, onOver: () => void) {
+    this.#clock = clock;
+    this.#onOver = onOver;
+  }
+
+  /** Bytes came. @param isWhole the terminal event is here to its end */
+  came(isWhole: boolean): void {
+    if (this.#isWhole) return;
+    this.#isWhole = isWhole;
+    this.#cancel?.();
+    this.#cancel = this.#clock.after(END_GRACE_MS, this.#onOver);
+  }
+
+  cancel(): void {
+    this.#cancel?.();
   }
 }

@@ -22,12 +22,12 @@ export type FollowedCall = Pick<ForwardedCall, 'arrival' | 'claims' | 'judgement
  */
 export class FollowedStream implements StreamWatch {
   readonly seen: SeenUsage;
+  readonly mayStop: boolean;
   /** Set when the stream is to end. */
   reached: CapReached | undefined;
   readonly #call: FollowedCall;
   readonly #pipeline: Pipeline;
   readonly #ofRequest: bigint | undefined;
-  readonly #mayStop: boolean;
   readonly #asked: AskedModel | undefined;
   /** What the next start charges if the process ends now, pico-dollars. */
   #marked: bigint;
@@ -44,12 +44,12 @@ export class FollowedStream implements StreamWatch {
     this.#asked = askedModel(call);
     this.#marked = BigInt(grant?.pico ?? 0);
     this.#ofRequest = usdMax === undefined ? undefined : parseUsd(usdMax);
-    this.#mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || grant?.capped === true);
+    this.mayStop = pipeline.settings.stopAtCap && (this.#ofRequest !== undefined || grant?.capped === true);
     this.seen = new SeenUsage(rule, { tokensIn: estimate?.reservedIn ?? 0, outStated: estimate?.statedOut });
   }
 
   passes(): boolean {
-    const charged = this.#mayStop ? this.#charged() : undefined;
+    const charged = this.mayStop ? this.#charged() : undefined;
     if (charged === undefined) return false;
     const { settings } = this.#pipeline;
     const isCapped = this.#call.hold.grant?.capped === true;

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { governedHeaders } from '../../inbound/reply/governed-headers.ts';
+import { governedHeaders } from '../../inbound/reply/answer-head.ts';
 import { filterResponseHeaders } from '../../outbound/net/header-filter.ts';
 import type { UpgradeEvents } from '../../outbound/net/upstream.ts';
 import type { Pipeline } from '../parts/call-services.ts';

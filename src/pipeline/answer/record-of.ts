@@ -18,7 +18,7 @@ import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts
 import type { Judgement, Known } from '../parts/parts.ts';
 import { QUARANTINED_WHILE_RUNNING, type Refusal } from '../parts/refusal.ts';
 import { askedModel } from '../route/worth.ts';
-import { STOPPED, stopMessage } from './stop-event.ts';
+import { STOPPED, stopMessage } from './send.ts';
 
 /** A request whose record is written. */
 export interface Recorded {

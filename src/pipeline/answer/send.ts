@@ -1,18 +1,19 @@
+import { streamFraming } from '../../base/catalogue/stream-types.ts';
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { REQUEST_ID_HEADER } from '../../base/lib/request-id.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
-import { ERROR_HEADERS } from '../../base/model/error-codes.ts';
+import { ERROR_CODES, ERROR_HEADERS } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
-import { envelope, type TraceFacts, withResult } from '../../inbound/reply/envelope.ts';
-import { governedHeaders, type Mark } from '../../inbound/reply/governed-headers.ts';
-import { passedHeaders } from '../../inbound/reply/passed-headers.ts';
-import { directRefusal, proxiedRefusal, type RefusalText } from '../../inbound/reply/refusal-body.ts';
-import { refusalBody } from '../../outbound/connectors/provider-error.ts';
+import { governedHeaders, type Mark, passedHeaders } from '../../inbound/reply/answer-head.ts';
+import { directRefusal, envelope, proxiedRefusal, type RefusalText, type TraceFacts, withResult } from '../../inbound/reply/envelope.ts';
+import { framedError, type ProviderErrorText, refusalBody, streamError } from '../../outbound/connectors/provider-error.ts';
 import type { KeptCall } from '../../services/money/idempotency.ts';
+import type { CapReached } from '../parts/cap-reached.ts';
 import { wireOf } from '../parts/known.ts';
 import type { LineName } from '../parts/line-name.ts';
 import type { ForwardedCall, Known } from '../parts/parts.ts';
@@ -121,4 +122,83 @@ function unauthorizedBody(shape: Dialect['errorShape'], { status, code, message 
   const body = refusalBody(shape, { status, type: code, message });
   const { error } = body;
   return { ...body, error: isJsonObject(error) ? { code, ...error } : { code, message } };
+}
+
+/** Answers up to this size that are no stream are held whole and leave in one write (decision 7.9). */
+export const HOLD_BYTES = 64 * 1024;
+
+/**
+ * What is too large to be held, and what a host that is no AI host sends without saying how long it is: that may be a stream of any kind, and a gRPC client
+ * waits for one message before it says the next. Its end is kept back all the same.
+ */
+export function passesAtOnce({ arrival: { line }, route: { provider } }: ForwardedCall, { bodiless, contentLength }: AnswerHead): boolean {
+  if (line !== 'proxied' || bodiless) return false;
+  return contentLength === undefined ? provider === undefined : contentLength > HOLD_BYTES;
+}
+
+export interface HeldAnswer {
+  readonly head: AnswerHead;
+  readonly body: Uint8Array;
+  readonly trailers: readonly string[];
+  /** The upstream's h2 head ended it. */
+  readonly empty: boolean;
+}
+
+/** Sends an answer that was held whole, in one write where it has no trailers; its record is stored. */
+export function sendHeld(
+  call: ForwardedCall,
+  reply: ReplySink,
+  record: ExecutionRecord,
+  { head, body, trailers, empty }: HeldAnswer,
+): void {
+  if (call.arrival.line === 'direct') {
+    sendEnvelope(call, reply, record, head, body);
+    return;
+  }
+  const headers = governedHeaders(markOf(call, record.record_hash), head.headers);
+  if (head.bodiless || empty) {
+    reply.head(head.status, headers, head.contentLength, empty);
+    reply.end(trailers);
+  } else if (trailers.length > 0) {
+    reply.head(head.status, headers);
+    if (body.length > 0) reply.write(body);
+    reply.end(trailers);
+  } else {
+    reply.sendWhole(head.status, headers, body);
+  }
+}
+
+/** Code of a stream that was ended at its cap: in its record, and in its last event. */
+export const STOPPED = 'stream_stopped_at_cap';
+/** What a stream that was ended says in its record. */
+export function stopMessage({ cap }: CapReached): string {
+  return `The gateway ended this stream: with more output it would pass ${cap}.`;
+}
+
+/** The same for people who do not know of a gateway. */
+export function stopText(reached: CapReached): ProviderErrorText {
+  return {
+    status: ERROR_CODES[STOPPED].status,
+    type: BUDGET_EXCEEDED,
+    message: `Stopped by the AI gateway (${STOPPED}): ${stopMessage(reached)}`,
+  };
+}
+
+/** What its last event says beside the error itself, on every door. */
+export function stopMembers(record: ExecutionRecord): Readonly<Record<string, unknown>> {
+  const { reason, reason_codes, request_id, record_id, record_hash, budget } = record;
+  return { reason, reason_codes, request_id, record_id, record_hash, ...(budget === undefined ? {} : { budget }) };
+}
+
+/** The last event of a stream that was ended: of the provider's format, on the structured API of the gateway's own. */
+export function stopEvent(call: ForwardedCall, record: ExecutionRecord, mediaType: string, reached: CapReached): readonly Uint8Array[] {
+  const dialect = call.route.operation?.dialect;
+  if (dialect?.streaming === undefined) return [];
+  const framing = streamFraming(dialect.streaming, mediaType);
+  if (call.arrival.line !== 'direct') return streamError(dialect, framing, stopText(reached), stopMembers(record));
+  const refusal = { status: ERROR_CODES[STOPPED].status, reason: BUDGET_EXCEEDED, reasonCodes: record.reason_codes };
+  const body = directRefusal(record, refusal, { ...traceFacts(call, undefined), attributes: reached.attributes }) as object;
+  const message = stopMessage(reached);
+  const json = JSON.stringify({ ...body, error: { code: STOPPED, message } });
+  return [framedError(framing, { name: 'error', json, code: STOPPED, message })];
 }

@@ -2,7 +2,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { RecordedBudget } from '../../base/model/budget-limit.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
-import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
+import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
 import type { CapExceeded } from '../../services/money/allowance.ts';
 
 /** The cap at which a stream was ended. */

@@ -3,7 +3,7 @@ import type { RecordedBudget } from '../../base/model/budget-limit.ts';
 import type { Decision, RecordedDecision } from '../../base/model/decision.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
-import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
+import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
 import { seenVia } from '../../outbound/net/header-filter.ts';
 import { LineEnd } from './line-end.ts';
 import type { LineName } from './line-name.ts';

@@ -1,7 +1,7 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { permits } from '../../base/model/decision.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
-import type { RefusalDetail } from '../../inbound/reply/refusal-body.ts';
+import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
 import type { Allowance, Peeked } from '../../services/money/allowance.ts';
 import type { LineName } from './line-name.ts';
 import type { Claims } from './parts.ts';

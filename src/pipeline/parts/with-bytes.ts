@@ -1,6 +1,6 @@
 import { encodingOf } from '../../base/lib/decoder.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import { signedHeaders } from '../../outbound/connectors/signed-headers.ts';
+import { signedHeaders } from '../../outbound/connectors/auth.ts';
 import type { Content, Intake } from './parts.ts';
 
 const CONTENT_ENCODING = 'content-encoding';

@@ -3,7 +3,7 @@ import { HTTP_REQUEST } from '../../base/catalogue/operations.ts';
 import type { Catalogue, Operation } from '../../base/catalogue/types.ts';
 import { applyMutations } from '../../inbound/normalise/apply-mutations.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
-import { directHeaders } from '../../outbound/connectors/direct-headers.ts';
+import { directHeaders } from '../../outbound/connectors/auth.ts';
 import type { CallMutation, CallRoute, Content, Intake, Parts, WireCall } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { withBytes } from '../parts/with-bytes.ts';

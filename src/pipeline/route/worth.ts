@@ -1,8 +1,7 @@
 import { namedModels } from '../../base/catalogue/named-models.ts';
 import { planPrice } from '../../base/catalogue/prices/plan-price.ts';
 import type { AskedModel } from '../../decide/pricing/answered-price.ts';
-import { estimate } from '../../decide/pricing/estimate.ts';
-import { estimateCall } from '../../decide/pricing/whole-estimate.ts';
+import { estimate, estimateCall } from '../../decide/pricing/estimate.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { Arrived, CallRoute, Claims, Content, ReceivedAction, WireCall } from '../parts/parts.ts';
 

@@ -1,6 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { injectAuth, injectedQuery, withoutAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
-import { isSignature, signedHeaders } from '../../outbound/connectors/signed-headers.ts';
+import { injectAuth, injectedQuery, isSignature, signedHeaders, withoutAuth, withoutAuthQuery } from '../../outbound/connectors/auth.ts';
 import { hostHeader } from '../../outbound/net/request-head.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import type { CallMutation, Dressed, Parts } from '../parts/parts.ts';

@@ -1,7 +1,6 @@
 import type { Maybe } from '../../base/lib/maybe.ts';
-import { endedResponse, orDeferred } from '../answer/deferred-call.ts';
 import { acceptedSocket } from '../answer/open-socket.ts';
-import { orSeen, orUnreported } from '../answer/used.ts';
+import { endedResponse, orDeferred, orSeen, orUnreported } from '../answer/used.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Answered, Parts, Used } from '../parts/parts.ts';

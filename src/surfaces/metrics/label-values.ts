@@ -27,9 +27,9 @@ export function labelValues(known: LabelledNames, folded: (label: string) => Cou
     new Shown(known.provider, folded('provider'), max),
   ];
   return {
-    org: (id) => orgs.of(id),
+    org: orgs.of,
     provider: (id) => (id === undefined ? OTHER : providers.of(id)),
-    actionType: (type) => actionTypes.of(type),
+    actionType: actionTypes.of,
   };
 }
 
@@ -46,7 +46,7 @@ class Shown {
     this.#max = max;
   }
 
-  of(value: string): string {
+  readonly of = (value: string): string => {
     if (this.#values.has(value)) return value;
     if (this.#values.size < this.#max && this.#known(value)) {
       this.#values.add(value);
@@ -54,5 +54,5 @@ class Shown {
     }
     this.#folded.inc();
     return OTHER;
-  }
+  };
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
-import { CatalogueError } from '../../../src/base/catalogue/catalogue-error.ts';
+import { CatalogueError } from '../../../src/base/catalogue/row-reader.ts';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
 
 const { lookalikes } = loadCatalogue();

@@ -6,8 +6,7 @@ import { encode as p50k } from 'gpt-tokenizer/encoding/p50k_base';
 import { encode as r50k } from 'gpt-tokenizer/encoding/r50k_base';
 import t from 'tap';
 import { packageRoot } from '../../../src/base/lib/package-root.ts';
-import { countTokens } from '../../../src/decide/pricing/count-tokens.ts';
-import { textTokens } from '../../../src/decide/pricing/text-tokens.ts';
+import { countTokens, textTokens } from '../../../src/decide/pricing/count-tokens.ts';
 import { fc } from '../../support/properties.ts';
 import { HELD_OUT, HELD_OUT_CHATS, HELD_OUT_TOOLS } from './held-out.ts';
 

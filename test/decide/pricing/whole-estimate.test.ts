@@ -3,8 +3,7 @@ import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { namedModels } from '../../../src/base/catalogue/named-models.ts';
 import type { Operation, Price } from '../../../src/base/catalogue/types.ts';
 import { usdFromPico } from '../../../src/base/lib/money.ts';
-import { type Estimate, type EstimateOverrides, estimate } from '../../../src/decide/pricing/estimate.ts';
-import { estimateCall } from '../../../src/decide/pricing/whole-estimate.ts';
+import { type Estimate, type EstimateOverrides, estimate, estimateCall } from '../../../src/decide/pricing/estimate.ts';
 
 const catalogue = loadCatalogue();
 /** USD per million tokens, so that a million tokens of output cost so much. */

@@ -1,7 +1,7 @@
 // Names and heads are a stranger's: whatever they are, they cost time in proportion to their length, and little of it.
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
-import { looseReading, otherReading } from '../../../src/base/catalogue/other-reading.ts';
+import { looseReading, otherReading } from '../../../src/base/catalogue/reading.ts';
 import type { Operation } from '../../../src/base/catalogue/types.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { readAiBody, refuseLatePart } from '../../../src/inbound/normalise/body.ts';

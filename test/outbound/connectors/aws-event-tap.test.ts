@@ -3,7 +3,7 @@ import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { type AwsFrame, AwsFrames } from '../../../src/outbound/connectors/aws-frames.ts';
 import { createStreamTap } from '../../../src/outbound/connectors/create-stream-tap.ts';
-import type { StreamTap } from '../../../src/outbound/connectors/stream-tap.ts';
+import type { StreamTap } from '../../../src/outbound/connectors/event-reader.ts';
 import { awsChunk, awsEvent, awsMessage, withChecksums } from '../../support/aws-events.ts';
 
 const catalogue = loadCatalogue();

@@ -8,8 +8,14 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { ErrorShape } from '../../../src/base/catalogue/types.ts';
-import { authHeaderNames, clientKey, injectAuth, withoutAuth, withoutAuthQuery } from '../../../src/outbound/connectors/auth.ts';
-import { directHeaders } from '../../../src/outbound/connectors/direct-headers.ts';
+import {
+  authHeaderNames,
+  clientKey,
+  directHeaders,
+  injectAuth,
+  withoutAuth,
+  withoutAuthQuery,
+} from '../../../src/outbound/connectors/auth.ts';
 import { refusalBody } from '../../../src/outbound/connectors/provider-error.ts';
 
 const catalogue = loadCatalogue();

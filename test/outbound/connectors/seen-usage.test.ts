@@ -2,11 +2,11 @@
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { Dialect } from '../../../src/base/catalogue/types.ts';
-import { textTokens } from '../../../src/decide/pricing/text-tokens.ts';
+import { textTokens } from '../../../src/decide/pricing/count-tokens.ts';
 import { AwsFrames } from '../../../src/outbound/connectors/aws-frames.ts';
 import { createStreamTap } from '../../../src/outbound/connectors/create-stream-tap.ts';
+import { streamError } from '../../../src/outbound/connectors/provider-error.ts';
 import { SeenUsage } from '../../../src/outbound/connectors/seen-usage.ts';
-import { streamError } from '../../../src/outbound/connectors/stream-error.ts';
 import { awsChunk, awsEvent } from '../../support/aws-events.ts';
 import { ENDLESS, endlessText } from '../../support/endless-streams.ts';
 

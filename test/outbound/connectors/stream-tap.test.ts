@@ -2,7 +2,7 @@ import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { Dialect } from '../../../src/base/catalogue/types.ts';
 import { createStreamTap } from '../../../src/outbound/connectors/create-stream-tap.ts';
-import type { StreamTap } from '../../../src/outbound/connectors/stream-tap.ts';
+import type { StreamTap } from '../../../src/outbound/connectors/event-reader.ts';
 import { MOCK_USAGE, startAimock } from '../../support/aimock.ts';
 import { bytesInUse } from '../../support/bytes-in-use.ts';
 import { fc } from '../../support/properties.ts';

@@ -1,6 +1,6 @@
 import { readAmount } from '../../lib/amounts.ts';
-import { readCsv } from '../csv.ts';
 import type { RowProblems } from '../row-reader.ts';
+import { readCsv } from '../row-reader.ts';
 import type { PriceTerm } from '../types.ts';
 import { faultsOf, ratesOf } from './row-texts.ts';
 

@@ -3,8 +3,8 @@
  * of which the list says nothing.
  */
 import { UNITS } from '../../model/usage-units.ts';
-import { readCsv } from '../csv.ts';
 import type { RowProblems } from '../row-reader.ts';
+import { readCsv } from '../row-reader.ts';
 import type { Price } from '../types.ts';
 import { ANY_PROVIDER, RateList } from './rate-list.ts';
 import { dayStart, faultsOf, priceOf, type RateTexts } from './row-texts.ts';
