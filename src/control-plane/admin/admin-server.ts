@@ -10,17 +10,19 @@ import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import { BufferBudget } from '../../pipeline/body/buffer-budget.ts';
+import { operationRoutes } from '../../surfaces/api/operation-routes.ts';
 import type { Route } from '../../surfaces/http/route.ts';
 import { Router } from '../../surfaces/http/router.ts';
 import { SmallServer } from '../../surfaces/http/small-server.ts';
-import { AdminAuthenticator, type AdminTokens } from './admin-authenticator.ts';
+import { type AdminTokens, adminProofs, showsAdminToken } from './admin-authenticator.ts';
 import type { AdminServices } from './admin-operation.ts';
 import { ADMIN_OPERATIONS } from './admin-operation-table.ts';
-import { type AdminAnswered, adminRoutes } from './admin-routes.ts';
 
 /** There is one token, so that all who show it are one caller. */
 const ADMIN = 'admin';
 const HTTP_PORT = 80;
+/** Bodies other than bundles are small. */
+const MAX_BODY_BYTES = 1024 * 1024;
 
 export interface AdminServerOptions extends AdminTokens {
   readonly host: string;
@@ -32,7 +34,7 @@ export interface AdminServerOptions extends AdminTokens {
   /** Beside the operations: metrics. */
   readonly routes?: readonly Route[];
   /** Default: nobody is told. */
-  readonly answered?: AdminAnswered;
+  readonly answered?: (operation: string, status: number) => void;
   readonly clock: Pick<Clock, 'monotonic' | 'after'>;
   /** Connections of who has not shown the admin token; default: the row of the table of bounds. */
   readonly strangerConnections?: number;
@@ -58,10 +60,9 @@ export class AdminServer {
       clock,
     });
     this.#connections = connections;
-    const authenticator = new AdminAuthenticator(options, events);
     const router = new Router({
-      routes: [...adminRoutes(ADMIN_OPERATIONS, services, answered), ...routes],
-      authenticator,
+      routes: [...operationRoutes(ADMIN_OPERATIONS, services, { maxBodyBytes: MAX_BODY_BYTES, answered }), ...routes],
+      authenticator: adminProofs(options, events),
       log,
       events,
       callerIp: (head) => head.remoteAddress,
@@ -71,7 +72,7 @@ export class AdminServer {
     this.#server = new SmallServer({
       ...{ host, port, clock, connections, bodies },
       onArrival: (arrival, recognise) => {
-        if (authenticator.isAdmin(arrival.head)) recognise(ADMIN);
+        if (showsAdminToken(arrival.head, options)) recognise(ADMIN);
         const refusal = guardAdmin(arrival.head, guard);
         if (refusal === undefined) void router.handle(arrival);
         else router.refuse(arrival, refusal);

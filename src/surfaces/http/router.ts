@@ -2,6 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Events } from '../../base/events/bus.ts';
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
+import { cookieText } from '../../base/lib/cookie.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { withoutOwnTokens } from '../../base/lib/own-tokens.ts';
@@ -9,7 +10,8 @@ import { badQuery, queryMistakes } from '../../base/lib/query-names.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../base/model/arrival.ts';
-import type { Principal, Scope } from '../../base/model/principal.ts';
+import type { Principal } from '../../base/model/principal.ts';
+import type { RouteAuthenticator } from './proofs.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
 import { type RouteMatch, RouteTree } from './route-tree.ts';
 import { WorkUnderWay } from './work-under-way.ts';
@@ -19,10 +21,7 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 export interface RouterOptions {
   readonly routes: readonly Route[];
-  readonly authenticator: {
-    /** Who asks for something of this scope. @throws GatewayError `unauthorized` */
-    principal(scope: Scope, head: ArrivalHead): Principal | Promise<Principal>;
-  };
+  readonly authenticator: RouteAuthenticator;
   readonly log: Logger;
   readonly events: Events;
   /** Address of the caller, without port. */
@@ -47,10 +46,10 @@ export class Router {
     this.#options = options;
     this.#underWay = options.underWay ?? new WorkUnderWay();
     this.#tree = new RouteTree(options.routes);
-    for (const { path } of options.routes) this.#first.add(path.split('/')[1] ?? '');
+    for (const { path, yields } of options.routes) if (yields !== true) this.#first.add(path.split('/')[1] ?? '');
   }
 
-  /** True when some route has this path, whatever the method. */
+  /** True when some route has this path and yields it to nothing else, whatever the method. */
   owns(path: string, ambientPort: boolean): boolean {
     const slash = path.indexOf('/', 1);
     if (!this.#first.has(path.slice(1, slash === -1 ? path.length : slash))) return false;
@@ -198,8 +197,18 @@ function utf8In(bytes: Uint8Array): string {
   }
 }
 
-function headersOf(answer: RouteAnswer): string[] {
-  return [...(answer.headers ?? []), 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+/** What a Location can be that says one thing to all: a path of this origin, or an address of another by TLS. */
+const LOCATION = /^(?:\/(?![/\\])|https:\/\/)[\x21-\x7e]*$/;
+
+/** @throws TypeError for a Location or a cookie that no answer can have: a mistake in the program */
+function headersOf({ headers = [], cookies = [], redirect, cache = 'no-store' }: RouteAnswer): string[] {
+  const fields = [...headers, 'Cache-Control', cache, 'X-Content-Type-Options', 'nosniff'];
+  if (redirect !== undefined) {
+    if (!LOCATION.test(redirect)) throw new TypeError('an answer redirects to what is no address');
+    fields.push('Location', redirect);
+  }
+  for (const cookie of cookies) fields.push('Set-Cookie', cookieText(cookie));
+  return fields;
 }
 
 /** Sends what is made while it is sent. Whoever does not read holds up nothing but his own answer. */
@@ -236,7 +245,10 @@ function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
   } else if (answer.bytes !== undefined) {
     headers.push('Content-Type', answer.contentType ?? 'application/octet-stream');
   }
-  if (head.method === 'HEAD') {
+  if (answer.status === 304) {
+    reply.head(304, headers, undefined, true);
+    reply.end();
+  } else if (head.method === 'HEAD') {
     reply.head(answer.status, headers, body.length);
     reply.end();
   } else {
