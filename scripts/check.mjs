@@ -41,7 +41,7 @@ const PACKAGE_MUST_HOLD = [
   'preload/node20-proxy.cjs',
   'src/base/catalogue/data/price-list.json',
   'src/control-plane/proto/control-plane.proto',
-  'src/surfaces/pages/approval/page.html',
+  'src/surfaces/pages/site/approval.html',
   'deploy/docker/healthcheck.mjs',
   'deploy/kubernetes/kustomization.yaml',
   'systemd/ai-request-gateway.service',

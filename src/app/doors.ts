@@ -23,7 +23,7 @@ import { barredOrg } from '../pipeline/passage/barred-org.ts';
 import { callerOrg, orgOfRequest } from '../pipeline/passage/caller-org.ts';
 import { passOn } from '../pipeline/passage/pass.ts';
 import { senderOf } from '../pipeline/passage/sender.ts';
-import { answerPreflight, isPreflight, PageReply } from '../surfaces/http/page-reply.ts';
+import { answeredToPage } from '../surfaces/http/page-reply.ts';
 import type { Router } from '../surfaces/http/router.ts';
 import { letIn, type ShownToProxy, tryCaller } from './proxy-callers.ts';
 import { answerSelfTest, isSelfTest } from './self-test.ts';
@@ -76,22 +76,6 @@ function admitArrival(arrived: Arrival, options: DoorOptions): void {
   if (classifyOrigin(head, { catalogue: pipeline.catalogues.current(), ownsPath }) !== 'transparent') void router.handle(arrival);
   else if (proxyEnabled && !ambient) void runProxied(arrival, pipeline);
   else router.refuse(arrival, new GatewayError('not_found', 'Base URLs are served on GW_PORT, unless GW_PROXY_ENABLED is false.'));
-}
-
-/**
- * What the guard of browsers lets through, with a way back that the page which asks can read (decision 3.14).
- * @param refused what the guard says
- * @returns undefined for what is answered here: a refusal, or the question that a browser asks before a page's request
- */
-function answeredToPage(arrival: Arrival, refused: GatewayError | undefined, router: Router): Arrival | undefined {
-  const { head } = arrival;
-  const { origin } = head.headers;
-  const mayRead = origin !== undefined && refused?.code !== 'origin_not_allowed';
-  const readable = mayRead ? { ...arrival, reply: new PageReply(arrival.reply, origin) } : arrival;
-  if (refused !== undefined) router.refuse(readable, refused);
-  else if (origin !== undefined && isPreflight(head)) answerPreflight(arrival, origin);
-  else return readable;
-  return undefined;
 }
 
 /** What came by CONNECT, or as to any forward proxy. */

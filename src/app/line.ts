@@ -26,7 +26,7 @@ import { credentialContext, fileContext, loadCredentialFiles, readCredentialFile
 import { executionLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
-import { gatewayRoutes, type RouteParts, routesByPort } from './routes.ts';
+import { gatewayRoutes, type PortRoutes, type RouteParts } from './routes.ts';
 
 /** Of an org of which no control plane has said anything else, on a gateway that counts by itself (decision 6.14). */
 const ALONE: OrgBudgetConfig = {
@@ -83,54 +83,52 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
   const askedFrom = (head: ArrivalHead): string => callerIp(head, config.trustedProxies);
   const authenticator = authenticatorOf(config, resources, askedFrom);
   const pipeline = lineGround(config, resources, { authenticator, shadow, buffers });
-  const routes = gatewayRoutes({
-    runDirect: (arrival) => void runDirect(arrival, pipeline),
-    store,
-    audit: resources.audit,
-    prices: { ...resources.prices, catalogues, clock },
-    ...remoteRoutes(config, resources),
-    nodes: resources.nodes,
-    policies,
-    shadow,
-    workloads,
-    projects: { service: resources.projects, clock },
-    rateLimits: resources.rateLimits,
-    ...moneyRoutes(config, resources, health),
-    alerts: resources.alerts,
-    customConnectors: resources.customConnectors,
-    addons: resources.addons,
-    exports: resources.exports,
-    telemetry: resources.telemetry,
-    approvals: resources.approvals,
-    quarantines: resources.quarantines,
-    delegations: resources.delegations,
-    orgs: { service: resources.orgs, orgId: config.orgId },
-    orgPlans: resources.orgPlans,
-    apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
-    managementKeys: { service: resources.managementKeys, clock, orgId: config.orgId },
-    reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
-    health: {
-      nodeId: config.nodeId,
-      readiness: resources.readiness,
-      connectors: () => health.list(),
-      bundle: () => namesOf(policies.current()),
-      controlPlane: resources.link,
+  const routes = gatewayRoutes(
+    {
+      runDirect: (arrival) => void runDirect(arrival, pipeline),
+      store,
+      audit: resources.audit,
+      prices: { ...resources.prices, catalogues, clock },
+      ...remoteRoutes(config, resources),
+      nodes: resources.nodes,
+      policies,
+      shadow,
+      workloads,
+      projects: { service: resources.projects, clock },
+      rateLimits: resources.rateLimits,
+      ...moneyRoutes(config, resources, health),
+      alerts: resources.alerts,
+      customConnectors: resources.customConnectors,
+      addons: resources.addons,
+      exports: resources.exports,
+      telemetry: resources.telemetry,
+      approvals: resources.approvals,
+      quarantines: resources.quarantines,
+      delegations: resources.delegations,
+      orgs: { service: resources.orgs, orgId: config.orgId },
+      orgPlans: resources.orgPlans,
+      apiKeys: { service: resources.apiKeys, clock, orgId: config.orgId },
+      managementKeys: { service: resources.managementKeys, clock, orgId: config.orgId },
+      reports: { reports: new UsageReports(store), clock, defaultOrg: config.orgId ?? 'default' },
+      health: {
+        nodeId: config.nodeId,
+        readiness: resources.readiness,
+        connectors: () => health.list(),
+        bundle: () => namesOf(policies.current()),
+        controlPlane: resources.link,
+      },
+      trust: trustOf(config, resources),
+      metrics: config.metricsEnabled ? metrics.routes : [],
+      mcp: { clock, log },
+      discovery,
     },
-    trust: trustOf(config, resources),
-    metrics: config.metricsEnabled ? metrics.routes : [],
-    mcp: { clock, log },
-    discovery,
-  });
-  return { pipeline, shadow, ...routersOf(routes, config.mgmtPort !== undefined, { authenticator, log, events, callerIp: askedFrom }) };
+    config.mgmtPort !== undefined,
+  );
+  return { pipeline, shadow, ...routersOf(routes, { authenticator, log, events, callerIp: askedFrom }) };
 }
 
-/** What serves the routes on which port. @param apart the management API has a port of its own */
-function routersOf(
-  routes: readonly Route[],
-  apart: boolean,
-  ground: Omit<RouterOptions, 'routes'>,
-): Pick<Line, 'router' | 'managementRouter'> {
-  const { main, management } = routesByPort(routes, apart);
+/** What serves the routes of each port. */
+function routersOf({ main, management }: PortRoutes, ground: Omit<RouterOptions, 'routes'>): Pick<Line, 'router' | 'managementRouter'> {
   const underWay = new WorkUnderWay();
   const routerOf = (served: readonly Route[]): Router => new Router({ routes: served, underWay, ...ground });
   return { router: routerOf(main), managementRouter: management && routerOf(management) };

@@ -2,12 +2,19 @@ import { packageVersion } from '../base/lib/package-root.ts';
 import type { Arrival } from '../base/model/arrival.ts';
 import { type DescribedOperation, openApi } from '../operations/openapi.ts';
 import { OPERATIONS } from '../operations/operation-table.ts';
-import { APPROVAL_PAGE, END_MCP_SESSION, EXECUTE, READ_METRICS, SPEAK_MCP } from '../operations/served-elsewhere.ts';
+import {
+  APPROVAL_PAGE,
+  END_MCP_SESSION,
+  EXECUTE,
+  FRONT_PAGE,
+  PAGE_FILES,
+  READ_METRICS,
+  SPEAK_MCP,
+} from '../operations/served-elsewhere.ts';
 import type { OperationServices } from '../operations/services.ts';
-import { actionRoutes } from '../surfaces/api/actions.ts';
-import { operationRoutes } from '../surfaces/api/operation-routes.ts';
+import { actionRoutes, operationRoutes } from '../surfaces/api/operation-routes.ts';
 import type { Route } from '../surfaces/http/route.ts';
-import { approvalPage } from '../surfaces/pages/approval-page.ts';
+import { sitePages } from '../surfaces/pages/site-pages.ts';
 import { gatewayMcp, type McpGround } from './mcp.ts';
 
 export interface RouteParts extends Omit<OperationServices, 'description'> {
@@ -21,10 +28,23 @@ export interface RouteParts extends Omit<OperationServices, 'description'> {
 const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
 
 /** Everything that the description and the reference page tell of. */
-export const DESCRIBED: readonly DescribedOperation[] = [EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, APPROVAL_PAGE, ...OPERATIONS];
+export const DESCRIBED: readonly DescribedOperation[] = [
+  ...[EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, APPROVAL_PAGE, FRONT_PAGE, PAGE_FILES],
+  ...OPERATIONS,
+];
 
-/** Every route of the gateway's own: a face of the operations table, and what answers by itself. */
-export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts): readonly Route[] {
+/** Which routes each port has. */
+export interface PortRoutes {
+  readonly main: readonly Route[];
+  /** Undefined: the management API has no port of its own. */
+  readonly management?: readonly Route[];
+}
+
+/**
+ * Every route of the gateway's own: a face of the operations table, and what answers by itself.
+ * @param apart the management API has a port of its own
+ */
+export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts, apart: boolean): PortRoutes {
   const made = new Map<string, Uint8Array>();
   const services: OperationServices = {
     ...parts,
@@ -35,22 +55,22 @@ export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts)
       return bytes;
     },
   };
-  return [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp), approvalPage()];
+  const { approval, front, files } = sitePages();
+  const own = [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp)];
+  const { main, management } = routesByPort([...own, approval, files], apart);
+  return { main: [...main, front.proxy], ...(management && { management: [...management, front.management] }) };
 }
 
 /**
  * Which routes each port has: with a port of their own the management API, its page and MCP are there alone, and so is health, which stays on the first port too
  * (decision 10.10).
  */
-export function routesByPort(
-  routes: readonly Route[],
-  apart: boolean,
-): { readonly main: readonly Route[]; readonly management?: readonly Route[] } {
+function routesByPort(routes: readonly Route[], apart: boolean): PortRoutes {
   if (!apart) return { main: routes };
   const isApart = (route: Route): boolean => isManagement(route) || route.path === SPEAK_MCP.path || route.page === true;
   return {
     main: routes.filter((route) => !isApart(route)),
-    management: routes.filter((route) => isApart(route) || HEALTH_PATHS.has(route.path)),
+    management: routes.filter((route) => isApart(route) || route.anyPort === true || HEALTH_PATHS.has(route.path)),
   };
 }
 

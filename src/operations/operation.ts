@@ -2,11 +2,11 @@
  * What one entry of the table is: something that a person or a machine can ask of the gateway. Surfaces are faces of the table: the routes, the OpenAPI
  * document and the reference page are made from it.
  */
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
-import type { Asking } from '../services/orgs/audit-trail.ts';
+import type { Asking, AuditTrail } from '../services/orgs/audit-trail.ts';
 import type { Commit } from '../services/registers/commit.ts';
 import { readUntil } from '../services/registers/read-until.ts';
 import { removesOne, type Trial, trialOf, withDryRun } from './dry-run.ts';
@@ -49,7 +49,12 @@ export type OperationOutcome<T> =
   /** Nothing to say; `status`: one of the answer's `otherStatuses`. */
   | { readonly status?: 204 };
 
-/** What is true of an entry whoever serves it. */
+/** What the operations of a program stand on at least. */
+export interface OperationGround {
+  readonly audit: Pick<AuditTrail, 'commitFor'>;
+}
+
+/** What is true of an entry wherever it is served. */
 export interface OperationFacts {
   /** `workloads.put`; stable, unique. */
   readonly id: string;
@@ -70,6 +75,8 @@ export interface OperationFacts {
   readonly ownedRemotely?: true;
   /** Of a body that may be longer than most. */
   readonly maxBodyBytes?: number;
+  /** A body that is not JSON is the text of this member. */
+  readonly textMember?: string;
   /** How it is offered to assistants (specification, "MCP server"); absent: it is not. */
   readonly tools?: readonly ToolFacts[];
 }
@@ -107,21 +114,23 @@ export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
 }
 
 /** Schemas are made for services, because some rules need what is registered; their shape is the same for all. */
-export interface QueryInput<Q extends z.ZodObject> {
+export interface QueryInput<Q extends z.ZodObject, S = OperationServices> {
   /** Parameters that it does not name are refused (decision 8.15). */
-  readonly schema: (services: OperationServices) => Q;
+  readonly schema: (services: S) => Q;
   /** Default: `The query has N bad parameter(s).` */
   readonly refusal?: string;
 }
 
-export interface BodyInput<B extends z.ZodObject> {
-  readonly schema: (services: OperationServices) => B;
+export interface BodyInput<B extends z.ZodObject, S = OperationServices> {
+  readonly schema: (services: S) => B;
   /** The subject of a refusal, such as `The workload`. */
   readonly what: string;
   /** It may be left out altogether: then no member is given. Default: it may not. */
   readonly optional?: boolean;
   /** A refusal in other words. */
   readonly refusal?: (issues: readonly Issue[]) => GatewayError;
+  /** The schema tells the members; what is wrong with them is said by what stores them, which knows more. */
+  readonly toldOnly?: true;
 }
 
 export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> {
@@ -142,10 +151,16 @@ export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.
   readonly expectShown: (shown: unknown) => void;
 }
 
-export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>
+/** An operation on the services of any program. */
+export interface PlainEntry<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType, S>
   extends OperationFacts {
-  readonly input?: { readonly params?: P; readonly query?: QueryInput<Q>; readonly body?: BodyInput<B> };
+  readonly input?: { readonly params?: P; readonly query?: QueryInput<Q, S>; readonly body?: BodyInput<B, S> };
   readonly output: OperationAnswer<O>;
+  readonly handle: (call: Call<P, Q, B>, services: S) => OperationOutcome<z.output<O>> | Promise<OperationOutcome<z.output<O>>>;
+}
+
+export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, O extends z.ZodType>
+  extends PlainEntry<P, Q, B, O, OperationServices> {
   /** @throws GatewayError `not_found` when it is switched off; asked before the input is read */
   readonly available?: (services: OperationServices) => void;
   /** What is done in the place of `handle` where a control plane owns what it writes; absent: it is `managed_remotely` there, before its input is read. */
@@ -153,10 +168,6 @@ export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B 
     call: Call<P, Q, B>,
     services: OperationServices,
     handOn: HandOn,
-  ) => OperationOutcome<z.output<O>> | Promise<OperationOutcome<z.output<O>>>;
-  readonly handle: (
-    call: Call<P, Q, B>,
-    services: OperationServices,
   ) => OperationOutcome<z.output<O>> | Promise<OperationOutcome<z.output<O>>>;
 }
 
@@ -171,6 +182,8 @@ export interface Asked {
   readonly from: string;
   /** The body as JSON. `ifNone`: what stands for one that is empty. */
   readonly json: (ifNone?: unknown) => Promise<unknown>;
+  /** The body as text, where a face takes any; for operations with `textMember`. */
+  readonly text?: () => Promise<string>;
   /** Aborted when nobody waits for the answer any more; absent: somebody does. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -183,13 +196,15 @@ export interface Inputs {
   readonly body?: z.ZodObject;
 }
 
-/** An entry of the table. */
-export interface GatewayOperation extends OperationFacts {
+/** An entry of a table: of the gateway's, or of its control plane's. */
+export interface Operation<S> extends OperationFacts {
   readonly output: OperationAnswer;
-  readonly inputs: (services: OperationServices) => Inputs;
+  readonly inputs: (services: S) => Inputs;
   /** How it is asked of these services. What it gives throws GatewayError, for bad input `invalid_request` that names every mistake. */
-  readonly bind: (services: OperationServices) => (asked: Asked) => Promise<OperationOutcome<unknown>>;
+  readonly bind: (services: S) => (asked: Asked) => Promise<OperationOutcome<unknown>>;
 }
+
+export type GatewayOperation = Operation<OperationServices>;
 
 const CHANGES_NOTHING: Commit = () => Promise.reject(new TypeError('an operation that is read-only changes nothing'));
 
@@ -199,7 +214,7 @@ function tagged(outcome: OperationOutcome<unknown>): OperationOutcome<unknown> {
   return { json, headers: [...headers, 'ETag', etagOf(whole)] };
 }
 
-function commitOf({ annotations }: Pick<OperationFacts, 'annotations'>, asking: Asking, { audit }: OperationServices): Commit {
+function commitOf({ annotations }: Pick<OperationFacts, 'annotations'>, asking: Asking, { audit }: OperationGround): Commit {
   return annotations.readOnly ? CHANGES_NOTHING : audit.commitFor(asking);
 }
 
@@ -242,24 +257,75 @@ export interface TypedOperation<A, O extends z.ZodType> extends GatewayOperation
   readonly takes?: A;
 }
 
-type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject> = NonNullable<OperationEntry<P, Q, B, z.ZodType>['input']>;
+type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, S> = NonNullable<
+  PlainEntry<P, Q, B, z.ZodType, S>['input']
+>;
+
+/** Any object. */
+const OPEN = z.looseObject({});
 
 /** Reads what is asked by the schemas, which are made once. A query without a schema has no parameter; a body without one is read by nobody. */
-function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject>(
-  input: Input<P, Q, B>,
-  {
-    services,
-    anybodys,
-    query: schema = NO_QUERY,
-  }: { readonly services: OperationServices; readonly anybodys: boolean; readonly query: z.ZodObject | undefined },
+function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, S>(
+  { scope, annotations, textMember }: OperationFacts,
+  input: Input<P, Q, B, S>,
+  services: S,
+  schema: z.ZodObject = NO_QUERY,
 ) {
-  const query = { refusal: input.query?.refusal, schema };
-  const body = input.body && { ...input.body, schema: input.body.schema(services) };
-  return async ({ params, query: parameters, json }: Asked): Promise<Pick<Call<P, Q, B>, 'params' | 'query' | 'body'>> => ({
-    params: (input.params === undefined ? {} : readParams(input.params, params)) as z.output<P>,
-    query: readQuery(query.schema, parameters, { refusal: query.refusal, anybodys }) as z.output<Q>,
-    body: (body ? readBody(body, await json(body.optional === true ? {} : undefined)) : {}) as z.output<B>,
+  const query = { refusal: input.query?.refusal, anybodys: scope === 'none' && annotations.readOnly };
+  const { body } = input;
+  const reading = body && { ...body, schema: body.toldOnly ? OPEN : body.schema(services) };
+  const given = async ({ headers, json, text }: Asked): Promise<unknown> => {
+    if (textMember !== undefined && text !== undefined && !isJsonType(headers['content-type'])) return { [textMember]: await text() };
+    return json(reading?.optional === true ? {} : undefined);
+  };
+  return async (asked: Asked): Promise<Pick<Call<P, Q, B>, 'params' | 'query' | 'body'>> => ({
+    params: (input.params === undefined ? {} : readParams(input.params, asked.params)) as z.output<P>,
+    query: readQuery(schema, asked.query, query) as z.output<Q>,
+    body: (reading ? readBody(reading, await given(asked)) : {}) as z.output<B>,
   });
+}
+
+function isJsonType(contentType = 'application/json'): boolean {
+  return /^application\/(?:[\w.-]+\+)?json\b/i.test(contentType);
+}
+
+function inputsOf<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, S>(
+  { params, body }: Input<P, Q, B, S>,
+  services: S,
+  query: z.ZodObject | undefined,
+): Inputs {
+  return {
+    ...(params === undefined ? {} : { params }),
+    ...optional('query', query),
+    ...(body === undefined ? {} : { body: body.schema(services), bodyOptional: body.optional === true }),
+  };
+}
+
+/** Makes an entry that is carried out as it stands: without a trial, and by nobody else. */
+export function plainOperation<
+  P extends z.ZodObject,
+  Q extends z.ZodObject,
+  B extends z.ZodObject,
+  O extends z.ZodType,
+  S extends OperationGround,
+>(entry: PlainEntry<P, Q, B, O, S>): Operation<S> {
+  const { input = {}, handle, ...facts } = entry;
+  return {
+    ...facts,
+    inputs: (services) => inputsOf(input, services, input.query?.schema(services)),
+    bind: (services) => {
+      const read = reader(facts, input, services, input.query?.schema(services));
+      return async (asked) => {
+        const { principal, headers, from } = asked;
+        const asking = { principal, operation: facts.id, from };
+        const given = await read(asked);
+        return handle(
+          { ...given, principal, headers, expectShown: preconditionOf(headers), commit: commitOf(facts, asking, services), asking },
+          services,
+        );
+      };
+    },
+  };
 }
 
 /** Whether a control plane owns what is written. @param canHandOn whether it can be handed on to that @throws GatewayError `managed_remotely` where it cannot */
@@ -309,14 +375,10 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
   };
   return {
     ...facts,
-    inputs: (services) => ({
-      ...(input.params === undefined ? {} : { params: input.params }),
-      ...optional('query', queryOf(services)),
-      ...(input.body === undefined ? {} : { body: input.body.schema(services), bodyOptional: input.body.optional === true }),
-    }),
+    inputs: (services) => inputsOf(input, services, queryOf(services)),
     bind: (services) => {
       const query = queryOf(services);
-      const read = reader(input, { services, anybodys: facts.scope === 'none' && facts.annotations.readOnly, query });
+      const read = reader(facts, input, services, query);
       return async (asked) => {
         const isElsewhere = isOwnedElsewhere(facts, services, handOn !== undefined);
         available?.(services);

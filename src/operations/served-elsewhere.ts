@@ -78,3 +78,29 @@ export const APPROVAL_PAGE: DescribedOperation = {
   output: { status: 200, contentType: 'text/html; charset=utf-8' },
   inputs: () => ({ params: pathId('Approval id') }),
 };
+
+/** What people see who open the address of a port (decision 11.4); programs are told that there is nothing. */
+export const FRONT_PAGE: DescribedOperation = {
+  id: 'front.page',
+  method: 'GET',
+  path: '/',
+  scope: 'none',
+  summary: 'For browsers (`Accept: text/html`): a page that says what this is and where to go. 404 for programs.',
+  annotations: READS,
+  errors: ['not_found'],
+  output: { status: 200, contentType: 'text/html; charset=utf-8' },
+  inputs: () => ({}),
+};
+
+/** The style and the script of the pages, by names that change with what is inside. */
+export const PAGE_FILES: DescribedOperation = {
+  id: 'page_files.read',
+  method: 'GET',
+  path: '/assets/{file}',
+  scope: 'none',
+  summary: 'Style and script of the pages for people.',
+  annotations: READS,
+  errors: ['not_found'],
+  output: { status: 200, contentType: 'text/css; charset=utf-8', also: 'text/javascript; charset=utf-8' },
+  inputs: () => ({ params: z.object({ file: z.string().meta({ description: 'As the page names it' }) }) }),
+};

@@ -315,8 +315,10 @@ t.test('each change has its entry in the audit trail, and what changes nothing h
   const { ask } = await startPlane(t);
   const trail = async () => ((await ask('GET', '/v1/audit')).json['items'] ?? []) as { operation: string; org_id?: string; from: string }[];
   const created = new Map<string, string>();
-  const order = ADMIN_OPERATIONS.filter(({ changes, id }) => changes && !/\.(?:remove|revoke)$/.test(id));
-  const ends = ADMIN_OPERATIONS.filter(({ changes, id }) => changes && /\.(?:remove|revoke)$/.test(id) && id !== 'node.revoke');
+  const order = ADMIN_OPERATIONS.filter(({ annotations, id }) => !annotations.readOnly && !/\.(?:remove|revoke)$/.test(id));
+  const ends = ADMIN_OPERATIONS.filter(
+    ({ annotations, id }) => !annotations.readOnly && /\.(?:remove|revoke)$/.test(id) && id !== 'node.revoke',
+  );
   for (const operation of [...order, ...ends]) {
     const before = await trail();
     const [kind = ''] = operation.id.split('.');

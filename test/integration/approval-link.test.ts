@@ -82,17 +82,28 @@ t.test('the page holds no data, and nothing runs in it but its own script', asyn
   const [one, other] = [await fetch(`${url}/approvals/01a2`), await fetch(`${url}/approvals/%3Cscript%3E`)];
   const text = await one.text();
   t.equal(text, await other.text(), 'it is the same for all');
-  t.notMatch(text, /\/\* (style|script|unseen) \*\//);
-  t.ok(text.includes(`const PATTERN = ${JSON.stringify(UNSEEN)};`), 'it shows what strangers chose by the pattern of all faces');
-  const hashOf = (tag: string): string => {
-    const [, inner = ''] = new RegExp(`<${tag}[^>]*>([^]*?)</${tag}>`).exec(text) ?? [];
-    t.ok(inner.length > 500, tag);
-    return `sha256-${createHash('sha256').update(inner).digest('base64')}`;
-  };
+  t.notMatch(text, /<style|<script>|\son\w+=/, 'nothing that runs stands in it');
+  const linked = [...text.matchAll(/(?:href|src)="([^"]+)" integrity="([^"]+)"/g)];
+  t.match(
+    linked.map(([, path]) => path),
+    [/^\/assets\/page-[0-9a-f]{16}\.css$/, /^\/assets\/approval-[0-9a-f]{16}\.js$/],
+  );
+  const files = new Map<string, string>();
+  for (const [, path = '', integrity] of linked) {
+    const file = await fetch(`${url}${path}`);
+    const source = await file.text();
+    files.set(path, source);
+    t.equal(`sha256-${createHash('sha256').update(source).digest('base64')}`, integrity);
+    t.match(file.headers.get('content-type'), path.endsWith('.js') ? /^text\/javascript/ : /^text\/css/);
+    t.equal(file.headers.get('cache-control'), 'public, max-age=31536000, immutable');
+    t.equal(file.headers.get('x-content-type-options'), 'nosniff');
+  }
+  const script = [...files.values()].find((source) => source.includes('const PATTERN'));
+  t.ok(script?.includes(`const PATTERN = ${JSON.stringify(UNSEEN)};`), 'it shows what strangers chose by the pattern of all faces');
   t.same([one.status, one.headers.get('content-type')], [200, 'text/html; charset=utf-8']);
   t.equal(
     one.headers.get('content-security-policy'),
-    `default-src 'none'; script-src '${hashOf('script')}'; style-src '${hashOf('style')}'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    `default-src 'none'; script-src '${linked[1]?.[2]}'; connect-src 'self'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   );
   t.equal(one.headers.get('x-frame-options'), 'DENY');
   t.equal(one.headers.get('referrer-policy'), 'no-referrer');
@@ -122,6 +133,8 @@ t.test('a link leads from any site to the page and to nothing else, and what its
   t.equal(await ask('/approvals/01a2', VISIT, 'gateway.example'), 200);
   t.equal(await ask('/approvals/01a2', VISIT, 'evil.example'), 421);
   t.equal(await ask('/approvals/01a2', { ...VISIT, 'Sec-Fetch-Dest': 'iframe' }), 403);
+  t.equal(await ask('/', { ...VISIT, Accept: 'text/html' }), 200);
+  t.equal(await ask('/assets/page.css', { ...VISIT, 'Sec-Fetch-Dest': 'style' }), 403);
   t.equal(await ask('/mgmt/v1/approvals', VISIT), 403);
   t.equal(await ask('/mgmt/v1/approvals', { 'Sec-Fetch-Site': 'same-origin' }, 'gateway.example'), 200);
   const approve = (origin: string) =>
@@ -137,6 +150,37 @@ t.test('it is where the management API is', async (t) => {
   t.equal(await status(`http://127.0.0.1:${gateway.managementPort}`), 200);
   t.equal(await status(url), 404);
   t.equal(await status(`http://127.0.0.1:${ambientPort}`), 404);
+});
+
+t.test('the address of a port says to a browser where to go, and to a program what it said before', async (t) => {
+  const { gateway, url } = await startTestGateway(t, { env: { GW_MGMT_PORT: '0' } });
+  const management = `http://127.0.0.1:${gateway.managementPort}`;
+  const visit = (base: string) => fetch(`${base}/?utm_source=chat`, { headers: { Accept: 'text/html,application/xhtml+xml' } });
+  for (const [base, what, links] of [
+    [url, 'HTTPS_PROXY', ['/healthz', '/readyz', '/v1/openapi.json']],
+    [management, '/mgmt/v1', ['/healthz', '/readyz', '/mgmt/v1/openapi.json']],
+  ] as const) {
+    const page = await visit(base);
+    const text = await page.text();
+    t.same(
+      [page.status, page.headers.get('content-type'), page.headers.get('cache-control')],
+      [200, 'text/html; charset=utf-8', 'no-store'],
+    );
+    t.match(page.headers.get('content-security-policy'), "default-src 'none'; style-src 'self'; base-uri 'none'");
+    t.ok(text.includes(what));
+    t.notMatch(text, /<script|\d+\.\d+\.\d+/, 'no script, no version');
+    t.same(
+      [...text.matchAll(/<a href="([^"]+)"/g)].map(([, link]) => link),
+      links,
+    );
+    const style = /href="(\/assets\/[^"]+)"/.exec(text)?.[1] ?? '';
+    for (const link of [...links, style]) t.equal((await fetch(base + link)).status, 200, `${base}${link}`);
+  }
+  for (const base of [url, management]) {
+    const program = await fetch(`${base}/`, { headers: { Accept: 'application/json' } });
+    t.equal(program.status, 404);
+    t.match(await program.text(), 'There is nothing at /. Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.');
+  }
 });
 
 t.test('one approval is read by its id, and by the keys of its org alone', async (t) => {

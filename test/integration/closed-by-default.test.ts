@@ -8,7 +8,9 @@ const METRICS_TOKEN = 'metrics-token-0123456789';
 
 /** What anybody may ask: it shows no data of anybody, or asks for a key by itself. */
 const PUBLIC = [
+  'GET /',
   'GET /approvals/{id}',
+  'GET /assets/{file}',
   'GET /healthz',
   'GET /mgmt/v1/openapi.json',
   'GET /proxy.pac',
@@ -53,6 +55,7 @@ t.test('every route but those that are listed', async (t) => {
     'something wrong': bearer('wrong-token-0123456789'),
     'a wrong admin token': { 'GW-Admin-Token': 'wrong-token-0123456789' },
     'Basic with the admin token': { Authorization: `Basic ${Buffer.from(`admin:${ADMIN_TOKEN}`).toString('base64')}` },
+    'a cookie': { Cookie: `__Host-gw-session=${ADMIN_TOKEN}` },
     admin: { 'GW-Admin-Token': ADMIN_TOKEN },
     'admin as bearer': bearer(ADMIN_TOKEN),
     metrics: bearer(METRICS_TOKEN),

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { CONNECTION_BOUNDS } from '../../src/base/model/traffic-bounds.ts';
 import { openMcpServer } from '../../src/cli/mcp/mcp-http-server.ts';
-import { readBody } from '../../src/surfaces/http/read-body.ts';
+import { readBody } from '../../src/surfaces/http/node-exchange.ts';
 import { Turns } from '../../src/surfaces/http/turns.ts';
 import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { PLANE_TOKEN, startPlane } from '../support/running-control-plane.ts';
@@ -165,7 +165,7 @@ t.test('a flood of pipelined requests at the control plane and at gw-mcp is not 
   const { endpoint } = mcpPlace();
   const server = await openMcpServer({
     endpoint,
-    asker: { principal: principalOf('k1') },
+    principal: principalOf('k1'),
     host: '127.0.0.1',
     port: 0,
     allowedOrigins: new Set(),
@@ -204,10 +204,10 @@ t.test('bodies in chunks of a byte are read by both as what they say', async (t)
 t.test('who says nothing at gw-mcp holds no place that somebody else needs, and a client that has shown the token stays', async (t) => {
   const { endpoint } = mcpPlace();
   const token = 'a-token-of-gw-mcp-0123456789';
-  const asker = { principal: principalOf('k1') };
+  const principal = principalOf('k1');
   const options = {
     endpoint,
-    asker,
+    principal,
     host: '127.0.0.1',
     port: 0,
     allowedOrigins: new Set<string>(),

@@ -17,14 +17,21 @@ export interface AdminSession {
 export const ADMIN_PROGRAM_HEADER = 'gw-admin-program';
 export const ADMIN_USER_HEADER = 'gw-admin-user';
 
-/** Who asks one of the gateway's own routes, after his secret was judged. */
+/** Who asks one of the gateway's own routes, after what was shown has been judged. */
 export interface Principal {
-  /** `anyone` has shown nothing, because nothing was needed. `node`: a gateway, at its control plane, or at itself for what its settings say. */
-  readonly kind: 'anyone' | 'admin' | 'metrics' | 'api_key' | 'management_key' | 'mcp_key' | 'node';
-  /** Names this one among others of its kind; never a secret. */
+  /**
+   * `anyone` has shown nothing, because nothing was needed. `node`: a gateway, at its control plane, or at itself for what its settings say. `user`: a person who was
+   * proven in this request. `session`: a person who has signed in before, by a browser's cookie.
+   */
+  readonly kind: 'anyone' | 'admin' | 'metrics' | 'api_key' | 'management_key' | 'mcp_key' | 'node' | 'user' | 'session';
+  /** Names this one among others of its kind; never a secret. Of a session: the session. */
   readonly id: string;
   /** For people; absent: the id is. */
   readonly name?: string;
+  /** Of a session: the id of the person who has signed in. */
+  readonly userId?: string;
+  /** Of a person: the groups of which it was proven that the person is a member. */
+  readonly groups?: readonly string[];
   /** The one org that it may ask about; undefined: all. */
   readonly orgId?: string;
   readonly scopes: readonly Scope[];
@@ -36,38 +43,47 @@ export interface Principal {
 export interface NamedPrincipal {
   readonly kind: Principal['kind'];
   readonly id: string;
-  /** Of the key. */
+  /** Of the key, or of the person. */
   readonly name?: string;
+  /** Of a session: the person who had signed in. */
+  readonly user_id?: string;
   /** Of a session of the admin token: the program, and whom it says that it works for. */
   readonly program?: string;
   readonly user?: string;
 }
 
 /** What is kept of who has done something. */
-export function namedPrincipal({ kind, id, name, session }: Pick<Principal, 'kind' | 'id' | 'name' | 'session'>): NamedPrincipal {
+export function namedPrincipal({
+  kind,
+  id,
+  name,
+  userId,
+  session,
+}: Pick<Principal, 'kind' | 'id' | 'name' | 'userId' | 'session'>): NamedPrincipal {
   if (session !== undefined) return { kind: 'admin', id: 'admin', ...session };
-  return { kind, id, ...(name === undefined ? {} : { name }) };
+  return { kind, id, ...(name === undefined ? {} : { name }), ...(userId === undefined ? {} : { user_id: userId }) };
 }
 
 /**
  * The same in one word, for people. The admin token is nobody's name: where its holder says who he is, that stands for it (decision 9.1).
  * @param given what he has said
  */
-export function principalWord({ kind, id, name }: NamedPrincipal, given?: string): string {
-  return (kind === 'admin' ? given : undefined) ?? name ?? id;
+export function principalWord({ kind, id, name, user_id: userId }: NamedPrincipal, given?: string): string {
+  return (kind === 'admin' ? given : undefined) ?? name ?? userId ?? id;
 }
 
 /**
  * The same for people, with what proves it: the words of the audit trail and of everything that somebody has decided.
  * @param note for whom that is, as was said; undefined: nothing was
  */
-export function principalText({ kind, id, name, program, user }: NamedPrincipal, note?: string): string {
+export function principalText({ kind, id, name, user_id: userId, program, user }: NamedPrincipal, note?: string): string {
   const isNamed = kind === 'admin' && note !== undefined;
   const beside = [
     isNamed ? 'with the admin token' : undefined,
     program === undefined ? undefined : `${program}${user === undefined ? '' : ` for ${user}`}`,
-    name === undefined ? undefined : `${kind.replaceAll('_', ' ')} ${id}`,
+    name === undefined || userId === undefined ? undefined : `user ${userId}`,
+    name === undefined && userId === undefined ? undefined : `${kind.replaceAll('_', ' ')} ${id}`,
     isNamed || note === undefined ? undefined : `for ${note}`,
   ].filter((text) => text !== undefined);
-  return `${isNamed ? note : (name ?? id)}${beside.length === 0 ? '' : ` (${beside.join(', ')})`}`;
+  return `${isNamed ? note : (name ?? userId ?? id)}${beside.length === 0 ? '' : ` (${beside.join(', ')})`}`;
 }

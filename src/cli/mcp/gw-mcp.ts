@@ -121,7 +121,7 @@ async function serveStdio(dispatcher: McpDispatcher, { input, output, signal }: 
 async function serveHttp(dispatcher: McpDispatcher, listen: ListenOptions, idleMs: number, io: GwMcpIo): Promise<void> {
   const { clock, log, signal, stderr } = io;
   const endpoint = new McpEndpoint({ dispatcher, clock, idleMs, limits: { max: SESSION_PLACES, maxOfOwner: MAX_SESSIONS } });
-  const server = await openMcpServer({ endpoint, asker: { principal: HOLDER }, ...listen, clock, log });
+  const server = await openMcpServer({ endpoint, principal: HOLDER, ...listen, clock, log });
   const { host, tls } = listen;
   if (tls === undefined && !isLoopbackHost(host)) {
     stderr('gw-mcp: without --tls-cert and --tls-key the token can be read on the way\n');

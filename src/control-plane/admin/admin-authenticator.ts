@@ -4,13 +4,10 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { requestIdOf } from '../../base/lib/request-id.ts';
 import { sameSecret } from '../../base/lib/secret.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import type { Principal, Scope } from '../../base/model/principal.ts';
+import type { Scope } from '../../base/model/principal.ts';
+import { bearerOf, Proofs, secretProof } from '../../surfaces/http/proofs.ts';
 
 export const ADMIN_TOKEN_HEADER = 'CP-Admin-Token';
-
-const ANYONE: Principal = { kind: 'anyone', id: 'anyone', scopes: ['none'] };
-const ADMIN: Principal = { kind: 'admin', id: 'admin', scopes: ['none', 'admin'] };
-const METRICS: Principal = { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] };
 
 export interface AdminTokens {
   readonly adminToken: string;
@@ -19,58 +16,47 @@ export interface AdminTokens {
 }
 
 /** Who asks the control plane (decision 13.6). */
-export class AdminAuthenticator {
-  readonly #tokens: AdminTokens;
-  readonly #events: Events;
-
-  constructor(tokens: AdminTokens, events: Events) {
-    this.#tokens = tokens;
-    this.#events = events;
-  }
-
-  /** @throws GatewayError `unauthorized` */
-  principal(scope: Scope, head: ArrivalHead): Principal {
-    const { adminToken, metricsToken } = this.#tokens;
-    switch (scope) {
-      case 'none':
-        return ANYONE;
-      case 'metrics':
-        if (metricsToken === undefined) return ANYONE;
-        return this.#judge({ shown: bearerIn(head), expected: metricsToken, principal: METRICS }, head, 'metrics');
-      default:
-        return this.#judge(
-          { shown: head.headers[ADMIN_TOKEN_HEADER.toLowerCase()], expected: adminToken, principal: ADMIN },
-          head,
-          'admin',
-        );
-    }
-  }
-
-  /** Whether the admin token is shown: says nothing to anybody, whatever is shown. */
-  isAdmin(head: Pick<ArrivalHead, 'headers'>): boolean {
-    const shown = head.headers[ADMIN_TOKEN_HEADER.toLowerCase()];
-    return shown !== undefined && sameSecret(shown, this.#tokens.adminToken);
-  }
-
-  #judge(
-    { shown, expected, principal }: { readonly shown: string | undefined; readonly expected: string; readonly principal: Principal },
-    head: ArrivalHead,
-    surface: 'admin' | 'metrics',
-  ): Principal {
-    if (shown !== undefined && sameSecret(shown, expected)) return principal;
-    this.#events.emit('authFailure', {
+export function adminProofs({ adminToken, metricsToken }: AdminTokens, events: Events): Proofs {
+  const refuse = (shown: string | undefined, scope: Scope, head: ArrivalHead): never => {
+    const isMetrics = scope === 'metrics';
+    events.emit('authFailure', {
       requestId: requestIdOf(head.rawHeaders),
       reason: shown === undefined ? 'missing_header' : 'invalid_key',
       orgId: '',
-      surface,
+      surface: isMetrics ? 'metrics' : 'admin',
       callerIp: head.remoteAddress,
       request: requestLine(head),
     });
-    const needed = surface === 'admin' ? `the admin token (${ADMIN_TOKEN_HEADER})` : 'the metrics token (Authorization: Bearer)';
+    const needed = isMetrics ? 'the metrics token (Authorization: Bearer)' : `the admin token (${ADMIN_TOKEN_HEADER})`;
     throw new GatewayError('unauthorized', `This needs ${needed}${shown === undefined ? '' : '; what was sent is not valid'}.`);
-  }
+  };
+  return new Proofs(
+    [
+      secretProof({
+        opens: ['metrics'],
+        principal: { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] },
+        secret: metricsToken,
+        shown: bearerOf,
+        refuse,
+      }),
+      secretProof({
+        opens: ['admin'],
+        principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin'] },
+        secret: adminToken,
+        shown: adminTokenIn,
+        refuse,
+      }),
+    ],
+    (scope, head) => refuse(undefined, scope, head),
+  );
 }
 
-function bearerIn(head: ArrivalHead): string | undefined {
-  return /^bearer (.*)$/i.exec(head.headers['authorization'] ?? '')?.[1]?.trim();
+/** Whether the admin token is shown: says nothing to anybody, whatever is shown. */
+export function showsAdminToken(head: Pick<ArrivalHead, 'headers'>, { adminToken }: Pick<AdminTokens, 'adminToken'>): boolean {
+  const shown = adminTokenIn(head);
+  return shown !== undefined && sameSecret(shown, adminToken);
+}
+
+function adminTokenIn({ headers }: Pick<ArrivalHead, 'headers'>): string | undefined {
+  return headers[ADMIN_TOKEN_HEADER.toLowerCase()];
 }

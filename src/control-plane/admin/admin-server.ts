@@ -1,33 +1,28 @@
-import { createServer, type Server } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
-import { BACKLOG, ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
-import { bracketHost } from '../../base/lib/host.ts';
-import { networkOf } from '../../base/lib/ip.ts';
+import { ConnectionShares } from '../../base/lib/connection-shares.ts';
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { bracketHost, parseAuthority } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
+import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import { BufferBudget } from '../../pipeline/body/buffer-budget.ts';
+import { operationRoutes } from '../../surfaces/api/operation-routes.ts';
 import type { Route } from '../../surfaces/http/route.ts';
 import { Router } from '../../surfaces/http/router.ts';
-import { Turns } from '../../surfaces/http/turns.ts';
-import { AdminAuthenticator, type AdminTokens } from './admin-authenticator.ts';
-import { arrivalOf } from './admin-exchange.ts';
-import { guardAdmin } from './admin-guard.ts';
+import { SmallServer } from '../../surfaces/http/small-server.ts';
+import { type AdminTokens, adminProofs, showsAdminToken } from './admin-authenticator.ts';
 import type { AdminServices } from './admin-operation.ts';
 import { ADMIN_OPERATIONS } from './admin-operation-table.ts';
-import { type AdminAnswered, adminRoutes } from './admin-routes.ts';
 
 /** There is one token, so that all who show it are one caller. */
 const ADMIN = 'admin';
-const HEAD_MS = 10_000;
-const REQUEST_MS = 60_000;
-const IDLE_MS = 30_000;
-/** How often connections are looked at that have sent no whole head in {@link HEAD_MS}. */
-const LOOK_MS = 5_000;
+const HTTP_PORT = 80;
+/** Bodies other than bundles are small. */
+const MAX_BODY_BYTES = 1024 * 1024;
 
 export interface AdminServerOptions extends AdminTokens {
   readonly host: string;
@@ -39,7 +34,7 @@ export interface AdminServerOptions extends AdminTokens {
   /** Beside the operations: metrics. */
   readonly routes?: readonly Route[];
   /** Default: nobody is told. */
-  readonly answered?: AdminAnswered;
+  readonly answered?: (operation: string, status: number) => void;
   readonly clock: Pick<Clock, 'monotonic' | 'after'>;
   /** Connections of who has not shown the admin token; default: the row of the table of bounds. */
   readonly strangerConnections?: number;
@@ -50,46 +45,39 @@ export interface AdminServerOptions extends AdminTokens {
 
 /** The port on which people and machines ask the control plane (decision 13.6). */
 export class AdminServer {
-  readonly #server: Server;
+  readonly #server: SmallServer;
   readonly #options: AdminServerOptions;
   readonly #connections: ConnectionShares;
-  readonly #turns: Turns;
 
   constructor(options: AdminServerOptions) {
     this.#options = options;
-    const { host, names, services, routes = [], answered = () => undefined, clock, log, events } = options;
+    const { host, port, names, services, routes = [], answered = () => undefined, clock, log, events } = options;
     const guard = { loopbackBind: isLoopbackHost(host), names: new Set(names) };
-    this.#connections = new ConnectionShares({
+    const connections = new ConnectionShares({
       strangers: options.strangerConnections ?? CONTROL_PLANE_BOUNDS.strangerAdminConnections.all,
       known: CONTROL_PLANE_BOUNDS.adminConnections.all,
       each: CONTROL_PLANE_BOUNDS.adminConnections.one,
       clock,
     });
-    const held = new WeakMap<Socket, HeldConnection>();
-    const authenticator = new AdminAuthenticator(options, events);
+    this.#connections = connections;
     const router = new Router({
-      routes: [...adminRoutes(ADMIN_OPERATIONS, services, answered), ...routes],
-      authenticator,
+      routes: [...operationRoutes(ADMIN_OPERATIONS, services, { maxBodyBytes: MAX_BODY_BYTES, answered }), ...routes],
+      authenticator: adminProofs(options, events),
       log,
       events,
       callerIp: (head) => head.remoteAddress,
       advice: '',
     });
-    const times = { headersTimeout: HEAD_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: IDLE_MS, connectionsCheckingInterval: LOOK_MS };
-    this.#server = createServer(times);
     const bodies = new BufferBudget(CONNECTION_BOUNDS.bodiesOfSmallServer.all, clock);
-    this.#turns = new Turns(clock, (request, response) => {
-      const hold = bodies.hold(networkOf(request.socket.remoteAddress ?? ''));
-      response.once('close', () => hold.keep(0));
-      const arrival = arrivalOf(request, response, clock.monotonic(), hold);
-      const connection = held.get(request.socket);
-      if (connection !== undefined && authenticator.isAdmin(arrival.head)) this.#connections.recognise(connection, ADMIN, ADMIN);
-      const refusal = guardAdmin(arrival.head, guard);
-      if (refusal === undefined) void router.handle(arrival);
-      else router.refuse(arrival, refusal);
+    this.#server = new SmallServer({
+      ...{ host, port, clock, connections, bodies },
+      onArrival: (arrival, recognise) => {
+        if (showsAdminToken(arrival.head, options)) recognise(ADMIN);
+        const refusal = guardAdmin(arrival.head, guard);
+        if (refusal === undefined) void router.handle(arrival);
+        else router.refuse(arrival, refusal);
+      },
     });
-    this.#turns.serve(this.#server);
-    this.#server.on('connection', (socket) => held.set(socket, this.#connections.arrive(socket)));
   }
 
   /** Connections that are open, and what became of those that found no place. */
@@ -98,35 +86,22 @@ export class AdminServer {
   }
 
   /** @returns the port @throws Error that says for a person why it cannot be opened */
-  open(): Promise<number> {
-    const { host, port } = this.#options;
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', (error) => reject(portError(error, host, port)));
-      this.#server.listen({ port, host, backlog: BACKLOG }, () => {
-        const address = this.#server.address();
-        resolve(typeof address === 'object' && address !== null ? address.port : port);
-      });
-    });
+  async open(): Promise<number> {
+    try {
+      return await this.#server.open();
+    } catch (error) {
+      throw portError(error, this.#options.host, this.#options.port);
+    }
   }
 
   /** Takes nothing new; what is under way has until the signal is aborted. */
   close(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const cut = () => this.#server.closeAllConnections();
-      signal.addEventListener('abort', cut, { once: true });
-      this.#server.close(() => {
-        this.#turns.close();
-        signal.removeEventListener('abort', cut);
-        resolve();
-      });
-      this.#server.closeIdleConnections();
-      if (signal.aborted) cut();
-    });
+    return this.#server.close(signal);
   }
 }
 
 /** In words that name the setting to change. */
-function portError(error: Error, host: string, port: number): Error {
+function portError(error: unknown, host: string, port: number): unknown {
   const say = (message: string) => new Error(message, { cause: error });
   switch (codeOf(error)) {
     case 'EADDRINUSE':
@@ -138,4 +113,26 @@ function portError(error: Error, host: string, port: number): Error {
     default:
       return error;
   }
+}
+
+interface AdminGuard {
+  /** The port is bound to a loopback address. */
+  readonly loopbackBind: boolean;
+  /** `CP_NAMES`, canonical. */
+  readonly names: ReadonlySet<string>;
+}
+
+/**
+ * Keeps web pages off the port (decisions 3.14, 13.6): no page is served here, so none may ask; and on a loopback bind a Host that is neither loopback nor one of the names
+ * is refused (DNS rebinding).
+ * @returns the refusal, or undefined
+ */
+function guardAdmin({ headers }: Pick<ArrivalHead, 'headers'>, { loopbackBind, names }: AdminGuard): GatewayError | undefined {
+  const site = headers['sec-fetch-site'];
+  if (headers['origin'] !== undefined || (site !== undefined && site !== 'none'))
+    return new GatewayError('origin_not_allowed', 'A browser page sent this request, and none may ask the control plane.');
+  if (!loopbackBind) return undefined;
+  const host = parseAuthority(headers['host'] ?? '', HTTP_PORT)?.host;
+  if (host !== undefined && (isLoopbackHost(host) || names.has(host))) return undefined;
+  return new GatewayError('misdirected_request', 'Host is not a name of this control plane; list it in CP_NAMES if it is.');
 }

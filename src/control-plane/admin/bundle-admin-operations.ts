@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { members } from '../../operations/members.ts';
+import { READS, REPLACES } from '../../operations/operation.ts';
 import { CHANGE, CHANGE_MEMBERS, weighing } from '../../operations/policy-change-shapes.ts';
 import { POLICY_WARNINGS } from '../../operations/policy-operations.ts';
 import { time } from '../../operations/shapes.ts';
 import type { OrgBundle } from '../state/control-plane-state.ts';
-import { type AdminOperation, adminOperation } from './admin-operation.ts';
-import { noSuch, ofOrg } from './admin-shapes.ts';
+import { type AdminOperation, adminOperation, noSuch, ofOrg } from './admin-operation.ts';
 
 const MAX_BUNDLE_BYTES = 4 * 1024 * 1024;
 
@@ -35,7 +35,7 @@ export const BUNDLE_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs/{org}/bundle',
     scope: 'admin',
-    changes: false,
+    annotations: READS,
     summary: 'The policy bundle of an org as it was given.',
     errors: ['not_found'],
     input: { params: ofOrg },
@@ -51,7 +51,7 @@ export const BUNDLE_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'PUT',
     path: '/v1/orgs/{org}/bundle',
     scope: 'admin',
-    changes: true,
+    annotations: REPLACES,
     summary:
       'Replaces the policy bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load changes nothing. `change` of the answer says what it does; `dry_run` only says it.',
     errors: ['not_found', 'invalid_policy', 'body_too_large', 'confirmation_needed'],

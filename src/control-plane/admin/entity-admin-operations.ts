@@ -4,10 +4,10 @@ import { holdsMask, maskedUrl } from '../../base/lib/mask.ts';
 import { CREDENTIAL_BODY } from '../../operations/credential-body.ts';
 import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-operations.ts';
 import { members } from '../../operations/members.ts';
+import { READS, REMOVES, REPLACES } from '../../operations/operation.ts';
 import { WORKLOAD_BODY } from '../../operations/workload-body.ts';
 import type { EntityKind, OrgEntity } from '../state/control-plane-state.ts';
-import { type AdminOperation, adminOperation } from './admin-operation.ts';
-import { dataOf, ofOrg, oneOfOrg, org, REMOVED } from './admin-shapes.ts';
+import { type AdminOperation, adminOperation, dataOf, ofOrg, oneOfOrg, org, REMOVED } from './admin-operation.ts';
 
 /** One thing of an org in the gateway's own shape, with its id. */
 const SHOWN = z.looseObject({ id: z.string() });
@@ -71,7 +71,7 @@ function operationsOf({ kind, name, one, many, note, body }: Kind): readonly Adm
       id: `${name}.list`,
       method: 'GET',
       path,
-      changes: false,
+      annotations: READS,
       summary: `${many} of an org; secrets are never shown.`,
       input: { params: ofOrg },
       output: { status: 200, schema: dataOf(SHOWN) },
@@ -84,7 +84,7 @@ function operationsOf({ kind, name, one, many, note, body }: Kind): readonly Adm
       id: `${name}.read`,
       method: 'GET',
       path: `${path}/{id}`,
-      changes: false,
+      annotations: READS,
       summary: `Shows ${one} of an org; secrets are never shown.`,
       input: { params },
       output: { status: 200, schema: SHOWN },
@@ -95,7 +95,7 @@ function operationsOf({ kind, name, one, many, note, body }: Kind): readonly Adm
       id: `${name}.put`,
       method: 'PUT',
       path: `${path}/{id}`,
-      changes: true,
+      annotations: REPLACES,
       summary: `Makes or replaces ${one}${note}`,
       input: { params, body: { schema: () => body, what: `The ${name.replaceAll('_', ' ')}`, toldOnly: true } },
       output: { status: 200, schema: SHOWN },
@@ -108,7 +108,7 @@ function operationsOf({ kind, name, one, many, note, body }: Kind): readonly Adm
       id: `${name}.remove`,
       method: 'DELETE',
       path: `${path}/{id}`,
-      changes: true,
+      annotations: REMOVES,
       summary: `Removes ${one} of an org.`,
       input: { params },
       output: { status: 200, schema: REMOVED },
@@ -126,7 +126,7 @@ function assignment(method: 'PUT' | 'DELETE', id: string, summary: string): Admi
     method,
     path: '/v1/orgs/{org}/credentials/{id}/nodes/{node}',
     scope: 'admin',
-    changes: true,
+    annotations: method === 'PUT' ? REPLACES : REMOVES,
     summary,
     errors: ['not_found', 'conflict'],
     input: {

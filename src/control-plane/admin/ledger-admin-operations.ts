@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { type AdminOperation, adminOperation } from './admin-operation.ts';
-import { dataOf, noSuch, ofOrg, org } from './admin-shapes.ts';
+import { READS } from '../../operations/operation.ts';
+import { type AdminOperation, adminOperation, dataOf, noSuch, ofOrg, org } from './admin-operation.ts';
 
 const MAX_ROOTS = 500;
 const AFTER_RULE = 'must be a whole number from 0';
@@ -53,10 +53,10 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs/{org}/roots',
     scope: 'none',
-    changes: false,
+    annotations: READS,
     summary: `Signed roots of an org in the order of their sequence, at most ${MAX_ROOTS} at once.`,
     errors: ['not_found'],
-    input: { params: ofOrg, query: ROOTS_QUERY },
+    input: { params: ofOrg, query: { schema: () => ROOTS_QUERY } },
     output: { status: 200, schema: dataOf(ROOT) },
     handle: async ({ params, query: { after = 0, limit = MAX_ROOTS } }, { state }) => ({
       json: { data: await state.ledger.roots(params.org, after, limit) },
@@ -67,7 +67,7 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs/{org}/proofs/{hash}',
     scope: 'none',
-    changes: false,
+    annotations: READS,
     summary: "The inclusion proof of a record's hash, which may be submitted and not yet under a root (409).",
     errors: ['not_found', 'conflict'],
     input: {
@@ -86,7 +86,7 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/keys',
     scope: 'none',
-    changes: false,
+    annotations: READS,
     summary: 'Public keys by which roots and bundles are verified.',
     output: {
       status: 200,
@@ -106,7 +106,7 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/ca.crt',
     scope: 'none',
-    changes: false,
+    annotations: READS,
     summary: 'The CA of the control plane, PEM: what gateways trust as `GW_CP_CA_FILE`.',
     output: { status: 200, contentType: 'application/x-pem-file' },
     handle: (_call, { state }) => ({ text: state.caCertificate }),

@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { READS, REMOVES } from '../../operations/operation.ts';
 import { time } from '../../operations/shapes.ts';
 import { RESOURCES } from '../state/control-plane-state.ts';
-import { type AdminOperation, adminOperation } from './admin-operation.ts';
-import { dataOf, ofOrg, oneOfOrg } from './admin-shapes.ts';
+import { type AdminOperation, adminOperation, dataOf, ofOrg, oneOfOrg } from './admin-operation.ts';
 
 const NODE = z.object({
   node_id: z.string(),
@@ -26,7 +26,7 @@ export const NODE_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs/{org}/nodes',
     scope: 'admin',
-    changes: false,
+    annotations: READS,
     summary: 'Gateways of an org, when each was last heard of, and what it has.',
     errors: ['not_found'],
     input: { params: ofOrg },
@@ -38,7 +38,7 @@ export const NODE_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'DELETE',
     path: '/v1/orgs/{org}/nodes/{id}',
     scope: 'admin',
-    changes: true,
+    annotations: REMOVES,
     summary: 'Revokes the certificate of a gateway: it is cut off, and erases the credentials and keys that it was given.',
     errors: ['not_found'],
     input: { params: oneOfOrg('Node id') },

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { PLAN_TIERS } from '../../base/model/plan-tier.ts';
 import { choice, members, text, textThere, wholeNumber } from '../../operations/members.ts';
+import { ADDS, READS, REMOVES, REPLACES } from '../../operations/operation.ts';
 import { time, timeToCome } from '../../operations/shapes.ts';
 import type { OrgChange } from '../state/control-plane-state.ts';
-import { type AdminOperation, adminOperation } from './admin-operation.ts';
-import { dataOf, ofOrg, oneOfOrg } from './admin-shapes.ts';
+import { type AdminOperation, adminOperation, dataOf, ofOrg, oneOfOrg } from './admin-operation.ts';
 
 const STATUSES = ['active', 'suspended', 'terminated'] as const;
 const OFFLINE = ['permissive', 'strict'] as const;
@@ -69,7 +69,7 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs',
     scope: 'admin',
-    changes: false,
+    annotations: READS,
     summary: 'All orgs.',
     output: { status: 200, schema: dataOf(ORG) },
     handle: (_call, { state }) => ({ json: { data: state.orgs.list() } }),
@@ -79,7 +79,7 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs/{org}',
     scope: 'admin',
-    changes: false,
+    annotations: READS,
     summary: 'One org.',
     errors: ['not_found'],
     input: { params: ofOrg },
@@ -91,7 +91,7 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'PUT',
     path: '/v1/orgs/{org}',
     scope: 'admin',
-    changes: true,
+    annotations: REPLACES,
     summary: 'Makes an org, or changes what is given of it. Its gateways know within a second, or with their next request.',
     input: { params: ofOrg, body: { schema: () => ORG_CHANGE, what: 'The org', optional: true } },
     output: { status: 200, schema: ORG },
@@ -102,7 +102,7 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'POST',
     path: '/v1/orgs/{org}/bootstrap-tokens',
     scope: 'admin',
-    changes: true,
+    annotations: ADDS,
     summary: 'A bootstrap token, by which one gateway enrols once; the answer shows it this once.',
     errors: ['not_found'],
     input: { params: ofOrg, body: { schema: () => TOKEN, what: 'The bootstrap token', optional: true } },
@@ -116,7 +116,7 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs/{org}/api-keys',
     scope: 'admin',
-    changes: false,
+    annotations: READS,
     summary: 'API keys of an org, those that were revoked too; never the keys themselves.',
     errors: ['not_found'],
     input: { params: ofOrg },
@@ -128,7 +128,7 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'POST',
     path: '/v1/orgs/{org}/api-keys',
     scope: 'admin',
-    changes: true,
+    annotations: ADDS,
     summary: 'An API key (`gwk_…`) for callers of the org; the answer shows it this once.',
     errors: ['not_found'],
     input: {
@@ -153,7 +153,7 @@ export const ORG_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'DELETE',
     path: '/v1/orgs/{org}/api-keys/{id}',
     scope: 'admin',
-    changes: true,
+    annotations: REMOVES,
     summary: 'Revokes an API key of an org.',
     errors: ['not_found'],
     input: { params: oneOfOrg('Id of the key') },

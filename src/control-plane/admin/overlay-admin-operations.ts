@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { members } from '../../operations/members.ts';
+import { READS, REMOVES, REPLACES } from '../../operations/operation.ts';
 import { CHANGE, CHANGE_MEMBERS, isTrue, namesAllLost, SWITCH, weighing } from '../../operations/policy-change-shapes.ts';
 import { time } from '../../operations/shapes.ts';
 import type { KeptOverlay } from '../state/control-plane-state.ts';
-import { type AdminOperation, adminOperation } from './admin-operation.ts';
-import { dataOf, ofOrg, oneOfOrg } from './admin-shapes.ts';
+import { type AdminOperation, adminOperation, dataOf, ofOrg, oneOfOrg } from './admin-operation.ts';
 
 const MAX_OVERLAY_BYTES = 4 * 1024 * 1024;
 
@@ -22,6 +22,7 @@ const BODY = members({
   dry_run: CHANGE_MEMBERS.dry_run,
   confirm: CHANGE_MEMBERS.confirm,
 });
+const REMOVAL = z.object({ dry_run: SWITCH, confirm: SWITCH });
 const params = oneOfOrg('`org`, or `node:` and the id of a node');
 
 /** What an org lays over its bundle: as its gateways hand it on, or put here (decision 13.12). */
@@ -31,7 +32,7 @@ export const OVERLAY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/orgs/{org}/overlays',
     scope: 'admin',
-    changes: false,
+    annotations: READS,
     summary: 'What an org lays over its bundle, at all of its gateways or at one.',
     errors: ['not_found'],
     input: { params: ofOrg },
@@ -43,7 +44,7 @@ export const OVERLAY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'PUT',
     path: '/v1/orgs/{org}/overlays/{id}',
     scope: 'admin',
-    changes: true,
+    annotations: REPLACES,
     summary:
       'Lays an overlay over the bundle of an org: YAML, or JSON with `bundle_yaml`. One that does not load on its plan tier changes nothing.',
     errors: ['not_found', 'invalid_policy', 'body_too_large', 'confirmation_needed'],
@@ -62,10 +63,10 @@ export const OVERLAY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'DELETE',
     path: '/v1/orgs/{org}/overlays/{id}',
     scope: 'admin',
-    changes: true,
+    annotations: REMOVES,
     summary: 'Takes an overlay of an org away. `change` of the answer says what that does; `dry_run` only says it.',
     errors: ['not_found', 'confirmation_needed'],
-    input: { params, query: z.object({ dry_run: SWITCH, confirm: SWITCH }) },
+    input: { params, query: { schema: () => REMOVAL } },
     output: { status: 200, schema: z.object({ id: z.string(), status: z.enum(['deleted', 'kept']), change: CHANGE }) },
     handle: async ({ params: { org, id }, query, commit }, { state }) => {
       const isDry = isTrue(query.dry_run) ?? false;

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import { AUDIT_ENTRY } from '../../operations/audit-operations.ts';
 import { id, text } from '../../operations/members.ts';
+import { READS } from '../../operations/operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from '../../operations/pages.ts';
 import { count, moment, time } from '../../operations/shapes.ts';
 import { type AdminOperation, adminOperation } from './admin-operation.ts';
@@ -26,9 +27,9 @@ export const WATCH_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/v1/audit',
     scope: 'admin',
-    changes: false,
+    annotations: READS,
     summary: 'What people have changed, the newest first; of secrets and whole texts the hashes alone.',
-    input: { query: QUERY },
+    input: { query: { schema: () => QUERY } },
     output: { status: 200, schema: page(ENTRY) },
     handle: async ({ query }, { audit }) => {
       const { org_id: orgId, operation, object, from, to } = query;
@@ -41,10 +42,11 @@ export const WATCH_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     method: 'GET',
     path: '/healthz',
     scope: 'none',
-    changes: false,
+    annotations: READS,
     summary: 'Whether it serves: 503 while it drains.',
     output: {
       status: 200,
+      otherStatuses: [503],
       schema: z.object({
         status: z.enum(['ok', 'draining']),
         version: z.string(),
@@ -56,7 +58,7 @@ export const WATCH_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     },
     handle: (_call, { health }) => {
       const now = health();
-      return now.status === 'ok' ? { json: now } : { json: now, status: 503 };
+      return now.status === 'ok' ? { json: now } : { json: now, status: 503 as const };
     },
   }),
 ];

@@ -13,26 +13,17 @@ import {
   WORKLOAD_TOKEN_PREFIX,
 } from '../../base/lib/own-tokens.ts';
 import { requestIdOf } from '../../base/lib/request-id.ts';
-import { sameSecret } from '../../base/lib/secret.ts';
 import type { ApiKey } from '../../base/model/api-key.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/management-key.ts';
 import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../../base/model/principal.ts';
 import type { Workload } from '../../base/model/workload.ts';
+import { bearerOf, type Proof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
 import { workloadKey } from '../registers/org-key.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
 import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
 import type { WorkloadService } from './workloads.ts';
 import type { WrongKeys } from './wrong-keys.ts';
-
-/** One thing that someone can show for one of the gateway's own routes, and who he is then. Another kind of key is another row, not another branch. */
-interface Key {
-  readonly principal: Principal;
-  /** Undefined: nothing is needed for its scopes. */
-  readonly secret: string | undefined;
-  /** What a request shows for it. */
-  readonly shown: (head: ArrivalHead) => string | undefined;
-}
 
 export interface AuthenticatorOptions {
   readonly adminToken: string;
@@ -40,6 +31,8 @@ export interface AuthenticatorOptions {
   readonly apiKeys: Pick<ApiKeyService, 'judge'>;
   readonly managementKeys: Pick<ManagementKeyService, 'judge'>;
   readonly wrongKeys: Pick<WrongKeys, 'answerable'>;
+  /** Where people sign in; absent: nobody can, and no cookie lets anybody in. */
+  readonly signedIn?: SignedIn;
   readonly workloads: Pick<WorkloadService, 'hasToken' | 'tokenMatches' | 'holderOf'>;
   /** `GW_PROXY_AUTH=required`: every caller must show the token of a workload, or an API key. */
   readonly required: boolean;
@@ -77,61 +70,62 @@ export interface Failure {
   readonly requestId?: string | undefined;
 }
 
-const ANYONE: Principal = { kind: 'anyone', id: 'anyone', scopes: ['none'] };
-
 /**
  * The one place where it is judged what somebody shows to be let in: callers of AI on every door (decision 4.5), and whoever asks the gateway's own routes
  * (specification, "Authentication"). Each failure is told and counted here.
  */
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
-  readonly #keys: readonly Key[];
+  readonly #proofs: Proofs;
 
   constructor(options: AuthenticatorOptions) {
     this.#options = options;
-    this.#keys = [
-      {
-        principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin', 'org'] },
-        secret: options.adminToken,
-        shown: (head) => head.headers['gw-admin-token'] ?? bearerOf(head),
-      },
-      { principal: { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] }, secret: options.metricsToken, shown: bearerOf },
+    const { adminToken, metricsToken, signedIn } = options;
+    const refuse = (shownToken: string, scope: Scope, head: ArrivalHead): never => this.#refuseToken(scope, head, shownToken);
+    const admin = secretProof({
+      opens: ['admin', 'org'],
+      principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin', 'org'] },
+      secret: adminToken,
+      shown: (head) => head.headers['gw-admin-token'] ?? bearerOf(head),
+      refuse,
+    });
+    const proofs: Proof[] = [
+      { opens: ['org'], shown: apiKeyOf, judge: (key, _scope, head) => this.#byApiKey(key, head) },
+      { ...admin, judge: (token, scope, head) => when(admin.judge(token, scope, head), (principal) => withSession(principal, head)) },
+      secretProof({
+        opens: ['metrics'],
+        principal: { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] },
+        secret: metricsToken,
+        shown: bearerOf,
+        refuse,
+      }),
+      { opens: ['mcp'], shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('mcp', key, scope, head) },
+      { opens: BY_KEY, shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('management', key, scope, head) },
     ];
+    if (signedIn) proofs.push(sessionProof(signedIn, (scope, head) => this.#sessionEnded(scope, head)));
+    this.#proofs = new Proofs(proofs, (scope, head) => this.#nothingShown(scope, head));
   }
 
   /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts`, `key_lookup_failed` */
   principal(scope: Scope, head: ArrivalHead): Maybe<Principal> {
-    switch (scope) {
-      case 'none':
-        return ANYONE;
-      case 'mcp':
-        return this.#byManagementKey('mcp', scope, head);
-      case 'read':
-      case 'write':
-      case 'review':
-      case 'decide':
-        return this.#byManagementKey('management', scope, head);
-      default:
-        return this.#bySecret(scope, head);
-    }
+    return this.#proofs.principal(scope, head);
   }
 
-  #bySecret(scope: 'admin' | 'metrics' | 'org', head: ArrivalHead): Maybe<Principal> {
-    const key = scope === 'org' ? apiKeyOf(head) : undefined;
-    if (key !== undefined) return this.#byApiKey(key, head);
-    let presented: string | undefined;
-    for (const { principal, secret, shown: shownBy } of this.#keys) {
-      if (!principal.scopes.includes(scope)) continue;
-      if (secret === undefined) return ANYONE;
-      const key = shownBy(head);
-      if (key !== undefined && sameSecret(key, secret)) return principal.kind === 'admin' ? withSession(principal, head) : principal;
-      presented ??= key;
-    }
-    this.failed({ surface: scope === 'org' ? 'admin' : scope, head, presented });
-    throw new GatewayError(
-      'unauthorized',
-      `This needs the ${scope === 'org' ? 'admin token or an API key of the org' : `${scope} token`}${sentInstead(presented)}.`,
-    );
+  #nothingShown(scope: Scope, head: ArrivalHead): Maybe<never> {
+    if (scope === 'admin' || scope === 'org' || scope === 'metrics') return this.#refuseToken(scope, head, undefined);
+    return this.#refuseKey(scope === 'mcp' ? 'mcp' : 'management', { head, presented: undefined, verdict: { result: 'invalid_key' } });
+  }
+
+  #refuseToken(scope: Scope, head: ArrivalHead, presented: string | undefined): never {
+    const isOrg = scope === 'org';
+    this.failed({ surface: scope === 'metrics' ? 'metrics' : 'admin', head, presented });
+    const needed = isOrg ? 'admin token or an API key of the org' : `${scope} token`;
+    throw new GatewayError('unauthorized', `This needs the ${needed}${sentInstead(presented)}.`);
+  }
+
+  #sessionEnded(scope: Scope, head: ArrivalHead): never {
+    this.failed({ surface: scope === 'admin' || scope === 'org' ? 'admin' : 'management', head, presented: undefined, reason: 'expired' });
+    throw new GatewayError('unauthorized', 'This session is over: sign in again.');
   }
 
   async #byApiKey(presented: string, head: ArrivalHead): Promise<Principal> {
@@ -141,10 +135,8 @@ export class Authenticator {
     throw new GatewayError('unauthorized', keyRefusal(verdict));
   }
 
-  #byManagementKey(kind: ManagementKeyKind, scope: Scope, head: ArrivalHead): Maybe<Principal> {
-    const presented = bearerOf(head);
-    const judged: Maybe<ManagementKeyVerdict> =
-      presented === undefined ? { result: 'invalid_key' } : this.#options.managementKeys.judge(kind, presented);
+  #byManagementKey(kind: ManagementKeyKind, presented: string, scope: Scope, head: ArrivalHead): Maybe<Principal> {
+    const judged: Maybe<ManagementKeyVerdict> = this.#options.managementKeys.judge(kind, presented);
     return when(judged, (verdict) => {
       if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
       const { id, name, org_id: orgId, scopes: held, session } = verdict.key;
@@ -249,6 +241,9 @@ export class Authenticator {
   }
 }
 
+/** What a management key can open. */
+const BY_KEY: readonly Scope[] = ['read', 'write', 'review', 'decide'];
+
 const PROGRAM = /^[\x21-\x7e]{1,128}$/;
 const USER = /^[\x20-\x7e]{1,256}$/;
 
@@ -297,9 +292,4 @@ function managementRefusal(kind: ManagementKeyKind, presented: string | undefine
 /** Whose key it is or was; undefined for one that nobody knows. */
 export function orgOfKey(verdict: ApiKeyVerdict): string | undefined {
   return verdict.result === 'invalid_key' ? undefined : verdict.key.org_id;
-}
-
-/** The token of `Authorization: Bearer`; undefined where there is none. */
-export function bearerOf(head: ArrivalHead): string | undefined {
-  return /^bearer (.*)$/i.exec(head.headers['authorization'] ?? '')?.[1]?.trim();
 }

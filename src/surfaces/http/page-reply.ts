@@ -1,4 +1,5 @@
 /* What browsers need to let a page of another origin call, and read what it is answered (Fetch standard, "CORS protocol"; decision 3.14). */
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../base/model/arrival.ts';
 
 /** How long a browser may remember what a page may do; Chromium takes two hours at most. */
@@ -21,17 +22,17 @@ const NEVER_NAMED: ReadonlySet<string> = new Set([
 ]);
 
 /** True for the question that a browser asks before a page's request. It carries no credentials, whatever the request will. */
-export function isPreflight({ method, headers }: Pick<ArrivalHead, 'method' | 'headers'>): boolean {
+function isPreflight({ method, headers }: Pick<ArrivalHead, 'method' | 'headers'>): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }
 
 /** Lets a page ask whatever it wants to; who it is for is judged by the request that follows. @param origin of the page, which may call */
-export function answerPreflight({ head, reply }: Arrival, origin: string): void {
+function answerPreflight({ head, reply }: Arrival, origin: string): void {
   reply.sendWhole(204, preflightFields(head.headers, origin), new Uint8Array(0));
 }
 
 /** The fields of that answer, as a flat list. @param headers of the question, names in lower case */
-export function preflightFields(headers: Readonly<Record<string, string | undefined>>, origin: string): string[] {
+function preflightFields(headers: Readonly<Record<string, string | undefined>>, origin: string): string[] {
   const wanted = headers['access-control-request-headers'] ?? '';
   const fields = ['Access-Control-Allow-Origin', origin, 'Access-Control-Allow-Methods', METHODS];
   if (wanted !== '' && NAMES.test(wanted)) fields.push('Access-Control-Allow-Headers', wanted);
@@ -41,8 +42,29 @@ export function preflightFields(headers: Readonly<Record<string, string | undefi
   return fields;
 }
 
+/**
+ * What the guard of browsers lets through, with a way back that the page which asks can read (decision 3.14).
+ * @param refused what the guard says
+ * @param router answers a refusal
+ * @returns undefined for what is answered here: a refusal, or the question that a browser asks before a page's request
+ */
+export function answeredToPage(
+  arrival: Arrival,
+  refused: GatewayError | undefined,
+  router: { refuse(arrival: Arrival, error: GatewayError): void },
+): Arrival | undefined {
+  const { head } = arrival;
+  const { origin } = head.headers;
+  const mayRead = origin !== undefined && refused?.code !== 'origin_not_allowed';
+  const readable = mayRead ? { ...arrival, reply: new PageReply(arrival.reply, origin) } : arrival;
+  if (refused !== undefined) router.refuse(readable, refused);
+  else if (origin !== undefined && isPreflight(head)) answerPreflight(arrival, origin);
+  else return readable;
+  return undefined;
+}
+
 /** The way back to a page of an origin that may call: it can read the answer, whoever gives it. */
-export class PageReply implements ReplySink {
+class PageReply implements ReplySink {
   readonly switchProtocols: ReplySink['switchProtocols'];
   readonly #reply: ReplySink;
   readonly #origin: string;
@@ -95,7 +117,7 @@ export class PageReply implements ReplySink {
 }
 
 /** The fields by which a page of this origin can read an answer, as a flat list. @param named those of the answer */
-export function pageFields(origin: string, named: readonly string[] = ALWAYS_EXPOSED): string[] {
+function pageFields(origin: string, named: readonly string[] = ALWAYS_EXPOSED): string[] {
   return ['Access-Control-Allow-Origin', origin, 'Access-Control-Expose-Headers', named.join(', '), 'Vary', 'Origin'];
 }
 

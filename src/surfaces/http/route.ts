@@ -2,6 +2,7 @@
  * The ground of every surface: routes as data, one router, one way to check a token and one form of error. A surface adds rows and handlers; it never
  * reads a socket or writes a header by itself.
  */
+import type { Cookie } from '../../base/lib/cookie.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
 
@@ -20,6 +21,12 @@ export interface RouteAnswer {
   readonly contentType?: string;
   /** Flat name, value list. */
   readonly headers?: readonly string[];
+  /** Sets them in the browser that asked. */
+  readonly cookies?: readonly Cookie[];
+  /** Where to go instead, with status 302 or 303: a path of this origin, or an `https` address. */
+  readonly redirect?: string;
+  /** `Cache-Control`. Default: `no-store`. */
+  readonly cache?: string;
 }
 
 export interface RouteRequest {
@@ -40,9 +47,9 @@ export interface RouteRequest {
 
 interface RouteBase {
   readonly method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
-  /** Segments; `{name}` takes one whole segment. */
+  /** Segments; `{name}` takes one whole segment, and `{*name}` all that are left, one at least. */
   readonly path: string;
-  /** What whoever asks must be allowed. */
+  /** What a caller must be allowed. */
   readonly auth: Scope;
   /** One line for the reference page. */
   readonly summary: string;
@@ -50,6 +57,10 @@ interface RouteBase {
   readonly ambient?: boolean;
   /** A page for people, which holds no data: links from other sites lead to it (decision 11.4). */
   readonly page?: true;
+  /** A request that says by its header fields that it is meant for an upstream goes there, though it has this path. */
+  readonly yields?: true;
+  /** On the port of the management API too, where that has one of its own. */
+  readonly anyPort?: true;
   /**
    * Who refuses parameters that the route does not know (decision 8.15). `read`: its handler, by its schema. `unread`: nobody. Default: it takes none, and the router
    * refuses any.

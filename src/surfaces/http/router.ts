@@ -2,16 +2,18 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Events } from '../../base/events/bus.ts';
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
+import { cookieText } from '../../base/lib/cookie.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { withoutOwnTokens } from '../../base/lib/own-tokens.ts';
-import { percentDecoded } from '../../base/lib/percent-text.ts';
 import { badQuery, queryMistakes } from '../../base/lib/query-names.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../base/model/arrival.ts';
-import type { Principal, Scope } from '../../base/model/principal.ts';
+import type { Principal } from '../../base/model/principal.ts';
+import type { RouteAuthenticator } from './proofs.ts';
 import type { Route, RouteAnswer, RouteRequest } from './route.ts';
+import { type RouteMatch, RouteTree } from './route-tree.ts';
 import { WorkUnderWay } from './work-under-way.ts';
 
 /** Bodies of management calls are small; bundles are the largest of them. */
@@ -19,10 +21,7 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 export interface RouterOptions {
   readonly routes: readonly Route[];
-  readonly authenticator: {
-    /** Who asks for something of this scope. @throws GatewayError `unauthorized` */
-    principal(scope: Scope, head: ArrivalHead): Principal | Promise<Principal>;
-  };
+  readonly authenticator: RouteAuthenticator;
   readonly log: Logger;
   readonly events: Events;
   /** Address of the caller, without port. */
@@ -35,41 +34,31 @@ export interface RouterOptions {
 
 type HandledRoute = Extract<Route, { readonly handle: unknown }>;
 
-interface Match {
-  readonly route: Route;
-  readonly params: Readonly<Record<string, string>>;
-}
-
 /** Finds the route of an origin-form request and answers it. */
 export class Router {
   readonly #options: RouterOptions;
   readonly #underWay: WorkUnderWay;
-  readonly #byLength = new Map<number, { segments: readonly string[]; route: Route }[]>();
+  readonly #tree: RouteTree;
   /** First segments of all routes, which are no parameters: what no route begins with needs no look at each of them. */
   readonly #first = new Set<string>();
 
   constructor(options: RouterOptions) {
     this.#options = options;
     this.#underWay = options.underWay ?? new WorkUnderWay();
-    for (const route of options.routes) {
-      const segments = route.path.split('/');
-      const rows = this.#byLength.get(segments.length) ?? [];
-      rows.push({ segments, route });
-      this.#byLength.set(segments.length, rows);
-      this.#first.add(segments[1] ?? '');
-    }
+    this.#tree = new RouteTree(options.routes);
+    for (const { path, yields } of options.routes) if (yields !== true) this.#first.add(path.split('/')[1] ?? '');
   }
 
-  /** True when some route has this path, whatever the method. */
+  /** True when some route has this path and yields it to nothing else, whatever the method. */
   owns(path: string, ambientPort: boolean): boolean {
     const slash = path.indexOf('/', 1);
     if (!this.#first.has(path.slice(1, slash === -1 ? path.length : slash))) return false;
-    return this.#matches(path, ambientPort).length > 0;
+    return this.#tree.matches(path, ambientPort).length > 0;
   }
 
   /** True when this path is that of a page for people. */
   isPage(path: string): boolean {
-    return this.#matches(path, false).some(({ route }) => route.page === true);
+    return this.#tree.matches(path, false).some(({ route }) => route.page === true);
   }
 
   /** Answers the request; never rejects. */
@@ -96,7 +85,7 @@ export class Router {
   }
 
   /** Work that nobody waits for ends: it is told when the client has left. Whoever needed to show something has a share of what is under way at a time. */
-  async #answer(arrival: Arrival, match: Match & { readonly route: HandledRoute }, principal: Principal): Promise<void> {
+  async #answer(arrival: Arrival, match: RouteMatch<HandledRoute>, principal: Principal): Promise<void> {
     const { head, reply } = arrival;
     const { route } = match;
     const signal = goneSignal(reply);
@@ -120,8 +109,8 @@ export class Router {
     if (events.hears('unrecorded')) events.emit('unrecorded', unrecordedEvent(error, arrival, { callerIp: callerIp(arrival.head) }));
   }
 
-  #select(head: ArrivalHead): Match {
-    const matches = this.#matches(pathOf(head), head.trafficClass === 'ambient');
+  #select(head: ArrivalHead): RouteMatch {
+    const matches = this.#tree.matches(pathOf(head), head.trafficClass === 'ambient');
     const method = head.method === 'HEAD' ? 'GET' : head.method;
     const match = matches.find(({ route }) => route.method === method);
     if (match) return match;
@@ -131,21 +120,10 @@ export class Router {
 
   /** Mostly a base URL without its prefix: SDKs show this text. */
   #nothingAt(path: string): string {
-    if (this.#matches(path, false).length > 0) return `${path} is served on GW_PORT only.`;
+    if (this.#tree.matches(path, false).length > 0) return `${path} is served on GW_PORT only.`;
     const { advice = path.startsWith('/v1/admin/') ? '' : ' Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.' } =
       this.#options;
     return `There is nothing at ${withoutOwnTokens(path)}.${advice}`;
-  }
-
-  #matches(path: string, ambientPort: boolean): Match[] {
-    const given = path.split('/');
-    const found: Match[] = [];
-    for (const { segments, route } of this.#byLength.get(given.length) ?? []) {
-      if (ambientPort && !route.ambient) continue;
-      const params = matchSegments(segments, given);
-      if (params) found.push({ route, params });
-    }
-    return found;
   }
 
   #known(error: unknown): GatewayError {
@@ -174,21 +152,6 @@ function pathOf(head: ArrivalHead): string {
   return query < 0 ? head.rawTarget : head.rawTarget.slice(0, query);
 }
 
-function matchSegments(pattern: readonly string[], given: readonly string[]): Record<string, string> | undefined {
-  const params: Record<string, string> = {};
-  for (const [at, segment] of pattern.entries()) {
-    const value = given[at] ?? '';
-    if (!segment.startsWith('{')) {
-      if (segment !== value) return undefined;
-      continue;
-    }
-    const decoded = percentDecoded(value);
-    if (decoded === undefined || decoded === '') return undefined;
-    params[segment.slice(1, -1)] = decoded;
-  }
-  return params;
-}
-
 function queryOf(rawTarget: string): URLSearchParams {
   const query = rawTarget.indexOf('?');
   return new URLSearchParams(query < 0 ? '' : rawTarget.slice(query + 1));
@@ -210,7 +173,7 @@ function goneSignal(reply: ReplySink): AbortSignal {
   return controller.signal;
 }
 
-function requestOf(arrival: Arrival, { params, route }: Match): Omit<RouteRequest, 'principal' | 'from' | 'signal'> {
+function requestOf(arrival: Arrival, { params, route }: RouteMatch): Omit<RouteRequest, 'principal' | 'from' | 'signal'> {
   const { head, body } = arrival;
   const { maxBodyBytes = MAX_BODY_BYTES } = route;
   return {
@@ -234,8 +197,18 @@ function utf8In(bytes: Uint8Array): string {
   }
 }
 
-function headersOf(answer: RouteAnswer): string[] {
-  return [...(answer.headers ?? []), 'Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+/** What a Location can be that says one thing to all: a path of this origin, or an address of another by TLS. */
+const LOCATION = /^(?:\/(?![/\\])|https:\/\/)[\x21-\x7e]*$/;
+
+/** @throws TypeError for a Location or a cookie that no answer can have: a mistake in the program */
+function headersOf({ headers = [], cookies = [], redirect, cache = 'no-store' }: RouteAnswer): string[] {
+  const fields = [...headers, 'Cache-Control', cache, 'X-Content-Type-Options', 'nosniff'];
+  if (redirect !== undefined) {
+    if (!LOCATION.test(redirect)) throw new TypeError('an answer redirects to what is no address');
+    fields.push('Location', redirect);
+  }
+  for (const cookie of cookies) fields.push('Set-Cookie', cookieText(cookie));
+  return fields;
 }
 
 /** Sends what is made while it is sent. Whoever does not read holds up nothing but his own answer. */
@@ -272,7 +245,10 @@ function sendAnswer({ head, reply }: Arrival, answer: RouteAnswer): void {
   } else if (answer.bytes !== undefined) {
     headers.push('Content-Type', answer.contentType ?? 'application/octet-stream');
   }
-  if (head.method === 'HEAD') {
+  if (answer.status === 304) {
+    reply.head(304, headers, undefined, true);
+    reply.end();
+  } else if (head.method === 'HEAD') {
     reply.head(answer.status, headers, body.length);
     reply.end();
   } else {

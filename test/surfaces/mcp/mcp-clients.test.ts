@@ -12,10 +12,10 @@ const INFO = { name: 'test', version: '1' };
 
 async function served(t: Test) {
   const place = mcpPlace();
-  const asker = { principal: principalOf('k1') };
+  const principal = principalOf('k1');
   const server = await openMcpServer({
     endpoint: place.endpoint,
-    asker,
+    principal,
     host: '127.0.0.1',
     port: 0,
     allowedOrigins: new Set(),
