@@ -118,7 +118,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const upstream = openUpstream();
   closers.push(() => upstream.close());
   const place = new ManagementPlace(config, certificate);
-  const ways = waysOut(config, { upstream, clock, extraRoots, place });
+  const ways = waysOut(config, { upstream, clock, extraRoots, place, closers });
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
   const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, waysOut: ways };

@@ -26,9 +26,11 @@ export function openTraces(
   const resource = { 'service.version': version, 'service.instance.id': nodeId, ...traces.resource };
   const envelope = envelopeOf(resource, { name: 'ai-request-gateway', version });
   const upstream = openUpstream();
-  const exporter = new TraceExport({ clock, log, door: new SideDoor(upstream, clock), receiver: traces, envelope });
+  const door = new SideDoor(upstream, clock);
+  const exporter = new TraceExport({ clock, log, door, receiver: traces, envelope });
   const close = async (): Promise<void> => {
     await exporter.close();
+    door.close();
     await upstream.close();
   };
   return { tracer: new Tracer(traces.sampler), exporter, close };

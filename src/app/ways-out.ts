@@ -6,7 +6,7 @@ import { SmtpSender } from '../outbound/destinations/smtp-sender.ts';
 import { postReports } from '../outbound/destinations/telemetry-post.ts';
 import type { Fetching, WayOut } from '../outbound/destinations/way-out.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
-import type { RawWays, Upstream } from '../outbound/net/upstream.ts';
+import type { RawWays } from '../outbound/net/upstream.ts';
 import type { GatewayPlace } from '../services/sending/alerts/alert-cards.ts';
 import type { StaticDestination } from '../services/sending/exports/export-service.ts';
 import type { TelemetryState } from '../services/sending/telemetry/usage-telemetry.ts';
@@ -29,15 +29,17 @@ export interface WaysOut {
 }
 
 export interface WaysOutOptions extends Pick<WaysOut, 'place'> {
-  readonly upstream: Upstream & RawWays;
+  readonly upstream: RawWays;
   readonly clock: Clock;
   /** PEM text of `GW_UPSTREAM_CA_FILE`. */
   readonly extraRoots: string | undefined;
+  readonly closers: (() => Promise<void>)[];
 }
 
-export function waysOut(config: Config, { upstream, clock, extraRoots, place }: WaysOutOptions): WaysOut {
+export function waysOut(config: Config, { upstream, clock, extraRoots, place, closers }: WaysOutOptions): WaysOut {
   const { egressAllow, smtpUrl: server, smtpFrom: from } = config;
   const door = new SideDoor(upstream, clock);
+  closers.push(async () => door.close());
   const throughChannel = new ChannelTelemetry();
   return {
     door,

@@ -67,14 +67,14 @@ export function parseGatewayUrl(
 }
 
 /** Why a gateway could not be asked, with what to do about it where that is known. */
-export function askFailure(gateway: URL, error: Error): string {
+export function askFailure(gateway: URL, error: unknown): string {
   const code = codeOf(error);
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
     return `its certificate is not for ${gateway.hostname} (${namesIn(error)}): ask it by a name of its certificate`;
   if (UNTRUSTED.has(code))
-    return `its certificate is not trusted here (${error.message}): set GW_TLS_CERT_FILE as for the gateway, or NODE_EXTRA_CA_CERTS to the certificate of its issuer`;
+    return `its certificate is not trusted here (${messageOf(error)}): set GW_TLS_CERT_FILE as for the gateway, or NODE_EXTRA_CA_CERTS to the certificate of its issuer`;
   if (NO_TLS.has(code)) return 'it does not speak TLS: ask it by http://';
-  return error.message;
+  return messageOf(error);
 }
 
 const PICKED = 'GW_PORT is 0, so the gateway picked a port itself, which its first lines say: give its address with --url';
@@ -101,8 +101,8 @@ const UNTRUSTED: ReadonlySet<string> = new Set([
 ]);
 const NO_TLS: ReadonlySet<string> = new Set(['EPROTO', 'ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
 
-function namesIn(error: Error): string {
-  const certificate: unknown = Reflect.get(error, 'cert');
+function namesIn(error: unknown): string {
+  const certificate: unknown = error instanceof Error ? Reflect.get(error, 'cert') : undefined;
   const names: unknown = typeof certificate === 'object' && certificate !== null ? Reflect.get(certificate, 'subjectaltname') : undefined;
   return typeof names === 'string' ? names : 'it names none';
 }

@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import { request as httpRequest } from 'node:http';
-import { request as httpsRequest } from 'node:https';
+import { connect, isIP, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
 import type { Config } from '../base/config/config.ts';
 import { parseSafeJsonText } from '../base/json/safe-json.ts';
 import { ByteCollector } from '../base/lib/byte-collector.ts';
+import type { Authority } from '../base/model/arrival.ts';
 import { OUTBOUND_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type CliIo, Unusable } from './command.ts';
 import { askFailure, GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
@@ -111,44 +112,55 @@ export interface SentToGateway {
 }
 
 /** One request and its whole answer; what the address trusts is trusted (decision 12.1). @throws Unusable when nobody answers */
-export function sendToGateway(
+export async function sendToGateway(
   gateway: GatewayAddress | (URL & { readonly trust?: undefined }),
   path: string,
-  { method, headers: given, body, timeoutMs = TIMEOUT_MS, target }: SentToGateway,
+  { method, headers, body, timeoutMs = TIMEOUT_MS, target }: SentToGateway,
 ): Promise<{ readonly status: number; readonly text: string; readonly date: string | undefined }> {
   const url = new URL(path, gateway);
-  const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   const sent = body === undefined ? undefined : JSON.stringify(body);
-  const headers = {
-    ...given,
-    ...(sent === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(sent) }),
+  const fields = [...Object.entries(headers).flat(), ...(sent === undefined ? [] : ['Content-Type', 'application/json'])];
+  // Loaded here: commands that ask nobody do not wait for it.
+  const { ExchangeLine } = await import('../outbound/net/exchange.ts');
+  const line = new ExchangeLine(authorityOf(url), url.protocol === 'https:', () => connectionTo(url, gateway.trust));
+  const limit = new AbortController();
+  const silence = setTimeout(() => limit.abort(new Error(`no answer in ${timeoutMs / 1000} s`)), timeoutMs);
+  const collector = new ByteCollector();
+  const take = (chunk: Uint8Array): true => {
+    silence.refresh();
+    collector.push(chunk);
+    if (collector.size > MAX_ANSWER) throw new Error('the answer is too long');
+    return true;
   };
-  return new Promise((resolve, reject) => {
+  try {
+    const asked = { method, path: target ?? url.pathname + url.search, headers: fields, body: sent };
+    const { status, headers: answered } = await line.exchange(asked, take, limit.signal);
+    return { status, text: collector.take().toString('utf8'), date: answered.get('date') };
+  } catch (error) {
     const hint = gateway instanceof GatewayAddress && gateway.hint !== undefined ? `; ${gateway.hint}` : '';
-    const fail = (error: Error) =>
-      reject(new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}${hint}`, { cause: error }));
-    const asked = {
-      method,
-      headers,
-      timeout: timeoutMs,
-      agent: false,
-      ...gateway.trust,
-      ...(target === undefined ? {} : { path: target }),
-    };
-    const call = send(url, asked, (answer) => {
-      const collector = new ByteCollector();
-      answer.on('error', fail);
-      answer.on('data', (chunk: Buffer) => {
-        collector.push(chunk);
-        if (collector.size > MAX_ANSWER) call.destroy(new Error('the answer is too long'));
-      });
-      answer.on('end', () =>
-        resolve({ status: answer.statusCode ?? 0, text: collector.take().toString('utf8'), date: answer.headers.date }),
-      );
+    throw new Unusable(`${url.origin} cannot be asked: ${askFailure(url, error)}${hint}`, { cause: error });
+  } finally {
+    clearTimeout(silence);
+    line.close();
+  }
+}
+
+function authorityOf({ protocol, hostname, port }: URL): Authority {
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port) };
+}
+
+function connectionTo(url: URL, trust: GatewayAddress['trust']): Promise<Socket> {
+  const { host, port } = authorityOf(url);
+  return new Promise((resolve, reject) => {
+    const secure = url.protocol === 'https:';
+    const socket = secure
+      ? connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...trust })
+      : connect({ host, port });
+    socket.once('error', reject);
+    socket.once(secure ? 'secureConnect' : 'connect', () => {
+      socket.off('error', reject);
+      resolve(socket);
     });
-    call.on('timeout', () => call.destroy(new Error(`no answer in ${timeoutMs / 1000} s`)));
-    call.on('error', fail);
-    call.end(sent);
   });
 }
 

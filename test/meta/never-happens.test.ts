@@ -87,7 +87,7 @@ t.test('no other room dials', async (t) => {
   /** What opens a connection; in the command line it asks the gateway that its user names, and that of the demo; before an enrolment it looks at who answers at `GW_CP_ADDR`. */
   const asking = ['src/cli/gateway-client.ts', 'src/cli/demo/demo-requests.ts', 'src/link/shown-authority.ts'];
   const dials =
-    /import \{[^}]*\b(?:connect|request|createConnection|createSocket|get)\b[^}]*\} from 'node:(?:net|tls|http|https|http2|dgram)'|\b(?:net|tls|https?|http2|dgram)\.(?:connect|request|createConnection|createSocket|get)\(|new (?:Socket|WebSocket|EventSource|XMLHttpRequest)\(/;
+    /import \{[^}]*\b(?:connect|request|createConnection|createSocket|get)\b[^}]*\} from 'node:(?:net|tls|http|https|http2|dgram)'|from 'undici|\b(?:net|tls|https?|http2|dgram)\.(?:connect|request|createConnection|createSocket|get)\(|new (?:Socket|WebSocket|EventSource|XMLHttpRequest)\(/;
   const found = sources.filter((file) => dials.test(read(file)));
   t.strictSame(
     found.filter((file) => !file.startsWith('src/outbound/net/') && !asking.includes(file)),

@@ -14,8 +14,8 @@ import {
 } from '../../src/outbound/net/lane.ts';
 import { STOPPED } from '../../src/outbound/net/request-body.ts';
 import { hostHeader, targetOf } from '../../src/outbound/net/request-head.ts';
+import { undiciError } from '../../src/outbound/net/upstream-error.ts';
 import { decodeRawHeaders } from './raw-headers.ts';
-import { inOurWords } from './undici-error.ts';
 
 /**
  * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and asserts that nothing resumes a connection
@@ -147,7 +147,10 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
     // A 304 has the length of the body that a 200 would have had (RFC 9110 §8.6); undici misses that body and gives the connection up.
     if (status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') call?.ended();
     // TLS 1.3 refuses a client without a certificate only when the handshake is over, by an alert before the end.
-    else call?.broke(inOurWords(call, call.phase === 'sent' && codeOf(error) === 'UND_ERR_SOCKET' ? (this.#fault ?? error) : error));
+    else if (call !== undefined) {
+      const fault = call.phase === 'sent' && codeOf(error) === 'UND_ERR_SOCKET' ? (this.#fault ?? error) : error;
+      call.broke(undiciError(call.request.authority, call.phase, fault));
+    }
   }
 
   /** undici is through with the call. */

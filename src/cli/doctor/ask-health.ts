@@ -52,8 +52,8 @@ export async function askHealth(url: GatewayAddress | undefined): Promise<Health
 
 /** Whether somebody takes connections there, though what comes is no answer. */
 export function speaks(error: unknown): boolean {
-  const code = error instanceof Error ? codeOf(error.cause) : '';
-  return code.startsWith('HPE_') || ['ECONNRESET', 'EPROTO'].includes(code);
+  const cause = error instanceof Error ? error.cause : undefined;
+  return (cause instanceof Error && cause.name === 'HTTPParserError') || ['ECONNRESET', 'EPROTO', 'UND_ERR_SOCKET'].includes(codeOf(cause));
 }
 
 function judge(text: string, status: number, date: string | undefined): Health {

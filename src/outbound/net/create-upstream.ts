@@ -190,6 +190,10 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
     return this.#dialer.addresses(authority, operatorOwn);
   }
 
+  parentOf(authority: Authority): ParentProxy | undefined {
+    return this.#dialer.parentOf(authority);
+  }
+
   #tinyPiecesOf({ remoteAddress = '' }: Socket): TinyPieces {
     const key = networkOf(remoteAddress);
     const known = this.#tiny.get(key) ?? new TinyPieces(this.#clock);
@@ -240,7 +244,7 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
     if (origin === undefined) {
       this.#evict();
       const parent = tls ? undefined : this.#dialer.parentOf(authority);
-      const openLane = this.#laneMaker({ authority, tls, parent, connect: () => this.#connectFor(authority, tls, operatorOwn) });
+      const openLane = this.#laneMaker({ authority, tls, parent, connect: () => this.connectForHttp(authority, tls, operatorOwn) });
       origin = new Origin({ ...this.#waits, authority, clock: this.#clock, maxConnections: this.#maxConnections, openLane });
     } else {
       this.#origins.delete(key);
@@ -257,7 +261,7 @@ class UpstreamDoor implements Upstream, RawWays, SlowCounter {
     return (owner) => new DirectLane(owner, options, this.#nextTurn, this.#clock);
   }
 
-  #connectFor(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
+  connectForHttp(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<Socket> {
     return tls ? this.#connectRaw(authority, tls, operatorOwn) : this.#dialer.dialPlain(authority, operatorOwn);
   }
 

@@ -6,8 +6,11 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
-import type { RawWays, Upstream } from './upstream.ts';
-import { timeoutError } from './upstream-error.ts';
+import { type ExchangedHead, ExchangeLine, type Taker } from './exchange.ts';
+import { absoluteForm } from './parent-proxy.ts';
+import { hostHeader } from './request-head.ts';
+import type { RawWays } from './upstream.ts';
+import { callError, timeoutError, undiciError } from './upstream-error.ts';
 
 /** What is read of the answer to a POST; there its connection is closed. */
 const MAX_ANSWER = OUTBOUND_BOUNDS.answerToPost.one;
@@ -30,21 +33,21 @@ interface Got extends Sent {
   readonly maxBytes: number;
 }
 
-interface Answer<B> {
-  readonly status: number;
-  readonly headers: ReadonlyMap<string, string>;
+interface Answer<B> extends ExchangedHead {
   readonly body: B;
 }
 
-/** Takes the bytes of an answer. @returns `whole`: nothing more is needed; `too_long`: there are more than may be */
-type Taker = (chunk: Uint8Array) => 'more' | 'too_long' | 'whole';
+/** Idle connections that are kept. */
+const MAX_IDLE = 256;
 
 /** The ways out for what is no call of anybody: alerts, exported events, price lists. The same guard, resolver and trust as for calls; each has its time. */
 export class SideDoor {
-  readonly #ways: Upstream & RawWays;
+  readonly #ways: RawWays;
   readonly #clock: Clock;
+  readonly #lines = new Map<ExchangeLine, string>();
+  readonly #idle = new Set<ExchangeLine>();
 
-  constructor(ways: Upstream & RawWays, clock: Clock) {
+  constructor(ways: RawWays, clock: Clock) {
     this.#ways = ways;
     this.#clock = clock;
   }
@@ -58,7 +61,7 @@ export class SideDoor {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     const head = await this.#send('POST', sent, bytes, (chunk) => {
       collector.push(chunk.subarray(0, MAX_ANSWER - collector.size));
-      return collector.size < MAX_ANSWER ? 'more' : 'whole';
+      return collector.size < MAX_ANSWER;
     });
     return { ...head, body: collector.take().toString() };
   }
@@ -68,56 +71,70 @@ export class SideDoor {
     const collector = new ByteCollector();
     const head = await this.#send('GET', sent, undefined, (chunk) => {
       collector.push(chunk);
-      return collector.size <= maxBytes ? 'more' : 'too_long';
+      if (collector.size > maxBytes)
+        throw new GatewayError('upstream_protocol', `${sent.to.authority.host} sent a longer answer than is taken.`);
+      return true;
     });
     return { ...head, body: collector.take() };
   }
 
-  #send(
+  async #send(
     method: 'GET' | 'POST',
     { to, headers, signal, timeoutMs = ANSWER_MS }: Sent,
     body: Uint8Array | undefined,
     take: Taker,
-  ): Promise<Omit<Answer<never>, 'body'>> {
-    if (signal.aborted) return Promise.reject(stopping());
-    return new Promise((resolve, reject) => {
-      let status = 0;
-      let fields: ReadonlyMap<string, string> = new Map();
-      const end = (settle: () => void): void => {
-        cancel();
-        signal.removeEventListener('abort', onAbort);
-        settle();
-      };
-      const giveUp = (error: GatewayError): void => {
-        handle.abort();
-        end(() => reject(error));
-      };
-      const onAbort = (): void => giveUp(stopping());
-      const cancel = this.#clock.after(timeoutMs, () =>
-        giveUp(timeoutError(to.authority, `did not answer within ${timeoutMs / 1_000} seconds`)),
-      );
-      const handle = this.#ways.call(
-        { ...to, method, headers, body },
-        {
-          onHead: (code, rawHeaders) => {
-            status = code;
-            fields = fieldsOf(rawHeaders);
-          },
-          onData: (chunk) => {
-            const taken = take(chunk);
-            if (taken === 'too_long')
-              giveUp(new GatewayError('upstream_protocol', `${to.authority.host} sent a longer answer than is taken.`));
-            if (taken !== 'whole') return true;
-            handle.abort();
-            end(() => resolve({ status, headers: fields }));
-            return false;
-          },
-          onEnd: () => end(() => resolve({ status, headers: fields })),
-          onError: (error) => end(() => reject(error)),
-        },
-      );
-      signal.addEventListener('abort', onAbort, { once: true });
+  ): Promise<ExchangedHead> {
+    if (signal.aborted) throw stopping();
+    const { authority, tls, path } = to;
+    const parent = tls ? undefined : this.#ways.parentOf(authority);
+    // Named here, so that a Host among the headers is a second one, which undici refuses.
+    const fields = ['Host', hostHeader(to), ...headers];
+    if (parent?.authorization !== undefined) fields.push('Proxy-Authorization', parent.authorization);
+    const limit = new AbortController();
+    const onAbort = (): void => limit.abort(stopping());
+    const cancel = this.#clock.after(timeoutMs, () => {
+      limit.abort(timeoutError(authority, `did not answer within ${timeoutMs / 1_000} seconds`));
     });
+    signal.addEventListener('abort', onAbort, { once: true });
+    const line = this.#lineTo(to);
+    try {
+      const target = parent === undefined ? path : absoluteForm(authority, path);
+      return await line.exchange({ method, path: target, headers: fields, body }, take, limit.signal);
+    } catch (error) {
+      throw callError(authority, line.phase, undiciError(authority, line.phase, error));
+    } finally {
+      cancel();
+      signal.removeEventListener('abort', onAbort);
+      if (line.isReusable && this.#idle.size < MAX_IDLE) this.#idle.add(line);
+      else this.#drop(line);
+    }
+  }
+
+  /** One that is idle, or a new one. What the operator named himself passes the guard, so that its connections serve nothing that has to be judged. */
+  #lineTo({ authority, tls, operatorOwn }: Sent['to']): ExchangeLine {
+    const key = `${tls ? 's' : 'p'}${operatorOwn ? 'o' : 'g'}${authority.port} ${authority.host}`;
+    for (const line of this.#idle) {
+      if (this.#lines.get(line) !== key) continue;
+      this.#idle.delete(line);
+      return line;
+    }
+    const line = new ExchangeLine(authority, tls, () => this.#ways.connectForHttp(authority, tls, operatorOwn));
+    line.onDisconnect(() => {
+      if (this.#idle.has(line)) this.#drop(line);
+    });
+    this.#lines.set(line, key);
+    return line;
+  }
+
+  #drop(line: ExchangeLine): void {
+    this.#idle.delete(line);
+    this.#lines.delete(line);
+    line.close();
+  }
+
+  /** Closes every connection; what is under way fails. */
+  close(): void {
+    for (const line of [...this.#lines.keys()]) this.#drop(line);
   }
 
   connect(authority: Authority, options: { readonly tls: boolean; readonly operatorOwn: boolean }): Promise<Socket> {
@@ -147,10 +164,4 @@ export class SideDoor {
 
 function unsent({ host }: Authority, cause: unknown): GatewayError {
   return new GatewayError('upstream_unreachable', `No datagram could be sent to ${host}.`, { cause });
-}
-
-function fieldsOf(rawHeaders: readonly string[]): ReadonlyMap<string, string> {
-  const fields = new Map<string, string>();
-  for (let at = 0; at + 1 < rawHeaders.length; at += 2) fields.set((rawHeaders[at] ?? '').toLowerCase(), rawHeaders[at + 1] ?? '');
-  return fields;
 }

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
+import type { ParentProxy } from './parent-proxy.ts';
 
 /** One HTTP call to an upstream. */
 export interface UpstreamCall {
@@ -73,8 +74,12 @@ export interface Upstream {
   close(): Promise<void>;
 }
 
-/** Ways out for what is no HTTP call, through the same guard and resolver. */
+/** Ways out for what is no call, through the same guard and resolver. */
 export interface RawWays {
+  /** The parent proxy on the way to `authority`, which takes plain HTTP requests in absolute form. */
+  parentOf(authority: Authority): ParentProxy | undefined;
+  /** A connection for HTTP requests to `authority`: without TLS it leads to the parent proxy where there is one. @throws GatewayError as `onError` */
+  connectForHttp(authority: Authority, tls: boolean, operatorOwn: boolean): Promise<import('node:net').Socket>;
   /**
    * A TCP connection, over TLS where it is asked for.
    * @throws GatewayError as `onError`
