@@ -21,13 +21,18 @@ export function withoutProxies(environment) {
 const EVERYWHERE = ['cat', 'env', 'mkfifo', 'mount', 'sh', 'true', 'umount'];
 
 /**
- * As {@link withoutProxies}, without the settings of a gateway either: tests bring their own. With `TEST_NO_PEERS=1` they are to find no program that
+ * As {@link withoutProxies}, without the settings of a gateway either: tests bring their own. With `TEST_NO_PEERS=1` they find no program that
  * `npm run peers` would install, wherever it is.
  */
 export function forTests(environment) {
   const result = Object.fromEntries(Object.entries(withoutProxies(environment)).filter(([name]) => !name.startsWith('GW_')));
   if (environment.TEST_NO_PEERS === '1') result.PATH = pathWithoutPeers(environment.PATH ?? '');
   return result;
+}
+
+/** As {@link forTests}, on a machine that has nothing but Node. */
+export function forTestsWithoutPeers(environment) {
+  return forTests({ ...environment, TEST_NO_PEERS: '1' });
 }
 
 /** A folder that has this Node and {@link EVERYWHERE}, by links. */

@@ -2,7 +2,7 @@
  * Which test files read the real clock, and by what: `Date.now()`, `new Date()` and `systemClock`, a command of `gw`, or a process, whatever program it is;
  * also one that gives a gateway a `certificateClock`, since a TLS library that asks the machine judges what comes of it.
  * Found in the source, from declaration to declaration across files, so that one which imports a helper and does not call it is none. `--check` holds
- * scripts/real-clock.json against it; without it the file says what leads each there.
+ * scripts/real-clock.json against it, of the files that follow alone where there are any; without it the file says what leads each there.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -18,10 +18,9 @@ const CLOCK = 'src/base/lib/clock.ts';
  */
 const OF_NO_TEST = ['src/base/lib/log.ts', 'test/support/certificate-clock.ts', 'test/support/peers.ts'];
 
-/** Every test file that reads the real clock, with the declarations that lead there. @param root the project's folder */
-export function realClockReaders(root = projectRoot) {
+/** Every test file that reads the real clock, with the declarations that lead there. @param root the project's folder @param files the test files that are asked about */
+export function realClockReaders(root = projectRoot, files = filesBelow(join(root, 'test')).filter((file) => file.endsWith('.test.ts'))) {
   const graph = new Graph(root);
-  const files = filesBelow(join(root, 'test')).filter((file) => file.endsWith('.test.ts'));
   const found = files.map((file) => [relative(root, file).replaceAll('\\', '/'), graph.wayFrom(file)]);
   return new Map(found.filter(([, way]) => way !== undefined).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
@@ -127,11 +126,13 @@ function isSystemClock(node) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const readers = realClockReaders();
-  if (process.argv[2] !== '--check') for (const [file, way] of readers) process.stdout.write(`${file}: ${way.join(' > ')}\n`);
+  const [option, ...only] = process.argv.slice(2);
+  const readers = realClockReaders(projectRoot, only.length > 0 ? only.map((file) => join(projectRoot, file)) : undefined);
+  if (option !== '--check') for (const [file, way] of readers) process.stdout.write(`${file}: ${way.join(' > ')}\n`);
   else {
     const { everyMoment, oneMoment, never } = JSON.parse(readFileSync(join(projectRoot, 'scripts', 'real-clock.json'), 'utf8'));
-    const flaws = flawsOfList(readers, [...everyMoment, ...oneMoment, ...Object.keys(never)]);
+    const listed = [...everyMoment, ...oneMoment, ...Object.keys(never)];
+    const flaws = flawsOfList(readers, only.length > 0 ? listed.filter((file) => only.includes(file)) : listed);
     for (const flaw of flaws) process.stdout.write(`${flaw}\n`);
     process.exitCode = flaws.length > 0 ? 1 : 0;
   }

@@ -100,7 +100,8 @@ async function build(typeCheck) {
   writeFileSync(stampFile, JSON.stringify({ digest, typesChecked: typeCheck }));
 }
 
-async function writeRegistryTree(always) {
+/** Writes the tree of the registry when its text has changed. */
+export async function writeRegistryTree(always) {
   const text = readFileSync(registryFile, 'utf8');
   const sha256 = createHash('sha256').update(text).digest('hex');
   if (!always && readJson(registryTree)?.sha256 === sha256) return;

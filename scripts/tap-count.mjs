@@ -7,6 +7,8 @@ const POINT = /^((?: {4})*)(not )?ok\b(.*)$/;
 const EMPTY_PLAN = /^((?: {4})*)1\.\.0(?: # (.+))?$/;
 /** A hash that belongs to a name is written with a backslash. */
 const DIRECTIVE = /(?<!\\)# (SKIP|TODO)\b/i;
+/** Stands in the reason of a test that a peer was missing for, or that has one with a clock of its own. */
+const WITHOUT_PEER = /npm run peers installs it|does not follow a clock that is moved/;
 /** Ends the reason of a test that is left out where what it needs cannot be had everywhere. */
 const OPTIONAL = /\(optional\)\s*$/;
 
@@ -16,6 +18,8 @@ export class TapCounter {
   skipped = 0;
   /** Skipped as well, and no reason to fail. */
   optional = 0;
+  /** Of those, tests that a peer was missing for (`skipWithout` in test/support/peers.ts). */
+  withoutPeer = 0;
   #rest = [];
   /** Open subtests, outermost first; the file itself is the first. */
   #open = [{ name: '', level: -1, tests: 0, failed: 0, assertions: 0, assertionsFailed: 0, skipReason: false }];
@@ -66,10 +70,17 @@ export class TapCounter {
     }
     const point = POINT.exec(line);
     if (point !== null) this.#point(point[1].length / 4, point[2] === undefined, DIRECTIVE.test(point[3]) ? point[3] : undefined);
-    else if (EMPTY_PLAN.exec(line)?.[2] !== undefined) this.#open.at(-1).skipReason = true;
+    else this.#emptyPlan(EMPTY_PLAN.exec(line)?.[2]);
+  }
+
+  #emptyPlan(reason) {
+    if (reason === undefined) return;
+    this.#open.at(-1).skipReason = true;
+    if (WITHOUT_PEER.test(reason)) this.withoutPeer += 1;
   }
 
   #skip(directive) {
+    if (WITHOUT_PEER.test(directive)) this.withoutPeer += 1;
     if (OPTIONAL.test(directive)) this.optional += 1;
     else this.skipped += 1;
   }

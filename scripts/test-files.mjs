@@ -3,9 +3,10 @@
  * faster.
  */
 import { spawn } from 'node:child_process';
-import { relative } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { forTests } from './child-environment.mjs';
+import { forTests, forTestsWithoutPeers } from './child-environment.mjs';
 import { projectRoot } from './setup.mjs';
 import { TapCounter } from './tap-count.mjs';
 import { failuresIn } from './tap-failures.mjs';
@@ -23,6 +24,11 @@ const OUTPUT_SHOWN = 30_000;
 const MOST_AGAIN = 10;
 
 const running = new Set();
+
+/** What a table of this folder holds: `test-times.json`, `real-clock.json`, `needs-peers.json`. */
+export function tableOf(name) {
+  return JSON.parse(readFileSync(join(projectRoot, 'scripts', name), 'utf8'));
+}
 
 /** Runs a script that runs files: its exit code is what `main` returns, and an error closes it as a failure. A run that is broken off ends every file. */
 export async function asProgram(main) {
@@ -43,17 +49,17 @@ export async function asProgram(main) {
 /**
  * Runs the files and writes their outcome, last the line `N passed, N failed`. A file that failed is run once more, alone, when all others are done: one that
  * passes then counts as passed and is named in a line `flaky: FILE`, since nothing but the company it ran in has changed.
- * @param files paths; or, for one that runs by another clock, `{ file, at, moved }` with what its name is followed by and a function that returns
- *   `{ before, environment }` when it is about to start: the command that starts it, and more of its environment
+ * @param files paths; or `{ file, at, moved, peers }`. One that runs by another clock has `at`, which its name is followed by, and `moved`, a function that
+ *   returns `{ before, environment }` when it is about to start: the command that starts it, and more of its environment. `peers: 'none'`: it runs as on a
+ *   machine that has nothing but Node, and fails when a test of it misses a peer; `'missing'`: it runs so, and fails when none does
  * @param root the folder that the names shown are relative to
  * @param times milliseconds that each file took, by its name; read for the order, and updated
  * @param table what the project knows of slow files (scripts/test-times.json)
  * @param skipsFail skipped tests count as failures
- * @param noteSkipping is given the names of the files in which a test was skipped or left out
  * @param keepOutput keeps all that a file said that failed, and returns where; absent: that is written here
  * @returns the exit code
  */
-export async function runFiles(files, { root, jobs, times, table, skipsFail, noteSkipping, keepOutput, write }) {
+export async function runFiles(files, { root, jobs, times, table, skipsFail, keepOutput, write }) {
   const name = ({ file, at }) => (at === undefined ? nameOf(file, root) : `${nameOf(file, root)}, ${at}`);
   const expected = expectedMs(times, table);
   // The slowest first, so that none of them runs alone at the end.
@@ -67,13 +73,11 @@ export async function runFiles(files, { root, jobs, times, table, skipsFail, not
   };
   const failed = [];
   const skipping = [];
-  const leavingOut = [];
   const worker = async () => {
     for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
       const result = await runFile(one);
       times[name(one)] = result.ms;
       if (result.skipped > 0) skipping.push(name(one));
-      else if (result.optional > 0) leavingOut.push(name(one));
       write(reported(name(one), result, keepOutput));
       if (result.failed > 0) failed.push({ one, result });
       else add(result);
@@ -94,7 +98,6 @@ export async function runFiles(files, { root, jobs, times, table, skipsFail, not
     (last.failed > 0 ? failures : flaky).push(name(one));
   }
 
-  noteSkipping?.([...skipping, ...leavingOut].sort());
   const isEmpty = files.length === 0;
   return closeRun({ total, failures, flaky, skipping, skipsFail, isEmpty, write });
 }
@@ -136,7 +139,7 @@ function closeRun({ total, failures, flaky, skipping, skipsFail, isEmpty, write 
   return total.failed > 0 || total.passed === 0 ? 1 : 0;
 }
 
-async function runFile({ file, moved = asItIs }) {
+async function runFile({ file, moved = asItIs, peers }) {
   const started = performance.now();
   const counter = new TapCounter();
   const output = [];
@@ -144,7 +147,7 @@ async function runFile({ file, moved = asItIs }) {
   const [program, ...args] = [...before, process.execPath, '--enable-source-maps', file];
   const child = spawn(program, args, {
     cwd: projectRoot,
-    env: { ...forTests(process.env), TAP_TIMEOUT: String(TAP_TIMEOUT_S), ...environment },
+    env: { ...(peers === undefined ? forTests : forTestsWithoutPeers)(process.env), TAP_TIMEOUT: String(TAP_TIMEOUT_S), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: process.platform !== 'win32',
   });
@@ -173,10 +176,19 @@ async function runFile({ file, moved = asItIs }) {
   if (hungIn !== undefined) reasons.push(`killed after ${KILL_AFTER_S} s, it hung in: ${hungIn}`);
   const own = counter.end(code === 0);
   if (own !== undefined && hungIn === undefined) reasons.push(code === 0 ? own : `${own} (${signal ?? `exit code ${code}`})`);
-  if (leftovers) reasons.push('it left processes running, they were killed');
-  if (leftovers && counter.failed === 0) counter.failed = 1;
+  const amiss = [leftovers ? 'it left processes running, they were killed' : undefined, peersAmiss(peers, counter)].filter(Boolean);
+  reasons.push(...amiss);
+  if (amiss.length > 0 && counter.failed === 0) counter.failed = 1;
   const { passed, failed, skipped, optional } = counter;
   return { passed, failed, skipped, optional, reasons, output: output.join(''), ms: Math.round(performance.now() - started) };
+}
+
+/** What a file says about peers that scripts/needs-peers.json does not. */
+function peersAmiss(peers, { withoutPeer, failed }) {
+  if (peers === 'none' && withoutPeer > 0) return 'a test of it needs a peer: list the file in scripts/needs-peers.json';
+  if (peers === 'missing' && withoutPeer === 0 && failed === 0)
+    return 'no test of it needs a peer: take the file out of scripts/needs-peers.json';
+  return undefined;
 }
 
 function asItIs() {

@@ -53,6 +53,7 @@ function pathsIn({ json }: { readonly json: Readonly<Record<string, unknown>> })
   return details.map(({ path }) => path).sort();
 }
 
+// Holds: no-unknown-parameter
 t.test('no operation takes parameters that it does not know', async (t) => {
   const { bare } = await acme(t);
   for (const operation of ADMIN_OPERATIONS) {
@@ -70,6 +71,7 @@ t.test('no operation takes parameters that it does not know', async (t) => {
   t.equal((await bare('GET', '/metrics?nonsense=1', { headers: {} })).status, 400);
 });
 
+// Holds: control-plane-asks-its-token
 t.test('without the admin token, or with another one, only what is public is answered', async (t) => {
   const { bare } = await acme(t);
   for (const operation of ADMIN_OPERATIONS) {
@@ -311,6 +313,7 @@ t.test('roots, proofs, keys and the CA are open to everybody', async (t) => {
   t.match(await bare('GET', '/v1/ca.crt'), { status: 200, text: /^-----BEGIN CERTIFICATE-----/ });
 });
 
+// Holds: control-plane-asks-its-token
 t.test('each change has its entry in the audit trail, and what changes nothing has none', async (t) => {
   const { ask } = await startPlane(t);
   const trail = async () => ((await ask('GET', '/v1/audit')).json['items'] ?? []) as { operation: string; org_id?: string; from: string }[];
@@ -356,6 +359,7 @@ t.test('the audit trail of a control plane tells which rules a bundle and an ove
   t.match(await newest(), { operation: 'overlay.remove', changes: [{ rule: 'targets/x@org', member: 'rule', after: null }] });
 });
 
+// Holds: control-plane-asks-its-token
 t.test('no page of a browser may ask, and no Host but its own', async (t) => {
   const { plane, bare } = await acme(t);
   t.match(await bare('GET', '/healthz', { headers: { Origin: 'http://127.0.0.1' } }), {

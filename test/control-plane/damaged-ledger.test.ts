@@ -17,6 +17,7 @@ async function until(what: () => boolean): Promise<void> {
   while (!what()) await new Promise((resolve) => setImmediate(resolve));
 }
 
+// Holds: one-damaged-ledger-stops-nobody
 t.test('a ledger file that is cut off, or no file, sets its org aside and nothing else, until it is put back', async (t) => {
   const clock = fakeClock(Date.now());
   const first = await runControlPlane(t, { clock });

@@ -48,6 +48,7 @@ t.test('openssl takes the chain of a node and that of the server by its strict r
   t.throws(() => verify('server.pem', server.certificate, 'sslclient'));
 });
 
+// Holds: nodes-get-their-own-org
 t.test('a bootstrap token names the CA, is kept as a hash, and lets one node in once, in its time and its org', async (t) => {
   const clock = fakeClock(Date.now());
   const { plane, client, commit } = await runControlPlane(t, { clock });
@@ -90,6 +91,7 @@ t.test('a node that is enrolled again has one certificate; one that is renewed h
   t.match(await checkIn(again.client), /^UNAUTHENTICATED: the certificate has expired/, 'also on a connection that is older than its end');
 });
 
+// Holds: nodes-get-their-own-org
 t.test('a certificate counts for nothing once its node is revoked, and the node may be enrolled anew', async (t) => {
   const { plane, client, commit, enrol } = await runControlPlane(t);
   const node = await enrol('acme', 'node-1');
@@ -109,6 +111,7 @@ t.test('a certificate counts for nothing once its node is revoked, and the node 
   await t.rejects(plane.state.nodes.revoke('acme', 'node-2', commit), { code: 'not_found' });
 });
 
+// Holds: one-damaged-ledger-stops-nobody
 t.test('however often a node renews, the certificate that it uses counts to its end', async (t) => {
   const clock = fakeClock(Date.now());
   const { client, enrol } = await runControlPlane(t, { clock });

@@ -126,6 +126,7 @@ t.test('a bundle is signed with its org and a sequence that never goes back; one
   t.notOk((await checkIn(client, { policy: bundle?.version ?? '' })).includes('policy'));
 });
 
+// Holds: nodes-get-their-own-org
 t.test(
   'credentials go to the nodes that they are for, with their secrets, which are sealed at rest and shown to nobody else',
   async (t) => {
@@ -206,6 +207,7 @@ t.test('workloads, add-ons and export destinations are judged as the gateway jud
   await t.rejects(entities.list('nobody', 'addons'), { code: 'not_found' });
 });
 
+// Holds: nodes-get-their-own-org
 t.test('an API key is looked up by its hash, by nodes of its org', async (t) => {
   const { plane, commit, enrol } = await runControlPlane(t);
   const { client } = await enrol('acme', 'node-1');

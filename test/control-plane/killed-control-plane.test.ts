@@ -33,6 +33,7 @@ function enrolment(token: string) {
   return { bootstrap_token: token, org_id: 'acme', node_id: NODE, csr: newRequest().csr, gateway_version: '' };
 }
 
+// Holds: nodes-get-their-own-org
 t.test('after a kill a token is used up exactly when its node is enrolled, and the entry of the audit trail is there', async (t) => {
   for (const when of ['before', 'after'] as const) {
     const dataDir = tempDir(t);

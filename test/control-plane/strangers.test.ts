@@ -96,6 +96,7 @@ async function silentConnections(t: HasTeardown, port: number, count: number): P
   return sockets;
 }
 
+// Holds: strangers-are-not-read
 t.test('who shows no certificate is told so for each call before he has sent a byte of its message', async (t) => {
   const { plane } = await runControlPlane(t);
   const session = await rawGrpc(t, { port: plane.grpcPort, ca: plane.state.caCertificate });
@@ -104,6 +105,7 @@ t.test('who shows no certificate is told so for each call before he has sent a b
   t.same(refused.sort(), [...CALLS].sort(), 'and each refusal is counted');
 });
 
+// Holds: strangers-are-not-read
 t.test('two million empty hashes in four kilobytes are refused unread, with a certificate and without', async (t) => {
   const { place, counts, node } = await countingServer(t);
   const bomb = gzipSync(emptyTexts(2_000_000));
@@ -216,6 +218,7 @@ t.test('who never answers a question on the connection is gone', async (t) => {
   t.equal(server.connections.open, 0);
 });
 
+// Holds: strangers-are-not-read
 t.test('however many connections say nothing, nodes, those who enrol and the admin API are served', async (t) => {
   const { plane, client, enrol } = await runControlPlane(t);
   const { client: node } = await enrol('acme', 'node-1');

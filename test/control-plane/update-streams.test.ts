@@ -37,6 +37,7 @@ t.test('a stream tells first how things are, and then each change with its numbe
   t.equal(short(await next()), 'changed 3', 'of another org nothing is told');
 });
 
+// Holds: org-changes-are-numbered
 t.test('who comes back gets what he has missed, in order and without gaps', async (t) => {
   const { plane, commit, enrol } = await runControlPlane(t);
   const { client } = await enrol('acme', 'node-1');
@@ -54,6 +55,7 @@ t.test('who comes back gets what he has missed, in order and without gaps', asyn
   t.equal(short(await ahead.next()), 'snapshot 151 resync', 'a number that was never given');
 });
 
+// Holds: org-changes-are-numbered
 t.test('changes at the same moment each get a number of their own, and who was too late is told so', async (t) => {
   const { plane, commit, enrol } = await runControlPlane(t);
   const { client } = await enrol('acme', 'node-1');
@@ -103,6 +105,7 @@ t.test('a stream that has nothing to tell says that it is alive, every 20 s', as
   }
 });
 
+// Holds: nodes-get-their-own-org
 t.test('a stream is cut when its node is revoked, opens another one, or the control plane stops', async (t) => {
   const { plane, commit, enrol } = await runControlPlane(t);
   const { client } = await enrol('acme', 'node-1');

@@ -104,6 +104,7 @@ async function problemOf(page: Page): Promise<string> {
 t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) => {
   const browser = await startBrowser(t);
 
+  // Holds: approval-page-runs-nothing-foreign
   await t.test('follows the link of a chat message, sees what is asked, approves it, and it runs once', async (t) => {
     const inbox = new Inbox(() => ({ status: 200, text: 'ok' }));
     const usage = '{"usage":{"prompt_tokens":11,"completion_tokens":7}}';
@@ -249,6 +250,7 @@ t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) =
     t.same(violations, []);
   });
 
+  // Holds: approval-page-runs-nothing-foreign
   await t.test('sees as text what a hostile caller has written, and none of it runs', async (t) => {
     const { key, ask, at } = await scene(t, { bundle: asking(MARKUP), env: { GW_APPROVAL_KEEP_CONTENT: 'true' } });
     const params = {

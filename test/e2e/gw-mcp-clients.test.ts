@@ -12,6 +12,7 @@ import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/mcp-main.js', import.meta.url));
 
+// Holds: gw-mcp-prints-messages-alone
 t.test('clients of both lines start it, call tools, and leave nothing behind', async (t) => {
   const gw = await startTestGateway(t);
   const names = TOOLS.tools.map(({ name }) => name);

@@ -35,6 +35,7 @@ const MOMENTS = [
 
 for (const [text, what] of MOMENTS) {
   for (const when of ['before', 'after'] as const) {
+    // Holds: alerts-are-sent-once
     t.test(`killed ${when} ${what} is written, the alert arrives all the same`, async (t) => {
       const inbox = new Inbox(() => ({ status: 200, text: 'ok' }));
       const upstream = await startTlsUpstream({

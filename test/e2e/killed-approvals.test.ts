@@ -36,6 +36,7 @@ async function execute(port: number, seed: number): Promise<Answer> {
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
+// Holds: approved-once
 t.test('killed at any moment an approval is spent or not, never twice, and a spent one has its record', async (t) => {
   const executed = new Map<number, number>();
   const upstream = await startTlsUpstream({

@@ -10,6 +10,7 @@ import { towards } from '../support/upstreams.ts';
 const PARAMS = { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 2000 };
 const HOST = 'api.openai.com';
 
+// Holds: delegation-narrows
 t.test('a call under a token that was under way when the process died is charged to every link with a budget, once', async (t) => {
   const issuer = new Issuer('ci');
   let arrived: () => void = () => undefined;

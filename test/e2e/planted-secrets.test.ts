@@ -234,5 +234,6 @@ for (const [level, format] of [
   ['warn', 'json'],
   ['error', 'json'],
 ] as const) {
+  // Holds: no-content-in-records
   t.test(`nothing that was planted is written at the level ${level}, ${format}`, (t) => run(t, level, format));
 }

@@ -9,6 +9,7 @@ import { listenOnFreePort } from '../support/tls-upstream.ts';
 /** Sends the process a SIGTERM as soon as it listens for one. */
 const EARLY_SIGNAL = `data:text/javascript,process.on('newListener', (name) => name === 'SIGTERM' && setImmediate(() => process.kill(process.pid, name)))`;
 
+// Holds: nobody-served-too-early
 t.test('a SIGTERM that comes as soon as a port is open, or long before, ends the gateway in order', async (t) => {
   const probe = createServer();
   const port = await listenOnFreePort(probe);

@@ -125,6 +125,7 @@ t.test('what a receiver refuses is told in its own words, and nothing of the add
   t.notMatch(JSON.stringify(await history(manage)), 'secret-of-slack');
 });
 
+// Holds: destinations-secrets-stay-in
 t.test('a webhook URL is shown this once, never again, and its mask is never taken back', async (t) => {
   const { governed, manage, inbox } = await scene(t);
   const made = await manage('POST', 'alerts/channels', { name: 'ops', kind: 'chat_1', config: { webhook_url: URLS.slack } });

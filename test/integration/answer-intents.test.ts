@@ -63,6 +63,7 @@ const answers: UpstreamHandler = (_request, response, whole) =>
 
 const STREAM = { ...CHAT, stream: true };
 
+// Holds: record-before-last-byte
 t.test('the head of a stream or of a large answer waits for its intent, and the answer is whole', async (t) => {
   const gate = gatedStore();
   const { gw } = await startGoverned(t, { bundle: ALLOW_ALL, handler: answers, store: gate.store });

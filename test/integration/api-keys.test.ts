@@ -59,6 +59,7 @@ const DOORS: readonly (readonly [name: string, call: (governed: Governed, key: s
   ],
 ];
 
+// Holds: own-tokens-stay-here
 t.test('a key is taken in every place of every door, brings its org, is named in the record and goes nowhere', async (t) => {
   const governed = await startGoverned(t, { bundle: ALLOW_ALL });
   const { gw, upstream, recordOf, execute } = governed;
@@ -150,6 +151,7 @@ t.test('a request is for the org of its key, or denied with a record', async (t)
   });
 });
 
+// Holds: revoked-is-revoked
 t.test('a key that is revoked lets nobody in from the next request on, also inside a tunnel that is open', async (t) => {
   const { gw } = await startGoverned(t);
   const { id, key } = await makeKey(gw);
@@ -191,6 +193,7 @@ t.test('with GW_PROXY_AUTH=required a key will do as a token does, and a token n
   for (const { headers } of upstream.requests) t.notMatch(JSON.stringify(headers), /gw[kt]_/);
 });
 
+// Holds: own-tokens-stay-here
 t.test('a key in a URL goes nowhere and into no log, to an AI host or another, and is told so', async (t) => {
   const lines: string[] = [];
   const log = createLogger({ level: 'trace', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
@@ -208,6 +211,7 @@ t.test('a key in a URL goes nowhere and into no log, to an AI host or another, a
   t.notMatch(lines.join(''), 'gwk_x');
 });
 
+// Holds: own-tokens-stay-here
 t.test('a key is none of the provider: the stored credential is used, and without one the call goes without', async (t) => {
   const { gw, send, upstream } = await startGoverned(t);
   const { key } = await makeKey(gw);

@@ -115,6 +115,7 @@ t.test('the page holds no data, and nothing runs in it but its own script', asyn
   t.equal((await fetch(`${url}/approvals/`)).status, 404);
 });
 
+// Holds: approval-page-runs-nothing-foreign
 t.test('a link leads from any site to the page and to nothing else, and what its page asks is let through', async (t) => {
   const { gw } = await startGoverned(t, { bundle: ASKS, env: { GW_PUBLIC_URL: 'https://gateway.example' } });
   const { keyOf } = await managedOf(gw);

@@ -185,6 +185,7 @@ t.test('a call on a WebSocket waits for a person too', async (t) => {
   t.match(await talk.say(create, 'error'), { error: { message: /ask first/ } }, 'once');
 });
 
+// Holds: approved-once
 t.test('of fifty that come again at once one is executed, and the others share one that waits', async (t) => {
   const { gw, execute, upstream } = await startGoverned(t, { bundle: BUNDLE });
   const ask = () => execute({}, { params: ASK });

@@ -228,6 +228,7 @@ t.test('calls on a WebSocket are charged as its handshake says', async (t) => {
   t.equal((await records()).length, 2);
 });
 
+// Holds: archived-projects-pay-nothing
 t.test('what an archived project would be charged for is denied on every door and recorded, whoever names the project', async (t) => {
   const governed = await startGoverned(t, { bundle: RULES });
   const { gw } = governed;

@@ -306,6 +306,7 @@ t.test('budget limits: alerts, drafts, and what a body must be', async (t) => {
   t.equal((await fetch(`${gw.url}/v1/admin/budgets/limits`)).status, 401);
 });
 
+// Holds: no-call-past-a-cap
 t.test('64 callers at once never pass a cap together', async (t) => {
   const governed = await startGoverned(t, { handler: chargeAll });
   await createLimit(governed.gw, { scope: 'org', limit_usd: '0.3', actions: ['cap'] });
@@ -395,6 +396,7 @@ function failingStore(): { commits: boolean; readonly store: (opened: Store) => 
   return state;
 }
 
+// Holds: no-call-past-a-cap
 t.test('a call whose record cannot be stored is not spent, stays set aside under a cap, and is charged by the next start', async (t) => {
   const disk = failingStore();
   const held = holdAll();
@@ -426,6 +428,7 @@ t.test('a call whose record cannot be stored is not spent, stays set aside under
   ]);
 });
 
+// Holds: no-call-past-a-cap
 t.test('... or as soon as the store works again, with a record of what it cost', async (t) => {
   const clock = fakeClock();
   const disk = failingStore();

@@ -76,6 +76,7 @@ t.test('every route but those that are listed', async (t) => {
     return answer.status;
   };
 
+  // Holds: no-open-route
   await t.test('is closed to every token that is not its own', async (t) => {
     const open: string[] = [];
     for (const { method, path, scope } of DESCRIBED) {

@@ -19,6 +19,7 @@ const warnings = async (gw: TestGateway): Promise<readonly string[]> => {
   return told.map(({ code }) => code);
 };
 
+// Holds: bundles-are-signed
 t.test('without a bundle every door denies, with a record; the bundle of the control plane counts from its check-in on', async (t) => {
   const { clock, start, putBundle } = await linked(t);
   const governed = await start();

@@ -34,6 +34,7 @@ function sent({ upstream }: Governed): Record<string, unknown> {
 
 const none = { authorization: undefined, xApiKey: undefined, apiKey: undefined, google: undefined };
 
+// Holds: stored-secrets-stay-in
 t.test('the admin API never shows a secret', async (t) => {
   const lines: string[] = [];
   const log = pino(
@@ -209,6 +210,7 @@ t.test('policy selects among stored credentials', async (t) => {
   t.equal((await send(keyless(['X-GW-Project-ID', 'mine']))).status, 403, 'and he must bring one');
 });
 
+// Holds: stored-secrets-stay-in
 t.test('a credential of mode byok is no key of the gateway, through any door', async (t) => {
   const governed = await startGoverned(t, { bundle: ALLOW_ALL });
   const { gw, execute, send, through } = governed;
@@ -274,6 +276,7 @@ t.test('a variable that is not set is refused where it is named, by its name', a
   t.match((await again.execute({ credential_hint: undefined })).body, { reason_codes: ['no_credential_candidate'] });
 });
 
+// Holds: stored-secrets-stay-in
 t.test('a credential goes to no host but its own', async (t) => {
   const rules = `  connectors:
     - {id: all, effect: {decision: allow}}
@@ -324,6 +327,7 @@ t.test('a credential goes to no host but its own', async (t) => {
   t.same(sent(governed), { ...none, authorization: 'Bearer secret-mistral' });
 });
 
+// Holds: stored-secrets-stay-in
 t.test('to a host that a customer of the provider runs goes no key that is not for that host', async (t) => {
   const mine = 'mine.us-east-1.aws.endpoints.huggingface.cloud';
   const others = 'others.us-east-1.aws.endpoints.huggingface.cloud';
@@ -498,6 +502,7 @@ t.test('files, restarts, keys and the status of connectors', async (t) => {
   );
 });
 
+// Holds: commands-make-no-data-folder
 t.test('gw secrets rotate makes nothing in a folder that is not that of a gateway, and no key where there is none', async (t) => {
   const dir = tempDir(t);
   const env = { GW_DATA_DIR: join(dir, 'data') };

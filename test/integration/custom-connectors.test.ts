@@ -95,6 +95,7 @@ t.test('the stored key arrives as each auth mode says, and a change counts on th
   t.equal((await one.acme('DELETE', `connectors/${id}`)).status, 404);
 });
 
+// Holds: connectors-of-their-org
 t.test('a connector is its org’s alone: another org neither sees it nor gets its key, on any door', async (t) => {
   const one = await scene(t);
   const { id, connector_id: connectorId } = await made(one.acme, bearer);

@@ -40,6 +40,7 @@ function isOurs(t: Test, answer: RawResponse, door: string): void {
   t.match(answer.body.toString(), /"error":\{.*The gateway is stopping/, `${door}: in words that an SDK shows`);
 }
 
+// Holds: nobody-served-too-early
 t.test('a call that waits for its answer is 503 with Retry-After on every door, and its record says why', async (t) => {
   const scene = await startHanging(t);
   const { gw, send, through, execute, arrived } = scene;

@@ -78,6 +78,7 @@ async function usageOf({ gw, recordOf }: Governed, answer: RawResponse): Promise
   return { call, usage: await gw.record(String(call['usage_record_id'])) };
 }
 
+// Holds: deferred-charged-once
 t.test('a cap holds for calls whose responses come later, and each is charged once', async (t) => {
   const { gw, provider, sdk, limit, send, recordOf } = await place(t);
   await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'other' });
@@ -326,6 +327,7 @@ t.test('another host, were it of the same provider, does not say what a response
   t.strictSame(await spend(gw), { spent: '0.000015', reserved: '0' });
 });
 
+// Holds: deferred-charged-once
 t.test('a response survives a SIGKILL: reserved, then charged once', async (t) => {
   const provider = backgroundUpstream();
   const upstream = await startTlsUpstream({ hosts: ['api.openai.com'], handler: provider.handler });

@@ -71,6 +71,7 @@ const REFUSED: readonly (readonly [code: string, text: string, extra?: object, a
   ['delegation_not_attenuated', issuer.text(child(token(), { expires_at: '2026-11-23T14:00:00Z' }))],
 ];
 
+// Holds: delegation-narrows
 t.test('every reason for which a token is refused is 403 with its code, recorded, and nothing is sent', async (t) => {
   const governed = await open(t);
   for (const [code, text, extra, action] of REFUSED) {
@@ -92,6 +93,7 @@ t.test('without a key no token is believed, and one that has expired since is re
   t.match(await under(governed, text), { status: 403, code: 'delegation_expired' });
 });
 
+// Holds: delegation-narrows
 t.test(
   'the scope holds for what is really sent: the path of the connector, the model that the path names, and what policy makes of both',
   async (t) => {
@@ -183,6 +185,7 @@ t.test('who is charged: the caller as far as the token lets it, then the token, 
   t.match((await under(governed, issuer.text(open_), { attribution })).record, { project_id: 'mine' }, 'no list, no restriction');
 });
 
+// Holds: delegation-narrows
 t.test(
   'usd_max is spent over the life of the token, by all its calls and those of its children, exactly, and across a restart',
   async (t) => {

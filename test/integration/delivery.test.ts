@@ -55,6 +55,7 @@ function open(socket: Socket, body: string): { text: () => string; until: (part:
   };
 }
 
+// Holds: record-before-last-byte
 t.test('events leave as they come, and what an application acts on waits for the record', async (t) => {
   let finish: () => void = () => undefined;
   let next: () => void = () => undefined;

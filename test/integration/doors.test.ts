@@ -146,6 +146,7 @@ t.test('one call through each door', async (t) => {
   });
 });
 
+// Holds: no-second-way-to-a-provider
 t.test('refusals are recorded and read well', async (t) => {
   const upstream = await startAimock();
   t.teardown(() => upstream.close());

@@ -96,6 +96,7 @@ t.test('every event verifies by the library of Standard Webhooks, and OCSF is as
   });
 });
 
+// Holds: dead-receivers-hold-nothing
 t.test('beside a receiver that never answers every call is served, and nothing but its eight posts is under way', async (t) => {
   const { inbox, governed, destination, call } = await scene(t, () => undefined);
   const id = await destination('json');

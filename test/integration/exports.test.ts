@@ -117,6 +117,7 @@ t.test('a webhook gets every kind of event in its envelope, with token and signa
 /** Many collectors take their secret so. */
 const IN_PATH = `https://${SIEM}/services/T0/secret-in-the-path?k=secret-in-the-query`;
 
+// Holds: destinations-secrets-stay-in
 t.test('secrets are shown once and never taken back as bullets; PUT changes what is given', async (t) => {
   const { governed, inbox, manage, destination } = await scene(t);
   const made = await manage('POST', 'export/destinations', {
@@ -193,6 +194,7 @@ t.test('a node sends to its own destinations where it has some, and else to thos
   t.equal(events(OTHER).length, 1);
 });
 
+// Holds: receivers-keep-nobody-waiting
 t.test('what no try can deliver is kept, and can be sent again; another destination does not wait for it', async (t) => {
   const clock = fakeClock();
   const down = { is: true };

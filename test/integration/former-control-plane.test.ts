@@ -8,6 +8,7 @@ import { managedOf } from '../support/managed.ts';
 
 const overlay = (rules: string): string => `schema: gw.policy_bundle.v1\ninline_rules:\n${rules}`;
 
+// Holds: no-former-control-plane
 t.test('without GW_CP_ADDR the gateway is as one that never had a control plane, and what is made then stays', async (t) => {
   const { cp, start, putBundle, settings, clock } = await linked(t);
   const { state } = cp.plane;

@@ -34,6 +34,7 @@ t.test('a form of any size passes while it arrives when its fields come first', 
   t.match(await on.recordOf(own), { model: 'ears', status_code: 200 }, 'a model in the path is known before any field');
 });
 
+// Holds: forms-are-looked-at-first
 t.test('the call is decided before its file is taken, and reaches the provider before all of it is here', async (t) => {
   const on = await startGoverned(t, {
     bundle: bundleOf(
@@ -89,6 +90,7 @@ t.test('a form whose model comes after its file is held, and is 413 with advice 
   t.equal(on.upstream.requests.length, 2);
 });
 
+// Holds: forms-are-looked-at-first
 t.test('what policy would have had to see does not come after the decision', async (t) => {
   const on = await startGoverned(t, { bundle: ALLOW_ALL, env: SMALL });
   const good = form(model('a'), file()).subarray(0, -8);

@@ -27,6 +27,7 @@ import {
 import { bundleOf, startGoverned } from '../support/governed.ts';
 import { RESPONSES, scene } from '../support/metered-sockets.ts';
 
+// Holds: every-named-model-is-judged
 t.test('a rule holds for each model that a call names, wherever it stands', async (t) => {
   const denies = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(NO_EVIL) });
   const lists = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(LISTED) });
@@ -50,6 +51,7 @@ t.test('a rule holds for each model that a call names, wherever it stands', asyn
   }
 });
 
+// Holds: every-named-model-is-judged
 t.test('what leads to models that nobody knows hides them, and what the call may cost', async (t) => {
   const denies = await startGoverned(t, { hosts: HOSTS, bundle: bundleOf(NO_EVIL) });
   const capped = await startGoverned(t, {

@@ -23,6 +23,7 @@ async function post(t: HasTeardown, gw: TestGateway, path: string, body: unknown
 const recordOf = (gw: TestGateway, answer: RawResponse) => gw.record(answer.headers['x-gw-record-id'] ?? '');
 const CHAT = { model: 'gpt-4', messages: [{ role: 'user', content: 'hi' }] };
 
+// Holds: bodies-stay-as-they-are
 t.test('a downgrade rewrites the model where the dialect keeps it, and everything else stays byte for byte', async (t) => {
   const { gw, upstream, execute } = await governed(
     t,

@@ -162,6 +162,7 @@ t.test('headers of the gateway, of hops and of its secrets never leave; answers 
   }
 });
 
+// Holds: upstreams-speak-in-their-own-name
 t.test('trailers of an answer pass, but none that speaks in the name of the gateway', async (t) => {
   const { send } = await startGoverned(t, {
     handler: (_request, response) => {
@@ -174,6 +175,7 @@ t.test('trailers of an answer pass, but none that speaks in the name of the gate
   t.same((await send(chat())).trailers, ['X-Sum', '1']);
 });
 
+// Holds: upstreams-end-their-own-call
 t.test('an answer that cannot be written is 502 with a record on both protocols, and the gateway lives', async (t) => {
   const upstream = await startRawUpstream(
     (socket, text) => {
@@ -221,6 +223,7 @@ t.test('TRACE is no method of a proxied call', async (t) => {
   t.equal(upstream.requests.length, 0);
 });
 
+// Holds: one-door-out
 t.test('proxied calls reach public addresses only', async (t) => {
   const { send, execute, recordOf, gw } = await startGoverned(t, {
     bundle:

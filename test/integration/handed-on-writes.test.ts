@@ -135,6 +135,7 @@ for (const mode of ['self-hosted', 'managed'] as const) {
   });
 }
 
+// Holds: handed-on-writes
 t.test('what a management key and an assistant write goes the same way, in their name', async (t) => {
   const one = await place(t);
   const { manage, stored, tool } = one;
@@ -407,6 +408,7 @@ t.test('credentials of files are handed on by a reload, all of them or none', as
   t.equal(await one.stored('credentials', 'f-3'), undefined);
 });
 
+// Holds: handed-on-writes
 t.test('where the org takes no writes they are 409, where nobody answers 503, and nothing changes', async (t) => {
   const one = await place(t);
   const { gw, manage, cp, stored } = one;

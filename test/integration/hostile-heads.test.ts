@@ -40,6 +40,7 @@ async function ask(t: HasTeardown, { gw }: Scene, host: string, protocol: string
 
 const told = (answer: RawResponse | 'broken'): Told => (answer === 'broken' ? answer : answer.status);
 
+// Holds: upstreams-end-their-own-call
 t.test('heads of HTTP/1.1 origins', async (t) => {
   const twice = SINGLES.map((name) => `${name}: a\r\n${name}: b\r\n`).join('');
   // name, method, answer, what the client is told
@@ -108,6 +109,7 @@ t.test('heads of HTTP/1.1 origins', async (t) => {
   }
 });
 
+// Holds: upstreams-end-their-own-call
 t.test('heads, hints and trailers of h2 origins', async (t) => {
   const ok = Buffer.from([0x88]);
   const twice = Buffer.concat(SINGLES.flatMap((name) => [field(name, 'a'), field(name, 'b')]));

@@ -122,6 +122,7 @@ const STRUCTURED: Readonly<Record<string, string>> = {
   'a long text': JSON.stringify(NAME),
 };
 
+// Holds: no-content-in-records
 t.test('what the structured API says of long texts is short', async (t) => {
   const { place, lines } = await start(t);
   const found: Said[] = [];
@@ -212,6 +213,7 @@ const PROXIED: Readonly<Record<string, Raw>> = {
   'a pair twice': form('application/x-www-form-urlencoded', `${NAME}=1&${NAME}=2`),
 };
 
+// Holds: no-content-in-records
 t.test('so is what the proxied doors say', async (t) => {
   const { place, lines } = await start(t);
   const found: Said[] = [];

@@ -229,6 +229,7 @@ t.test('a workload with a token: Bearer on the structured API, the proxy passwor
   t.notMatch(JSON.stringify(upstream.requests.map(({ rawHeaders, body }) => [rawHeaders, String(body)])), 'gwt_');
 });
 
+// Holds: revoked-is-revoked
 t.test('a token that is replaced or removed counts at once, also inside a tunnel that it has opened', async (t) => {
   const { gw, recordOf } = await startGoverned(t);
   await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'ci' });

@@ -79,6 +79,7 @@ t.test('a damaged journal: the start names the way on, check says where, repair 
   t.equal((await next.send(chat())).status, 200);
 });
 
+// Holds: commands-make-no-data-folder
 t.test('commands make nothing in a folder that is not that of a gateway', async (t) => {
   const dir = tempDir(t);
   const env = { GW_DATA_DIR: join(dir, 'data') };

@@ -59,6 +59,7 @@ if (process.env['RECORD_EXAMPLES'] === '1') {
     t.ok(answers.size > 0);
   });
 } else {
+  // Holds: management-says-what-is-described
   t.test('a client that knows the document alone asks every example, and gets what the document promises', async (t) => {
     const { send, setUp, keys } = await exampleOrg(t);
     const api = await DescribedApi.read((path) => send('nobody', 'GET', path));

@@ -9,6 +9,7 @@ import { eachClient, spokenBy } from '../support/upstream-calls.ts';
 const PATH = '/v1/chat/completions';
 const OK = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}';
 
+// Holds: no-resend
 eachClient(
   'a kept connection that dies under a call costs that call a 502 with a record, and the upstream never sees it again',
   async (t, _open, client) => {

@@ -11,6 +11,7 @@ import { connectPlain, connectThrough, h1Request, h2Request, h2Session, openTunn
 import { tempDir } from '../support/temp-dir.ts';
 import { startPlainUpstream } from '../support/tls-upstream.ts';
 
+// Holds: no-second-way-to-a-provider
 t.test('pass: tunnels are counted and leave no record', async (t) => {
   const { gw, upstream, recorded } = await scene(t, {});
   t.equal((await get(t, gw, 'www.example.com', upstream.caPem)).status, 200);

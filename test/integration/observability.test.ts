@@ -198,6 +198,7 @@ t.test('health: starting during the grace, then ok; every connector, and one tha
   });
 });
 
+// Holds: no-content-in-records
 t.test('no key, token, prompt or completion is in a log line, a record, an error or a file', async (t) => {
   const lines: string[] = [];
   const log = createLogger({ level: 'trace', format: 'json', destination: { write: (line: string) => void lines.push(line) } });

@@ -72,6 +72,7 @@ async function apiKey({ gw }: Governed, org: string): Promise<string> {
   return (made.body as { key: string }).key;
 }
 
+// Holds: orgs-change-no-others-traffic
 t.test('a CONNECT to a host that another org has claimed passes as before; the callers of that org have it opened', async (t) => {
   const one = await scene(t);
   t.equal(await one.opened(), false, 'before anybody claims it');
@@ -110,6 +111,7 @@ t.test('the token of a workload says of which org it is, whatever ids of workloa
   t.match(await one.gw.record(inside['x-gw-record-id'] ?? ''), { org_id: 'acme', workload_id: 'ci' });
 });
 
+// Holds: orgs-change-no-others-traffic
 t.test('inside a tunnel of the org its calls are its own, and those of another org are none', async (t) => {
   const one = await scene(t);
   const id = await claim(one.acme);

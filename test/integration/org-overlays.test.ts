@@ -126,6 +126,7 @@ t.test('what does not load, or a tier forbids, is told with its place and change
   t.equal((await one.acme('POST', 'policies/reload')).status, 200);
 });
 
+// Holds: switched-off-stays-off
 t.test('what is stored and no longer loads denies the requests of its org, and of no other', async (t) => {
   const one = await scene(t);
   const targets = overlay('  targets: [{id: extra, when: {field: context.purpose, equals: no}, effect: {decision: deny}}]\n');

@@ -52,6 +52,7 @@ async function tokensOf({ gw }: Governed): Promise<readonly string[]> {
 
 const escaped = (text: string): string => Array.from(text, (one) => `%${one.charCodeAt(0).toString(16)}`).join('');
 
+// Holds: own-tokens-stay-here
 t.test('in a URL of any door it is refused, told so and kept nowhere', async (t) => {
   const one = await scene(t);
   const { gw, send, through, upstream, execute } = one;
@@ -105,6 +106,7 @@ t.test('in a URL of any door it is refused, told so and kept nowhere', async (t)
   for (const token of tokens) t.notOk(written.toLowerCase().includes(secretOf(token).toLowerCase()), token.slice(0, 4));
 });
 
+// Holds: own-tokens-stay-here
 t.test('a header field that holds one is left out, on the way to AI hosts and others, and in trailers', async (t) => {
   const plain = await startPlainUpstream();
   t.teardown(() => plain.close());

@@ -29,6 +29,7 @@ async function scene(t: HasTeardown, env: Readonly<Record<string, string>> = {})
 
 const MISMATCH = /unrecognized name|UNRECOGNIZED_NAME/i;
 
+// Holds: no-second-way-to-a-provider, connect-chooses-the-destination
 t.test('an AI host in the ClientHello of a tunnel to another host ends it, with a record of the connection', async (t) => {
   const { upstream, gw, recorded } = await scene(t);
   for (const servername of ['api.openai.com', 'API.Anthropic.COM', 'my-res.openai.azure.com'])

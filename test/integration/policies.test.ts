@@ -139,6 +139,7 @@ t.test(
   },
 );
 
+// Holds: one-policy-snapshot
 t.test('while bundles are swapped under load, every request is decided by one of them from beginning to end', async (t) => {
   const folder = someFolder(t);
   folder.write('bundle.yaml', marked('folder'));
@@ -187,6 +188,7 @@ t.test('a request asks for the active policy once, and what it asks anew it asks
   t.match(await gw.record(String(body['record_id'])), { policy_trace: { matched_rule_ids: ['allow.a', 'mark.a'] } });
 });
 
+// Holds: one-policy-snapshot
 t.test('a shadow bundle leaves its decision in the record and in a metric, and is never obeyed', async (t) => {
   const folder = someFolder(t);
   folder.write('bundle.yaml', bundleOf('  targets:\n    - {id: all, effect: {decision: allow}}\n'));

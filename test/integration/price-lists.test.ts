@@ -50,6 +50,7 @@ function commandsOf(gw: TestGateway) {
   return (...words: readonly string[]) => runGw(['prices', ...words, '--url', gw.url], { env });
 }
 
+// Holds: one-price-list-a-call
 t.test('while the list changes again and again, every call is charged by one of them from beginning to end, and none fails', async (t) => {
   const { gw, execute } = await startGoverned(t, { bundle: ALLOW_ALL, catalogue: CATALOGUE, handler: answering });
   let over = false;

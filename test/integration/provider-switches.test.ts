@@ -85,6 +85,7 @@ t.test(
   },
 );
 
+// Holds: switched-off-stays-off
 t.test('no rule of a bundle or an overlay lets through what is switched off, and none that is closed is opened by it', async (t) => {
   const allowing = `  connectors: [{id: all, priority: 999999999999999, effect: {decision: allow, select_connector: openai}}]\n`;
   const one = await scene(t, { bundle: bundleOf(`  identity: [{id: all, effect: {decision: allow}}]\n${allowing}`) });

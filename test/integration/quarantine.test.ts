@@ -43,6 +43,7 @@ const DOORS: readonly (readonly [name: string, call: (governed: Governed, caller
   ['absolute', ({ send }, caller, body) => send({ ...as(caller, body, `http://api.openai.com${INNER}`), host: 'api.openai.com' })],
 ];
 
+// Holds: quarantine-holds-at-once
 t.test('whom a rule puts into quarantine is refused on every door from then on, as the first time, until he is released', async (t) => {
   const governed = await startGoverned(t, { bundle: BUNDLE });
   const { gw, upstream, recordOf } = governed;

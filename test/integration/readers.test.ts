@@ -128,6 +128,7 @@ t.test('six batches of a hundred bills over very many names: each answer has an 
   t.ok(JSON.stringify(alone.body).length < 400_000, 'nor is it longer by the management API');
 });
 
+// Holds: keys-wait-for-their-own
 t.test('work ends with its client: a batch, a report and what waits for its turn', async (t) => {
   const { gw, keyOf, pages } = await start(t, 5_000);
   const [mcp, management] = [(await keyOf('acme', ['read'], 'mcp')).key, (await keyOf('acme', ['read'])).key];
@@ -153,6 +154,7 @@ t.test('work ends with its client: a batch, a report and what waits for its turn
   t.equal(pages.count - asked, 0, 'not one page more is read for them');
 });
 
+// Holds: keys-wait-for-their-own
 t.test(
   'a key that asks for more than its share waits, and has an end of waiting; the key of another org, the operator and health do not',
   async (t) => {

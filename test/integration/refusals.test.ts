@@ -44,6 +44,7 @@ async function counted(gw: TestGateway, name: string): Promise<Readonly<Record<s
   return Object.fromEntries(rows.map(([, labels = '', count = '']) => [labels, Number(count)] as const).filter(([, count]) => count > 0));
 }
 
+// Holds: no-silent-refusal
 t.test('a request that is refused without a record is one line that says who, what and why, and one count', async (t) => {
   const { gw, lines } = await start(t, { GW_NODE_ID: 'node-1' });
   const { port, ambientPort } = gw;
@@ -183,6 +184,7 @@ t.test('a flood of refusals is counted whole, and is a few lines that say how ma
   t.same(await counted(gw, 'gw_unrecorded_requests_total'), { 'code="unauthorized"': 101, 'code="not_found"': 30 });
 });
 
+// Holds: no-silent-refusal
 t.test('an address that is not public is refused with a record, whatever the door and whoever asked', async (t) => {
   const denied = {
     decision: 'deny',

@@ -52,6 +52,7 @@ for (const mode of ['inspect', 'govern']) {
 }
 
 for (const mode of ['inspect', 'govern']) {
+  // Holds: tunnels-speak-the-origins-protocol
   t.test(`${mode}: the client gets the protocol that the origin chose, on one connection per tunnel`, async (t) => {
     const { gw, upstream } = await scene(t, { GW_PROXY_NON_AI: mode }, { h2: true, bundle: ALLOW_ALL });
     const both = await through(t, gw, 'www.example.com', ['h2', 'http/1.1']);
@@ -178,6 +179,7 @@ for (const mode of ['inspect', 'govern']) {
     },
   );
 
+  // Holds: upstreams-speak-in-their-own-name
   t.test(`${mode}: interim answers without an end are 502, and the tunnel goes on`, async (t) => {
     const { gw } = await scene(
       t,

@@ -115,6 +115,7 @@ t.test('each call on a WebSocket is judged for itself', async (t) => {
   t.match(await ask('be brief', 'response.done'), { type: 'response.done' });
 });
 
+// Holds: risk-keeps-no-names
 t.test('an alert comes before the decision, is in the log of events and counted; records say what fired', async (t) => {
   const clock = fakeClock();
   const delivered: { readonly name: string; readonly event: unknown }[] = [];

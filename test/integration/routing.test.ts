@@ -234,6 +234,7 @@ t.test('a host that policy writes is where the call goes, whatever the caller or
   }
 });
 
+// Holds: no-escape-from-a-price
 t.test('generic HTTP adds nothing to a call to a provider, and takes nothing of its price away', async (t) => {
   const rules = `  targets:
     - {id: all, effect: {decision: allow}}
@@ -271,6 +272,7 @@ t.test('generic HTTP adds nothing to a call to a provider, and takes nothing of 
   );
 });
 
+// Holds: no-escape-from-a-price
 t.test('generic HTTP is no other name under which a provider can be reached', async (t) => {
   const rules = `  connectors:
     - {id: not.openai, when: {field: context.connector.id, equals: openai}, effect: {decision: deny, reason: not openai}}

@@ -231,6 +231,7 @@ t.test('the rest of such a host passes uninspected, whatever policy says, in eac
   }
 });
 
+// Holds: no-second-way-to-a-provider
 t.test('no other way to write the path of a call is the rest of the host', async (t) => {
   const { through, upstream, recorded } = await scene(t, { bundle: bundleOf(NEVER) });
   const ways = [

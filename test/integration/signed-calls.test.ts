@@ -60,6 +60,7 @@ t.test('the signature of this test is that of the documentation', async (t) => {
   t.match(authorization, /Signature=5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31$/);
 });
 
+// Holds: signed-calls-stay-signed
 t.test('an unchanged call reaches the provider with its signature whole', async (t) => {
   const { through, send, recordOf, upstream } = await start(t);
   const every = {
@@ -106,6 +107,7 @@ t.test('what curl signs, over HTTP/2 and HTTP/1.1', { skip: skipWithout(['curl']
   t.match(upstream.requests, [{ headers: { authorization: /^AWS4-HMAC-SHA256 / } }, {}]);
 });
 
+// Holds: signed-calls-stay-signed
 t.test('what would break the signature is refused before anything is sent, in the form of the SDK', async (t) => {
   const { through, send, recordOf, execute, upstream } = await start(t, CHEAPER);
   const mutated = await through(`${HOST}:443`, signed());

@@ -114,6 +114,7 @@ async function leave(
   return { cap, spent, remove };
 }
 
+// Holds: streams-end-at-their-cap
 t.test('a stream is ended at its cap', async (t) => {
   const upstream = endlessUpstream();
   const governed = await capped(t, upstream);
@@ -376,6 +377,7 @@ t.test('a CRLF that is cut between its two bytes is made whole before the last w
   t.match(last, /^data: \{"error":/);
 });
 
+// Holds: streams-end-at-their-cap
 t.test('streams at the same time end together at one cap, and what they cost is what is counted', async (t) => {
   let open = false;
   const waiting: (() => void)[] = [];

@@ -109,6 +109,7 @@ t.test('proxy authentication, when it is required', async (t) => {
   t.notMatch(JSON.stringify(upstream.requests.map(({ rawHeaders }) => rawHeaders)), /gwt_|Proxy-Auth/i);
 });
 
+// Holds: connect-chooses-the-destination
 t.test('Host must be the authority of the tunnel', async (t) => {
   const upstream = await startTlsUpstream({ hosts: ['api.openai.com'] });
   t.teardown(() => upstream.close());

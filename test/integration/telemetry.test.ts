@@ -52,6 +52,7 @@ t.test('a report goes to the receiver over TLS, the receiver slows the next one,
   t.notMatch(JSON.stringify(await preview()), 'secret-of-the-url');
 });
 
+// Holds: no-telemetry-unasked
 t.test('without a URL, or switched off, nothing listens and nothing waits, and the preview is made of records', async (t) => {
   for (const [env, why] of [
     [{}, 'GW_TELEMETRY_URL is not set'],

@@ -82,6 +82,7 @@ t.test('a key of a session ends within an hour, whatever it asks for, and any ot
   ]);
 });
 
+// Holds: changes-are-audited
 t.test('the trail shows what is no secret before and after, with names, and hides what may be one', async (t) => {
   const { gw, manage } = await startManaged(t);
   await manage('PUT', 'workloads', { workload_id: 'bot', name: 'Bot' });

@@ -80,6 +80,7 @@ t.test('an endpoint of one model runs that, whatever model a call to it names', 
   }
 });
 
+// Holds: no-rule-by-an-unknown-body
 t.test('a path that some servers take for that of another operation is none of both', async (t) => {
   const governed = await startGoverned(t, { bundle: bundleOf(NO_EVIL) });
   for (const [authority, path] of [
@@ -193,6 +194,7 @@ t.test('the answer of an operation that nobody knows is metered all the same whe
   }
 });
 
+// Holds: no-rule-by-an-unknown-body
 t.test('no cap holds a call whose cost nobody can know: it is refused', async (t) => {
   const capped = await startGoverned(t, { bundle: bundleOf(`${ALLOW}  budgets:\n    - {id: cap, effect: {budget: {usd_max: "0.50"}}}\n`) });
   t.same(await refusedAs(t, capped, 'api.openai.com:443', '/v1/brand/new'), NOT_UNDERSTOOD, 'a cap for each request');

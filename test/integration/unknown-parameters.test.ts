@@ -39,6 +39,7 @@ t.test('parameters that a route does not know', async (t) => {
     return { status: answer.status, text, body: (text.startsWith('{') ? JSON.parse(text) : {}) as ErrorBody };
   };
 
+  // Holds: no-unknown-parameter
   await t.test('are refused by each of them, whatever else is asked', async (t) => {
     let asked = 0;
     for (const { method, path } of DESCRIBED) {

@@ -46,6 +46,7 @@ const REPORTED = { tokens_in: 1000, tokens_out: 100, usage_reported: true, cost_
 const SEEN = { tokens_in: 7, tokens_out: 2, usage_reported: false, cost_usd: exactly('0.000065') };
 const NOTHING = { tokens_in: 0, tokens_out: 0, usage_reported: false, cost_usd: exactly('0') };
 
+// Holds: bodies-stay-as-they-are
 t.test('a stream is asked for its usage where a cap or limit watches it, and its caller sees nothing of that', async (t) => {
   const watched: readonly (readonly [string, string, readonly string[] | undefined])[] = [
     ['the cap of one request', bundleOf('  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "1"}}}\n'), undefined],
@@ -72,6 +73,7 @@ t.test('a stream is asked for its usage where a cap or limit watches it, and its
   t.match(await metering(free, answer), NOTHING);
 });
 
+// Holds: unreported-usage-costs
 t.test('no number of streams passes a cap because their callers ask for no usage', async (t) => {
   for (const [inject, handler] of [
     ['capped', asOpenAi],
@@ -87,6 +89,7 @@ t.test('no number of streams passes a cap because their callers ask for no usage
   }
 });
 
+// Holds: unreported-usage-costs
 t.test('a stream that reports nothing costs what was seen of it under a cap, and without one nothing', async (t) => {
   for (const inject of ['capped', 'true', 'false']) {
     const governed = await startGoverned(t, { bundle: ALLOW_ALL, handler: asDeaf, env: { GW_METER_INJECT_USAGE: inject } });

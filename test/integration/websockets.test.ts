@@ -80,6 +80,7 @@ t.test(
   },
 );
 
+// Holds: sockets-are-metered
 t.test('a refusal of the upstream is passed on with status, headers and body', async (t) => {
   const { socket } = await scene(t, {
     refuse: (_request, connection) => {
@@ -267,6 +268,7 @@ t.test('policy refuses a WebSocket of redirect mode before any upgrade', async (
   t.equal(upstream.handshakes.length, 0);
 });
 
+// Holds: sockets-are-metered
 t.test('an AI host takes none that cannot be metered, and the connection ends with the refusal', async (t) => {
   const { gw } = await scene(t);
   const socket = await openTunnel(gw.port, 'generativelanguage.googleapis.com:443');

@@ -29,6 +29,7 @@ async function metric(gw: TestGateway, name: string): Promise<string | undefined
   return new RegExp(`^${name} (.*)$`, 'm').exec((await gw.admin('GET', '/metrics')).text)?.[1];
 }
 
+// Holds: no-removal-by-a-wrong-clock
 t.test('a start with the clock 120 days ahead removes nothing until the clock is confirmed', async (t) => {
   const dataDir = join(tempDir(t), 'data');
   const first = await run(t, dataDir, fakeClock(START));

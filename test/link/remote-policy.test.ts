@@ -114,6 +114,7 @@ t.test('a bundle whose signature holds comes into force, is kept, and is in forc
   t.equal(second.keys.version(), 'keys-1');
 });
 
+// Holds: bundles-are-signed
 t.test('what may not be used changes nothing, is counted and told', async (t) => {
   const place = await somePlace(t);
   const faults = faultsOf(place);
@@ -170,6 +171,7 @@ t.test('what may not be used changes nothing, is counted and told', async (t) =>
   t.same(remote.warnings(), []);
 });
 
+// Holds: bundles-are-signed
 t.test('the kept bundle goes through the same before a start uses it', async (t) => {
   const place = await somePlace(t);
   const channel = new PlayedChannel();

@@ -25,7 +25,37 @@ function matches(text: string, pattern: RegExp): string[] {
 }
 
 t.test('the README stays short enough to be read', async (t) => {
-  t.ok(readFileSync(join(root, 'README.md'), 'utf8').split('\n').length <= 151);
+  t.ok(readFileSync(join(root, 'README.md'), 'utf8').split('\n').length <= 81);
+});
+
+/** Documents that are written as CONTRIBUTING.md ("Code") asks; a folder ends with a slash. A document that is put right is added here. */
+const CLEANED = ['README.md', 'ARCHITECTURE.md', 'docs/glossary.md', 'docs/where-to-look.md', 'docs/invariants.md'];
+/** Words that a reader stumbles over, and what to write. */
+const STUMBLES: readonly (readonly [word: RegExp, instead: string])[] = [
+  [/\bwhoever\b/i, 'those who'],
+  [/\bof which\b/i, 'two sentences'],
+  [/\bis none\b/i, 'is no …'],
+  [/\bbeside\b/i, 'next to, besides'],
+  [/\banew\b/i, 'again'],
+  [/\bsomebody\b/i, 'a person'],
+];
+
+t.test('documents that are put right have lines of 120 columns, tables and links apart, and no word to stumble over', async (t) => {
+  for (const file of CLEANED.filter((one) => existsSync(join(root, one)))) {
+    const lines = readFileSync(join(root, file), 'utf8').split('\n');
+    t.strictSame(
+      lines.filter((line) => line.length > 120 && !/^ *\||\]\(|`test\//.test(line)),
+      [],
+      `${file} has long lines`,
+    );
+    const isGenerated = lines[0]?.includes('Generated') === true;
+    for (const [word, instead] of isGenerated ? [] : STUMBLES)
+      t.strictSame(
+        lines.filter((line) => word.test(line)),
+        [],
+        `${file}: write ${instead}`,
+      );
+  }
 });
 
 t.test('every relative link of every document leads to a file', async (t) => {
@@ -83,24 +113,17 @@ t.test('every source file that a document names by the end of its path is there'
   t.strictSame(broken, []);
 });
 
-t.test('ARCHITECTURE.md says where to look in groups, each question once, and every file and folder there exists', async (t) => {
-  const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
-  const [, ...groups] = text.slice(text.indexOf('\n## Where to look for')).split('\n### ');
-  t.ok(groups.length > 5);
-  const rows = groups.flatMap((group) => matches(group, /^\| (?!\.\.\.)(.+) \|$/gm).map((row) => row.split(' | ')));
-  const questions = rows.map(([question = '']) => question);
-  t.strictSame(
-    questions.filter((question, at) => questions.indexOf(question) !== at),
-    [],
-  );
-  for (const group of groups) t.ok(matches(group, /^(\| )/gm).length <= 25, `${group.split('\n')[0] ?? ''} can be read at a glance`);
-  const places = ['src', 'test', 'scripts', 'docs', 'deploy', 'policies'].flatMap((folder) =>
+t.test('ARCHITECTURE.md fits twelve kilobytes, and every file and folder that it and docs/where-to-look.md name is there', async (t) => {
+  t.ok(readFileSync(join(root, 'ARCHITECTURE.md')).length <= 12_288);
+  const places = ['src', 'test', 'scripts', 'docs', 'deploy', 'policies', 'systemd'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => `/${folder}/${file}`),
   );
-  const named = rows.flatMap((row) => matches(row.join(' '), /`([\w./-]+(?:\/|\.(?:ts|mjs|json|ya?ml|md|sh|proto)))`/g));
-  t.ok(named.length > 300);
+  const texts = ['ARCHITECTURE.md', 'docs/where-to-look.md'].map((file) => readFileSync(join(root, file), 'utf8'));
+  const rows = texts.flatMap((text) => matches(text, /^\| (?!\d)(.+) \|$/gm));
+  const named = rows.flatMap((row) => matches(row, /`((?:src|test|docs|scripts|deploy)\/[\w./-]*|[\w-]+\.(?:ts|mjs|json|ya?ml|md))`/g));
+  t.ok(named.length > 50);
   t.strictSame(
-    named.filter((path) => !existsSync(join(root, path)) && !places.some((place) => `${place}/`.endsWith(`/${path.replace(/\/$/, '')}/`))),
+    named.filter((path) => !existsSync(join(root, path)) && !places.some((place) => place.endsWith(`/${path}`))),
     [],
   );
 });
@@ -124,7 +147,7 @@ t.test('what a document finds in a source file stands there', async (t) => {
       ([, one, other, path = '']) => [one, other].flatMap((name) => (name === undefined ? [] : [{ file, name, path }])),
     ),
   );
-  t.ok(found.length > 10);
+  t.ok(found.length > 5);
   const broken = found.filter(({ name, path }) => !new RegExp(`\\b${name}\\b`).test(readFileSync(join(root, path), 'utf8')));
   t.strictSame(
     broken.map(({ file, name, path }) => `${file}: ${name} in ${path}`),

@@ -170,6 +170,7 @@ t.test('ARCHITECTURE.md has every room on its floor, from the top down', async (
   );
 });
 
+// Holds: pure-rooms-are-pure, packages-have-a-room
 t.test('every kind of violation is caught where it is planted', async (t) => {
   const copy = mkdtempSync(join(tmpdir(), 'gw-floors-'));
   t.teardown(() => rmSync(copy, { recursive: true, force: true }));

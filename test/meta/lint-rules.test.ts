@@ -9,6 +9,7 @@ async function forbidden(code: string, file = 'src/services/money/budgets.ts'): 
   return new Linter().verify(code, [{ rules: { 'no-restricted-syntax': syntax ?? 'off' } }]).length > 0;
 }
 
+// Holds: no-floating-point-money
 t.test('money does not become a floating-point number', async (t) => {
   for (const code of [
     'Number(cost_usd)',

@@ -14,11 +14,13 @@ function shared(places: Iterable<readonly [name: string, place: string]>): reado
   return [...byName].filter(([, all]) => all.length > 1).map(([name, all]) => `${name}: ${all.join(', ')}`);
 }
 
+// Holds: one-name-for-one-thing
 t.test('no two files have one name', async (t) => {
   t.ok(files.length > 300);
   t.strictSame(shared(files.map((file) => [basename(file), file])), []);
 });
 
+// Holds: one-name-for-one-thing
 t.test('no two rooms give away a type of one name', async (t) => {
   const types = files.flatMap((file) =>
     [...readFileSync(join(folder, file), 'utf8').matchAll(/^export (?:abstract )?(?:class|interface|type) (\w+)/gm)].map(

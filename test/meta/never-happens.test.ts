@@ -1,52 +1,28 @@
-// "What never happens" in ARCHITECTURE.md: each line names what would fail, and that exists. Below are those that only a look at the sources can hold.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+// What never happens (invariants.yaml): each line has something that would fail. Below are those that only a look at the sources can hold.
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 
+interface Mark {
+  readonly name: string;
+  readonly file: string;
+  readonly title: string | undefined;
+}
+
+interface Invariant {
+  readonly name: string;
+  readonly also: readonly string[];
+  readonly tests: readonly Mark[];
+}
+
 const root = packageRoot();
 const read = (file: string): string => readFileSync(join(root, file), 'utf8');
-
-/** The bullets of the section, each on one line. */
-function claims(): readonly string[] {
-  const text = read('ARCHITECTURE.md');
-  const section = text.slice(text.indexOf('## What never happens'), text.indexOf('\n## Storage'));
-  return section
-    .split(/^\* /m)
-    .slice(1)
-    .map(
-      (bullet) =>
-        bullet
-          .split(/\n\n|\n###/)[0]
-          ?.replace(/\s+/g, ' ')
-          .trim() ?? '',
-    );
-}
-
-interface Proof {
-  readonly file: string;
-  readonly title: string;
-}
-
-/** Titles behind a semicolon without a file are of the file before. */
-function proofsOf(claim: string): readonly Proof[] {
-  let file = '';
-  return [...claim.matchAll(/`(test\/[^`]+)`|\*([^*]+)\*/g)].flatMap(([, named, title]) => {
-    if (named !== undefined) file = named;
-    return title === undefined || file === '' ? [] : [{ file, title }];
-  });
-}
-
-function lintsOf(claim: string): readonly string[] {
-  return [...claim.matchAll(/lint `([^`]+)`/g)].map(([, name = '']) => name);
-}
-
-/** Whether the text is an argument of its own in the file, as titles are, and not part of another or of a comment. */
-function holdsTitle({ file, title }: Proof): boolean {
-  if (!existsSync(join(root, file))) return false;
-  const text = read(file).replaceAll("\\'", "'");
-  return ["'", '`', '"'].some((quote) => text.includes(`${quote}${title}${quote},`));
-}
+const { invariants, marks } = (await import(pathToFileURL(join(root, 'scripts', 'invariants.mjs')).href)) as {
+  invariants(folder: string): readonly Invariant[];
+  marks(folder: string): readonly Mark[];
+};
 
 /** The rules that are in force, by name; `types` is the compiler. */
 function lintsInForce(): ReadonlySet<string> {
@@ -60,29 +36,40 @@ function lintsInForce(): ReadonlySet<string> {
   ]);
 }
 
-t.test('each line names what would fail', async (t) => {
-  t.ok(claims().length > 30);
+t.test('each line has something that would fail', async (t) => {
+  const all = invariants(root);
+  t.ok(all.length > 30);
   t.strictSame(
-    claims().filter((claim) => proofsOf(claim).length + lintsOf(claim).length === 0),
+    all.filter(({ tests, also }) => tests.length + also.length === 0).map(({ name }) => name),
     [],
   );
+  t.strictSame(new Set(all.map(({ name }) => name)).size, all.length);
 });
 
-t.test('every test and every lint that is named exists', async (t) => {
-  const inForce = lintsInForce();
-  const missing = claims().flatMap((claim) => [
-    ...proofsOf(claim)
-      .filter((proof) => !holdsTitle(proof))
-      .map(({ file, title }) => `${file}: ${title}`),
-    ...lintsOf(claim).filter((name) => !inForce.has(name)),
-  ]);
-  t.strictSame(missing, []);
-});
+t.test(
+  'every comment that says what a test holds stands above a test, and names a line; every lint that is named is in force',
+  async (t) => {
+    const all = invariants(root);
+    const names = new Set(all.map(({ name }) => name));
+    t.strictSame(
+      marks(root).filter(({ name, title }) => title === undefined || !names.has(name)),
+      [],
+    );
+    const inForce = lintsInForce();
+    const lints = all.flatMap(({ also }) => also.flatMap((one) => /^lint `(.+)`$/.exec(one)?.[1] ?? []));
+    t.ok(lints.length > 5);
+    t.strictSame(
+      lints.filter((name) => !inForce.has(name)),
+      [],
+    );
+  },
+);
 
 const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts'))
   .map((file) => `src/${file}`);
 
+// Holds: one-door-out
 t.test('no other room dials', async (t) => {
   /** What opens a connection; in the command line it asks the gateway that its user names, and that of the demo; before an enrolment it looks at who answers at `GW_CP_ADDR`. */
   const asking = ['src/cli/gateway-client.ts', 'src/cli/demo/demo-requests.ts', 'src/link/shown-authority.ts'];
@@ -99,6 +86,7 @@ t.test('no other room dials', async (t) => {
   );
 });
 
+// Holds: keys-stay-in-their-rooms
 t.test('no other room makes or opens a private key', async (t) => {
   /** The root's; that by which the control plane knows a node; those of an issuer of delegation tokens and of a control plane, which are in no gateway. */
   const rooms = [
@@ -117,6 +105,7 @@ t.test('no other room makes or opens a private key', async (t) => {
   t.ok(found.length > 0, 'the look sees those that do');
 });
 
+// Holds: upstreams-end-their-own-call
 t.test('no handler of the whole process goes on behind a fault', async (t) => {
   t.strictSame(
     sources.filter((file) => /uncaughtException|unhandledRejection|setUncaughtExceptionCaptureCallback/.test(read(file))),

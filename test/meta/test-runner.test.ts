@@ -17,13 +17,12 @@ interface Options {
   readonly times: Record<string, number>;
   readonly table?: TimesTable;
   readonly skipsFail: boolean;
-  noteSkipping(names: readonly string[]): void;
   keepOutput?(name: string, output: string): string;
   write(text: string): void;
 }
 
 const { runFiles, withTimes } = (await import(pathToFileURL(join(packageRoot(), 'scripts', 'test-files.mjs')).href)) as {
-  runFiles(files: readonly string[], options: Options): Promise<number>;
+  runFiles(files: readonly (string | { readonly file: string; readonly peers: string })[], options: Options): Promise<number>;
   withTimes(table: TimesTable, times: Readonly<Record<string, number>>): TimesTable;
 };
 
@@ -33,11 +32,14 @@ const FAILS = "console.log('TAP version 14\\nnot ok 1 - it holds\\n1..1'); proce
 interface Outcome {
   readonly code: number;
   readonly text: string;
-  readonly skipping: readonly string[];
 }
 
 /** Runs files of these texts, by name; each may use `mark`, the path of a file that its first run can leave for its second. */
-async function run(t: HasTeardown, texts: Readonly<Record<string, string>>, options: Partial<Options> = {}): Promise<Outcome> {
+async function run(
+  t: HasTeardown,
+  texts: Readonly<Record<string, string>>,
+  { peers, ...options }: Partial<Options> & { readonly peers?: string } = {},
+): Promise<Outcome> {
   const root = tempDir(t);
   const marks = join(root, 'marks');
   mkdirSync(marks);
@@ -47,22 +49,18 @@ async function run(t: HasTeardown, texts: Readonly<Record<string, string>>, opti
       file,
       `import { existsSync, writeFileSync } from 'node:fs';\nconst mark = ${JSON.stringify(join(marks, name))};\n${text}`,
     );
-    return file;
+    return peers === undefined ? file : { file, peers };
   });
   let text = '';
-  let skipping: readonly string[] = [];
   const code = await runFiles(files, {
     root,
     jobs: 2,
     times: {},
     skipsFail: false,
-    noteSkipping: (names) => {
-      skipping = names;
-    },
     ...options,
     write: (more) => (text += more),
   });
-  return { code, text, skipping };
+  return { code, text };
 }
 
 t.test('a file that fails and then passes alone counts as passed and is named as flaky', async (t) => {
@@ -102,10 +100,29 @@ t.test('when more than ten files fail none is run again', async (t) => {
   t.notMatch(text, 'again, alone');
 });
 
-t.test('files in which a test was skipped or left out are noted, so that they can be run with what was missing', async (t) => {
-  const skips = (reason: string): string => `console.log('TAP version 14\\nok 1 - it holds # SKIP ${reason}\\n1..1');`;
-  const { skipping } = await run(t, { fine: PASSES, skips: skips('curl not found'), leavesOut: skips('java not found (optional)') });
-  t.same(skipping, ['leavesOut.test.mjs', 'skips.test.mjs']);
+const skips = (reason: string): string => `console.log('TAP version 14\\nok 1 - it holds # SKIP ${reason}\\n1..1');`;
+
+t.test('a file that is not listed as one that needs a peer runs without any, and fails when a test of it is skipped for one', async (t) => {
+  const asks = "if (process.env.TEST_NO_PEERS !== '1') throw new Error('with peers');";
+  const { code, text } = await run(
+    t,
+    {
+      fine: `${asks}\n${PASSES}`,
+      other: skips('no /dev/full'),
+      asking: skips('java not found, npm run peers installs it if it can (optional)'),
+    },
+    { peers: 'none' },
+  );
+  t.equal(code, 1);
+  t.match(text, /^failed: asking\.test\.mjs$/m);
+  t.match(text, /asking\.test\.mjs: a test of it needs a peer: list the file/);
+});
+
+t.test('a listed file fails where no test of it misses a peer', async (t) => {
+  const { code, text } = await run(t, { fine: PASSES, asking: skips('curl not found, npm run peers installs it') }, { peers: 'missing' });
+  t.equal(code, 1);
+  t.match(text, /^failed: fine\.test\.mjs$/m);
+  t.match(text, /fine\.test\.mjs: no test of it needs a peer: take the file out/);
 });
 
 t.test('a failure that says very much ends the run like any other', async (t) => {

@@ -26,6 +26,7 @@ function callOf(play: Play, request: Parameters<typeof arrivalOf>[1] = CALL): { 
   return { call: begin(arrival, { line: 'proxied', connectionType: 'sdk_redirect' }, play.pipeline), said: arrival.said };
 }
 
+// Holds: stages-store-nothing
 t.test('a call is judged, sent, answered and stored, and the last byte follows its record', async (t) => {
   const play = await openPlay(t, { bundle: ALLOW_ALL });
   const { call, said } = callOf(play);
@@ -55,6 +56,7 @@ t.test('the other lines are played likewise: a structured call, a tunnel, a wron
   t.same(play.happened, ['commit', 'commit'], 'nothing is sent for a tunnel');
 });
 
+// Holds: parts-are-frozen
 t.test('every part is frozen as soon as it is made, and those that hold a body are let go of when the call is sent', async (t) => {
   const play = await openPlay(t, { bundle: ALLOW_ALL });
   const { call } = callOf(play);
@@ -82,6 +84,7 @@ t.test('every part is frozen as soon as it is made, and those that hold a body a
   );
 });
 
+// Holds: parts-are-frozen
 t.test('a line that is out of order is not put together', async (t) => {
   const stage = (name: string, reads: readonly PartName[], makes: readonly PartName[]) =>
     defineStage<PartName, never, PartName>({ name, reads, makes, run: () => ({}) as never });
@@ -129,6 +132,7 @@ function noting(said: string[], name: string) {
   };
 }
 
+// Holds: stages-store-nothing
 t.test('a settlement is asked for its effects and then told one thing: stored, failed, or abandoned', async (t) => {
   const play = await openPlay(t, { bundle: ALLOW_ALL });
   const { store } = play.pipeline;
@@ -148,6 +152,7 @@ t.test('a settlement is asked for its effects and then told one thing: stored, f
   }
 });
 
+// Holds: nothing-counts-without-a-record
 t.test('a request that leaves no record counts in no month', async (t) => {
   const play = await openPlay(t, { bundle: MONEY, env: { GW_MONTHLY_REQUEST_LIMIT: '2' } });
   const { store } = play.pipeline;
@@ -169,6 +174,7 @@ t.test('a request that leaves no record counts in no month', async (t) => {
   );
 });
 
+// Holds: nothing-counts-without-a-record
 t.test('what was set aside for a call whose intent could not be stored is given back', async (t) => {
   // Room for the estimate of one call and not for two: the output of a model is assumed to be 4,096 tokens at most.
   const bundle = bundleOf(

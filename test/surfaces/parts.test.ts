@@ -96,6 +96,7 @@ async function turns(count = 20): Promise<void> {
   for (let n = 0; n < count; n += 1) await turn();
 }
 
+// Holds: reports-add-up-counters
 t.test('the event loop turns between two parts', async (t) => {
   const { routes } = fiveParts();
   const sink = new Sink();

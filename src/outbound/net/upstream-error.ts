@@ -101,7 +101,8 @@ export function dialError(authority: Authority, cause: unknown): GatewayError {
  *   has no alert of its own for a missing client certificate (RFC 5246 §7.4.6).
  */
 export function tlsError(authority: Authority, cause: unknown, answered = false): GatewayError {
-  const code = codeOf(cause);
+  // OpenSSL 3.2, in Node 22 and later, has another name for what was an alert of SSLv3 already.
+  const code = codeOf(cause).replace('ERR_SSL_SSL/TLS_', 'ERR_SSL_SSLV3_');
   const isRefused = answered && code === 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE';
   const broken = code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED';
   const known = isRefused ? CLIENT_CERTIFICATE : (TLS_FAULTS[code] ?? UNSPECIFIED_FAULTS[messageOf(cause)]);

@@ -249,6 +249,7 @@ t.test('a CA file must hold a certificate', async (t) => {
   t.equal(loadConfig({ GW_UPSTREAM_CA_FILE: file }, false).config.upstreamCaFile, file);
 });
 
+// Holds: nothing-accepted-in-silence
 t.test('what nothing enforces yet is refused, never silently accepted', async (t) => {
   for (const { variable, fallback, harmless } of LATER_SETTINGS) {
     t.match(problemsOf({ [variable]: 'something' }), [{ variable, code: 'not_supported_yet' }], variable);

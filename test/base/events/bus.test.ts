@@ -30,6 +30,7 @@ t.test('the same listener may be subscribed twice, and each subscription ends al
   t.end();
 });
 
+// Holds: one-bus
 t.test('a listener that throws is logged and keeps the event from nobody', (t) => {
   const lines: string[] = [];
   const log = createLogger({ level: 'error', format: 'json', destination: { write: (line: string) => void lines.push(line) } });

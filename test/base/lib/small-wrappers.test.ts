@@ -175,6 +175,7 @@ t.test('an error is short, whatever it quotes, unless it is about what an operat
   t.same(verbose.details, details);
 });
 
+// Holds: linear-time
 t.test('names that are remembered hold nothing of the heads that they came with', async (t) => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;

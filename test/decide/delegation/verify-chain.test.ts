@@ -236,6 +236,7 @@ t.test('keys are PEM, base64 or hex, alone or by name', async (t) => {
   }
 });
 
+// Holds: delegation-narrows
 t.test('no change of one byte of the JSON of a chain holds, but in what is not signed', async (t) => {
   const good = Buffer.from(issuer.text(child(fields({ budget: { usd_max: '1' } }), { budget: { usd_max: '0.5' } })), 'base64');
   let held = 0;

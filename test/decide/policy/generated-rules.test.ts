@@ -25,6 +25,7 @@ function decisions(bundle: string, keys: readonly string[], overlay?: string): R
 
 const all = (decision: string) => ({ openai: decision, anthropic: decision, cohere: decision });
 
+// Holds: generated-rules-change-nothing-written
 t.test('the first key of one provider shuts out no other', async (t) => {
   t.same(decisions(ALLOW, []), all('allow'));
   t.same(decisions(ALLOW, ['openai']), all('allow'));
@@ -40,6 +41,7 @@ t.test('it allows where nothing else does', async (t) => {
   t.same(decisions('risk: []', ['openai']), { ...all('default_deny'), openai: 'allow' });
 });
 
+// Holds: generated-rules-change-nothing-written
 t.test('what persons have made an allow-list, or closed, stays so', async (t) => {
   const list = (layer: string) =>
     `${ALLOW}, ${layer}: [{id: only, conditions: {context.connector.id: anthropic}, effect: {decision: allow}}]`;

@@ -153,6 +153,7 @@ t.test(
   },
 );
 
+// Holds: keys-stay-in-their-rooms
 t.test('of two first starts at once in one folder one makes the root, and no other ever stands there', async (t) => {
   for (let round = 0; round < 10; round += 1) {
     const dir = tempDir(t);
@@ -189,6 +190,7 @@ t.test('two roots have different names, so that a trust store can hold both', as
   t.not(new X509Certificate(one.rootDer).subject, new X509Certificate(two.rootDer).subject);
 });
 
+// Holds: keys-stay-in-their-rooms
 t.test('a root that cannot be trusted stops the start and is left as it is', async (t) => {
   const other = tempDir(t);
   await open(other);
@@ -258,6 +260,7 @@ t.test('a root that cannot be trusted stops the start and is left as it is', asy
   }
 });
 
+// Holds: keys-stay-in-their-rooms
 t.test('a key that stands in the certificate file never leaves with it', async (t) => {
   const dir = tempDir(t);
   await open(dir);

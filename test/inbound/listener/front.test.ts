@@ -108,6 +108,7 @@ t.test('a taken port is an error of the start that prints nothing', async (t) =>
   t.same(printed, []);
 });
 
+// Holds: nobody-served-too-early
 t.test('who comes before a port is opened waits, is served then in order, and is sent away when it never is', async (t) => {
   const seen: (string | undefined)[] = [];
   const onRequest: FrontOptions['onRequest'] = (request, response) => {

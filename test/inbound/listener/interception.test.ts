@@ -49,6 +49,7 @@ t.test('curl verifies us and speaks h2, http/1.1 and plain HTTP through the tunn
   );
 });
 
+// Holds: connect-chooses-the-destination
 t.test('the leaf is that of the CONNECT, whatever SNI says and without any', async (t) => {
   const harness = await startListener(t);
   for (const servername of ['api.openai.com', 'evil.example', '']) {

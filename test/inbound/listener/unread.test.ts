@@ -97,6 +97,8 @@ t.test('a connection that nobody reads is reset after ten minutes, one that is r
     await look();
   }
   t.same([client.destroyed, listener.openConnections], [false, 1], 'half an hour of a slow reader');
+  await until('the client has taken what it holds unread', () => client.readableLength >= client.readableHighWaterMark);
+  await look();
   const ms = await closedAfter(clock, listener, 1);
   t.ok(ms >= DEFAULT_LIMITS.unreadMs - 1_000 && ms <= DEFAULT_LIMITS.unreadMs + 1_000, `${ms} ms`);
   t.same([listener.closed.unread, listener.openConnections], [1, 0]);

@@ -149,6 +149,7 @@ function refused(call: () => unknown): void {
 }
 
 for (const [name, prepare] of Object.entries(HOSTILE)) {
+  // Holds: linear-time
   t.test(`${name} cost no more than their length`, async (t) => {
     const attack = prepare();
     const cpu = cpuClock();

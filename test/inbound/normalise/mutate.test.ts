@@ -52,6 +52,7 @@ function refusal(call: () => unknown): string {
   }
 }
 
+// Holds: bodies-stay-as-they-are
 t.test('only the member that changes is touched, every other byte survives', async (t) => {
   const body = '{ "model" : "gpt-4o" ,\n "seed":9007199254740993, "t":0.10000000000000000001,"s":"\\u00e9\\/", "n":1.0e0 }';
   const result = mutate(body, { 'action.params.model': 'gpt-4o-mini' });

@@ -179,6 +179,7 @@ async function dialedTo(dialer: Dialer, host: string, port: number): Promise<str
   return text;
 }
 
+// Holds: one-door-out
 t.test('the address that is dialled is one that was judged: refused records are skipped, dead ones passed over', async (t) => {
   const port = await echoAt(t, '127.0.0.2');
   const clock = runningClock;

@@ -170,6 +170,7 @@ for (const pace of PACES) {
     }
   });
 
+  // Holds: no-resend
   eachClient(`answers that are no HTTP/1.1 are 502 and never guessed at, ${pace}`, async (t, openUpstream, client) => {
     for (const one of client === 'direct' ? [...BAD, ...STRICTER] : BAD) {
       const server = await startRawUpstream((socket) => void write(socket, one, pace));

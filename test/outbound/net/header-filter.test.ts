@@ -130,6 +130,7 @@ t.test('a request that passed this gateway is recognised by Via, and no other on
   t.notOk(seenVia(['X-Via', '1.1 gw-n1', 'Vib', '1.1 gw-n1'], 'n1'));
 });
 
+// Holds: upstreams-speak-in-their-own-name
 t.test("an upstream's head loses hop-by-hop fields and everything that speaks in our name (decision 3.22)", async (t) => {
   const raw = [
     ...[

@@ -12,6 +12,7 @@ async function slowUpstream(t: { teardown(end: () => unknown): void }) {
   return { server, held };
 }
 
+// Holds: orgs-change-no-others-traffic
 eachClient('an org that waits for slow answers leaves connections to others, and within it a caller to others', async (t, openUpstream) => {
   const { server, held } = await slowUpstream(t);
   const upstream = openUpstream(t, { maxConnections: 12, maxWaiting: 12 });

@@ -70,6 +70,7 @@ t.test('a clock that goes on as it should is believed, over restarts, nights, an
   t.same(machine.said, []);
 });
 
+// Holds: no-removal-by-a-wrong-clock
 t.test('a start far ahead of the last run holds removal until the clock is set right', async (t) => {
   const machine = new Machine(t);
   await (await machine.run(START)).stop();

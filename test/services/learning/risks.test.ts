@@ -154,6 +154,7 @@ t.test('people are told at once when a score is higher by 0.1 than what they kno
   t.end();
 });
 
+// Holds: risk-keeps-no-names
 t.test('what was learnt is stored within a minute and at the end, and is known after a restart', async (t) => {
   const opened = await open(t);
   const { store, clock, options, risks } = opened;

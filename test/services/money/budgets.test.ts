@@ -189,6 +189,7 @@ t.test('projects that callers merely name are forgotten, those of money, of an o
   t.equal(call.project.open, 1);
 });
 
+// Holds: overrides-end
 t.test('an override takes the place of a limit until its end, which no timer has to be in time for, and over a restart', async (t) => {
   const store = await openStore(t);
   const { budgets, clock } = await open(store);

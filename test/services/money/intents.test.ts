@@ -55,6 +55,7 @@ async function settled(store: Store): Promise<void> {
   }
 }
 
+// Holds: one-record-a-call
 t.test('a start makes records of what this node left, and of nothing that a sibling has under way', async (t) => {
   const clock = fakeClock();
   const store = await openStore(t, clock);
@@ -100,6 +101,7 @@ t.test('what a node leaves that does not come back is recorded by another when i
   );
 });
 
+// Holds: one-record-a-call
 t.test(
   'what its node settles while another is about to take it over is not recorded twice, and a call that was not made not at all',
   async (t) => {

@@ -91,6 +91,7 @@ t.test('what is no secret is shown, and what may be one is not, of whatever is c
   t.end();
 });
 
+// Holds: changes-are-audited
 t.test('a change and its entry are there together or not at all', async (t) => {
   const { store, told, trail, outbox, delivered } = await open(t);
   await trail.commitFor(ADMIN)('one', [put('one', { org_id: 'acme', size: 1 })]);
@@ -298,6 +299,7 @@ async function askedBy(gw: TestGateway, path: string): Promise<string> {
   return String(((await answer.json()) as { approval_id?: string }).approval_id);
 }
 
+// Holds: changes-are-audited
 t.test('every operation of the admin API that changes something leaves one entry, and none that fails or only reads', async (t) => {
   const dir = tempDir(t);
   const gw = await startTestGateway(t, { bundle: QUARANTINE_ALL, env: { GW_ORG_ID: 'acme', GW_CREDENTIALS_DIR: dir } });

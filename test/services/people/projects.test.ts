@@ -126,6 +126,7 @@ t.test('org defaults are set in parts and taken back, for that org alone', async
   await rejects(t, one.set('other', { workload_id: 'ci' }), 'invalid_request', 'a workload of another org');
 });
 
+// Holds: archived-projects-pay-nothing
 t.test('no project is archived and the default of its org, whoever is first', async (t) => {
   const store = await openStore(t);
   const one = await open(store);

@@ -272,6 +272,7 @@ t.test('somebody who asks gets what the source has, and is told why not', async 
   t.same(lines, [], 'whoever asks is answered, and needs no line');
 });
 
+// Holds: one-price-list-a-call
 t.test('without an address or a file nothing is asked for, and nothing waits', async (t) => {
   const { refresh, asked, clock, change } = await open(t, 'shipped');
   await refresh.start();

@@ -44,6 +44,7 @@ const HUGE = `${JSON.stringify(Array.from({ length: 20_001 }, (_, at) => at)).sl
 const wrong = (text: string, why: RegExp) => [text, why] as const;
 const oneModel = (model: unknown): string => JSON.stringify([{ id: 'p', name: 'p', api_pattern: 'p', models: [model] }]);
 
+// Holds: one-price-list-a-call
 t.test('a list that cannot be used is refused in one line that says why, and the last one stays in force', async (t) => {
   const { lists, change, cost, store } = await openLists(await openListStore(t));
   const whole = listOf({ m: { input_mtok: 3 } });
@@ -93,6 +94,7 @@ t.test('a name that callers choose costs no more than its length, whatever a lis
   t.ok(process.cpuUsage().user - started < 2_000_000, 'a backtracking engine would go on for years');
 });
 
+// Holds: one-price-list-a-call
 t.test('a rate that would fall to zero or change more than tenfold keeps its old value until somebody says yes', async (t) => {
   const cases: readonly (readonly [now: Prices, then: Prices, cost: string, held: readonly string[]])[] = [
     [{ input_mtok: 2, output_mtok: 8 }, { input_mtok: 0, output_mtok: 7 }, '2 / 7', ['input_mtok']],

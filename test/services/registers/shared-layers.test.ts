@@ -99,6 +99,7 @@ t.test('a preset that this version does not bring lets nothing through', async (
   t.same(codesOf(policies, 'other'), []);
 });
 
+// Holds: connectors-of-their-org
 t.test('a custom connector is in the catalogue of every node as soon as one makes, changes or removes it', async (t) => {
   const { store, clock } = await somePlace(t);
   const open = async () => {

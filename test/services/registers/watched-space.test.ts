@@ -105,6 +105,7 @@ t.test('of two readings the later counts, whichever ends first', async (t) => {
   t.equal(space.get('a'), 'new');
 });
 
+// Holds: revoked-is-revoked
 t.test('workloads, tokens and org defaults count at every node as soon as one changes them, and over a restart', async (t) => {
   const dir = tempDir(t);
   const store = await openStore(t, dir);

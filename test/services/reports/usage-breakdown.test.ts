@@ -186,6 +186,7 @@ t.test('a day begins when its date does, also where the clock changes at midnigh
   t.end();
 });
 
+// Holds: exact-days
 t.test('days of every zone are a recount to the last digit, over changes of the clock', async (t) => {
   for (const [zone, day] of ZONES) {
     const store = await openStore(t);
@@ -267,6 +268,7 @@ t.test('who is charged is a recount from any quarter of an hour on, and what nob
   }
 });
 
+// Holds: exact-days
 t.test('beyond a thousand names of a month they are counted together, and a restart forgets none', async (t) => {
   const store = await openStore(t);
   const now = Date.UTC(2026, 10, 20, 12);
@@ -394,6 +396,7 @@ t.test('a call that no upstream has accepted counts under the model that it name
   t.equal(byModel.get('')?.requests, 2n + 201n);
 });
 
+// Holds: exact-days
 t.test(
   'models that an upstream accepts, whatever they are called, have an end as well: totals stay exact, and so they are after a restart',
   async (t) => {

@@ -135,6 +135,7 @@ t.test('a range is counted to the millisecond wherever it begins and ends', asyn
   }
 });
 
+// Holds: reports-add-up-counters
 t.test('records are read of the hours at the edges alone, a few hundred at a time, and of whole hours none', async (t) => {
   const { store, pages, read } = await filled(t);
   const reports = new UsageReports(store);

@@ -73,6 +73,7 @@ async function opened(service: ApprovalService, hash: string, more?: Partial<App
 const give = (service: ApprovalService, id: string, principal = OLGA) =>
   service.decide(id, { status: 'approved', reason: undefined, principal });
 
+// Holds: approved-once
 t.test('two writers that ask for the same at once share one, and of two deciders and of two users one is first', async (t) => {
   const { approvals, another } = await open(t);
   const other = await another();

@@ -52,6 +52,7 @@ async function keep(store: Store, made: MadeEntry | undefined, caller: Quarantin
   made?.stored();
 }
 
+// Holds: quarantine-holds-at-once
 t.test('whom policy puts aside is held at once, by his name where he has one, else by his address, and nobody else is', async (t) => {
   const { quarantines, store, told } = await open(t);
   t.equal(quarantines.active, 0);
@@ -155,6 +156,7 @@ t.test('pages hold what their filters ask for, the newest first; released entrie
   t.equal((await quarantines.page({}, { after: undefined, limit: 500 })).items.length, 29);
 });
 
+// Holds: quarantine-holds-at-once
 t.test(
   'when too many callers of a workload are held one by one, the workload is held as a whole, until that one is released',
   async (t) => {

@@ -170,6 +170,7 @@ t.test('who says when to come back is believed, and what nobody can mend is not 
   ]);
 });
 
+// Holds: receivers-keep-nobody-waiting
 t.test('a dead channel keeps no other waiting, and a level is alerted once for each period', async (t) => {
   const all = await scene(t, ({ to }) => (to.authority.host === 'dead.example' ? { status: 500, headers: new Map(), body: '' } : OK));
   const alive = () => all.posts.filter(({ to }) => to.authority.host === 'alive.example').length;
@@ -185,6 +186,7 @@ t.test('a dead channel keeps no other waiting, and a level is alerted once for e
   t.equal(all.posts.filter(({ to }) => to.authority.host === 'dead.example').length, 1, 'it waits for its second try');
 });
 
+// Holds: alerts-are-sent-once
 t.test('an alert that is delivered again after a kill is known, and is not sent again', async (t) => {
   const all = await scene(t, () => OK);
   await all.channel('one', 'a.example');

@@ -93,6 +93,7 @@ async function scene(t: HasTeardown) {
   return { clock, exports, asked, posts, gone, until, record };
 }
 
+// Holds: dead-receivers-hold-nothing
 t.test('however many records a dead receiver lets wait, eight posts and one page of them are in memory', async (t) => {
   const { clock, exports, asked, posts, until, record } = await scene(t);
   await record(100);

@@ -110,6 +110,7 @@ t.test('every destination gets every event in order, and what all have taken is 
   t.same(await store.list('outbox'), []);
 });
 
+// Holds: durable-events-are-not-lost
 t.test('nothing passes an event that is handed over and not stored yet, and one that could not be stored goes nowhere', async (t) => {
   const clock = fakeClock();
   const store = await someStore(t, clock);
@@ -247,6 +248,7 @@ t.test('without a destination nothing is made ready, read or written', async (t)
   await outbox.close();
 });
 
+// Holds: durable-events-are-not-lost
 t.test('a process that is killed between delivery and cursor loses nothing, and repeats its last batch alone', async (t) => {
   const dir = tempDir(t);
   const program = join(fileURLToPath(new URL('.', import.meta.url)), '..', '..', 'support', 'killed-outbox.js');

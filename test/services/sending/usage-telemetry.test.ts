@@ -101,6 +101,7 @@ t.test('a report counts what records say, and nothing else stands in it', async 
   t.same(report?.action_types, { 'ai.infer': 4, 'http.request': 1 });
 });
 
+// Holds: no-telemetry-unasked
 t.test('no name that anybody chose is told: models, hosts, connectors and action types that are not shipped are `other`', async (t) => {
   const { call, pass, sent } = scene();
   const planted = 'planted-secret';

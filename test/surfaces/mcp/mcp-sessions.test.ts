@@ -18,6 +18,7 @@ t.test('what belongs to a session says which, and one that is missing or unknown
   t.match(await post(initializeOf('2025-11-25'), { 'mcp-session-id': session }), { status: 400, json: { error: { code: -32_600 } } });
 });
 
+// Holds: mcp-sessions-have-one-key
 t.test('a session is found by the key that began it, and by no other', async (t) => {
   const { post, begin, endpoint } = mcpPlace();
   const session = { 'mcp-session-id': await begin('2025-11-25', principalOf('mine')) };
@@ -37,6 +38,7 @@ t.test('DELETE ends a session, once', async (t) => {
   t.equal(endpoint.end({ headers: {}, asker }).status, 400);
 });
 
+// Holds: mcp-sessions-have-one-key
 t.test('a session ends an hour after its last use', async (t) => {
   const { post, begin, clock, endpoint } = mcpPlace();
   const used = { 'mcp-session-id': await begin('2025-11-25') };
