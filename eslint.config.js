@@ -53,7 +53,7 @@ const printing = [
     selector:
       "CallExpression[callee.property.name=/^std(out|err)$/] > TemplateLiteral > CallExpression.expressions[callee.object.name='JSON'][callee.property.name='stringify']",
     message:
-      'printJson, printJsonDocument or printJsonText (cli/print-json.ts) prints JSON: a terminal obeys some of what JSON.stringify leaves as it is.',
+      'printJson, printJsonDocument or printJsonText (cli/terminal-text.ts) prints JSON: a terminal obeys some of what JSON.stringify leaves as it is.',
   },
   {
     selector:

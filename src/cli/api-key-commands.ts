@@ -1,14 +1,13 @@
 /* Keys with which callers say their org (decision 9.5), made, listed and revoked with the admin token. */
 import { systemClock } from '../base/lib/clock.ts';
 import type { ApiKey } from '../base/model/api-key.ts';
+import { parseOptions, parseWithOne } from './checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
 import { listText } from './management/answer-text.ts';
 import { requireTimeToCome } from './management/option-values.ts';
 import { isUuid } from './management/table-cells.ts';
-import { parseOptions, parseWithOne } from './parse-options.ts';
-import { JSON_OPTION, printJson, printJsonDocument } from './print-json.ts';
-import { terminalText } from './terminal-text.ts';
+import { JSON_OPTION, printJson, printJsonDocument, terminalText } from './terminal-text.ts';
 
 const PATH = '/v1/admin/api-keys';
 const ASKING = '[--json] [--url http://HOST:PORT]';

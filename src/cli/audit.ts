@@ -1,13 +1,12 @@
 import { systemClock, timestamp } from '../base/lib/clock.ts';
 import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import type { AuditEntry } from '../base/model/audit-entry.ts';
-import { type AuditQuery, auditEntries } from './audit-entries.ts';
 import { auditEntryText } from './audit-text.ts';
-import { badValue } from './checked-arguments.ts';
-import { type Command, EXIT_OK, UsageError } from './command.ts';
-import { URL_OPTION } from './gateway-client.ts';
-import { parseOptions } from './parse-options.ts';
-import { printJson } from './print-json.ts';
+import { badValue, parseOptions } from './checked-arguments.ts';
+import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
+import { eachItem, GatewayClient, URL_OPTION } from './gateway-client.ts';
+import { givenKey, ONE_ORG } from './management/given-key.ts';
+import { printJson } from './terminal-text.ts';
 
 const OPTIONS = {
   org: { type: 'string' },
@@ -72,4 +71,44 @@ function nothingOf({ operation, ...others }: AuditQuery): string {
   if (operation !== undefined)
     return 'nothing was changed that fits; --operation takes the id of an operation, such as workloads.put, or its group, such as workloads';
   return Object.values(others).some((value) => value !== undefined) ? 'nothing was changed that fits' : 'nothing was changed';
+}
+
+/** Which entries; undefined: all. */
+export interface AuditQuery {
+  readonly principal: string | undefined;
+  readonly operation: string | undefined;
+  readonly object: string | undefined;
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+}
+
+export interface AuditPlace {
+  readonly url: string | undefined;
+  readonly key: string | undefined;
+  readonly org: string | undefined;
+}
+
+/** Entries of a running gateway, the newest first: with a management key those of its org, with the admin token those of all. @throws UsageError, Unusable, GatewayRefusal */
+export async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQuery, most: number, io: CliIo): AsyncGenerator<unknown> {
+  const own = givenKey(key, io);
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  if (own === undefined) {
+    const asked = new URLSearchParams(org === undefined ? given : [...given, ['org_id', org]]);
+    yield* eachItem(await GatewayClient.open(url, io), '/v1/admin/audit', asked, most);
+    return;
+  }
+  if (org !== undefined) throw new UsageError(ONE_ORG);
+  // Loaded here: the small commands do not wait for the operations.
+  const [{ AUDIT_OPERATIONS }, { entryOf }, { listByKey }, { ManagementClient }] = await Promise.all([
+    import('../operations/audit-operations.ts'),
+    import('../operations/operation.ts'),
+    import('./management/list-by-key.ts'),
+    import('./management/management-client.ts'),
+  ]);
+  yield* listByKey(
+    new ManagementClient(GatewayClient.keyPlace(io, url), own),
+    entryOf(AUDIT_OPERATIONS, 'mgmt.audit.list'),
+    Object.fromEntries(given),
+    most,
+  );
 }

@@ -1,12 +1,12 @@
 import { csvLine } from '../operations/csv-line.ts';
 import { kindOf, type OrgDomain, type ShownCaller } from '../services/learning/discovered-domain.ts';
+import { parseOptions } from './checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from './command.ts';
 import { type DomainAnswer, type DomainsAsked, domainsByAdmin, domainsByKey } from './domain-lists.ts';
 import { URL_OPTION } from './gateway-client.ts';
 import { givenKey } from './management/given-key.ts';
 import { type TableColumn, textTable } from './management/text-table.ts';
-import { parseOptions } from './parse-options.ts';
-import { printJson } from './print-json.ts';
+import { printJson } from './terminal-text.ts';
 
 const OPTIONS = {
   all: { type: 'boolean' },

@@ -1,6 +1,6 @@
 import type { CliIo, Command } from './command.ts';
-import { nextWords } from './find-command.ts';
-import { folded, foldedLines, USUAL_WIDTH } from './folded-text.ts';
+import { inGroup, nextWords } from './find-command.ts';
+import { folded, foldedLines, foldedUsage, USUAL_WIDTH } from './folded-text.ts';
 import { asTyped } from './program-name.ts';
 
 /** What people come with, and the commands for it by their names or the beginnings of their names. What stands in none of these is listed behind them. */
@@ -62,4 +62,30 @@ function firstWord(name: string): string {
 /** Up to the first sign after which only details come. */
 function firstSentence(summary: string): string {
   return /^.*?(?=[.;](?:\s|$)|$)/.exec(summary)?.[0] ?? summary;
+}
+
+/* What `--help` prints: how one command is used, and what commands a group has, in lines as wide as the terminal. */
+type Place = Pick<CliIo, 'columns' | 'program'>;
+
+const HANG = '    ';
+
+/** The usage line of a command, for a place where texts are not typed out again. */
+export function usageText({ name, usage }: Pick<Command, 'name' | 'usage'>, { columns = USUAL_WIDTH, program }: Place): string {
+  return `${foldedUsage(asTyped(`usage: gw ${name} ${usage}`.trimEnd(), program), columns, ' '.repeat('usage: '.length))}\n`;
+}
+
+/** How a command is used, what it does, and its options. */
+export function commandHelp(command: Command, place: Place): string {
+  const { summary, help = '' } = command;
+  return usageText(command, place) + foldedLines(asTyped(`${summary}\n${help}`, place.program), place.columns ?? USUAL_WIDTH);
+}
+
+/** The commands of one group, such as `gw policy`. */
+export function groupHelp(group: string, commands: readonly Command[], { columns = USUAL_WIDTH, program }: Place): string {
+  return inGroup(group, commands)
+    .map(({ name, usage, summary }) => {
+      const used = foldedUsage(asTyped(`gw ${name} ${usage}`.trimEnd(), program), columns, HANG + HANG);
+      return `${used}\n${foldedLines(asTyped(HANG + summary, program), columns)}\n`;
+    })
+    .join('');
 }

@@ -4,11 +4,10 @@ import { makeFolder } from '../base/lib/folder.ts';
 import { nearestName } from '../base/lib/nearest.ts';
 import { packageRoot } from '../base/lib/package-root.ts';
 import { codeOf, messageOf } from '../base/lib/thrown.ts';
+import { parseWithWords } from './checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from './command.ts';
-import { parseWithWords } from './parse-options.ts';
-import { printJsonDocument } from './print-json.ts';
 import { asTyped, programIn, shellWord } from './program-name.ts';
-import { terminalText } from './terminal-text.ts';
+import { printJsonDocument, terminalText } from './terminal-text.ts';
 
 const OPTIONS = { preset: { type: 'string', multiple: true }, json: { type: 'boolean' } } as const;
 

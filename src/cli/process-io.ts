@@ -1,4 +1,7 @@
+import { MessageChannel } from 'node:worker_threads';
+import type { Clock } from '../base/lib/clock.ts';
 import { terminalOutput } from '../base/lib/shown-text.ts';
+import { codeOf, messageOf } from '../base/lib/thrown.ts';
 import type { CliIo } from './command.ts';
 import { USUAL_WIDTH } from './folded-text.ts';
 import { LineReader } from './mcp/line-reader.ts';
@@ -44,4 +47,42 @@ async function stdin(limit: number): Promise<Uint8Array> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+/** Waits, and holds the process meanwhile. @param ms milliseconds @returns whether the time has passed; false: it was stopped */
+export function heldPause(ms: number, signal: AbortSignal, clock: Clock): Promise<boolean> {
+  if (signal.aborted) return Promise.resolve(false);
+  return new Promise((resolve) => {
+    const release = keepAlive();
+    const done = (passed: boolean) => {
+      cancel();
+      release();
+      signal.removeEventListener('abort', stopped);
+      resolve(passed);
+    };
+    const stopped = () => done(false);
+    const cancel = clock.after(ms, () => done(true));
+    signal.addEventListener('abort', stopped);
+  });
+}
+
+/** Holds the process while a command waits for time or a signal: neither the clock nor a listener for signals does. @returns lets go of it */
+export function keepAlive(): () => void {
+  const { port1 } = new MessageChannel();
+  port1.on('message', () => undefined);
+  return () => port1.close();
+}
+
+/** What people are told of the usual ways in which a file cannot be read or made, by the code of the system. */
+const WORDS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder, not a file',
+  EACCES: 'this user may not read it, or not write there',
+  EEXIST: 'it is there already, and is not overwritten: name another file',
+};
+
+/** Why a file cannot be read or made, without the words of the system where it is a usual reason. */
+export function whyUnreadable(error: unknown): string {
+  const code = codeOf(error);
+  return (Object.hasOwn(WORDS, code) ? WORDS[code] : undefined) ?? messageOf(error);
 }

@@ -3,8 +3,7 @@ import { createInterface } from 'node:readline';
 import { isShortened, SHORTENED_RULE } from '../base/model/execution-record.ts';
 import { isExecutionRecord } from '../policy-tools/recorded-request.ts';
 import { type CliIo, UsageError } from './command.ts';
-import { type Document, parseJsonMap } from './policy/input.ts';
-import { UnreadablePath, unreadable } from './policy/policy-target.ts';
+import { type Document, parseJsonMap, UnreadablePath, unreadable } from './policy/policy-target.ts';
 
 /** The record that a text is. @throws UnreadablePath for what is none, and for a shortened one: what is judged by it would be wrong (decision 7.13) */
 export function wholeRecord(document: Document): Readonly<Record<string, unknown>> {
@@ -55,4 +54,18 @@ async function* fromLines(path: string, io: CliIo): AsyncGenerator<Document> {
 
 function linesOf(path: string): AsyncIterable<string> {
   return createInterface({ input: createReadStream(path, 'utf8'), crlfDelay: Number.POSITIVE_INFINITY });
+}
+
+/** Reason codes that say no more than the decision beside them. */
+const REPEATED: ReadonlySet<string> = new Set([
+  'approval_required',
+  'attribution_required',
+  'quarantined',
+  'rate_limited',
+  'policy_denied',
+]);
+
+/** Of the reason codes of a call those that tell something beside its decision (decision 10.17). */
+export function tellingCodes(codes: readonly unknown[]): readonly string[] {
+  return codes.filter((code): code is string => typeof code === 'string' && !REPEATED.has(code));
 }

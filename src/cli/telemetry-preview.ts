@@ -1,9 +1,8 @@
 import type { TelemetryPreview } from '../services/sending/telemetry/usage-telemetry.ts';
+import { parseOptions } from './checked-arguments.ts';
 import { type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';
-import { parseOptions } from './parse-options.ts';
-import { printJson } from './print-json.ts';
-import { terminalLines, terminalText } from './terminal-text.ts';
+import { printJson, terminalLines, terminalText } from './terminal-text.ts';
 
 /** Shows the usage report that a running gateway would send next. */
 export const previewTelemetry: Command = {

@@ -1,4 +1,5 @@
-import { shownLines, shownText } from '../base/lib/shown-text.ts';
+import { shownJson, shownLines, shownText } from '../base/lib/shown-text.ts';
+import type { CliIo } from './command.ts';
 import { folded } from './folded-text.ts';
 
 /** Text of somebody else on a terminal, in one line: nothing in it moves the cursor, changes a colour, begins a line or hides what stands beside it. */
@@ -28,4 +29,22 @@ export function namedLines(rows: readonly (readonly [name: string, text: string 
       return `${folded([line.slice(0, column) + first, ...words], width, ' '.repeat(column))}\n`;
     })
     .join('');
+}
+
+/** The option of commands that print data. */
+export const JSON_OPTION = { json: { type: 'boolean' } } as const;
+
+/** What `--json` prints: one document on a line of its own. What a terminal would not show, or obey, stands in it as escapes of JSON: the same value. */
+export function printJson(value: unknown, io: CliIo): void {
+  printJsonText(JSON.stringify(value), io);
+}
+
+/** The same with a member a line. */
+export function printJsonDocument(value: unknown, io: CliIo): void {
+  printJsonText(JSON.stringify(value, null, 2), io);
+}
+
+/** The same of an answer as it came. */
+export function printJsonText(text: string, io: CliIo): void {
+  io.stdout(`${shownJson(text.trimEnd())}\n`);
 }

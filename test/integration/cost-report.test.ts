@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
-import { dollars, roughly } from '../../src/cli/money/dollars.ts';
+import { dollars, roughly } from '../../src/cli/money/money-table.ts';
 import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, CHAT, type Governed, startGoverned } from '../support/governed.ts';

@@ -1,6 +1,5 @@
 import type { CliIo } from '../command.ts';
-import { GatewayClient } from '../gateway-client.ts';
-import { eachItem } from '../list-items.ts';
+import { eachItem, GatewayClient } from '../gateway-client.ts';
 import { givenKey } from '../management/given-key.ts';
 import type { ApprovalsAccess } from './approvals-port.ts';
 

@@ -1,9 +1,9 @@
 import type { Approval } from '../../base/model/approval.ts';
+import { parseWithOne } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { isUuid } from '../management/table-cells.ts';
-import { parseWithOne } from '../parse-options.ts';
-import { printJson } from '../print-json.ts';
+import { printJson } from '../terminal-text.ts';
 import { approvalText } from './approval-text.ts';
 import { openApprovals } from './approvals-access.ts';
 import type { ApprovalsAccess } from './approvals-port.ts';

@@ -1,13 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../../base/lib/clock.ts';
 import type { Approval } from '../../base/model/approval.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { listText } from '../management/answer-text.ts';
 import { LISTS } from '../management/command-tables.ts';
 import { columnNames, type TableView } from '../management/table-cells.ts';
-import { parseOptions } from '../parse-options.ts';
-import { printJson } from '../print-json.ts';
+import { printJson } from '../terminal-text.ts';
 import { approvalLine } from './approval-text.ts';
 import { openApprovals } from './approvals-access.ts';
 import type { ApprovalFilters, ApprovalsAccess } from './approvals-port.ts';

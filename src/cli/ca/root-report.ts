@@ -1,8 +1,7 @@
 import type { RootStatus } from '../../inbound/ca/root-status.ts';
 import type { CliIo } from '../command.ts';
-import { printJson } from '../print-json.ts';
 import { asTyped } from '../program-name.ts';
-import { terminalText } from '../terminal-text.ts';
+import { printJson, terminalText } from '../terminal-text.ts';
 
 const ROLES: Readonly<Record<string, string>> = { signs: 'signs', next: 'signs later', former: 'trusted still' };
 

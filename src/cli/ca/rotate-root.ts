@@ -2,10 +2,9 @@ import { systemClock, timestamp } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/durations.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { RootStatus } from '../../inbound/ca/root-status.ts';
-import { badValue } from '../checked-arguments.ts';
+import { badValue, parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
-import { parseOptions } from '../parse-options.ts';
 import { asTyped } from '../program-name.ts';
 import { printRoots } from './root-report.ts';
 

@@ -1,12 +1,11 @@
 import { systemClock } from '../../base/lib/clock.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
-import { parseOptions } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
 import { isShown } from '../standard-output.ts';
-import { terminalLines } from '../terminal-text.ts';
+import { JSON_OPTION, printJson, terminalLines } from '../terminal-text.ts';
 import type { FleetPlace } from './fleet-place.ts';
 import type { FleetStep } from './fleet-steps.ts';
 

@@ -10,7 +10,7 @@ import { answerText, listText } from '../management/answer-text.ts';
 import { callHelp, callUsage, type GivenCall, givenCall } from '../management/given-call.ts';
 import { operationInput } from '../management/operation-options.ts';
 import { askingFirstOf, asksToConfirm } from '../management/policy-write.ts';
-import { printJson, printJsonText } from '../print-json.ts';
+import { printJson, printJsonText } from '../terminal-text.ts';
 import { CONTROL_PLANE_ASKING, ControlPlaneClient } from './control-plane-client.ts';
 import { createBootstrapToken } from './create-bootstrap-token.ts';
 import { putBundle, readBundle } from './org-bundle-commands.ts';

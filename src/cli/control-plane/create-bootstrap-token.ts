@@ -1,9 +1,8 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { bracketHost, parseAuthority } from '../../base/lib/host.ts';
+import { parseWithOne } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
-import { parseWithOne } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
+import { JSON_OPTION, printJson, terminalText } from '../terminal-text.ts';
 import { adminOperationOf, ControlPlaneClient, controlPlaneSettingsOf } from './control-plane-client.ts';
 
 const OPTIONS = {

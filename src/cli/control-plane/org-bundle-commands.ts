@@ -1,11 +1,11 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
+import { parseWithOne, parseWithWords } from '../checked-arguments.ts';
 import { type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { answerText } from '../management/answer-text.ts';
 import { changeOnce, refusedUnconfirmed } from '../management/policy-write.ts';
-import { parseWithOne, parseWithWords } from '../parse-options.ts';
-import { readDocument } from '../policy/input.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
+import { readDocument } from '../policy/policy-target.ts';
+import { JSON_OPTION, printJson } from '../terminal-text.ts';
 import { adminOperationOf, ControlPlaneClient } from './control-plane-client.ts';
 
 const ACCESS = { url: { type: 'string' }, token: { type: 'string' }, ...JSON_OPTION } as const;

@@ -6,11 +6,10 @@ import { readVerifyKeys, type VerifyKeys } from '../../base/lib/verify-keys.ts';
 import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import type { DelegationLink, Limits } from '../../decide/delegation/link.ts';
 import { type DelegationChain, readChain, verifyChain } from '../../decide/delegation/verify-chain.ts';
+import { parseWithOne } from '../checked-arguments.ts';
 import { type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
-import { parseWithOne } from '../parse-options.ts';
-import { printJson } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
-import { readToken, sound } from './token-source.ts';
+import { printJson, terminalText } from '../terminal-text.ts';
+import { readToken, sound } from './token-options.ts';
 
 const OPTIONS = { keys: { type: 'string' }, json: { type: 'boolean' } } as const;
 const SETTING = 'GW_DELEGATION_VERIFY_KEY';

@@ -3,12 +3,11 @@ import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { isKid } from '../../base/lib/verify-keys.ts';
 import { objectOfToken } from '../../decide/delegation/token-text.ts';
 import { DELEGATION_SCHEMA, readChain } from '../../decide/delegation/verify-chain.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
-import { parseOptions } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
+import { JSON_OPTION, printJson } from '../terminal-text.ts';
 import { SigningKey } from './signing-key.ts';
-import { expiryOf, givenFields, TOKEN_USAGE, type TokenOptions, tokenOptions } from './token-options.ts';
-import { readToken, sound } from './token-source.ts';
+import { expiryOf, givenFields, readToken, sound, TOKEN_USAGE, type TokenOptions, tokenOptions } from './token-options.ts';
 
 const KEY_OPTIONS = { out: { type: 'string' }, kid: { type: 'string' }, ...JSON_OPTION } as const;
 const USUAL_LIFE = '1h';

@@ -2,14 +2,13 @@
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
 import type { RevokedDelegation } from '../../base/model/revoked-delegation.ts';
 import { readChain } from '../../decide/delegation/verify-chain.ts';
+import { parseOptions, parseWithOne, parseWithWords } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { listText } from '../management/answer-text.ts';
 import { isUuid } from '../management/table-cells.ts';
-import { parseOptions, parseWithOne, parseWithWords } from '../parse-options.ts';
-import { JSON_OPTION, printJson, printJsonDocument } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
-import { readToken, sound } from './token-source.ts';
+import { JSON_OPTION, printJson, printJsonDocument, terminalText } from '../terminal-text.ts';
+import { readToken, sound } from './token-options.ts';
 
 const PATH = '/v1/admin/delegations/revoked';
 const ASKING = '[--json] [--url http://HOST:PORT]';

@@ -5,7 +5,7 @@ import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { codeOf } from '../../base/lib/thrown.ts';
 import { Unusable } from '../command.ts';
-import { whyUnreadable } from '../unreadable-file.ts';
+import { whyUnreadable } from '../process-io.ts';
 
 const MAX_KEY_BYTES = 16_384;
 

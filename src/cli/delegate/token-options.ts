@@ -2,10 +2,11 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/durations.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
-import { type CliIo, UsageError } from '../command.ts';
-import { parseOptions } from '../parse-options.ts';
-import { parseMap, readDocument } from '../policy/input.ts';
-import { JSON_OPTION } from '../print-json.ts';
+import { DelegationError } from '../../decide/delegation/delegation-error.ts';
+import { parseOptions } from '../checked-arguments.ts';
+import { type CliIo, Unusable, UsageError } from '../command.ts';
+import { parseMap, readDocument } from '../policy/policy-target.ts';
+import { JSON_OPTION } from '../terminal-text.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -111,4 +112,28 @@ function pair(text: string): [string, string] {
 
 function entries<T extends object>(table: T): [keyof T & string, T[keyof T & string]][] {
   return Object.entries(table) as [keyof T & string, T[keyof T & string]][];
+}
+
+/** Shorter texts that are no file are mistyped names of one. */
+const MIN_TOKEN = 100;
+
+/** A token as people have it: standard input for `-`, a file that is there, or the text itself. @throws Unusable */
+export async function readToken(given: string, io: CliIo): Promise<string> {
+  if (given === '-') return (await readDocument('-', io)).text.trim();
+  try {
+    return (await readDocument(given, io)).text.trim();
+  } catch (error) {
+    if (error instanceof Unusable && given.length > MIN_TOKEN && !given.includes('.')) return given;
+    throw error;
+  }
+}
+
+/** What is made of a token, or the mistake in it as one line for a person. @throws Unusable */
+export function sound<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof DelegationError) throw new Unusable(`${error.message} (${error.code})`, { cause: error });
+    throw error;
+  }
 }

@@ -7,11 +7,9 @@ import { loadRoot } from '../../inbound/ca/root-chain.ts';
 import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';
 import { sendToGateway } from '../gateway-client.ts';
-import { findingsOf } from './ask-admin.ts';
-import { EXPORT_CHECK } from './export-check.ts';
+import { EXPORT_CHECK, findingsOf, PRICE_CHECK } from './ask-admin.ts';
 import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
 import { CONTROL_PLANE, warningFindings } from './health-warnings.ts';
-import { PRICE_CHECK } from './price-check.ts';
 
 const DAY_MS = 86_400_000;
 const SOON_MS = 30 * DAY_MS;

@@ -1,11 +1,10 @@
 import type { JournalFinding } from '../../app/journal.ts';
 import { timestamp } from '../../base/lib/clock.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
-import { parseOptions } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
 import { asTyped } from '../program-name.ts';
-import { terminalText } from '../terminal-text.ts';
-import { onDataFolder } from './data-command.ts';
+import { JSON_OPTION, printJson, terminalText } from '../terminal-text.ts';
+import { onDataFolder } from './repair.ts';
 
 /** Says which segments of the journal are whole. */
 export const check: Command = {

@@ -1,9 +1,11 @@
 import type { RepairReport } from '../../app/journal.ts';
-import { type CliIo, type Command, EXIT_OK } from '../command.ts';
-import { parseOptions } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
-import { onDataFolder } from './data-command.ts';
+import { loadConfig } from '../../base/config/config.ts';
+import { ConfigError } from '../../base/config/settings-reader.ts';
+import { timestamp } from '../../base/lib/clock.ts';
+import { terminalOutput } from '../../base/lib/shown-text.ts';
+import { parseOptions } from '../checked-arguments.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
+import { JSON_OPTION, printJson, terminalText } from '../terminal-text.ts';
 
 const OPTIONS = { 'dry-run': { type: 'boolean' }, 'rebuild-index': { type: 'boolean' }, ...JSON_OPTION } as const;
 
@@ -86,4 +88,33 @@ function lossLines({ recordsKept, recordsLost, bytesLost, index, segments }: Rep
       'settings and totals keep what lost records had changed in the index (--rebuild-index makes them those of the records that are left)',
     );
   return lines;
+}
+
+/** Lets a gateway that doubts the clock believe it. */
+export const confirmClock: Command = {
+  name: 'journal confirm-clock',
+  usage: '[--json]',
+  summary:
+    'Tells the gateway of GW_DATA_DIR, running or not, that the clock is right after it was off for long: then old records are removed again.',
+  run(args, io) {
+    const { json = false } = parseOptions(args, JSON_OPTION);
+    return onDataFolder('journal confirm-clock', io, async (dataDir) => {
+      const { confirm } = await import('../../app/journal.ts');
+      const now = await confirm(dataDir);
+      if (json) printJson({ confirmed_at: timestamp(now) }, io);
+      else io.stdout(`The clock says ${timestamp(now)}, and that is right. The gateway takes it within a minute, or at its next start.\n`);
+      return EXIT_OK;
+    });
+  },
+};
+
+/** Runs what works on the data folder that the settings name, and says on one line why it does not. */
+export async function onDataFolder(name: string, io: CliIo, work: (dataDir: string) => Promise<number>): Promise<number> {
+  try {
+    return await work(loadConfig(io.env).config.dataDir);
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    io.stderr(`gw ${name}: ${terminalOutput(error.message)}\n`);
+    return error instanceof ConfigError ? EXIT_USAGE : EXIT_NO;
+  }
 }

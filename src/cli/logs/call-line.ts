@@ -5,8 +5,8 @@ import { capSentence } from '../../base/model/budget-limit.ts';
 import { DECISIONS, permits } from '../../base/model/decision.ts';
 import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
 import type { Paint } from '../../policy-tools/paint.ts';
-import { costMark, doubtsOfRecord } from '../money/cost-mark.ts';
-import { tellingCodes } from '../telling-codes.ts';
+import { costMark, doubtsOfRecord } from '../money/money-table.ts';
+import { tellingCodes } from '../record-texts.ts';
 import { cellText } from '../terminal-text.ts';
 
 /** What is shown of a call; texts as they came. */

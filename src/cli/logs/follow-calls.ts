@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { Unusable } from '../command.ts';
-import { heldPause } from '../held-pause.ts';
+import { heldPause } from '../process-io.ts';
 
 export type CallRecord = Readonly<Record<string, unknown>>;
 

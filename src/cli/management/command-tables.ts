@@ -1,7 +1,7 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
 import { budgetLimitsText, changedLimitText, madeLimitText } from '../money/budget-limits-text.ts';
-import { doubtsOfRecord } from '../money/cost-mark.ts';
 import { answeredReportText } from '../money/cost-report-text.ts';
+import { doubtsOfRecord } from '../money/money-table.ts';
 import { explainedText } from './explained-text.ts';
 
 /** Words that mean the same at the end of a command; the operation has one of them. */

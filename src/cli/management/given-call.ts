@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type ArgumentOptions, badValue, checkedArguments, type GivenArguments } from '../checked-arguments.ts';
 import { type CliIo, UsageError } from '../command.ts';
-import { parseMap, readDocument } from '../policy/input.ts';
+import { parseMap, readDocument } from '../policy/policy-target.ts';
 import type { OperationInput, OperationOption } from './operation-options.ts';
 import { missing, openValue, optionValue, placeholder, takes } from './option-values.ts';
 import { columnNames } from './table-cells.ts';

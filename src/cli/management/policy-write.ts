@@ -6,7 +6,7 @@ import type { GatewayOperation } from '../../operations/operation.ts';
 import { UNCONFIRMED_WAYS } from '../../operations/policy-change-shapes.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
-import { printJsonText } from '../print-json.ts';
+import { printJsonText } from '../terminal-text.ts';
 import { askManagement } from './ask-management.ts';
 import { changeText } from './change-text.ts';
 import { type CommandFacts, callHelp, callUsage, type GivenCall, givenCall } from './given-call.ts';

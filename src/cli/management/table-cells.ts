@@ -1,7 +1,7 @@
 /* How values stand in the cells of a table: short at a terminal, whole everywhere else. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { UsageError } from '../command.ts';
-import { tellingCodes } from '../telling-codes.ts';
+import { tellingCodes } from '../record-texts.ts';
 
 /** How a table is wanted. */
 export interface TableView {

@@ -9,9 +9,9 @@ import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { MANAGEMENT_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
 import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import { type GatewayAddress, ownAddress, parseGatewayUrl } from '../gateway-address.ts';
-import { parseOptions } from '../parse-options.ts';
 import { type GatewaySettings, settingsOf } from '../settings-of.ts';
 
 export const GW_MCP_USAGE =

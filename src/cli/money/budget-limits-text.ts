@@ -4,9 +4,8 @@ import { parseUsd } from '../../base/lib/money.ts';
 import { dayOf, dayText, nextWindowStart, PERIODS, type Period } from '../../decide/limits/windows.ts';
 import { brokenAtBlanks, USUAL_WIDTH } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
-import { dollars, shownUsd } from './dollars.ts';
 import { limitForecastText, minuteText, type ShownOutlook, scopeText } from './forecast-text.ts';
-import { moneyTable } from './money-table.ts';
+import { dollars, moneyTable, shownUsd } from './money-table.ts';
 
 /** As its operation answers. */
 interface ShownLimit {

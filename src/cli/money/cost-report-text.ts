@@ -3,9 +3,8 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import { shellWord } from '../program-name.ts';
 import { terminalText } from '../terminal-text.ts';
-import { dollars, grouped, roughly, shownUsd } from './dollars.ts';
 import { monthForecastText, type ShownMonthForecast } from './forecast-text.ts';
-import { type MoneyColumn, moneyTable } from './money-table.ts';
+import { dollars, grouped, type MoneyColumn, moneyTable, roughly, shownUsd } from './money-table.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

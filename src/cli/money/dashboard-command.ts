@@ -2,16 +2,15 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { entryOf } from '../../operations/operation.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type Command, EXIT_OK, UsageError } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { askManagement } from '../management/ask-management.ts';
-import { parseOptions } from '../parse-options.ts';
-import { printJsonText } from '../print-json.ts';
 import { linesAsTyped } from '../program-name.ts';
-import { terminalText } from '../terminal-text.ts';
+import { printJsonText, terminalText } from '../terminal-text.ts';
 import { type Doubted, doubtText } from './cost-report-text.ts';
-import { grouped, shownUsd } from './dollars.ts';
 import { minuteText } from './forecast-text.ts';
+import { grouped, shownUsd } from './money-table.ts';
 import { promisedAnswer } from './promised-answer.ts';
 import { periodsTable } from './spend-command.ts';
 

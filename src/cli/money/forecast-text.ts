@@ -1,7 +1,7 @@
 /* Where a period will end, and which cap stops first, for people (decision 6.21). */
 import { brokenAtBlanks, USUAL_WIDTH } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
-import { shownUsd } from './dollars.ts';
+import { shownUsd } from './money-table.ts';
 
 /** Of a budget limit, as its operation answers. */
 export interface ShownOutlook {

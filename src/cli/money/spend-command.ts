@@ -3,18 +3,16 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { entryOf } from '../../operations/operation.ts';
 import { OPERATIONS } from '../../operations/operation-table.ts';
+import { parseWithWords } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
 import { askManagement } from '../management/ask-management.ts';
 import type { ManagementClient } from '../management/management-client.ts';
-import { parseWithWords } from '../parse-options.ts';
-import { printJsonText } from '../print-json.ts';
 import { linesAsTyped } from '../program-name.ts';
-import { terminalText } from '../terminal-text.ts';
+import { printJsonText, terminalText } from '../terminal-text.ts';
 import { type CostReport, daysText, reportText } from './cost-report-text.ts';
-import { grouped, shownUsd } from './dollars.ts';
 import { monthForecastText } from './forecast-text.ts';
-import { moneyTable } from './money-table.ts';
+import { grouped, moneyTable, shownUsd } from './money-table.ts';
 import { promisedAnswer, TIMEOUT_MS } from './promised-answer.ts';
 
 const REPORT = 'mgmt.billing.report';

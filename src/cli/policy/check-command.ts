@@ -3,10 +3,8 @@ import { checkPolicy, textsOf } from '../../policy-tools/check.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { renderProblem, type Severity } from '../../policy-tools/render-problem.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
-import { printJsonDocument } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
-import { policySettings, readOptions } from './options.ts';
-import { openable, type PolicyTarget, policyOptions, readTarget } from './policy-target.ts';
+import { printJsonDocument, terminalText } from '../terminal-text.ts';
+import { openable, type PolicyTarget, policyOptions, policySettings, readOptions, readTarget } from './policy-target.ts';
 
 /** Shows every mistake and every doubtful place of bundles, as the gateway would judge them. */
 export const check: Command = {

@@ -5,11 +5,10 @@ import { readCall } from '../../policy-tools/given-request.ts';
 import { paintFor } from '../../policy-tools/paint.ts';
 import { renderDiff } from '../../policy-tools/render-diff.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
-import { printJsonDocument } from '../print-json.ts';
 import { recordTexts, wholeRecord } from '../record-texts.ts';
-import type { Document } from './input.ts';
-import { policySettings, readOptions } from './options.ts';
-import { compiledTarget, readTarget, surroundingsOf } from './policy-target.ts';
+import { printJsonDocument } from '../terminal-text.ts';
+import type { Document } from './policy-target.ts';
+import { compiledTarget, policySettings, readOptions, readTarget, surroundingsOf } from './policy-target.ts';
 
 /** Says what another policy would have decided about calls that were recorded. */
 export const diffPolicies: Command = {

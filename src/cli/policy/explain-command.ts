@@ -1,3 +1,4 @@
+import { systemClock } from '../../base/lib/clock.ts';
 import { BUNDLE_SCHEMA, RULE_FILE_SCHEMA } from '../../decide/policy/bundle.ts';
 import { compilePolicy } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
@@ -9,14 +10,25 @@ import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
-import { printJsonDocument } from '../print-json.ts';
+import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
+import { isUuid } from '../management/table-cells.ts';
 import { expectWhole } from '../record-texts.ts';
-import { terminalText } from '../terminal-text.ts';
-import { gatewayPolicy } from './gateway-policy.ts';
-import { type Document, parseJsonMap, parseMap, readDocument } from './input.ts';
-import { policySettings, readOptions } from './options.ts';
-import { compiledTarget, loadPolicy, policyOptions, readTarget, surroundingsOf, UnreadablePath } from './policy-target.ts';
-import { fetchRecord } from './recorded-call.ts';
+import { printJsonDocument, terminalText } from '../terminal-text.ts';
+import {
+  compiledTarget,
+  type Document,
+  gatewayPolicy,
+  loadPolicy,
+  parseJsonMap,
+  parseMap,
+  policyOptions,
+  policySettings,
+  readDocument,
+  readOptions,
+  readTarget,
+  surroundingsOf,
+  UnreadablePath,
+} from './policy-target.ts';
 import { loadSuites } from './suites.ts';
 
 /** Says of every rule why it took part in a decision or not. */
@@ -114,4 +126,36 @@ async function explainCase(document: Document, values: Options, io: CliIo): Prom
 async function policyFor({ policies }: Options, io: CliIo): Promise<CompiledPolicy> {
   const { dir, tier } = policySettings(io, undefined);
   return loadPolicy(policies ?? dir, tier);
+}
+
+const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
+
+/**
+ * A record of a running gateway.
+ * @param id its beginning or end will do @param url of the gateway; default: where a gateway with the same settings listens
+ * @throws UnreadablePath when it has no such record; Unusable when it does not answer
+ */
+export async function fetchRecord(id: string, url: string | undefined, io: CliIo): Promise<Document> {
+  if (!RECORD_ID.test(id)) throw new UsageError('--record takes the id of a record, as X-GW-Record-ID names it');
+  const gateway = await GatewayClient.open(url, io);
+  const read = (whole: string) => gateway.text('GET', `/v1/records/${encodeURIComponent(whole)}`);
+  try {
+    return { name: `record ${id}`, text: await read(isUuid(id) ? id : ((await wholeRecordId(id, url, io)) ?? id)) };
+  } catch (error) {
+    if (!(error instanceof GatewayRefusal)) throw error;
+    const said = error.status === 404 ? `has no record ${id}` : `answered ${error.status}`;
+    throw new UnreadablePath(`${gateway.origin} ${said}`, { cause: error });
+  }
+}
+
+/** What a person has shortened is looked for among the newest records of the org that this shell means. */
+async function wholeRecordId(short: string, url: string | undefined, io: CliIo): Promise<string | undefined> {
+  // The operations are loaded by what needs them alone.
+  const [{ RecordSource }, { wholeId }] = await Promise.all([import('../logs/record-source.ts'), import('../management/short-ids.ts')]);
+  const records = new RecordSource({ url, key: undefined, org: undefined }, {}, io, systemClock, 'gw policy explain');
+  try {
+    return await wholeId({ short, list: 'mgmt.records.list', changes: false, removes: false }, records.newestFirst(0), io);
+  } finally {
+    await records.close();
+  }
 }

@@ -3,12 +3,9 @@ import { join } from 'node:path';
 import { YamlFormatError } from '../../base/lib/yaml-format.ts';
 import { formatPolicy, isPolicyText } from '../../policy-tools/format.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
-import { printJson } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
+import { printJson, terminalText } from '../terminal-text.ts';
 import { counted } from './check-command.ts';
-import { type Document, readDocument } from './input.ts';
-import { readOptions } from './options.ts';
-import { UnreadablePath, unreadable } from './policy-target.ts';
+import { type Document, readDocument, readOptions, UnreadablePath, unreadable } from './policy-target.ts';
 
 /** Lays policy files out in the one canonical way. */
 export const format: Command = {

@@ -1,13 +1,16 @@
 import { readFile, stat } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { actionTypeConnectors, canonicalConnectorId, coversHost } from '../../base/catalogue/connector-id.ts';
 import { CatalogueError } from '../../base/catalogue/row-reader.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import { parseYaml, toPlain } from '../../base/lib/yaml.ts';
+import { PLAN_TIERS, type PlanTier } from '../../base/model/plan-tier.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
@@ -16,9 +19,11 @@ import { aloneInABundle, isRuleFile } from '../../policy-tools/check.ts';
 import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
 import { MAX_BYTES, readPolicyFolder } from '../../services/policy/policy-folder.ts';
+import { parseWithWords } from '../checked-arguments.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
-import { whyUnreadable } from '../unreadable-file.ts';
-import { policySettings } from './options.ts';
+import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
+import { whyUnreadable } from '../process-io.ts';
+import { settingsOf } from '../settings-of.ts';
 
 /** What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are as a person can open them. */
 export interface PolicyTarget {
@@ -152,4 +157,129 @@ export function policyOptions(): PolicyOptions & PassageOptions {
     connectorId: (text) => canonicalConnectorId(catalogue, text),
     covers: (connectorId, host) => coversHost(catalogue, connectorId, host),
   };
+}
+
+const MAX_INPUT = 16 * 1024 * 1024;
+
+export interface Document {
+  /** As a person named it. */
+  readonly name: string;
+  readonly text: string;
+}
+
+/** A file, or standard input for `-`. @throws UnreadablePath */
+export async function readDocument(path: string, io: CliIo): Promise<Document> {
+  if (path !== '-') return { name: path, text: await readUtf8(path).catch((error: unknown) => Promise.reject(unreadable(path, error))) };
+  try {
+    return { name: 'standard input', text: asUtf8(await io.stdin(MAX_INPUT)) };
+  } catch (error) {
+    throw unreadable('standard input', error);
+  }
+}
+
+/** The map that a YAML or JSON text holds. @throws UnreadablePath with the place of the first mistake */
+export function parseMap({ name, text }: Document): Readonly<Record<string, unknown>> {
+  const { root, errors } = parseYaml(text, name);
+  const [first] = errors;
+  if (first !== undefined) throw new UnreadablePath(`${name}:${first.line}:${first.column}: ${first.message}`);
+  return asMap(toPlain(root), name);
+}
+
+/** @throws UnreadablePath */
+export function parseJsonMap({ name, text }: Document): Readonly<Record<string, unknown>> {
+  try {
+    return asMap(parseSafeJsonText(text, { malformed: 'invalid_request' }).value, name);
+  } catch (error) {
+    if (error instanceof GatewayError) throw new UnreadablePath(`${name}: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+function asMap(value: unknown, name: string): Readonly<Record<string, unknown>> {
+  if (isJsonObject(value)) return value;
+  throw new UnreadablePath(`${name}: this is not a map`);
+}
+
+type OptionTypes = Readonly<Record<string, 'boolean' | 'string'>>;
+type OptionValues<T extends OptionTypes> = { readonly [K in keyof T]?: T[K] extends 'boolean' ? boolean : string };
+
+/** The options of a command and what stands beside them. @throws UsageError */
+export function readOptions<const T extends OptionTypes>(
+  args: readonly string[],
+  types: T,
+): { values: OptionValues<T>; paths: readonly string[] } {
+  const options = Object.fromEntries(Object.entries(types).map(([name, type]) => [name, { type }]));
+  const { values, words } = parseWithWords(args, options);
+  return { values: values as OptionValues<T>, paths: words };
+}
+
+export interface PolicySettings {
+  readonly dir: string;
+  readonly tier: PlanTier;
+  /** `GW_PRICING_FILE`. */
+  readonly pricingFile: string | undefined;
+  /** `GW_PRICING_CACHED`. */
+  readonly pricingCached: boolean;
+  /** `GW_APPROVAL_ENABLED`. */
+  readonly approvalEnabled: boolean;
+  /** `GW_ACTION_TYPE_CONNECTORS`. */
+  readonly actionTypes: ReadonlyMap<string, string>;
+}
+
+/** What concerns policies of the gateway that runs with the same settings. @throws UsageError */
+export function policySettings(io: CliIo, tier: string | undefined): PolicySettings {
+  const given = PLAN_TIERS.find((known) => known === tier);
+  if (tier !== undefined && given === undefined) throw new UsageError(`--tier takes ${PLAN_TIERS.join(', ')}`);
+  const { policiesDir, planTier, pricingFile, pricingCached, approvalEnabled, actionTypeConnectors: actionTypes } = settingsOf(io);
+  return { dir: fromHere(policiesDir), tier: given ?? planTier, pricingFile, pricingCached, approvalEnabled, actionTypes };
+}
+
+/** As a person in this folder would write it. */
+function fromHere(path: string): string {
+  const short = relative(process.cwd(), path);
+  return short === '' || short.startsWith('..') ? path : short;
+}
+
+/**
+ * The policy that a running gateway judges the calls of an org by: its bundle, however it came there, with the overlays, presets and switches of the org and the plan tier that holds.
+ * @param url of the gateway; default: where a gateway with the same settings listens
+ * @throws Unusable when it does not answer; UnreadablePath when it tells none
+ */
+export async function gatewayPolicy(orgId: string, url: string | undefined, io: CliIo): Promise<PolicyTarget> {
+  const gateway = await GatewayClient.open(url, io);
+  try {
+    const told = await gateway.json('GET', `/v1/admin/policies/texts?org_id=${encodeURIComponent(orgId)}`);
+    const path = `the policy of ${gateway.origin}`;
+    return { path, input: inputIn(told, path), isPart: false, ...contentHashIn(told) };
+  } catch (error) {
+    if (!(error instanceof GatewayRefusal)) throw error;
+    throw new UnreadablePath(`${gateway.origin} does not tell its policy (${error.message}); give one with --policies`, { cause: error });
+  }
+}
+
+function contentHashIn(told: unknown): Pick<PolicyTarget, 'contentHash'> {
+  const hash = isJsonObject(told) ? told['content_hash'] : undefined;
+  return typeof hash === 'string' ? { contentHash: hash } : {};
+}
+
+function inputIn(told: unknown, path: string): PolicyInput {
+  const given = isJsonObject(told) ? told : {};
+  const tier = PLAN_TIERS.find((known) => known === given['plan_tier']);
+  const [bundle] = textsIn([given['bundle']]);
+  if (tier === undefined || bundle === undefined) throw new UnreadablePath(`${path}: what it tells of it is no policy`);
+  const files = given['files'] === undefined ? undefined : new Map(textsIn(given['files']).map(({ file, text }) => [file, text]));
+  const generated = textsIn(given['generated']).map((one) => ({
+    ...one,
+    kind: one.kind === 'switch' ? ('switch' as const) : ('preset' as const),
+  }));
+  const overlays = { org: textsIn(given['org']), node: textsIn(given['node']) };
+  return { bundle, files, addons: textsIn(given['addons']), overlays, generated, tier };
+}
+
+function textsIn(list: unknown): readonly (PolicyText & { readonly kind: unknown })[] {
+  return (Array.isArray(list) ? list : []).flatMap((one: unknown) => {
+    if (!isJsonObject(one) || typeof one['file'] !== 'string' || typeof one['text'] !== 'string') return [];
+    const own = one['own_rules'] === true ? { ownRules: true as const } : {};
+    return [{ file: one['file'], text: one['text'], kind: one['kind'], ...own }];
+  });
 }

@@ -7,10 +7,8 @@ import { renderProblem } from '../../policy-tools/render-problem.ts';
 import { junitXml, renderSuite } from '../../policy-tools/render-suite.ts';
 import { nameOf, runSuite, type SuiteReport } from '../../policy-tools/run-suite.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, UsageError } from '../command.ts';
-import { printJsonDocument } from '../print-json.ts';
-import { terminalText } from '../terminal-text.ts';
-import { policySettings, readOptions } from './options.ts';
-import { policyOptions, surroundingsOf, unreadable } from './policy-target.ts';
+import { printJsonDocument, terminalText } from '../terminal-text.ts';
+import { policyOptions, policySettings, readOptions, surroundingsOf, unreadable } from './policy-target.ts';
 import { type LoadedSuite, loadSuites } from './suites.ts';
 
 /** Runs request fixtures through a policy and compares its decisions with what is expected. */

@@ -1,14 +1,12 @@
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ExplainedPrice } from '../../operations/price-list-operations.ts';
 import type { ShownPrice } from '../../operations/shown-prices.ts';
-import { badValue } from '../checked-arguments.ts';
+import { badValue, parseWithWords } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { textTable } from '../management/text-table.ts';
-import { parseWithWords } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
-import { namedLines, terminalText } from '../terminal-text.ts';
-import { listLine, shortTime } from './price-texts.ts';
+import { JSON_OPTION, namedLines, printJson, terminalText } from '../terminal-text.ts';
+import { listLine, shortTime } from './price-update.ts';
 
 const FROM: Readonly<Record<ExplainedPrice['from'], string>> = {
   override: 'the file of GW_PRICING_FILE',

@@ -1,11 +1,10 @@
 import type { PriceListStatus } from '../../operations/price-list-operations.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK } from '../command.ts';
 import { GatewayClient, URL_OPTION } from '../gateway-client.ts';
 import { textTable } from '../management/text-table.ts';
-import { parseOptions } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
-import { namedLines } from '../terminal-text.ts';
-import { acceptHint, changesTable, listLine, plural, shortTime } from './price-texts.ts';
+import { JSON_OPTION, namedLines, printJson } from '../terminal-text.ts';
+import { acceptHint, changesTable, listLine, plural, shortTime } from './price-update.ts';
 
 /** Shows which price list is in force in a running gateway. */
 export const priceListStatus: Command = {

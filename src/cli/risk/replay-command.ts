@@ -1,14 +1,16 @@
+import { timestamp } from '../../base/lib/clock.ts';
+import { withDecimals } from '../../base/lib/numbers.ts';
 import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { type ReplayedCall, RiskReplay } from '../../decide/risk/risk-replay.ts';
+import { RISK_SIGNALS } from '../../base/model/risk-alert.ts';
+import { type ReplayedCall, RiskReplay, type RiskSummary } from '../../decide/risk/risk-replay.ts';
 import { replayedCall } from '../../services/learning/recorded-risk.ts';
 import { riskSettings } from '../../services/learning/risk-settings.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
-import { readOptions } from '../policy/options.ts';
-import { printJson } from '../print-json.ts';
+import { readOptions } from '../policy/policy-target.ts';
 import { recordTexts, wholeRecord } from '../record-texts.ts';
 import { settingsOf } from '../settings-of.ts';
-import { riskText } from './risk-text.ts';
+import { cellText, printJson } from '../terminal-text.ts';
 
 /** Scores calls that were recorded. */
 export const replayRisk: Command = {
@@ -40,4 +42,32 @@ async function runReplay(args: readonly string[], io: CliIo): Promise<number> {
   if (values.json === true) printJson({ threshold: alertAt, ...summary }, io);
   else io.stdout(riskText(summary, alertAt));
   return EXIT_OK;
+}
+
+/** A replay, for people. */
+export function riskText({ calls, callers, fired, tenths, above, alerts, top }: RiskSummary, alertAt: number): string {
+  const scored = tenths.reduce((sum, one) => sum + one, 0);
+  const lines = [
+    `${calls} calls of ${callers} callers; in ${scored} of them (${share(scored, calls)}) a signal fired`,
+    '',
+    'signal                  calls   share',
+    ...RISK_SIGNALS.map((signal) => `${signal.padEnd(20)} ${String(fired[signal]).padStart(8)} ${share(fired[signal], calls).padStart(8)}`),
+    '',
+    'score                   calls',
+    ...tenths.map(
+      (count, tenth) => `${withDecimals(tenth / 10, 1)} to ${withDecimals((tenth + 1) / 10, 1)}           ${String(count).padStart(8)}`,
+    ),
+    '',
+    `${above} calls (${share(above, calls)}) have a score of ${alertAt} or more: ${alerts} alerts`,
+    ...(top.length === 0 ? [] : ['', 'the most unusual']),
+    ...top.map(
+      ({ score, signals, caller, at, id }) =>
+        `${withDecimals(score, 2)}  ${timestamp(at)}  ${cellText(caller)}  ${signals.join(', ')}  ${cellText(id)}`,
+    ),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function share(part: number, all: number): string {
+  return all === 0 ? '0 %' : `${withDecimals((part / all) * 100, 2)} %`;
 }

@@ -2,9 +2,9 @@ import { loadConfig } from '../../base/config/config.ts';
 import { ConfigError } from '../../base/config/settings-reader.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { StoreError } from '../../storage/contract/store.ts';
+import { parseOptions } from '../checked-arguments.ts';
 import { type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
-import { parseOptions } from '../parse-options.ts';
-import { JSON_OPTION, printJson } from '../print-json.ts';
+import { JSON_OPTION, printJson } from '../terminal-text.ts';
 
 /** Gives the stored secrets of a stopped gateway a new key. */
 export const rotate: Command = {

@@ -1,14 +1,12 @@
 import { homedir, platform } from 'node:os';
 import { resolve } from 'node:path';
 import { shellVariable, wholeEnvironment } from '../../base/config/environment.ts';
-import { badValue } from '../checked-arguments.ts';
+import { badValue, parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';
-import { parseOptions } from '../parse-options.ts';
-import { printJson } from '../print-json.ts';
 import { programForSudo } from '../program-name.ts';
 import { settingsOf } from '../settings-of.ts';
-import { terminalText } from '../terminal-text.ts';
+import { printJson, terminalText } from '../terminal-text.ts';
 import { type GatewayRoots, gatewayRoots } from './gateway-roots.ts';
 import { javaStores } from './java-stores.ts';
 import { nssStores } from './nss-stores.ts';

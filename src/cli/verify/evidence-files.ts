@@ -1,11 +1,17 @@
 /* Files that somebody else may have written, as `gw verify` reads them: of bounded size, and with one meaning only (decision 13.4). */
 import { createReadStream } from 'node:fs';
+import { type FileHandle, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
-import { readRootsPage } from '../../ledger/ledger-answers.ts';
+import { packageRoot } from '../../base/lib/package-root.ts';
+import { messageOf } from '../../base/lib/thrown.ts';
+import { readKeyList, readRootsPage } from '../../ledger/ledger-answers.ts';
+import { LedgerError } from '../../ledger/ledger-error.ts';
+import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import { type MerkleRoot, readRoot } from '../../ledger/merkle-root.ts';
 import { type CliIo, Unusable } from '../command.ts';
 import { LineReader } from '../mcp/line-reader.ts';
-import { whyUnreadable } from '../unreadable-file.ts';
+import { whyUnreadable } from '../process-io.ts';
 
 /** Bytes of a file that is read whole. */
 export const MAX_EVIDENCE_BYTES = 16 * 1024 * 1024;
@@ -97,4 +103,69 @@ function jsonOf(bytes: Uint8Array, name: string): unknown {
 /** How a file is called in a message. */
 export function nameOf(source: string): string {
   return source === '-' ? 'standard input' : source;
+}
+
+/** The ledger keys in a file as `/keys` answers. @throws Unusable when it has none */
+export async function keysInFile(file: string, io: CliIo): Promise<readonly ListedKey[]> {
+  const value = await readJsonFile(file, io);
+  try {
+    const keys = readKeyList(value);
+    if (keys.length === 0) throw new LedgerError('there is no ledger key in it');
+    return keys;
+  } catch (error) {
+    if (error instanceof LedgerError) throw new Unusable(`${file}: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+/** What goes into the folder as it is in the package: the page, and the program that checks everything. */
+const TEMPLATES = { 'README.md': 'page.md', 'check.py': 'check.py' } as const;
+
+/** Files of lines that grow while something is exported. */
+export type EvidenceLines = 'records.ndjson' | 'proofs.ndjson' | 'roots.ndjson';
+
+/** A folder for a third party, written line by line (decision 13.4). */
+export class EvidenceFolder {
+  readonly #path: string;
+  readonly #open = new Map<EvidenceLines, FileHandle>();
+
+  private constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** @throws Unusable unless the folder is new or empty: what was handed out is not mixed with what is */
+  static async create(path: string): Promise<EvidenceFolder> {
+    try {
+      await mkdir(path, { recursive: true });
+      if ((await readdir(path)).length > 0) throw new Error('it is not empty: name a new folder');
+      const folder = new EvidenceFolder(path);
+      for (const [name, template] of Object.entries(TEMPLATES))
+        await folder.write(name, await readFile(join(packageRoot(), 'docs', 'evidence', template), 'utf8'));
+      return folder;
+    } catch (error) {
+      throw new Unusable(`${path}: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  /** Adds whole lines. @param lines without their ends */
+  async append(name: EvidenceLines, lines: readonly string[]): Promise<void> {
+    let file = this.#open.get(name);
+    if (file === undefined) {
+      file = await open(join(this.#path, name), 'ax');
+      this.#open.set(name, file);
+    }
+    if (lines.length > 0) await file.appendFile(`${lines.join('\n')}\n`);
+  }
+
+  async write(name: string, text: string): Promise<void> {
+    await writeFile(join(this.#path, name), text, { flag: 'wx' });
+  }
+
+  async close(): Promise<void> {
+    for (const file of this.#open.values()) {
+      await file.sync();
+      await file.close();
+    }
+    this.#open.clear();
+  }
 }

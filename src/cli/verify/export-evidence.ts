@@ -9,11 +9,10 @@ import { type CliIo, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
 import { RecordSource } from '../logs/record-source.ts';
 import { givenKey } from '../management/given-key.ts';
-import { printJson } from '../print-json.ts';
 import { settingsOf } from '../settings-of.ts';
-import { terminalText } from '../terminal-text.ts';
+import { printJson, terminalText } from '../terminal-text.ts';
 import { ControlPlanePages } from './control-plane-pages.ts';
-import { EvidenceFolder } from './evidence-folder.ts';
+import { EvidenceFolder } from './evidence-files.ts';
 
 const NOT_FOUND = 404;
 /** Questions that are under way at a time. */

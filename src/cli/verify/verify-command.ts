@@ -1,11 +1,10 @@
 import { statSync } from 'node:fs';
 import { systemClock } from '../../base/lib/clock.ts';
+import { parseWithWords } from '../checked-arguments.ts';
 import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
-import { parseWithWords } from '../parse-options.ts';
 import { checkEvidence, type EvidenceFiles } from './check-evidence.ts';
 import { nameOf, readEvidence } from './evidence-files.ts';
-import { printEvidence } from './print-evidence.ts';
-import { checkRecordLines, recordLines } from './record-lines.ts';
+import { checkRecordLines, printEvidence, recordLines } from './print-evidence.ts';
 import { watchHistory } from './watch-history.ts';
 
 const OPTIONS = {

@@ -7,14 +7,12 @@ import { badValue } from '../checked-arguments.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, Unusable, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
 import { GatewayRefusal } from '../gateway-client.ts';
-import { heldPause } from '../held-pause.ts';
-import { printJson } from '../print-json.ts';
+import { heldPause } from '../process-io.ts';
 import { settingsOf } from '../settings-of.ts';
-import { terminalText } from '../terminal-text.ts';
+import { printJson, terminalText } from '../terminal-text.ts';
 import { ControlPlanePages } from './control-plane-pages.ts';
-import { keysInFile } from './key-file.ts';
-import { type Looked, lookAtLedger, type WatchOptions } from './watch-ledger.ts';
-import { WatchStateFile } from './watch-state-file.ts';
+import { keysInFile } from './evidence-files.ts';
+import { type Looked, lookAtLedger, type WatchOptions, WatchStateFile } from './watch-ledger.ts';
 
 const LEAST_MS = 1_000;
 const MOST_MS = 86_400_000;
