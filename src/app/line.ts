@@ -1,5 +1,6 @@
 import { actionTypeConnectors, canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
+import type { Listeners } from '../base/events/bus.ts';
 import type { ArrivalHead } from '../base/model/arrival.ts';
 import { PortIssuer } from '../inbound/ca/port-issuer.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
@@ -66,17 +67,7 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
   const metrics = metricsOf(config, resources, buffers, ports);
   const health = new ConnectorHealth(catalogues, config.orgId ?? 'default');
   const pinned = new PinnedHosts({ clock, log });
-  const listening = [
-    executionLog(log, config.logFormat),
-    controlLog(log),
-    refusalLog(log, clock),
-    metrics.events,
-    health.events,
-    pinned.events,
-    discovery?.events,
-    resources.traces?.exporter.events,
-  ];
-  for (const listeners of listening) if (listeners) events.attach(listeners);
+  attachListeners(config, resources, [metrics.events, health.events, pinned.events]);
   resources.outbox.start();
   budgets.raiseMissed();
   const shadow = shadowOf(config, resources);
@@ -125,6 +116,12 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
     config.mgmtPort !== undefined,
   );
   return { pipeline, shadow, ...routersOf(routes, { authenticator, log, events, callerIp: askedFrom }) };
+}
+
+/** Attaches all that count, log or export events, in the order in which they hear of each. */
+function attachListeners({ logFormat }: Config, { clock, log, events, discovery, traces }: Resources, own: readonly Listeners[]): void {
+  const logs = [executionLog(log, logFormat), controlLog(log), refusalLog(log, clock)];
+  for (const listeners of [...logs, ...own, discovery?.events, traces?.exporter.events]) if (listeners) events.attach(listeners);
 }
 
 /** What serves the routes of each port. */

@@ -100,14 +100,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   const leases = new Leases({ store, clock, log, holder: config.nodeId, isShared: false });
   closers.push(() => leases.close());
   // Before anything is written with a time of now.
-  const clockWatch = await ClockWatch.open({
-    store,
-    clock,
-    log,
-    events,
-    retentionMs: config.recordRetention,
-    confirmation: clockConfirmation(config.dataDir),
-  });
+  const { recordRetention: retentionMs, dataDir } = config;
+  const clockWatch = await ClockWatch.open({ store, clock, log, events, retentionMs, confirmation: clockConfirmation(dataDir) });
   closers.push(() => clockWatch.close());
   const readiness = new Readiness({ clock, startupGraceMs: config.healthzStartupGrace, store, certificate });
   const ca = await openRoot(config, { clock: replacements.certificateClock ?? clock, log }, closers);

@@ -150,10 +150,14 @@ export class StoredDomains {
         this.#inFlight = NOTHING_IN_FLIGHT;
       });
       if (isDone) for (const { key, entry } of writes) settle(entry, written.get(key));
-      const isOwn = (key: string, value: unknown): boolean => isDone && isDeepStrictEqual(value, written.get(key));
-      for (const [key, value] of told) if (!isOwn(key, value)) this.#learn(key, value);
+      this.#learnOthers(told, isDone ? written : undefined);
       if (isDone) return;
     }
+  }
+
+  /** Takes in what was told during a write, without what that write has stored. @param own undefined: it has stored nothing */
+  #learnOthers(told: ReadonlyMap<string, unknown>, own: Prepared['written'] | undefined): void {
+    for (const [key, value] of told) if (own === undefined || !isDeepStrictEqual(value, own.get(key))) this.#learn(key, value);
   }
 
   async #prepare(writes: readonly DomainWrite[]): Promise<Prepared> {

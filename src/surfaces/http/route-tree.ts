@@ -65,10 +65,15 @@ export class RouteTree {
         return;
       }
       if (name) names.push([at, name[2] ?? '']);
-      node = name ? (node.any ??= emptyNode()) : wordBelow(node, segment);
+      node = name ? anyBelow(node) : wordBelow(node, segment);
     }
     node.ends.push({ route, order, names, rest: undefined });
   }
+}
+
+function anyBelow(node: Node): Node {
+  node.any ??= emptyNode();
+  return node.any;
 }
 
 function emptyNode(): Node {
