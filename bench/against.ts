@@ -14,8 +14,9 @@ interface Rounds {
 }
 
 /**
- * Two gateways, that of another checkout and this one, both running, with bursts in turn: what else the machine does falls on neighbours alike, so that the median of
- * their ratios tells apart what two runs of the bench cannot. Prints tables; ratios below 1 are this one's gain.
+ * Two gateways, that of another checkout and this one, both running, with bursts in turn: what else the machine does
+ * falls on neighbours alike, so that the median of their ratios tells apart what two runs of the bench cannot. Prints
+ * tables; ratios below 1 are this one's gain.
  * @param root the other checkout, built
  */
 export async function compare(dir: string, root: string, times: Rounds): Promise<void> {

@@ -85,8 +85,8 @@ interface Running {
 }
 
 /**
- * What each control costs a call when it is on: the line alone, without a socket, with the whole store behind it. All run in one process and take turns in batches, so
- * that what else the machine does falls on all alike.
+ * What each control costs a call when it is on: the line alone, without a socket, with the whole store behind it. All
+ * run in one process and take turns in batches, so that what else the machine does falls on all alike.
  */
 export async function measureControls(): Promise<string> {
   const closers: (() => unknown)[] = [];

@@ -3,7 +3,10 @@ import type { Dispatcher, Pool } from 'undici';
 
 const HOP = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'keep-alive', 'proxy-connection', 'accept-encoding']);
 
-/** Reads the request, sends it on and passes the answer back with back-pressure: what every proxy has to do, and nothing more. */
+/**
+ * Reads the request, sends it on and passes the answer back with back-pressure: what every proxy has to do, and nothing
+ * more.
+ */
 export function forward(pool: Pool, request: IncomingMessage, response: ServerResponse, path: string): void {
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));

@@ -1,6 +1,6 @@
 /*
- * The floor for the CONNECT door: a bare in-process interceptor. CONNECT, TLS ended here with one fixed leaf, http/1.1 inside, undici to the upstream; no
- * policy, no metering, no record.
+ * The floor for the CONNECT door: a bare in-process interceptor. CONNECT, TLS ended here with one fixed leaf, http/1.1
+ * inside, undici to the upstream; no policy, no metering, no record.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';

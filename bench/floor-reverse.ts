@@ -1,6 +1,6 @@
 /*
- * The floor for the plain doors: a bare reverse proxy of Node's http server and undici's dispatch, which forwards and does nothing else. It buffers the
- * request as any gateway that reads it must, and passes the answer on as it comes.
+ * The floor for the plain doors: a bare reverse proxy of Node's http server and undici's dispatch, which forwards and
+ * does nothing else. It buffers the request as any gateway that reads it must, and passes the answer on as it comes.
  */
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';

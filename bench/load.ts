@@ -1,6 +1,7 @@
 /*
- * The benchmark's load generator, alone in its process: N connections, each sending one request after the other and reading the whole answer. It parses
- * as little as it can, so that it is never what is measured. Arguments: one JSON object; answer: one JSON line.
+ * The benchmark's load generator, alone in its process: N connections, each sending one request after the other and
+ * reading the whole answer. It parses as little as it can, so that it is never what is measured. Arguments: one JSON
+ * object; answer: one JSON line.
  */
 import { readFileSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';

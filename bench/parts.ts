@@ -1,9 +1,9 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import { systemClock } from '../src/base/lib/clock.ts';
+import { uuidv7 } from '../src/base/lib/ids.ts';
 import { silentLogger } from '../src/base/lib/log.ts';
 import { sha256Hex } from '../src/base/lib/sha256.ts';
-import { uuidv7 } from '../src/base/lib/uuidv7.ts';
 import { compilePolicy } from '../src/decide/policy/compile.ts';
 import { decide } from '../src/decide/policy/evaluate.ts';
 import { countTokens } from '../src/decide/pricing/count-tokens.ts';
@@ -66,7 +66,9 @@ function promptOf<T>(values: readonly T[]): T[] {
   return prompt;
 }
 
-/** Prompts of the same size that are judged in different ways: whole, by parts of a long text, and as many small values. */
+/**
+ * Prompts of the same size that are judged in different ways: whole, by parts of a long text, and as many small values.
+ */
 function estimateRows(): string[][] {
   const texts = Object.values(HELD_OUT);
   const prompts: readonly (readonly [name: string, prompt: unknown])[] = [

@@ -13,7 +13,10 @@ export class Measured {
     this.#child = child;
   }
 
-  /** CPU microseconds, user and system, of all its threads so far: to the nanosecond, where the ticks of `/proc/PID/stat` are 10 ms long. */
+  /**
+   * CPU microseconds, user and system, of all its threads so far: to the nanosecond, where the ticks of
+   * `/proc/PID/stat` are 10 ms long.
+   */
   cpuMicros(): number {
     const tasks = `/proc/${this.#child.pid}/task`;
     const nanos = readdirSync(tasks).map((task) => Number(readFileSync(join(tasks, task, 'schedstat'), 'latin1').split(' ', 1)[0]));
@@ -42,7 +45,10 @@ export async function startServer<T>(script: string, args: readonly string[]): P
   return Object.assign(new Measured(child), { ready });
 }
 
-/** Starts a gateway as a user does, its log written to a file, and reads its ports from the start-up text. `root`: of a checkout that is built. */
+/**
+ * Starts a gateway as a user does, its log written to a file, and reads its ports from the start-up text. `root`: of a
+ * checkout that is built.
+ */
 export async function startGateway(dir: string, root: string, env: Readonly<Record<string, string>>): Promise<Measured & { port: number }> {
   const logFile = join(dir, 'gateway.log');
   const log = openSync(logFile, 'w');

@@ -1,13 +1,14 @@
 /*
- * The embedded store under load, beside its floor: the same bytes written by a bare positional write per turn of the event loop. Prints a table.
+ * The embedded store under load, beside its floor: the same bytes written by a bare positional write per turn of the
+ * event loop. Prints a table.
  *   node build/bench/store.js [records, default 1000000] [folder, default a temporary one]
  */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../src/base/lib/clock.ts';
+import { uuidv7 } from '../src/base/lib/ids.ts';
 import { sha256Hex } from '../src/base/lib/sha256.ts';
-import { uuidv7 } from '../src/base/lib/uuidv7.ts';
 import type { Effect, RecordCommit, Store } from '../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../src/storage/embedded/open-embedded-store.ts';
 

@@ -50,7 +50,10 @@ export async function startUpstream(dir: string): Promise<Upstream> {
   return { process: upstream, ...upstream.ready };
 }
 
-/** A gateway with everything on: 1,000 rules, metering, hash, durable record, metrics, log line; and its doors. `root`: of the checkout that it runs from. */
+/**
+ * A gateway with everything on: 1,000 rules, metering, hash, durable record, metrics, log line; and its doors. `root`:
+ * of the checkout that it runs from.
+ */
 export async function startDoors(dir: string, root: string, upstream: Upstream): Promise<readonly Door[]> {
   mkdirSync(join(dir, 'policies'), { recursive: true });
   writeFileSync(join(dir, 'policies', 'bundle.yaml'), bundleOf(1000));

@@ -1,6 +1,6 @@
 /*
- * The benchmark's upstream, alone in its process: real TLS, http/1.1, a 1 KB chat answer or a stream of 50 events. It prints one JSON line with its port
- * and the file of its root certificate, and ends with its standard input.
+ * The benchmark's upstream, alone in its process: real TLS, http/1.1, a 1 KB chat answer or a stream of 50 events. It
+ * prints one JSON line with its port and the file of its root certificate, and ends with its standard input.
  */
 
 import { writeFileSync } from 'node:fs';

@@ -1,7 +1,8 @@
 /*
- * Makes the fetch of Node 20 obey HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as NODE_USE_ENV_PROXY does from Node 22.21 and 24 on. `gw env` puts it into
- * NODE_OPTIONS, so that every Node of a shell loads it: it does nothing before the first fetch, and nothing at all where Node knows by itself or no proxy is set.
- * It does not reach code that uses node:https (docs/guides/getting-started.md). A version without it that needs no gateway on the machine is
+ * Makes the fetch of Node 20 obey HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as NODE_USE_ENV_PROXY does from Node 22.21 and
+ * 24 on. `gw env` puts it into NODE_OPTIONS, so that every Node of a shell loads it: it does nothing before the first
+ * fetch, and nothing at all where Node knows by itself or no proxy is set. It does not reach code that uses node:https
+ * (docs/guides/getting-started.md). A version without it that needs no gateway on the machine is
  * docs/examples/node20-proxy.mjs.
  */
 'use strict';

@@ -1,7 +1,7 @@
 /*
- * `npm run check`: everything about the code that is not a test. Ends with the line `N passed, N failed`, one count per check.
- * `--changed` looks at the files that differ from the last commit: at these alone where that suffices, and at nothing that they cannot have broken. It
- * compiles nothing, so that pages are held against the last build.
+ * `npm run check`: everything about the code that is not a test. Ends with the line `N passed, N failed`, one count per
+ * check. `--changed` looks at the files that differ from the last commit: at these alone where that suffices, and at
+ * nothing that they cannot have broken. It compiles nothing, so that pages are held against the last build.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,10 @@ const script = (name, ...args) => node(join(projectRoot, 'scripts', name), ...ar
 const BIOME = [bin('@biomejs/biome', 'bin', 'biome'), 'ci', '--colors=off', '--max-diagnostics=50'];
 /** They read every file of the project; the compiler knows the first, the rule of imports the second. */
 const SLOW_LINTS = ['--skip=correctness/useImportExtensions', '--skip=suspicious/noImportCycles', '--no-errors-on-unmatched'];
-/** By content: a clone and a checkout have other times. What a change of types does to other files is found in a clone that has no cache, and by the compiler. */
+/**
+ * By content: a clone and a checkout have other times. What a change of types does to other files is found in a clone
+ * that has no cache, and by the compiler.
+ */
 const ESLINT = [
   bin('eslint', 'bin', 'eslint.js'),
   '--max-warnings=0',
@@ -32,7 +35,10 @@ const CRUISE = [
   'err-long',
 ];
 
-/** `changed`, where a check can look at less: what it does about these files. `of`: paths without which a change breaks nothing of it. */
+/**
+ * `changed`, where a check can look at less: what it does about these files. `of`: paths without which a change breaks
+ * nothing of it.
+ */
 const CHECKS = [
   {
     name: 'format and lint (biome)',
@@ -59,7 +65,8 @@ const CHECKS = [
     run: () => script('policy-schema.mjs', '--check'),
     of: /^policies\/schema|policy-schema|^src\/decide\/policy\//,
   },
-  // Fails where `npm ci` would: the lock file has to name the optional packages of every platform, which `npm install` forgets too easily.
+  // Fails where `npm ci` would: the lock file has to name the optional packages of every platform, which `npm install`
+  // forgets too easily.
   { name: 'lock file', run: () => npm('ci', '--dry-run', '--ignore-scripts', '--loglevel=error'), of: /^package(-lock)?\.json$/ },
   { name: 'package contents', run: packageContents, of: /^package\.json$|^\.npmignore$/ },
 ];

@@ -21,8 +21,8 @@ export function withoutProxies(environment) {
 const EVERYWHERE = ['cat', 'env', 'mkfifo', 'mount', 'sh', 'true', 'umount'];
 
 /**
- * As {@link withoutProxies}, without the settings of a gateway either: tests bring their own. With `TEST_NO_PEERS=1` they find no program that
- * `npm run peers` would install, wherever it is.
+ * As {@link withoutProxies}, without the settings of a gateway either: tests bring their own. With `TEST_NO_PEERS=1`
+ * they find no program that `npm run peers` would install, wherever it is.
  */
 export function forTests(environment) {
   const result = Object.fromEntries(Object.entries(withoutProxies(environment)).filter(([name]) => !name.startsWith('GW_')));

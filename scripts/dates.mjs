@@ -1,7 +1,8 @@
 /*
- * `npm run dates [-- pattern ...]`: runs the test files that read the real clock (scripts/real-clock.json) with that clock moved, by faketime, to moments at
- * which dates go wrong, each in a zone of its own. Ends with the line `N passed, N failed`. `--at 2028-02-29T12:00:00Z` moves it there instead, `--zone
- * Asia/Kolkata` in that zone, and with either every test file runs whose path contains a pattern.
+ * `npm run dates [-- pattern ...]`: runs the test files that read the real clock (scripts/real-clock.json) with that
+ * clock moved, by faketime, to moments at which dates go wrong, each in a zone of its own. Ends with the line `N
+ * passed, N failed`. `--at 2028-02-29T12:00:00Z` moves it there instead, `--zone Asia/Kolkata` in that zone, and with
+ * either every test file runs whose path contains a pattern.
  */
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -12,7 +13,10 @@ import { filesBelow, projectRoot, setUp } from './setup.mjs';
 import { asProgram, runFiles, tableOf } from './test-files.mjs';
 
 const DAY_MS = 86_400_000;
-/** A file takes a part of a second to start, and then some to run: what begins anew is to begin in the midst of that, in each file at another place. */
+/**
+ * A file takes a part of a second to start, and then some to run: what begins anew is to begin in the midst of that, in
+ * each file at another place.
+ */
 const SECONDS_BEFORE = 4;
 
 await asProgram(main);

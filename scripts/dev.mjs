@@ -1,6 +1,7 @@
 /*
- * `npm run dev [-- arguments of start]`: runs the gateway, compiles as sources change, and starts it again with what was compiled: same folders, same
- * ports. While the sources have an error, which is shown, the gateway that runs goes on.
+ * `npm run dev [-- arguments of start]`: runs the gateway, compiles as sources change, and starts it again with what
+ * was compiled: same folders, same ports. While the sources have an error, which is shown, the gateway that runs goes
+ * on.
  */
 import { watch } from 'node:fs';
 import { createServer } from 'node:net';

@@ -1,5 +1,6 @@
 /*
- * What a module imports, as its text says it: TypeScript or compiled, types included. Names that are computed are not seen.
+ * What a module imports, as its text says it: TypeScript or compiled, types included. Names that are computed are not
+ * seen.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';

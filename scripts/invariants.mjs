@@ -1,5 +1,6 @@
 /*
- * What never happens (test/meta/invariants.yaml), and the tests that hold it: those with a comment `// Holds: name` above them. reference.mjs makes the page of it.
+ * What never happens (test/meta/invariants.yaml), and the tests that hold it: those with a comment `// Holds: name`
+ * above them. reference.mjs makes the page of it.
  */
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -11,7 +12,10 @@ const MARK = /^ *\/\/ Holds: (.+)$/gm;
 const TITLE = /(['"`])((?:\\.|(?!\1).)*)\1,/;
 const WIDTH = 120;
 
-/** Every mark of every test, in the order of files. @returns `{ name, file, title }`; `title` is undefined where no test follows */
+/**
+ * Every mark of every test, in the order of files.
+ * @returns `{ name, file, title }`; `title` is undefined where no test follows
+ */
 export function marks(root) {
   const files = filesBelow(join(root, 'test')).filter((file) => file.endsWith('.test.ts'));
   return files.flatMap((path) => {
@@ -24,7 +28,10 @@ export function marks(root) {
   });
 }
 
-/** Each invariant: its group, its name, what never happens, and what holds it: tests, and what else (`also`: lints, a fuzz target). */
+/**
+ * Each invariant: its group, its name, what never happens, and what holds it: tests, and what else (`also`: lints, a
+ * fuzz target).
+ */
 export function invariants(root) {
   const groups = parse(readFileSync(join(root, 'test', 'meta', 'invariants.yaml'), 'utf8'));
   const held = marks(root);

@@ -1,6 +1,6 @@
 /*
- * The reference page of the management API, from its OpenAPI description: per route what it takes, answers and refuses, and an example, which a test replays
- * (test/integration/management-examples.test.ts).
+ * The reference page of the management API, from its OpenAPI description: per route what it takes, answers and refuses,
+ * and an example, which a test replays (test/integration/management-examples.test.ts).
  */
 
 const JSON_TYPE = 'application/json';

@@ -1,6 +1,6 @@
 /*
- * The declarations of a TypeScript module, and the names that each of them uses. Syntax alone: a name is one of the module's own declarations, or what an
- * import brings.
+ * The declarations of a TypeScript module, and the names that each of them uses. Syntax alone: a name is one of the
+ * module's own declarations, or what an import brings.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,7 +20,10 @@ class Unit {
   found;
 }
 
-/** A module: its declarations by name (`units`), names from elsewhere with their module (`imports`), and modules of `export *` (`all`). */
+/**
+ * A module: its declarations by name (`units`), names from elsewhere with their module (`imports`), and modules of
+ * `export *` (`all`).
+ */
 class Module {
   imports = new Map();
   units = new Map();
@@ -99,7 +102,8 @@ class Module {
 
 /**
  * Reads a module.
- * @param rule asked of each node of the syntax: `found`, a text, when it is what is looked for, and `passOver`, children of it that are not looked at
+ * @param rule asked of each node of the syntax: `found`, a text, when it is what is looked for, and `passOver`,
+ * children of it that are not looked at
  */
 export function readModule(file, rule) {
   return new Module(file, rule);

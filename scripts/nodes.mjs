@@ -1,6 +1,7 @@
 /*
- * `npm run nodes [-- 26]`: what depends on Node itself, with each version that the package says it runs on beside the oldest, which runs all tests: ports,
- * TLS, HTTP/2, storage, zstd, the start of the commands. `npm run peers` brings them. Ends with the line `N passed, N failed`.
+ * `npm run nodes [-- 26]`: what depends on Node itself, with each version that the package says it runs on beside the
+ * oldest, which runs all tests: ports, TLS, HTTP/2, storage, zstd, the start of the commands. `npm run peers` brings
+ * them. Ends with the line `N passed, N failed`.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

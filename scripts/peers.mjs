@@ -1,8 +1,10 @@
 /*
- * `npm run peers`: installs the independent programs that the tests hold the gateway against (browsers, TLS tools, HTTP clients, another Node).
- * Debian packages by apt-get, those that are missing only; programs whose package would start a service, and the second Node, are unpacked
- * into a cache folder outside of the project (AI_REQUEST_GATEWAY_PEERS, else ~/.cache/ai-request-gateway/peers), and so are Python environments with
- * the official SDKs, and coding agents of npm in the versions that are named here. Those are optional: not every machine reaches a package index, and CI passes without them. The tests run without any of them and then skip what they cannot judge.
+ * `npm run peers`: installs the independent programs that the tests hold the gateway against (browsers, TLS tools, HTTP
+ * clients, another Node). Debian packages by apt-get, those that are missing only; programs whose package would start a
+ * service, and the second Node, are unpacked into a cache folder outside of the project (AI_REQUEST_GATEWAY_PEERS, else
+ * ~/.cache/ai-request-gateway/peers), and so are Python environments with the official SDKs, and coding agents of npm
+ * in the versions that are named here. Those are optional: not every machine reaches a package index, and CI passes
+ * without them. The tests run without any of them and then skip what they cannot judge.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -67,7 +69,10 @@ function installDebian(wanted) {
   for (const [name, peer] of wanted) if (peer.extract) (peer.tree ? extractTree : extractDebian)(name, peer);
 }
 
-/** A program that needs its modules: the whole package, the libraries that it is linked with beside it, and a command that tells it where they are. */
+/**
+ * A program that needs its modules: the whole package, the libraries that it is linked with beside it, and a command
+ * that tells it where they are.
+ */
 function extractTree(name, { package: own, tree: libraries, extract, libraries: folders, arguments: more }) {
   process.stdout.write(`peers: unpacking ${name} from ${own}\n`);
   inTemporaryFolder(name, (folder) => {
@@ -106,7 +111,10 @@ function extractDebian(name, peer) {
   });
 }
 
-/** npm's binary package of the platform: the package called `node` would need its install script, and as a dependency it takes over `npm run`. */
+/**
+ * npm's binary package of the platform: the package called `node` would need its install script, and as a dependency it
+ * takes over `npm run`.
+ */
 function extractNode(name, peer) {
   const platform = process.platform === 'win32' ? 'win' : process.platform;
   process.stdout.write(`peers: fetching Node ${peer.npm}\n`);
@@ -117,7 +125,10 @@ function extractNode(name, peer) {
   });
 }
 
-/** An environment of its own: packages of the system stay as they are. It cannot be moved, so it is made in place and removed when that fails. */
+/**
+ * An environment of its own: packages of the system stay as they are. It cannot be moved, so it is made in place and
+ * removed when that fails.
+ */
 function makeEnvironment(name, peer) {
   process.stdout.write(`peers: making a Python environment with ${peer.pip.join(', ')}\n`);
   const folder = join(cacheFolder, name);
@@ -133,7 +144,10 @@ function makeEnvironment(name, peer) {
   }
 }
 
-/** A program of npm with all that it needs, in a folder of its own. Install scripts run where its row says that it cannot be without. */
+/**
+ * A program of npm with all that it needs, in a folder of its own. Install scripts run where its row says that it
+ * cannot be without.
+ */
 function installTool(name, { tool, scripts = false }) {
   const quiet = scripts ? NPM_QUIET.filter((option) => option !== '--ignore-scripts') : NPM_QUIET;
   process.stdout.write(`peers: fetching ${tool}\n`);

@@ -1,10 +1,10 @@
 /*
- * Writes policies/schema/ from the tables of the policy language, so that editors complete and check policies (`# yaml-language-server: $schema=…`) and
- * cannot disagree with the gateway. Run it after a build:
+ * Writes policies/schema/ from the tables of the policy language, so that editors complete and check policies (`#
+ * yaml-language-server: $schema=…`) and cannot disagree with the gateway. Run it after a build:
  *   node scripts/policy-schema.mjs            writes the schemas
  *   node scripts/policy-schema.mjs --check    writes nothing; exit code 1 when one differs
- *   --build FOLDER                            where the compiled src/ is (default build/src)
- * The schemas are JSON Schema draft-07, which every editor knows. What they accept is a little more than what loads: `gw policy check` has the last word.
+ *   --build FOLDER where the compiled src/ is (default build/src) The schemas are JSON Schema draft-07, which every
+ *   editor knows. What they accept is a little more than what loads: `gw policy check` has the last word.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -33,7 +33,9 @@ const { RULE_KEYS } = await load('decide/policy/rule');
 const { EXPECTABLE, SUITE_SCHEMA } = await load('decide/policy/suite');
 const { DAYS } = await load('decide/policy/time-window');
 
-/** Plain YAML scalars are read by their source text, so that `version: 1.10` is a text although it looks like a number. */
+/**
+ * Plain YAML scalars are read by their source text, so that `version: 1.10` is a text although it looks like a number.
+ */
 const TEXT = { type: ['string', 'number', 'boolean'] };
 const SOME_TEXT = { ...TEXT, minLength: 1 };
 const ID = { ...TEXT, pattern: '^[\\x21-\\x7e]{1,128}$' };
@@ -75,7 +77,10 @@ const WINDOW = closed(
 );
 const RANGE = { type: 'string', pattern: '^[0-9A-Fa-f.:]+(/\\d+)?$' };
 
-/** What stands behind an operator. In open fields the literal's own type counts: an order is one of numbers, and a part of a text is a text. */
+/**
+ * What stands behind an operator. In open fields the literal's own type counts: an order is one of numbers, and a part
+ * of a text is a text.
+ */
 function operand(operator, field) {
   const kind = operator.operand;
   const open = field.type === 'open';

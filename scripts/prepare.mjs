@@ -1,6 +1,7 @@
 /*
- * npm runs it after `npm install` in a clone, and before the first `npx gw`: compiles, so that `gw` is there. `npm start` and its like compile by themselves, after
- * an installation of their own; where the compiler is not installed there is nothing to do.
+ * npm runs it after `npm install` in a clone, and before the first `npx gw`: compiles, so that `gw` is there. `npm
+ * start` and its like compile by themselves, after an installation of their own; where the compiler is not installed
+ * there is nothing to do.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

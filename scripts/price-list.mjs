@@ -1,6 +1,7 @@
 /*
- * `npm run prices`: writes the price list that is shipped (src/base/catalogue/data/price-list.json) from the pinned package @pydantic/genai-prices. After a change of the pin
- * give the day on which the version was published: `npm run prices -- 2026-09-23`. `--check` compares only.
+ * `npm run prices`: writes the price list that is shipped (src/base/catalogue/data/price-list.json) from the pinned
+ * package @pydantic/genai-prices. After a change of the pin give the day on which the version was published: `npm run
+ * prices -- 2026-09-23`. `--check` compares only.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

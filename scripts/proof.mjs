@@ -1,7 +1,8 @@
 /*
- * `npm run proof`: the long proofs, one after the other, each a program of its own in build/test/proof. Arguments: `--tenth` (what CI runs), `--soak` (an
- * hour of soak and nothing else), `--only kills|approvals|delegations|chaos|soak|hosts|budgets|memory|million|fuzz|ledger|control-plane|neighbours`; all others are for the proofs themselves, which list them in
- * test/proof/settings.ts. Ends with `N passed, N failed`.
+ * `npm run proof`: the long proofs, one after the other, each a program of its own in build/test/proof. Arguments:
+ * `--tenth` (what CI runs), `--soak` (an hour of soak and nothing else), `--only
+ * kills|approvals|delegations|chaos|soak|hosts|budgets|memory|million|fuzz|ledger|control-plane|neighbours`; all others
+ * are for the proofs themselves, which list them in test/proof/settings.ts. Ends with `N passed, N failed`.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -69,7 +70,9 @@ function wanted() {
   return { proofs: only === undefined ? PROOFS : [only], options: [...length, ...passedOn] };
 }
 
-/** Runs one proof; its own closing line is read and kept back. A proof that ends without one, or wrongly, has failed. */
+/**
+ * Runs one proof; its own closing line is read and kept back. A proof that ends without one, or wrongly, has failed.
+ */
 async function run(proof, options) {
   const started = performance.now();
   const file = join(projectRoot, 'build', 'test', 'proof', `${proof}.js`);
@@ -78,7 +81,8 @@ async function run(proof, options) {
     env: forTests(process.env),
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  // A proof that is interrupted is to stop its gateways itself; without a signal of its own it would outlive this script.
+  // A proof that is interrupted is to stop its gateways itself; without a signal of its own it would outlive this
+  // script.
   const pass = (signal) => child.kill(signal);
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, pass);
   let rest = '';

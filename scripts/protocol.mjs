@@ -1,6 +1,6 @@
 /*
- * Writes what is made of src/control-plane/proto/control-plane.proto: the types of its messages (src/control-plane/proto/messages.ts) and its page
- * (docs/reference/control-plane-protocol.md).
+ * Writes what is made of src/control-plane/proto/control-plane.proto: the types of its messages
+ * (src/control-plane/proto/messages.ts) and its page (docs/reference/control-plane-protocol.md).
  *   node scripts/protocol.mjs            writes both
  *   node scripts/protocol.mjs --check    writes nothing; exit code 1 when one differs
  */

@@ -1,8 +1,9 @@
 /*
- * Which test files read the real clock, and by what: `Date.now()`, `new Date()` and `systemClock`, a command of `gw`, or a process, whatever program it is;
- * also one that gives a gateway a `certificateClock`, since a TLS library that asks the machine judges what comes of it.
- * Found in the source, from declaration to declaration across files, so that one which imports a helper and does not call it is none. `--check` holds
- * scripts/real-clock.json against it, of the files that follow alone where there are any; without it the file says what leads each there.
+ * Which test files read the real clock, and by what: `Date.now()`, `new Date()` and `systemClock`, a command of `gw`,
+ * or a process, whatever program it is; also one that gives a gateway a `certificateClock`, since a TLS library that
+ * asks the machine judges what comes of it. Found in the source, from declaration to declaration across files, so that
+ * one which imports a helper and does not call it is none. `--check` holds scripts/real-clock.json against it, of the
+ * files that follow alone where there are any; without it the file says what leads each there.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -13,12 +14,16 @@ import { filesBelow, projectRoot } from './setup.mjs';
 
 const CLOCK = 'src/base/lib/clock.ts';
 /**
- * What stands for the real clock in these files is none of a test's business: the time of lines of the log, the clock that certificates are made by and the
- * TLS library judges them by, and programs that are asked whether they are there.
+ * What stands for the real clock in these files is none of a test's business: the time of lines of the log, the clock
+ * that certificates are made by and the TLS library judges them by, and programs that are asked whether they are there.
  */
 const OF_NO_TEST = ['src/base/lib/log.ts', 'test/support/certificate-clock.ts', 'test/support/peers.ts'];
 
-/** Every test file that reads the real clock, with the declarations that lead there. @param root the project's folder @param files the test files that are asked about */
+/**
+ * Every test file that reads the real clock, with the declarations that lead there.
+ * @param root the project's folder
+ * @param files the test files that are asked about
+ */
 export function realClockReaders(root = projectRoot, files = filesBelow(join(root, 'test')).filter((file) => file.endsWith('.test.ts'))) {
   const graph = new Graph(root);
   const found = files.map((file) => [relative(root, file).replaceAll('\\', '/'), graph.wayFrom(file)]);
@@ -48,7 +53,10 @@ class Graph {
     this.#root = root;
   }
 
-  /** The shortest way from what a file does when it is imported to what reads the clock: names of declarations, last the reading itself. */
+  /**
+   * The shortest way from what a file does when it is imported to what reads the clock: names of declarations, last the
+   * reading itself.
+   */
   wayFrom(file) {
     const seen = new Set();
     const queue = [{ at: file, name: BODY, way: [] }];
@@ -112,7 +120,10 @@ function givesCertificateClock(node) {
   return isGiven && node.name.getText() === 'certificateClock';
 }
 
-/** `systemClock` where it is none of a test's: of what is not the time of day, and as the default of a source, to which tests give another clock. */
+/**
+ * `systemClock` where it is none of a test's: of what is not the time of day, and as the default of a source, to which
+ * tests give another clock.
+ */
 function passedOver(node, isSource) {
   if (ts.isPropertyAccessExpression(node)) return node.name.text === 'now' ? [] : [node.expression].filter(isSystemClock);
   if (!isSource) return [];

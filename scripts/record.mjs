@@ -1,6 +1,7 @@
 /*
- * `npm run record`: after a change of an operation, everything that is made of its table or of what it answers, in the order in which one follows from the other: the
- * recorded answers of its example and of the routes, the reference pages, the schemas and the snapshots of the tools. Read the difference (`git diff`) before it is kept.
+ * `npm run record`: after a change of an operation, everything that is made of its table or of what it answers, in the
+ * order in which one follows from the other: the recorded answers of its example and of the routes, the reference
+ * pages, the schemas and the snapshots of the tools. Read the difference (`git diff`) before it is kept.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

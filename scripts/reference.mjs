@@ -1,10 +1,11 @@
 /*
- * Writes docs/reference/ and the generated sections of other documents from the tables in the code, so that they cannot disagree with the product. Run it after a build:
+ * Writes docs/reference/ and the generated sections of other documents from the tables in the code, so that they cannot
+ * disagree with the product. Run it after a build:
  *   node scripts/reference.mjs            writes the pages
  *   node scripts/reference.mjs --check    writes nothing; exit code 1 when a page differs
- *   --build FOLDER                        where the compiled src/ is (default build/src)
- * A page is one entry of PAGES: its file, the compiled modules whose tables it shows, and a function from these modules to its body. An entry of SECTIONS writes what
- * stands between two comments of a document.
+ *   --build FOLDER where the compiled src/ is (default build/src) A page is one entry of PAGES: its file, the compiled
+ *   modules whose tables it shows, and a function from these modules to its body. An entry of SECTIONS writes what
+ *   stands between two comments of a document.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix, resolve } from 'node:path';

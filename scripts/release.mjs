@@ -1,7 +1,7 @@
 /*
- * `npm run release -- VERSION`: from a clean tree it moves what stands under Unreleased in CHANGELOG.md to the version, sets the version, makes what is
- * given out in dist/ (the npm package, SBOMs in both formats, SHA256SUMS), and only then commits and tags. Nothing is pushed or published. When
- * a step fails the files are as they were.
+ * `npm run release -- VERSION`: from a clean tree it moves what stands under Unreleased in CHANGELOG.md to the version,
+ * sets the version, makes what is given out in dist/ (the npm package, SBOMs in both formats, SHA256SUMS), and only
+ * then commits and tags. Nothing is pushed or published. When a step fails the files are as they were.
  *   --dry-run   says what would be done
  *   --artifacts makes dist/ of the version that is there, without a commit or tag
  */
@@ -102,8 +102,9 @@ function makeArtifacts(version) {
 }
 
 /**
- * What `npm ci --omit=dev` installs. `npm sbom --omit dev` leaves out what a development dependency needs as well, so npm is shown a lock file
- * that has production dependencies alone; the folder has the product's name, by which npm calls it.
+ * What `npm ci --omit=dev` installs. `npm sbom --omit dev` leaves out what a development dependency needs as well, so
+ * npm is shown a lock file that has production dependencies alone; the folder has the product's name, by which npm
+ * calls it.
  */
 function billOfMaterials(format) {
   const place = mkdtempSync(join(tmpdir(), 'gw-release-'));

@@ -1,6 +1,7 @@
 /*
- * Brings a clone to the point where build/ is current: installs the locked dependencies, then compiles.
- * Plain Node without dependencies, since it runs before anything is installed. Both steps are skipped when their inputs have not changed.
+ * Brings a clone to the point where build/ is current: installs the locked dependencies, then compiles. Plain Node
+ * without dependencies, since it runs before anything is installed. Both steps are skipped when their inputs have not
+ * changed.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,7 +14,10 @@ export const projectRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 
 const SOURCE_FOLDERS = ['src', 'test', 'bench'];
 const stampFile = join(projectRoot, 'build', '.stamp');
-/** The registry of providers, and its tree as `src/base/catalogue/catalogue.ts` reads it: the YAML of that length takes a cold process half a second. */
+/**
+ * The registry of providers, and its tree as `src/base/catalogue/catalogue.ts` reads it: the YAML of that length takes
+ * a cold process half a second.
+ */
 const registryFile = join(projectRoot, 'src', 'base', 'catalogue', 'data', 'providers.yaml');
 const registryTree = join(projectRoot, 'build', 'catalogue', 'providers.json');
 
@@ -23,8 +27,8 @@ export const SET_UP_RUNS = 'AI_REQUEST_GATEWAY_SET_UP';
 const versionFile = join(projectRoot, 'build', 'version.json');
 
 /**
- * Installs and compiles what is out of date. Throws an Error whose message is ready to be shown.
- * `typeCheck: false` only writes the JavaScript, in a third of the time: enough to start a product whose types the tests have checked.
+ * Installs and compiles what is out of date. Throws an Error whose message is ready to be shown. `typeCheck: false`
+ * only writes the JavaScript, in a third of the time: enough to start a product whose types the tests have checked.
  */
 export async function setUp({ typeCheck = true } = {}) {
   requireNode();
@@ -110,7 +114,10 @@ export async function writeRegistryTree(always) {
   writeFileSync(registryTree, JSON.stringify({ sha256, parsed: parseYaml(text, 'providers.yaml') }));
 }
 
-/** Of the commit that is checked out, or that who builds names where there is no git (Dockerfile); a tree without one names none. */
+/**
+ * Of the commit that is checked out, or that who builds names where there is no git (Dockerfile); a tree without one
+ * names none.
+ */
 function writeVersion() {
   const commit = checkedOutCommit(projectRoot) ?? /^[0-9a-f]{40}$/.exec(process.env.BUILD_COMMIT ?? '')?.[0];
   if (commit === undefined ? !existsSync(versionFile) : readJson(versionFile)?.commit === commit) return;

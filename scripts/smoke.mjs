@@ -1,6 +1,7 @@
 /*
- * `npm run smoke`: starts the product once as a user does (`npm start`), on free ports and in a folder that is thrown away, in front of a stub
- * of api.openai.com behind TLS; sends one real call through each door, reads each record, and stops it. Ends with `N passed, N failed`.
+ * `npm run smoke`: starts the product once as a user does (`npm start`), on free ports and in a folder that is thrown
+ * away, in front of a stub of api.openai.com behind TLS; sends one real call through each door, reads each record, and
+ * stops it. Ends with `N passed, N failed`.
  */
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /*
- * `npm start`: sets the clone up when needed, then runs the gateway from build/ and stays in front of it: same input and output,
- * signals passed on once, same exit code, and no gateway left behind when this process dies, however it dies.
+ * `npm start`: sets the clone up when needed, then runs the gateway from build/ and stays in front of it: same input
+ * and output, signals passed on once, same exit code, and no gateway left behind when this process dies, however it
+ * dies.
  */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
@@ -28,7 +29,8 @@ export function spawnGateway(args, more = {}) {
       'start',
       ...args,
     ],
-    // Its own process group, so that a terminal's Ctrl-C reaches it through this process only; the channel tells it when this process is gone.
+    // Its own process group, so that a terminal's Ctrl-C reaches it through this process only; the channel tells it
+    // when this process is gone.
     { env: environment, stdio: ['inherit', 'inherit', 'inherit', 'ipc'], detached: process.platform !== 'win32' },
   );
 }

@@ -1,6 +1,6 @@
 /*
- * Counts tests in TAP as tap writes it to a plain process: a test is a subtest without subtests of its own. Assertions are not counted;
- * a failing assertion beside subtests fails the subtest around it.
+ * Counts tests in TAP as tap writes it to a plain process: a test is a subtest without subtests of its own. Assertions
+ * are not counted; a failing assertion beside subtests fails the subtest around it.
  */
 const SUBTEST = /^((?: {4})*)# Subtest: (.*)$/;
 const POINT = /^((?: {4})*)(not )?ok\b(.*)$/;
@@ -34,7 +34,8 @@ export class TapCounter {
 
   write(text) {
     const lines = text.split('\n');
-    // The parts of a line are joined when it ends: one of millions of characters would otherwise be copied with each of them.
+    // The parts of a line are joined when it ends: one of millions of characters would otherwise be copied with each of
+    // them.
     this.#rest.push(lines.shift());
     if (lines.length === 0) return;
     const rest = lines.pop();
@@ -43,7 +44,10 @@ export class TapCounter {
     for (const line of lines) this.#line(line);
   }
 
-  /** Closes the file; `ok` says whether its process ended as a passing one does. Returns why the file itself failed, if it did. */
+  /**
+   * Closes the file; `ok` says whether its process ended as a passing one does. Returns why the file itself failed, if
+   * it did.
+   */
   end(ok) {
     this.write('\n');
     const file = this.#open[0];

@@ -1,12 +1,16 @@
 /*
- * What failed in the output of one test file, to be read first: each assertion that failed, with the names of the tests around it and what tap says
- * of it; the test that was under way at the end; and what the file said beside TAP (the trace of a process that crashed).
+ * What failed in the output of one test file, to be read first: each assertion that failed, with the names of the tests
+ * around it and what tap says of it; the test that was under way at the end; and what the file said beside TAP (the
+ * trace of a process that crashed).
  */
 const SUBTEST = /^((?: {4})*)# Subtest: (.*)$/;
 const POINT = /^((?: {4})*)(not )?ok\b(?: \d+)?(?: - )?(.*)$/;
 const OTHER_TAP = /^ *(TAP version \d+|\d+\.\.\d+.*|#.*|Bail out!.*|)$/;
 const DIRECTIVE = /(?<!\\)# (SKIP|TODO)\b/i;
-/** Members of what tap says that help nobody: what a hanging process holds open, and where the line is in the built file. */
+/**
+ * Members of what tap says that help nobody: what a hanging process holds open, and where the line is in the built
+ * file.
+ */
 const NOISE = new Set(['handles:', 'generated:']);
 /** Further failures are named only, so that the cause is in the first forty lines. */
 const SHOWN_WHOLE = 2;
@@ -99,7 +103,10 @@ function withoutNoise(details) {
   });
 }
 
-/** The first lines without the indentation that all of them have, and no longer than a person reads; what is left out is said. */
+/**
+ * The first lines without the indentation that all of them have, and no longer than a person reads; what is left out is
+ * said.
+ */
 function cut(lines, count) {
   const first = lines.slice(0, count);
   const indentation = Math.min(...first.map((line) => line.search(/\S/)));

@@ -1,6 +1,6 @@
 /*
- * Runs compiled test files, each in a process of its own. Plain processes instead of `tap run`: the files use tap's API all the same, and start five times
- * faster.
+ * Runs compiled test files, each in a process of its own. Plain processes instead of `tap run`: the files use tap's API
+ * all the same, and start five times faster.
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,15 +12,18 @@ import { TapCounter } from './tap-count.mjs';
 import { failuresIn } from './tap-failures.mjs';
 
 /**
- * tap ends a file after the first and names the test that hangs; a file that does not even end then is killed after the second. Far more than any file needs
- * on a machine that is its own: a busy one is no reason to fail.
+ * tap ends a file after the first and names the test that hangs; a file that does not even end then is killed after the
+ * second. Far more than any file needs on a machine that is its own: a busy one is no reason to fail.
  */
 const TAP_TIMEOUT_S = 420;
 const KILL_AFTER_S = 480;
 /** What a test's own child processes may take to go after the test has ended. */
 const LEFTOVER_GRACE_MS = 3000;
 const OUTPUT_SHOWN = 30_000;
-/** When more files than these failed, it was not their company, and running all of them again one by one would only take long. */
+/**
+ * When more files than these failed, it was not their company, and running all of them again one by one would only take
+ * long.
+ */
 const MOST_AGAIN = 10;
 
 const running = new Set();
@@ -30,7 +33,10 @@ export function tableOf(name) {
   return JSON.parse(readFileSync(join(projectRoot, 'scripts', name), 'utf8'));
 }
 
-/** Runs a script that runs files: its exit code is what `main` returns, and an error closes it as a failure. A run that is broken off ends every file. */
+/**
+ * Runs a script that runs files: its exit code is what `main` returns, and an error closes it as a failure. A run that
+ * is broken off ends every file.
+ */
 export async function asProgram(main) {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {
@@ -47,11 +53,13 @@ export async function asProgram(main) {
 }
 
 /**
- * Runs the files and writes their outcome, last the line `N passed, N failed`. A file that failed is run once more, alone, when all others are done: one that
- * passes then counts as passed and is named in a line `flaky: FILE`, since nothing but the company it ran in has changed.
- * @param files paths; or `{ file, at, moved, peers }`. One that runs by another clock has `at`, which its name is followed by, and `moved`, a function that
- *   returns `{ before, environment }` when it is about to start: the command that starts it, and more of its environment. `peers: 'none'`: it runs as on a
- *   machine that has nothing but Node, and fails when a test of it misses a peer; `'missing'`: it runs so, and fails when none does
+ * Runs the files and writes their outcome, last the line `N passed, N failed`. A file that failed is run once more,
+ * alone, when all others are done: one that passes then counts as passed and is named in a line `flaky: FILE`, since
+ * nothing but the company it ran in has changed.
+ * @param files paths; or `{ file, at, moved, peers }`. One that runs by another clock has `at`, which its name is
+ * followed by, and `moved`, a function that returns `{ before, environment }` when it is about to start: the command
+ * that starts it, and more of its environment. `peers: 'none'`: it runs as on a machine that has nothing but Node, and
+ * fails when a test of it misses a peer; `'missing'`: it runs so, and fails when none does
  * @param root the folder that the names shown are relative to
  * @param times milliseconds that each file took, by its name; read for the order, and updated
  * @param table what the project knows of slow files (scripts/test-times.json)
@@ -103,8 +111,9 @@ export async function runFiles(files, { root, jobs, times, table, skipsFail, kee
 }
 
 /**
- * How long a file is thought to take, milliseconds: as long as it took here or as the table says, whichever is longer, for a run here may have skipped what needs a peer. In a fresh clone the
- * table alone is known, and what it lacks is quick; where other files have run, a file that has not is new, and counts as slow.
+ * How long a file is thought to take, milliseconds: as long as it took here or as the table says, whichever is longer,
+ * for a run here may have skipped what needs a peer. In a fresh clone the table alone is known, and what it lacks is
+ * quick; where other files have run, a file that has not is new, and counts as slow.
  */
 function expectedMs(times, { leastSeconds = 0, seconds = {} } = {}) {
   const isFresh = Object.keys(times).length === 0;
@@ -116,7 +125,10 @@ function expectedMs(times, { leastSeconds = 0, seconds = {} } = {}) {
   };
 }
 
-/** The table with what these files took, milliseconds, in the place of what it had of them: the slowest first, and none that takes less than its least. */
+/**
+ * The table with what these files took, milliseconds, in the place of what it had of them: the slowest first, and none
+ * that takes less than its least.
+ */
 export function withTimes({ leastSeconds, seconds }, times) {
   const taken = Object.entries(times).map(([name, ms]) => [name, Math.round(ms / 1000)]);
   const all = Object.entries({ ...seconds, ...Object.fromEntries(taken) });

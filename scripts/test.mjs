@@ -1,9 +1,10 @@
 /*
- * `npm test [-- pattern ...]`: sets the clone up, runs every compiled test file (those whose path contains a pattern, if any), and ends with the line
- * `N passed, N failed`. A file runs as on a machine that has nothing but Node, unless scripts/needs-peers.json lists it.
- * `--watch` then runs a file again when something has changed that it imports. `--times` puts what the files took into scripts/test-times.json, by which a
- * fresh clone begins with the slow ones. Of CI: `--but-dates` leaves out what `npm run dates` runs as this would, and `--without-peers` runs the
- * listed files, but those that `npm run dates` runs, as on a machine that has nothing but Node.
+ * `npm test [-- pattern ...]`: sets the clone up, runs every compiled test file (those whose path contains a pattern,
+ * if any), and ends with the line `N passed, N failed`. A file runs as on a machine that has nothing but Node, unless
+ * scripts/needs-peers.json lists it. `--watch` then runs a file again when something has changed that it imports.
+ * `--times` puts what the files took into scripts/test-times.json, by which a fresh clone begins with the slow ones. Of
+ * CI: `--but-dates` leaves out what `npm run dates` runs as this would, and `--without-peers` runs the listed files,
+ * but those that `npm run dates` runs, as on a machine that has nothing but Node.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -50,7 +51,8 @@ async function runAll(files, { keepTimes = false } = {}) {
     times: isMissing ? { ...times } : times,
     table,
     skipsFail: process.env.CI === 'true' && !isMissing,
-    // Of several files the lines about what failed would be lost among all the others. Where nobody can look into build/ later, they stay.
+    // Of several files the lines about what failed would be lost among all the others. Where nobody can look into
+    // build/ later, they stay.
     ...(process.env.CI === 'true' || files.length === 1 ? {} : { keepOutput }),
     write: (text) => process.stdout.write(text),
   });

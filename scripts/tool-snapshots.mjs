@@ -1,6 +1,7 @@
 /*
- * Keeps one file for each tool of the MCP server in test/cases/tools/, as clients of the newest revision see it, so that a change of a tool is seen where it is made: names,
- * descriptions and schemas are read by assistants, which nobody can rename anything for. Run it after a build, and look at the difference:
+ * Keeps one file for each tool of the MCP server in test/cases/tools/, as clients of the newest revision see it, so
+ * that a change of a tool is seen where it is made: names, descriptions and schemas are read by assistants, which
+ * nobody can rename anything for. Run it after a build, and look at the difference:
  *   node scripts/tool-snapshots.mjs            writes them
  *   node scripts/tool-snapshots.mjs --check    writes nothing; exit code 1 when one differs
  *   --build FOLDER                             where the compiled src/ is (default build/src)

@@ -1,5 +1,6 @@
 /*
- * Compiles a project as its sources change, for `npm run dev` and `npm test -- --watch`. It keeps the compiler's notes that `npm run build` keeps.
+ * Compiles a project as its sources change, for `npm run dev` and `npm test -- --watch`. It keeps the compiler's notes
+ * that `npm run build` keeps.
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,8 +8,10 @@ import { projectRoot } from './setup.mjs';
 
 /**
  * Compiles, and again after each change, until it is closed.
- * @param stops whether an error in this file (its path from the root) keeps the build as it was; an error elsewhere is shown alone
- * @param onBuilt is given the files that were written with another content, after the first compilation too, and whether errors kept the build as it was
+ * @param stops whether an error in this file (its path from the root) keeps the build as it was; an error elsewhere is
+ * shown alone
+ * @param onBuilt is given the files that were written with another content, after the first compilation too, and
+ * whether errors kept the build as it was
  * @returns a function that ends it
  */
 export async function watchBuild({ root = projectRoot, stops = () => true, onBuilt, write }) {

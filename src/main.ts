@@ -2,10 +2,10 @@
 import { loadConfig } from './base/config/config.ts';
 import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { systemClock } from './base/lib/clock.ts';
+import { codeOf, messageOf } from './base/lib/gateway-error.ts';
 import { watchHeapGrowth } from './base/lib/heap-growth.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
 import { STOP_SIGNALS } from './base/lib/stopping.ts';
-import { codeOf, messageOf } from './base/lib/thrown.ts';
 import { processIo } from './cli/process-io.ts';
 import { asTyped, programName } from './cli/program-name.ts';
 import { runCli } from './cli/run.ts';
@@ -57,7 +57,10 @@ async function serve(): Promise<number> {
   return 0;
 }
 
-/** Node opens many modules at a time. Where a shell allows few open files it says so of some, and of others that they are not there. */
+/**
+ * Node opens many modules at a time. Where a shell allows few open files it says so of some, and of others that they
+ * are not there.
+ */
 function notLoaded(error: unknown): unknown {
   if (!['EMFILE', 'ERR_MODULE_NOT_FOUND'].includes(codeOf(error))) return error;
   const remedy = 'this shell may allow too few open files ("ulimit -n"): "ulimit -n 65536" before the start allows more';
@@ -70,7 +73,8 @@ function placeOf(isNoted: boolean): string {
   return programName(process.argv[1], process.cwd()).startsWith('npx') ? 'in this folder' : 'from any folder';
 }
 
-// A reader that has gone, or a full disk, ends the gateway neither at its first words nor with a stack trace; a command tells of it (standard-output.ts).
+// A reader that has gone, or a full disk, ends the gateway neither at its first words nor with a stack trace; a command
+// tells of it (standard-output.ts).
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 const [command = 'start', ...rest] = process.argv.slice(2);

@@ -1,8 +1,11 @@
-/* A recorded call in the pretty form of the log, for who looks on while it runs: one line, where the JSON form has thirty members. */
+/*
+ * A recorded call in the pretty form of the log, for who looks on while it runs: one line, where the JSON form has
+ * thirty members.
+ */
 import { cutToCells, padCells } from '../base/lib/cell-width.ts';
 import { shownText } from '../base/lib/shown-text.ts';
-import { DECISIONS, permits } from '../base/model/decision.ts';
-import { paintFor } from '../policy-tools/paint.ts';
+import { DECISIONS, permits } from '../base/model/reason-codes.ts';
+import { paintFor } from '../policy-tools/render-problem.ts';
 
 /** A line of the log, parsed. */
 type LogLine = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 import type { Listeners } from '../base/events/bus.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { shorten } from '../base/lib/shorten.ts';
+import { shorten } from '../base/lib/text.ts';
 import { SESSION_OPERATION } from '../services/orgs/audit-trail.ts';
 
 /** One line for what controls do and what people change. */

@@ -45,8 +45,10 @@ interface Reading {
 }
 
 /**
- * Counts the records of a folder that was written before there were totals by hour and month, by quarter of an hour and of who is charged, or of what of a cost is in doubt. Done once, a thousand records and the
- * place that was reached in one commit, so that a start which is cut off goes on where it was; nothing else may be counted before the end. Records that retention has removed are in no such total.
+ * Counts the records of a folder that was written before there were totals by hour and month, by quarter of an hour and
+ * of who is charged, or of what of a cost is in doubt. Done once, a thousand records and the place that was reached in
+ * one commit, so that a start which is cut off goes on where it was; nothing else may be counted before the end.
+ * Records that retention has removed are in no such total.
  * @throws Error when the store cannot be read or written
  */
 export async function countAgain(store: Store, counters: Pick<RecordCounters, 'effects'>, log: Logger): Promise<void> {
@@ -121,7 +123,10 @@ function totalsOf(effects: readonly Effect[], withHours: boolean): readonly Effe
   return [...names, ...totals.effects()];
 }
 
-/** What the records add to rows that are there, of amounts that an older version did not count. Names that are counted one by one are those that it has counted. */
+/**
+ * What the records add to rows that are there, of amounts that an older version did not count. Names that are counted
+ * one by one are those that it has counted.
+ */
 function doubtsOf(effects: readonly Effect[]): readonly Effect[] {
   const totals = new Totals();
   for (const effect of effects) if (effect.op === 'add') totals.add(effect, (name) => isDoubt(effect, name));

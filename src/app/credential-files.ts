@@ -1,11 +1,10 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
-import { folderError, inFolder } from '../base/lib/folder.ts';
-import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
+import { folderError, inFolder } from '../base/lib/files.ts';
+import { codeOf, type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { codeOf } from '../base/lib/thrown.ts';
 import type { ParsedYaml, YamlNode } from '../base/lib/yaml.ts';
 import { readYaml } from '../base/lib/yaml-thread.ts';
 import { parseCredential } from '../operations/credential-body.ts';
@@ -24,8 +23,9 @@ interface FileCredential {
 }
 
 /**
- * Upserts the credentials of every `*.yaml` in a folder (decision 6.6: one Credential map, or a list of them under `credentials`). All of it is read and
- * checked before anything is stored, and stored in one write. A folder that does not exist holds none.
+ * Upserts the credentials of every `*.yaml` in a folder (decision 6.6: one Credential map, or a list of them under
+ * `credentials`). All of it is read and checked before anything is stored, and stored in one write. A folder that does
+ * not exist holds none.
  * @returns the ids, in the order of the files
  * @throws GatewayError `invalid_request` that names file, line and member of every mistake, never a secret
  */
@@ -158,7 +158,10 @@ function plain(node: YamlNode): unknown {
   return Object.fromEntries(node.entries.map(({ key, value }) => [key.source, plain(value)]));
 }
 
-/** What a credential is checked against: a connector of the registry or one that an org has made, whether that is switched on or not, and its hosts. */
+/**
+ * What a credential is checked against: a connector of the registry or one that an org has made, whether that is
+ * switched on or not, and its hosts.
+ */
 export function credentialContext(catalogues: CatalogueInForce, custom: CustomConnectorService): CredentialBodyContext {
   const isHostOf = (connectorId: string, host: string): boolean =>
     custom.coversHost(connectorId, host) || catalogues.shipped().providerForHost(host)?.id === connectorId;
@@ -170,7 +173,10 @@ export function credentialContext(catalogues: CatalogueInForce, custom: CustomCo
 
 const CUSTOM = /^custom:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The same for files, which may name a custom connector that its org has removed: no start must fail for what an org may do. Its key then goes nowhere. */
+/**
+ * The same for files, which may name a custom connector that its org has removed: no start must fail for what an org
+ * may do. Its key then goes nowhere.
+ */
 export function fileContext(catalogues: CatalogueInForce, custom: CustomConnectorService): CredentialBodyContext {
   const { keyedConnector, coversHost } = credentialContext(catalogues, custom);
   const isGone = (id: string): boolean => CUSTOM.test(id) && custom.connectorId(id) === undefined;

@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { inFolder } from '../base/lib/folder.ts';
-import { isMissing } from '../base/lib/thrown.ts';
+import { inFolder } from '../base/lib/files.ts';
+import { isMissing } from '../base/lib/gateway-error.ts';
 import type { EmbeddedStore } from '../storage/embedded/embedded-store.ts';
 import { formatFile } from '../storage/embedded/layout.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../storage/embedded/open-embedded-store.ts';

@@ -1,10 +1,9 @@
 import type { Socket } from 'node:net';
 import { parseBasic } from '../base/lib/basic-credentials.ts';
 import { GatewayError, type GatewayErrorOptions } from '../base/lib/gateway-error.ts';
-import { canonicalHost, parseAuthority } from '../base/lib/host.ts';
+import { canonicalHost, parseAuthority, SELF_TEST_HOST } from '../base/lib/host.ts';
+import { REQUEST_ID_HEADER } from '../base/lib/ids.ts';
 import { holdsOwnToken, tokenInUrl, tokensInHeaders } from '../base/lib/own-tokens.ts';
-import { REQUEST_ID_HEADER } from '../base/lib/request-id.ts';
-import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
@@ -99,8 +98,9 @@ function admitTo(arrival: Arrival, host: string | undefined, options: DoorOption
 }
 
 /**
- * A request to a host at which an org has a connector of its own: for callers of that org it is a call, for all others what any host's traffic is (decision 3.8). Whom the
- * line refuses goes there: it says why, with a record. So does all that an org sends in a tunnel that was opened for its connector, also when that is gone meanwhile.
+ * A request to a host at which an org has a connector of its own: for callers of that org it is a call, for all others
+ * what any host's traffic is (decision 3.8). Whom the line refuses goes there: it says why, with a record. So does all
+ * that an org sends in a tunnel that was opened for its connector, also when that is gone meanwhile.
  */
 async function admitByOrg(arrival: Arrival, host: string, options: DoorOptions): Promise<void> {
   const { pipeline, rules } = options;
@@ -132,7 +132,10 @@ function absoluteHost({ rawTarget }: ArrivalHead): string | undefined {
 
 const UNDECIDED: ReadonlySet<Treatment> = new Set(['inspect', 'pass']);
 
-/** True for a request with a whole URL that policy decides. What cannot be read as a host is left to the line, which says so. */
+/**
+ * True for a request with a whole URL that policy decides. What cannot be read as a host is left to the line, which
+ * says so.
+ */
 function isGoverned(head: ArrivalHead, host: string | undefined, options: DoorOptions): boolean {
   if (host === undefined) return true;
   const treatment = treatmentOf(host, options.rules);

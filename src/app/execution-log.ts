@@ -10,7 +10,8 @@ export function executionLog(log: Logger, format: LogFormat = 'json'): Listeners
   return {
     execution({ record, durationMs }) {
       const fields = requestFields(record, durationMs);
-      // What a person looks at is in the one line of the pretty form (console-call.ts); the JSON form has no path (decision 12.8).
+      // What a person looks at is in the one line of the pretty form (console-call.ts); the JSON form has no path
+      // (decision 12.8).
       log.info(isPretty ? { ...fields, path: record.target_path } : fields, 'request');
     },
     usageSettled: ({ record, outcome }) =>

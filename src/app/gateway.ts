@@ -1,5 +1,6 @@
 /*
- * The composition root: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of the product lives here.
+ * The composition root: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of
+ * the product lives here.
  */
 import { join } from 'node:path';
 import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
@@ -7,7 +8,7 @@ import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
 import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
-import type { TrafficClass } from '../base/model/connection.ts';
+import type { TrafficClass } from '../base/model/action-request.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
 import { type Kept, keepFromNow } from '../services/keeper/keep-hourly.ts';
 import { followCertificate } from './follow-certificate.ts';

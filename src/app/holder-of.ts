@@ -8,7 +8,8 @@ import type { Authentication } from '../pipeline/parts/call-services.ts';
 import type { Router } from '../surfaces/http/router.ts';
 
 /**
- * Who has shown by a head who he is, for his share of the calls under way (decision 7.12): the API key, or the workload of the token. `own`: it asks for a route of the gateway itself.
+ * Who has shown by a head who he is, for his share of the calls under way (decision 7.12): the API key, or the workload
+ * of the token. `own`: it asks for a route of the gateway itself.
  * @throws GatewayError for headers that say nothing
  */
 export function holderOf(

@@ -11,7 +11,10 @@ export type { JournalFinding, RepairReport };
 /** The name of a segment's file, as people see it in the folder. */
 export const segmentName = segmentFileName;
 
-/** Reads all of the journal in a data folder, also while a gateway writes to it. @throws Error when there is none; StoreError for a newer format */
+/**
+ * Reads all of the journal in a data folder, also while a gateway writes to it.
+ * @throws Error when there is none; StoreError for a newer format
+ */
 export async function* findingsOf(dataDir: string): AsyncGenerator<JournalFinding> {
   await requireStore(dataDir);
   yield* checkJournal(storeFolder(dataDir));
@@ -26,7 +29,10 @@ export async function repair(
   return repairJournal({ ...options, dir: storeFolder(dataDir), clock: systemClock, log: silentLogger });
 }
 
-/** Says to the gateway of a data folder, running or not, that the clock of this machine is right. @returns what it says, milliseconds since the epoch */
+/**
+ * Says to the gateway of a data folder, running or not, that the clock of this machine is right.
+ * @returns what it says, milliseconds since the epoch
+ */
 export async function confirm(dataDir: string): Promise<number> {
   await requireStore(dataDir);
   const now = systemClock.now();

@@ -1,6 +1,6 @@
 /*
- * The names in the lines of the log that tell of requests. They are an interface: what reads the log relies on them (decision 12.8). The reference page is made of these
- * tables, and the lines cannot have others.
+ * The names in the lines of the log that tell of requests. They are an interface: what reads the log relies on them
+ * (decision 12.8). The reference page is made of these tables, and the lines cannot have others.
  */
 
 interface LogField {

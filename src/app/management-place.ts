@@ -1,6 +1,6 @@
 import type { Config } from '../base/config/config.ts';
 import { originOf, ownOrigin } from '../base/config/own-origin.ts';
-import { isLoopbackHost } from '../base/lib/loopback-host.ts';
+import { isLoopbackHost } from '../base/lib/host.ts';
 import type { BoundPort } from '../inbound/listener/listener.ts';
 import type { GatewayPlace } from '../services/sending/alerts/alert-cards.ts';
 
@@ -8,7 +8,10 @@ interface OwnCertificateNames {
   readonly current: { covers(host: string): boolean };
 }
 
-/** Where people reach the management API, for what alerts tell them (decision 11.4). Asked for each alert, because the ports are known only when they are open. */
+/**
+ * Where people reach the management API, for what alerts tell them (decision 11.4). Asked for each alert, because the
+ * ports are known only when they are open.
+ */
 export class ManagementPlace implements GatewayPlace {
   readonly #config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile'>;
   readonly #certificate: OwnCertificateNames | undefined;

@@ -35,8 +35,8 @@ function openPolicyPart(_config: Config, _ground: LinkGround, { remotePolicies }
 }
 
 /**
- * Enrols the gateway where it is not, and opens its way to the control plane: the first check-in, and the fetching that it leads to, have ended or taken three
- * seconds when this resolves. What is to be closed again is pushed to `closers`.
+ * Enrols the gateway where it is not, and opens its way to the control plane: the first check-in, and the fetching that
+ * it leads to, have ended or taken three seconds when this resolves. What is to be closed again is pushed to `closers`.
  * @returns undefined in free mode
  * @throws EnrolmentError
  */

@@ -13,7 +13,10 @@ export interface Prices {
   readonly unpriced: UnpricedModels;
 }
 
-/** Opens them: the list that was taken last is in force then. Its source is asked when the rest is there (`refresh.start`). */
+/**
+ * Opens them: the list that was taken last is in force then. Its source is asked when the rest is there
+ * (`refresh.start`).
+ */
 export async function openPrices(
   config: Config,
   ground: Ground,

@@ -1,8 +1,8 @@
 import { canonicalConnectorId, configuredConnectorId, coversHost } from '../base/catalogue/connector-id.ts';
 import type { Config } from '../base/config/config.ts';
-import { environmentSecret } from '../base/config/environment.ts';
+import { environmentSecret } from '../base/config/settings-reader.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { planTierOf } from '../base/model/plan-tier.ts';
+import { planTierOf } from '../base/model/org.ts';
 import type { PassageOptions } from '../decide/policy/refuses-all.ts';
 import { lastHeardOrg } from '../link/contact-book.ts';
 import { FormerControlPlane } from '../link/former-control-plane.ts';

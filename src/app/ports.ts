@@ -1,8 +1,7 @@
 import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
-import { isLoopbackHost } from '../base/lib/loopback-host.ts';
-import { openFilesLimit } from '../base/lib/open-files.ts';
-import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
+import { openFilesLimit } from '../base/lib/files.ts';
+import { isLoopbackHost, SELF_TEST_HOST } from '../base/lib/host.ts';
 import type { ListenerLimits } from '../inbound/listener/limits.ts';
 import { type BoundPort, type Listener, openListener } from '../inbound/listener/listener.ts';
 import { bindError } from './bind-error.ts';

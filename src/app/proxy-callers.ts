@@ -17,8 +17,9 @@ export interface ShownToProxy extends ProxyCredentials {
 type Fixed = Pick<Tunnel, 'fixedWorkload' | 'workloadOrg' | 'fixedOrg'>;
 
 /**
- * Whether somebody may use the proxy (decisions 4.5, 9.5). A user name in `Proxy-Authorization` names a workload; one that has a token must give it as the password. In the
- * place of either may stand an API key, which must be valid; with `GW_MANAGED_MODE` there must be one.
+ * Whether somebody may use the proxy (decisions 4.5, 9.5). A user name in `Proxy-Authorization` names a workload; one
+ * that has a token must give it as the password. In the place of either may stand an API key, which must be valid; with
+ * `GW_MANAGED_MODE` there must be one.
  * @param headOf for who is told of a failure
  * @param isTrial it only asks what would be said: nobody is told of a failure, and none is counted (decision 12.11)
  */
@@ -52,7 +53,10 @@ function tokenNeeded(workloadId: string | undefined, shown: string | undefined):
   return ProxyAuthenticationRequired.forWorkload(`This proxy needs ${needed}${wrong}.`, workloadId);
 }
 
-/** What calls of somebody would come to who shows this: nobody is told of a failure, and none is counted (decision 12.11). */
+/**
+ * What calls of somebody would come to who shows this: nobody is told of a failure, and none is counted (decision
+ * 12.11).
+ */
 export async function tryCaller(shown: ShownToProxy, headOf: () => ArrivalHead, pipeline: LineGround): Promise<TriedCaller> {
   const org = await orgOf(shown, headOf, pipeline, true);
   if (org instanceof Error) return { refused: true, problem: org.message, needs: 'api_key' };

@@ -88,8 +88,8 @@ interface Judges {
 }
 
 /**
- * Why every call would be refused, whatever it is (decision 12.2): policy lets nothing through, or the gateway's org is not served. Without `GW_ORG_ID` what one org has laid
- * down says nothing of the others.
+ * Why every call would be refused, whatever it is (decision 12.2): policy lets nothing through, or the gateway's org is
+ * not served. Without `GW_ORG_ID` what one org has laid down says nothing of the others.
  */
 export function whyAllIsRefused(
   { orgId, approvalEnabled, covers }: Pick<Config, 'orgId' | 'approvalEnabled'> & Pick<PassageOptions, 'covers'>,

@@ -12,7 +12,10 @@ const AUTHENTICATION: ReadonlySet<string> = new Set(['unauthorized', 'proxy_auth
 /** Nobody was refused: clients leave all day long. */
 const QUIET: ReadonlySet<string> = new Set(['client_gone']);
 
-/** One line per request that left no record, and per failed authentication, of which no stranger can make too many: the metrics count them all. */
+/**
+ * One line per request that left no record, and per failed authentication, of which no stranger can make too many: the
+ * metrics count them all.
+ */
 export function refusalLog(log: Logger, clock: Pick<Clock, 'monotonic'>): Listeners {
   const limiter = new LineLimiter(clock);
   return {

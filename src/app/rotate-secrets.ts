@@ -3,9 +3,9 @@ import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../base/config/config.ts';
 import { systemClock } from '../base/lib/clock.ts';
+import { codeOf } from '../base/lib/gateway-error.ts';
 import { silentLogger } from '../base/lib/log.ts';
 import { type Sealed, SecretBox } from '../base/lib/secret-box.ts';
-import { codeOf } from '../base/lib/thrown.ts';
 import { RESULTS, resultContext } from '../services/money/idempotency.ts';
 import { CREDENTIALS } from '../services/people/credentials.ts';
 import { secretContext } from '../services/registers/org-key.ts';
@@ -24,10 +24,12 @@ const SEALED: readonly (readonly [space: string, contextOf: (key: string) => str
 ];
 
 /**
- * Gives the stored secrets a new key: only their data keys are encrypted again. A key that is kept in the data folder is replaced there; one that is configured is
- * the operator's to replace with `newKey`. Interrupted at any moment, a second run finishes the work: until the end both keys are in the file.
+ * Gives the stored secrets a new key: only their data keys are encrypted again. A key that is kept in the data folder
+ * is replaced there; one that is configured is the operator's to replace with `newKey`. Interrupted at any moment, a
+ * second run finishes the work: until the end both keys are in the file.
  * @returns how many secrets have the new key now
- * @throws Error when there is no store or no key in the data folder; StoreError `in_use` while a gateway runs on the folder
+ * @throws Error when there is no store or no key in the data folder; StoreError `in_use` while a gateway runs on the
+ * folder
  */
 export async function rotateSecrets(config: Config, newKey: Uint8Array = randomBytes(32)): Promise<number> {
   await requireStore(config.dataDir);

@@ -62,8 +62,8 @@ export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts,
 }
 
 /**
- * Which routes each port has: with a port of their own the management API, its page and MCP are there alone, and so is health, which stays on the first port too
- * (decision 10.10).
+ * Which routes each port has: with a port of their own the management API, its page and MCP are there alone, and so is
+ * health, which stays on the first port too (decision 10.10).
  */
 function routesByPort(routes: readonly Route[], apart: boolean): PortRoutes {
   if (!apart) return { main: routes };

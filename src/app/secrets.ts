@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, open, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { folderError, inFolder, makeFolder } from '../base/lib/folder.ts';
-import { codeOf } from '../base/lib/thrown.ts';
+import { folderError, inFolder, makeFolder } from '../base/lib/files.ts';
+import { codeOf } from '../base/lib/gateway-error.ts';
 
 const SETTING = 'GW_DATA_DIR';
 
@@ -37,7 +37,10 @@ export interface AdminToken {
   readonly file: string | undefined;
 }
 
-/** The token that proves an operator to be one (`GW_ADMIN_TOKEN`, decision section 2): configured, or made on the first start. */
+/**
+ * The token that proves an operator to be one (`GW_ADMIN_TOKEN`, decision section 2): configured, or made on the first
+ * start.
+ */
 export async function openAdminToken(dataDir: string, configured: string | undefined): Promise<AdminToken> {
   await makeDataFolder(dataDir);
   if (configured !== undefined) return { value: configured, file: undefined };
@@ -58,7 +61,8 @@ async function makeDataFolder(dir: string): Promise<void> {
 export const SECRETS_KEY_FILE = 'secrets-key';
 
 /**
- * The keys that encrypt stored secrets (`GW_SECRETS_KEY`), the current one first: configured, or made on the first start and kept in the data folder with mode
+ * The keys that encrypt stored secrets (`GW_SECRETS_KEY`), the current one first: configured, or made on the first
+ * start and kept in the data folder with mode
  * 0600. The file may hold older keys, one a line, which only open what was sealed with them.
  */
 export async function openSecretKeys(dataDir: string, configured: Uint8Array | undefined): Promise<readonly Uint8Array[]> {

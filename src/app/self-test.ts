@@ -1,4 +1,4 @@
-import { SELF_TEST_HOST } from '../base/lib/self-test-host.ts';
+import { SELF_TEST_HOST } from '../base/lib/host.ts';
 import type { Arrival, Authority, TriedCaller } from '../base/model/arrival.ts';
 
 /** Whether an authority is the name behind which the gateway itself answers (decision 12.11). */
@@ -6,7 +6,10 @@ export function isSelfTest({ host, port }: Authority): boolean {
   return host === SELF_TEST_HOST && port === 443;
 }
 
-/** Says that a client came to the proxy, by a tunnel also that it took the certificate, and whether its calls would be let in: what it asks is not looked at, and goes nowhere. */
+/**
+ * Says that a client came to the proxy, by a tunnel also that it took the certificate, and whether its calls would be
+ * let in: what it asks is not looked at, and goes nowhere.
+ */
 export function answerSelfTest({ head, reply }: Arrival, nodeId: string, tried: TriedCaller | undefined = head.tunnel?.tried): void {
   const caller = tried?.refused === true ? 'refused' : 'accepted';
   const said = { self_test: 'ok', node_id: nodeId, http_version: head.httpVersion, caller };

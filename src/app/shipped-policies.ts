@@ -4,8 +4,8 @@ import type { Config } from '../base/config/config.ts';
 import { packageRoot } from '../base/lib/package-root.ts';
 
 /**
- * The policies that decide on a first start in an empty folder: those of the package, which are only read. A folder that somebody has named has to be there, and none is read where policy comes from
- * a control plane.
+ * The policies that decide on a first start in an empty folder: those of the package, which are only read. A folder
+ * that somebody has named has to be there, and none is read where policy comes from a control plane.
  * @returns the settings, and what a person is told when they are not as given
  */
 export function withShippedPolicies(config: Config): { readonly config: Config; readonly note: string | undefined } {

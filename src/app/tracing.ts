@@ -16,7 +16,10 @@ export interface Traces {
   close(): Promise<void>;
 }
 
-/** Undefined where no traces are sent. They have connections of their own, which are there when those of calls have been cut. */
+/**
+ * Undefined where no traces are sent. They have connections of their own, which are there when those of calls have been
+ * cut.
+ */
 export function openTraces(
   { traces, nodeId }: Config,
   { clock, log, openUpstream }: { readonly clock: Clock; readonly log: Logger; readonly openUpstream: () => Upstream & RawWays },

@@ -3,8 +3,9 @@ import type { Catalogue } from '../base/catalogue/types.ts';
 import type { Config } from '../base/config/config.ts';
 
 /**
- * What is done with the traffic of one host. `govern`: opened, each request goes through policy. `by-host`: policy is asked about the CONNECT, which then is a
- * tunnel. `inspect`: opened, requests are counted and passed on. `pass`: a tunnel, unopened.
+ * What is done with the traffic of one host. `govern`: opened, each request goes through policy. `by-host`: policy is
+ * asked about the CONNECT, which then is a tunnel. `inspect`: opened, requests are counted and passed on. `pass`: a
+ * tunnel, unopened.
  */
 export type Treatment = 'govern' | 'by-host' | 'inspect' | 'pass';
 
@@ -15,15 +16,20 @@ export interface TreatmentRules extends Pick<Config, 'proxyBypass' | 'proxyNonAi
 }
 
 /**
- * Whether what is no call on a shared host passes undecided, as traffic that is not AI. Where `GW_PROXY_NON_AI` puts such traffic under policy, the rest of a known AI domain
- * is decided request by request, since its tunnel is open (decision 3.8).
+ * Whether what is no call on a shared host passes undecided, as traffic that is not AI. Where `GW_PROXY_NON_AI` puts
+ * such traffic under policy, the rest of a known AI domain is decided request by request, since its tunnel is open
+ * (decision 3.8).
  * @param host canonical, of a shared row
  */
 export function restPasses(host: string, { catalogues, proxyNonAi }: TreatmentRules): boolean {
   return proxyNonAi !== 'govern' && (proxyNonAi !== 'govern-ai' || catalogues.current().domain(host) === undefined);
 }
 
-/** Whether some org has a connector of its own at this host: what becomes of traffic to it then depends on the org of its caller (decision 3.8). @param host canonical */
+/**
+ * Whether some org has a connector of its own at this host: what becomes of traffic to it then depends on the org of
+ * its caller (decision 3.8).
+ * @param host canonical
+ */
 export function dependsOnOrg(host: string, { catalogues }: Pick<TreatmentRules, 'catalogues'>): boolean {
   const catalogue = catalogues.current();
   return catalogue.hasCustom && catalogue.providerForHost(host)?.custom !== undefined;

@@ -1,6 +1,6 @@
 /* Keys with which callers say their org (decision 9.5), made, listed and revoked with the admin token. */
 import { systemClock } from '../base/lib/clock.ts';
-import type { ApiKey } from '../base/model/api-key.ts';
+import type { ApiKey } from '../base/model/keys.ts';
 import { parseOptions, parseWithOne } from './checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK } from './command.ts';
 import { GatewayClient, URL_OPTION } from './gateway-client.ts';

@@ -28,7 +28,8 @@ const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const WHOLE = 'rule';
 
 /**
- * An entry for a person: what was asked and when; then, where one member has changed and it fits, one sentence, else who it was and a line for each member: `+` is new, `-` is gone.
+ * An entry for a person: what was asked and when; then, where one member has changed and it fits, one sentence, else
+ * who it was and a line for each member: `+` is new, `-` is gone.
  * @param columns cells of a line; undefined: as many as it takes
  */
 export function auditEntryText(entry: AuditEntry, columns: number | undefined): string {

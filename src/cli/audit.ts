@@ -1,5 +1,4 @@
-import { systemClock, timestamp } from '../base/lib/clock.ts';
-import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
+import { parseDate, parseTime, systemClock, timestamp } from '../base/lib/clock.ts';
 import type { AuditEntry } from '../base/model/audit-entry.ts';
 import { auditEntryText } from './audit-text.ts';
 import { badValue, parseOptions } from './checked-arguments.ts';
@@ -55,7 +54,11 @@ export const auditTrail: Command = {
   },
 };
 
-/** A day as the time at which it begins or, as the end of a range that includes it, ends. @param now milliseconds since the epoch @throws UsageError */
+/**
+ * A day as the time at which it begins or, as the end of a range that includes it, ends.
+ * @param now milliseconds since the epoch
+ * @throws UsageError
+ */
 export function auditMoment(end: 'from' | 'to', text: string | undefined, now: number = systemClock.now()): string | undefined {
   if (text === undefined) return undefined;
   const ago = DAYS_AGO[text];
@@ -88,7 +91,11 @@ export interface AuditPlace {
   readonly org: string | undefined;
 }
 
-/** Entries of a running gateway, the newest first: with a management key those of its org, with the admin token those of all. @throws UsageError, Unusable, GatewayRefusal */
+/**
+ * Entries of a running gateway, the newest first: with a management key those of its org, with the admin token those of
+ * all.
+ * @throws UsageError, Unusable, GatewayRefusal
+ */
 export async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQuery, most: number, io: CliIo): AsyncGenerator<unknown> {
   const own = givenKey(key, io);
   const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);

@@ -1,7 +1,7 @@
 /* What a person has typed behind a command, and the one wording for each mistake in it. */
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { nearestName } from '../base/lib/nearest.ts';
-import { shorten } from '../base/lib/shorten.ts';
+import { nearestName } from '../base/lib/mistakes.ts';
+import { shorten } from '../base/lib/text.ts';
 import { UsageError } from './command.ts';
 import { terminalText } from './terminal-text.ts';
 
@@ -81,7 +81,11 @@ export function parseOptions<const O extends ArgumentOptions>(args: readonly str
   return parseWithWords(args, options, 0).values;
 }
 
-/** The same of a command that is given one thing beside them. @param rule said where it is not one @throws UsageError */
+/**
+ * The same of a command that is given one thing beside them.
+ * @param rule said where it is not one
+ * @throws UsageError
+ */
 export function parseWithOne<const O extends ArgumentOptions>(
   args: readonly string[],
   options: O,

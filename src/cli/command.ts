@@ -1,6 +1,6 @@
 /*
- * The command line `gw`. Each command is one file and one row of the table in run.ts. Commands talk through the CliIo that they are given and answer
- * with an exit code; they start no server and keep nothing running.
+ * The command line `gw`. Each command is one file and one row of the table in run.ts. Commands talk through the CliIo
+ * that they are given and answer with an exit code; they start no server and keep nothing running.
  */
 import type { Environment } from '../base/config/settings-reader.ts';
 
@@ -8,7 +8,10 @@ import type { Environment } from '../base/config/settings-reader.ts';
 export interface CliIo {
   stdout(text: string): void;
   stderr(text: string): void;
-  /** Waits until what was printed is taken: for commands that print for long. @throws OutputLost when nothing more is taken; absent: it always is */
+  /**
+   * Waits until what was printed is taken: for commands that print for long.
+   * @throws OutputLost when nothing more is taken; absent: it always is
+   */
   written?(): Promise<void>;
   /** Standard input to its end, at most `limit` bytes. @throws Error above it */
   stdin(limit: number): Promise<Uint8Array>;
@@ -36,7 +39,10 @@ export interface Command {
   readonly usual?: true;
   /** Its arguments end with another program and that program's own, which are none of ours. */
   readonly wraps?: true;
-  /** Returns the exit code: 0 done, 1 the answer is no, 2 wrong use, unusable input, or an output that cannot be written. */
+  /**
+   * Returns the exit code: 0 done, 1 the answer is no, 2 wrong use, unusable input, or an output that cannot be
+   * written.
+   */
   run(args: readonly string[], io: CliIo): Promise<number>;
 }
 

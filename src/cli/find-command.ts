@@ -1,4 +1,4 @@
-import { nearestName } from '../base/lib/nearest.ts';
+import { nearestName } from '../base/lib/mistakes.ts';
 import type { Command } from './command.ts';
 import { SAME_VERBS } from './management/command-tables.ts';
 

@@ -1,14 +1,20 @@
 /* Texts for people, in lines that their terminal shows whole. */
 import { cellWidth } from '../base/lib/cell-width.ts';
 
-/** Of a line where nothing says how wide it may be, such as in a pipe: what every terminal has. In characters, as all widths here. */
+/**
+ * Of a line where nothing says how wide it may be, such as in a pipe: what every terminal has. In characters, as all
+ * widths here.
+ */
 export const USUAL_WIDTH = 80;
 /** A line of a paragraph that was broken by hand goes on in the next one; one that is shorter ends there. */
 const BROKEN_FROM = 100;
 /** A first column that is wider is no column. */
 const MAX_COLUMN = 34;
 
-/** Words in lines of at most `width`; a word that is longer has a line of its own. @param hang begins each line but the first, and counts */
+/**
+ * Words in lines of at most `width`; a word that is longer has a line of its own.
+ * @param hang begins each line but the first, and counts
+ */
 export function folded(words: readonly string[], width: number, hang = ''): string {
   const lines: string[] = [];
   for (const word of words) {
@@ -49,7 +55,9 @@ export function foldedLines(text: string, width: number): string {
     .join('\n');
 }
 
-/** What was broken by hand for a wider place is put together again; what has a column of its own is an entry of its own. */
+/**
+ * What was broken by hand for a wider place is put together again; what has a column of its own is an entry of its own.
+ */
 function paragraphsOf(text: string): readonly string[] {
   const lines: string[] = [];
   let before = '';

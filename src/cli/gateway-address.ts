@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { rootCertificates } from 'node:tls';
 import type { Config } from '../base/config/config.ts';
-import { shellVariable } from '../base/config/environment.ts';
 import { ownOrigin } from '../base/config/own-origin.ts';
 import type { Environment } from '../base/config/settings-reader.ts';
-import { codeOf, messageOf } from '../base/lib/thrown.ts';
+import { shellVariable } from '../base/config/settings-reader.ts';
+import { codeOf, messageOf } from '../base/lib/gateway-error.ts';
 import { chainOf, covers } from '../inbound/ca/own-certificate.ts';
 import { type CliIo, Unusable, UsageError } from './command.ts';
 import { isRunning } from './gateways/remembered-gateways.ts';
@@ -23,7 +23,10 @@ export class GatewayAddress extends URL {
   /** What a person is told when nobody answers; undefined: nothing is known of this gateway. */
   readonly hint: string | undefined;
 
-  /** @throws UsageError for the port 0, in the place of which the default port of the protocol would be asked; Unusable when `GW_TLS_CERT_FILE` cannot be read */
+  /**
+   * @throws UsageError for the port 0, in the place of which the default port of the protocol would be asked; Unusable
+   * when `GW_TLS_CERT_FILE` cannot be read
+   */
   constructor(text: string, settings: Pick<GatewaySettings, 'tlsCertFile' | 'found'>, env?: Environment) {
     super(text);
     if (this.port === '0') throw new UsageError(PICKED);
@@ -84,7 +87,10 @@ function hintOf(found: GatewaySettings['found']): string | undefined {
   return endedText(found) ?? `the gateway of ${found.gateway.folder} should be there; gw status says more`;
 }
 
-/** What a person is told of a gateway that has ended as far as is noted, and of which programs would find nobody; undefined of one that runs. */
+/**
+ * What a person is told of a gateway that has ended as far as is noted, and of which programs would find nobody;
+ * undefined of one that runs.
+ */
 export function endedText(found: GatewaySettings['found']): string | undefined {
   if (found === undefined || isRunning(found.gateway)) return undefined;
   const { gateway } = found;

@@ -52,7 +52,8 @@ export class GatewayClient {
   }
 
   /**
-   * Where the management API of a gateway with the settings of this shell is: on a port of its own when `GW_MGMT_PORT` is set.
+   * Where the management API of a gateway with the settings of this shell is: on a port of its own when `GW_MGMT_PORT`
+   * is set.
    * @param origin of the gateway's first port; default: as the settings say
    * @throws UsageError
    */
@@ -62,12 +63,20 @@ export class GatewayClient {
     return config.mgmtPort === undefined ? place : place.withPort(config.mgmtPort);
   }
 
-  /** Where a command asks that shows a management key: at the address that it was given, else at {@link managementPlace}. @throws UsageError */
+  /**
+   * Where a command asks that shows a management key: at the address that it was given, else at {@link
+   * managementPlace}.
+   * @throws UsageError
+   */
   static keyPlace(io: CliIo, url: string | undefined): GatewayAddress {
     return url === undefined ? GatewayClient.managementPlace(io) : GatewayClient.firstPlace(io, url);
   }
 
-  /** Where a gateway with the settings of this shell has its first port. @param url in place of that @throws UsageError */
+  /**
+   * Where a gateway with the settings of this shell has its first port.
+   * @param url in place of that
+   * @throws UsageError
+   */
   static firstPlace(io: CliIo, url?: string): GatewayAddress {
     const config = settingsOf(io, { url });
     return url === undefined ? ownAddress(config, io.env) : parseGatewayUrl(url, config, io);
@@ -77,7 +86,11 @@ export class GatewayClient {
     return this.#base.origin;
   }
 
-  /** The text of an answer. @param timeoutMs without a byte of it @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal */
+  /**
+   * The text of an answer.
+   * @param timeoutMs without a byte of it
+   * @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal
+   */
   async text(method: string, path: string, body?: unknown, timeoutMs = TIMEOUT_MS): Promise<string> {
     const { program, user } = ownSession('gw');
     const headers = { 'GW-Admin-Token': this.#token, 'GW-Admin-Program': program, 'GW-Admin-User': user };
@@ -111,7 +124,10 @@ export interface SentToGateway {
   readonly target?: string;
 }
 
-/** One request and its whole answer; what the address trusts is trusted (decision 12.1). @throws Unusable when nobody answers */
+/**
+ * One request and its whole answer; what the address trusts is trusted (decision 12.1).
+ * @throws Unusable when nobody answers
+ */
 export async function sendToGateway(
   gateway: GatewayAddress | (URL & { readonly trust?: undefined }),
   path: string,

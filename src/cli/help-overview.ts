@@ -3,7 +3,10 @@ import { inGroup, nextWords } from './find-command.ts';
 import { folded, foldedLines, foldedUsage, USUAL_WIDTH } from './folded-text.ts';
 import { asTyped } from './program-name.ts';
 
-/** What people come with, and the commands for it by their names or the beginnings of their names. What stands in none of these is listed behind them. */
+/**
+ * What people come with, and the commands for it by their names or the beginnings of their names. What stands in none
+ * of these is listed behind them.
+ */
 const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] = [
   ['Begin', ['demo', 'init', 'start', 'status', 'trust', 'ca', 'doctor']],
   ['Point programs at it', ['run', 'env']],

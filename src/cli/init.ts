@@ -1,9 +1,9 @@
 import { cp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { makeFolder } from '../base/lib/folder.ts';
-import { nearestName } from '../base/lib/nearest.ts';
+import { makeFolder } from '../base/lib/files.ts';
+import { codeOf, messageOf } from '../base/lib/gateway-error.ts';
+import { nearestName } from '../base/lib/mistakes.ts';
 import { packageRoot } from '../base/lib/package-root.ts';
-import { codeOf, messageOf } from '../base/lib/thrown.ts';
 import { parseWithWords } from './checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from './command.ts';
 import { asTyped, programIn, shellWord } from './program-name.ts';

@@ -1,7 +1,7 @@
 import { MessageChannel } from 'node:worker_threads';
 import type { Clock } from '../base/lib/clock.ts';
+import { codeOf, messageOf } from '../base/lib/gateway-error.ts';
 import { terminalOutput } from '../base/lib/shown-text.ts';
-import { codeOf, messageOf } from '../base/lib/thrown.ts';
 import type { CliIo } from './command.ts';
 import { USUAL_WIDTH } from './folded-text.ts';
 import { LineReader } from './mcp/line-reader.ts';
@@ -49,7 +49,11 @@ async function stdin(limit: number): Promise<Uint8Array> {
   return Buffer.concat(chunks);
 }
 
-/** Waits, and holds the process meanwhile. @param ms milliseconds @returns whether the time has passed; false: it was stopped */
+/**
+ * Waits, and holds the process meanwhile.
+ * @param ms milliseconds
+ * @returns whether the time has passed; false: it was stopped
+ */
 export function heldPause(ms: number, signal: AbortSignal, clock: Clock): Promise<boolean> {
   if (signal.aborted) return Promise.resolve(false);
   return new Promise((resolve) => {
@@ -66,7 +70,10 @@ export function heldPause(ms: number, signal: AbortSignal, clock: Clock): Promis
   });
 }
 
-/** Holds the process while a command waits for time or a signal: neither the clock nor a listener for signals does. @returns lets go of it */
+/**
+ * Holds the process while a command waits for time or a signal: neither the clock nor a listener for signals does.
+ * @returns lets go of it
+ */
 export function keepAlive(): () => void {
   const { port1 } = new MessageChannel();
   port1.on('message', () => undefined);

@@ -1,4 +1,7 @@
-/* How a person calls this program again: what it prints to be typed can be typed as it is printed, in a clone and installed. */
+/*
+ * How a person calls this program again: what it prints to be typed can be typed as it is printed, in a clone and
+ * installed.
+ */
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { packageRoot } from '../base/lib/package-root.ts';
@@ -14,8 +17,9 @@ export interface Package {
 }
 
 /**
- * How a person calls this program again, as a shell takes it: `gw` where an installation has put it among the programs; `npx gw` where npm finds it from this folder, which
- * is in a clone, and in a project that depends on it; else Node with the file.
+ * How a person calls this program again, as a shell takes it: `gw` where an installation has put it among the programs;
+ * `npx gw` where npm finds it from this folder, which is in a clone, and in a project that depends on it; else Node
+ * with the file.
  * @param file what Node was started with, as it was named: the end of a link is not followed
  * @param folder from which
  */
@@ -40,12 +44,18 @@ export function programIn(folder: string, program = 'gw'): string {
   return program === 'gw' || folder === process.cwd() ? program : programName(process.argv[1], folder);
 }
 
-/** The same for a line that begins with sudo, whose programs are found in other folders. @param program as {@link programName} says */
+/**
+ * The same for a line that begins with sudo, whose programs are found in other folders.
+ * @param program as {@link programName} says
+ */
 export function programForSudo(program = 'gw'): string {
   return program === 'gw' ? '"$(command -v gw)"' : `${shellWord(process.execPath)} ${shellWord(join(packageRoot(), 'bin', 'gw.mjs'))}`;
 }
 
-/** Commands of `gw` in a text for a person, as they are typed here; what `gw COMMAND:` begins is the command's own message and stays. */
+/**
+ * Commands of `gw` in a text for a person, as they are typed here; what `gw COMMAND:` begins is the command's own
+ * message and stays.
+ */
 export function asTyped(text: string, program = 'gw'): string {
   return program === 'gw' ? text : text.replaceAll(TYPED, program);
 }
@@ -53,7 +63,10 @@ export function asTyped(text: string, program = 'gw'): string {
 /** What is typed as it is here already stays, and so does the program where it is told for whom it asks. */
 const TYPED = /(?<![\w/.$-])(?<!\bnpx )(?!^gw [a-z][a-z -]*: )gw(?= (?:(?!for )[a-z]|COMMAND\b))/gm;
 
-/** The same of lines that are a command and nothing else: names that strangers chose stand in the other lines of a report and stay as they are. */
+/**
+ * The same of lines that are a command and nothing else: names that strangers chose stand in the other lines of a
+ * report and stay as they are.
+ */
 export function linesAsTyped(text: string, program = 'gw'): string {
   return program === 'gw' ? text : text.replaceAll(/(?<=^(?: {2,}|More: ))gw(?= [a-z])/gm, program);
 }

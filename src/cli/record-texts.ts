@@ -5,7 +5,10 @@ import { isExecutionRecord } from '../policy-tools/recorded-request.ts';
 import { type CliIo, UsageError } from './command.ts';
 import { type Document, parseJsonMap, UnreadablePath, unreadable } from './policy/policy-target.ts';
 
-/** The record that a text is. @throws UnreadablePath for what is none, and for a shortened one: what is judged by it would be wrong (decision 7.13) */
+/**
+ * The record that a text is.
+ * @throws UnreadablePath for what is none, and for a shortened one: what is judged by it would be wrong (decision 7.13)
+ */
 export function wholeRecord(document: Document): Readonly<Record<string, unknown>> {
   const record = parseJsonMap(document);
   if (!isExecutionRecord(record)) throw new UnreadablePath(`${document.name}: this is not an execution record`);
@@ -19,7 +22,8 @@ export function expectWhole(record: Readonly<Record<string, unknown>>, name: str
 }
 
 /**
- * The texts of records: the lines of a file (`-`: of standard input) as they stand there, or a data folder's, newest first.
+ * The texts of records: the lines of a file (`-`: of standard input) as they stand there, or a data folder's, newest
+ * first.
  * @throws UsageError unless one of both is given; UnreadablePath
  */
 export function recordTexts({ records, data }: { readonly records?: string; readonly data?: string }, io: CliIo): AsyncIterable<Document> {

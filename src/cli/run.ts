@@ -141,7 +141,10 @@ function namedBy(words: readonly string[], commands: readonly Command[]): readon
 /** Spellings that people try first. */
 const SYNONYMS: Readonly<Record<string, string>> = { '-h': 'help', '--help': 'help', '-v': 'version', '--version': 'version' };
 
-/** Every command. Those that are made of the operations tables are loaded here, so that the small commands do not wait for it. */
+/**
+ * Every command. Those that are made of the operations tables are loaded here, so that the small commands do not wait
+ * for it.
+ */
 export async function allCommands(): Promise<readonly Command[]> {
   const [{ operationCommands }, { controlPlaneCommands }, { spend }, { dashboard }] = await Promise.all([
     import('./management/operation-commands.ts'),
@@ -202,7 +205,10 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
   }
 }
 
-/** What a command says itself, and what the system says of a file that cannot be read or written, such as on a full disk: no fault of ours that a stack would explain. */
+/**
+ * What a command says itself, and what the system says of a file that cannot be read or written, such as on a full
+ * disk: no fault of ours that a stack would explain.
+ */
 function isForPerson(error: unknown): error is Error {
   if (error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal) return true;
   return error instanceof Error && 'syscall' in error && 'code' in error;

@@ -7,7 +7,8 @@ import { type AskedGateway, type FoundGateway, foundConfig } from './gateways/fi
 export type GatewaySettings = Config & { readonly found?: FoundGateway | undefined };
 
 /**
- * The settings of the gateway that is meant (decision 12.15): those of this command, over those of a gateway that was started here.
+ * The settings of the gateway that is meant (decision 12.15): those of this command, over those of a gateway that was
+ * started here.
  * @param asked what its options name
  * @throws UsageError that names what is wrong
  */

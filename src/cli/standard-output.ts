@@ -1,10 +1,11 @@
 /*
- * What commands print, written to its end: a write that fails is told and makes the exit code other than 0. A reader that has gone (`gw env | head -1`) has what it wanted, and is no failure.
+ * What commands print, written to its end: a write that fails is told and makes the exit code other than 0. A reader
+ * that has gone (`gw env | head -1`) has what it wanted, and is no failure.
  */
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { Writable } from 'node:stream';
-import { codeOf, messageOf } from '../base/lib/thrown.ts';
+import { codeOf, messageOf } from '../base/lib/gateway-error.ts';
 import { type CliIo, EXIT_OK, EXIT_USAGE } from './command.ts';
 
 const STANDARD_OUTPUT = 1;
@@ -20,8 +21,8 @@ export class OutputLost extends Error {
 export type WriteSync = (fd: number, bytes: Uint8Array, offset: number) => number;
 
 /**
- * Standard output as a stream. Pipes and terminals are the process's own; for files and devices Node's takes a part that was written for the whole, so the rest of it would be lost without an
- * error where the disk becomes full.
+ * Standard output as a stream. Pipes and terminals are the process's own; for files and devices Node's takes a part
+ * that was written for the whole, so the rest of it would be lost without an error where the disk becomes full.
  */
 export function wholeOutput(own: Writable = process.stdout, write: WriteSync = writeSync): Writable {
   if (own instanceof Socket) return own;
@@ -95,7 +96,10 @@ export function isReaderGone(error: Error): boolean {
   return READER_GONE.has(codeOf(error));
 }
 
-/** Before a command waits for a person who has read what it printed. @throws OutputLost when that is not whole; a reader that has gone is none */
+/**
+ * Before a command waits for a person who has read what it printed.
+ * @throws OutputLost when that is not whole; a reader that has gone is none
+ */
 export async function isShown(io: Pick<CliIo, 'written'>): Promise<void> {
   try {
     await io.written?.();

@@ -26,7 +26,11 @@ export function recordLeaf(recordHash: string): Buffer {
   return leafHash(Buffer.from(recordHash, 'hex'));
 }
 
-/** The proof of one leaf of a batch. @param recordHashes of the batch, in its order @throws RangeError when there is no such leaf */
+/**
+ * The proof of one leaf of a batch.
+ * @param recordHashes of the batch, in its order
+ * @throws RangeError when there is no such leaf
+ */
 export function proveInclusion(recordHashes: readonly string[], index: number, root: MerkleRoot): InclusionProof {
   const recordHash = recordHashes[index];
   if (recordHash === undefined) throw new RangeError(`there is no leaf ${index}`);
@@ -42,7 +46,10 @@ export function proveInclusion(recordHashes: readonly string[], index: number, r
   };
 }
 
-/** Reads what says of itself that it is a proof; whether it proves anything is {@link checkInclusion}. @throws LedgerError */
+/**
+ * Reads what says of itself that it is a proof; whether it proves anything is {@link checkInclusion}.
+ * @throws LedgerError
+ */
 export function readProof(value: unknown): InclusionProof {
   if (!isJsonObject(value)) throw new LedgerError(`${WHAT}: it is not an object`);
   expectText(value, 'schema', PROOF_SCHEMA, WHAT);
@@ -71,7 +78,8 @@ function readSibling(value: unknown, index: number): InclusionProof['path'][numb
 }
 
 /**
- * Checks that the record with this hash is where the proof says, in the tree whose root the proof brings. Who signed the root is `checkSignature`.
+ * Checks that the record with this hash is where the proof says, in the tree whose root the proof brings. Who signed
+ * the root is `checkSignature`.
  * @throws LedgerError that says what does not fit
  */
 export function checkInclusion(proof: InclusionProof, recordHash: string): void {

@@ -1,7 +1,7 @@
 import { type KeyObject, sign, verify } from 'node:crypto';
 import { CanonicalJsonError, canonicalJson } from '../base/json/jcs.ts';
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
-import { bytesOfBase64 } from '../base/lib/base64-text.ts';
+import { bytesOfBase64 } from '../base/lib/basic-credentials.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
 

@@ -1,6 +1,6 @@
 /*
- * The tree of RFC 6962 §2.1: leaves and nodes are hashed with different first bytes, so that neither passes for the other, and a level of odd length hands its
- * last node up as it is. Hashes are 32 raw bytes here.
+ * The tree of RFC 6962 §2.1: leaves and nodes are hashed with different first bytes, so that neither passes for the
+ * other, and a level of odd length hands its last node up as it is. Hashes are 32 raw bytes here.
  */
 import { createHash } from 'node:crypto';
 
@@ -47,8 +47,9 @@ export function pathToRoot(leaves: readonly Buffer[], index: number): readonly S
 }
 
 /**
- * On which side each sibling of a leaf stands, the leaf's own first. It follows from the index and the number of leaves: a path with other sides, or of another
- * length, belongs to another leaf. Both are whole numbers below 2^53, and the index is below the count.
+ * On which side each sibling of a leaf stands, the leaf's own first. It follows from the index and the number of
+ * leaves: a path with other sides, or of another length, belongs to another leaf. Both are whole numbers below 2^53,
+ * and the index is below the count.
  */
 export function sidesOf(index: number, count: number): readonly Sibling['side'][] {
   const sides: Sibling['side'][] = [];

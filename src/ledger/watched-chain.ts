@@ -1,8 +1,7 @@
 import { isJsonObject } from '../base/json/json-object.ts';
-import { followChain, nothingSeen } from './chain-of-roots.ts';
-import { readKeyList } from './ledger-answers.ts';
+import { followChain, nothingSeen } from './chain-walk.ts';
+import { type ListedKey, readKeyList, readKeys } from './ledger-answers.ts';
 import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
-import { type ListedKey, readKeys } from './ledger-keys.ts';
 import { type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
 
 const SCHEMA = 'gw.ledger_watch.v1';
@@ -60,14 +59,18 @@ export function checkRemembered({ sequence, digest }: WatchedChain, roots: reado
   return more;
 }
 
-/** Goes on over new roots. @throws LedgerError for the first that does not fit, or is signed with a key that is not believed */
+/**
+ * Goes on over new roots.
+ * @throws LedgerError for the first that does not fit, or is signed with a key that is not believed
+ */
 export function watchOn(watched: WatchedChain, roots: readonly MerkleRoot[]): WatchedChain {
   return { ...watched, ...followChain(watched, roots, readKeys(watched.keys, 'ledger')) };
 }
 
 /**
  * Compares the keys that are listed now with those that are believed.
- * @returns names of keys that are listed and not believed: nothing is signed with them until somebody says that they are right
+ * @returns names of keys that are listed and not believed: nothing is signed with them until somebody says that they
+ * are right
  * @throws LedgerError when another key has the name of one that is believed
  */
 export function strangersAmong({ keys }: WatchedChain, listed: readonly ListedKey[]): readonly string[] {

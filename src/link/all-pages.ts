@@ -1,5 +1,4 @@
-import { GatewayError } from '../base/lib/gateway-error.ts';
-import { messageOf } from '../base/lib/thrown.ts';
+import { GatewayError, messageOf } from '../base/lib/gateway-error.ts';
 
 /** Entries of one kind that a gateway takes. */
 const MAX_ENTRIES = 10_000;
@@ -22,7 +21,10 @@ export interface FetchedSet<T> {
   readonly entries: readonly T[];
 }
 
-/** Reads all pages of a set. @throws Error when it is larger than is taken, has no end, or changes all the time; and what `read` throws */
+/**
+ * Reads all pages of a set.
+ * @throws Error when it is larger than is taken, has no end, or changes all the time; and what `read` throws
+ */
 export async function allPages<T>(what: string, read: (cursor: string) => Promise<FetchedPage<T>>): Promise<FetchedSet<T>> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const found = await oneReading(what, read);

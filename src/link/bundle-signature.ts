@@ -45,7 +45,10 @@ export function claimedBundle(given: SignedBundle): ClaimedBundle {
   return { bytes, orgId, version, sequence, kid, signature, sha256: sha256Hex(bytes) };
 }
 
-/** Whether the signature holds: Ed25519 over the RFC 8785 form of what says which bytes these are, of which org, version and sequence (decision 13.9). */
+/**
+ * Whether the signature holds: Ed25519 over the RFC 8785 form of what says which bytes these are, of which org, version
+ * and sequence (decision 13.9).
+ */
 export function signatureHolds({ orgId, version, sequence, sha256, signature }: ClaimedBundle, key: KeyObject): boolean {
   const signed = canonicalJson({ schema: SCHEMA, org_id: orgId, version, sequence, sha256 });
   return verify(undefined, Buffer.from(signed), key, signature);

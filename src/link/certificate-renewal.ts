@@ -1,8 +1,8 @@
 import { randomInt, X509Certificate } from 'node:crypto';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { every, type RunningJob } from '../base/lib/every.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import { requestCertificate } from './certificate-request.ts';
 import type { ControlPlaneChannel } from './control-plane-channel.ts';
 import { identityFrom } from './enrol.ts';
@@ -24,10 +24,16 @@ export interface CertificateRenewalOptions {
   readonly log: Logger;
 }
 
-/** Between the end of a try, whatever came of it, and the next one: a clock that is ahead makes every certificate look as if it ended soon. */
+/**
+ * Between the end of a try, whatever came of it, and the next one: a clock that is ahead makes every certificate look
+ * as if it ended soon.
+ */
 const LEAST_BETWEEN_MS = HOUR_MS;
 
-/** Has a new key signed from 14 days before the certificate ends, at a moment of that day left to chance, then every hour until it succeeds (decision 13.7). */
+/**
+ * Has a new key signed from 14 days before the certificate ends, at a moment of that day left to chance, then every
+ * hour until it succeeds (decision 13.7).
+ */
 export class CertificateRenewal {
   readonly #options: CertificateRenewalOptions;
   #identity: NodeIdentity;

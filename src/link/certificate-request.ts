@@ -13,7 +13,10 @@ export interface CertificateRequest {
   readonly csr: Buffer;
 }
 
-/** Makes an EC P-256 key and the request for its certificate (RFC 2986); the control plane reads nothing of the subject but names who asks (decision 13.7). */
+/**
+ * Makes an EC P-256 key and the request for its certificate (RFC 2986); the control plane reads nothing of the subject
+ * but names who asks (decision 13.7).
+ */
 export async function requestCertificate(orgId: string, nodeId: string): Promise<CertificateRequest> {
   const { privateKey, publicKey } = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
   return {

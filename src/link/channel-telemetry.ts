@@ -1,8 +1,11 @@
-import { messageOf } from '../base/lib/thrown.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import type { SendReport } from '../base/model/telemetry-report.ts';
 import type { Channel } from './link-ports.ts';
 
-/** Usage reports on their way through the channel (specification, "Usage telemetry"; decision 13.10). A report that fails is over. */
+/**
+ * Usage reports on their way through the channel (specification, "Usage telemetry"; decision 13.10). A report that
+ * fails is over.
+ */
 export class ChannelTelemetry {
   #channel: Channel | undefined;
   /** The longest pause that was asked for: the control plane makes it longer, and never shorter again. */

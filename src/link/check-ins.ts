@@ -1,9 +1,9 @@
 import type { Clock } from '../base/lib/clock.ts';
+import { retryDelay } from '../base/lib/clock.ts';
 import { every, type RunningJob } from '../base/lib/every.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
-import { retryDelay } from '../base/lib/retry-delay.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import type { ContactBook } from './contact-book.ts';
 import type { ControlPlaneChannel } from './control-plane-channel.ts';
@@ -29,7 +29,10 @@ export interface CheckInOptions {
   readonly idleMs: number;
 }
 
-/** When the gateway tells the control plane what it has, and fetches what is newer there (decision 13.8). One at a time; after each round of fetching another. */
+/**
+ * When the gateway tells the control plane what it has, and fetches what is newer there (decision 13.8). One at a time;
+ * after each round of fetching another.
+ */
 export class CheckIns {
   readonly counts = { ok: 0, failed: 0, refused: 0 };
   readonly #options: CheckInOptions;

@@ -54,8 +54,9 @@ export interface ContactBookOptions {
 }
 
 /**
- * How it stands with the control plane, and what was last heard of the org (decision 13.8): both outlive the process. How long a loss of contact has lasted is counted by the
- * monotonic clock, so that a time of day that is set changes nothing of it; only the time in which the gateway did not run is taken from the time of day.
+ * How it stands with the control plane, and what was last heard of the org (decision 13.8): both outlive the process.
+ * How long a loss of contact has lasted is counted by the monotonic clock, so that a time of day that is set changes
+ * nothing of it; only the time in which the gateway did not run is taken from the time of day.
  */
 export class ContactBook implements Contact {
   readonly #options: ContactBookOptions;

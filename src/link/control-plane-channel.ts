@@ -30,7 +30,10 @@ export interface ControlPlaneChannelOptions {
 
 type Unary = Exclude<keyof ControlPlaneCalls & string, 'StreamUpdates'>;
 
-/** The one way to the control plane: everything goes over it, so that it alone knows when it was last used (decision 13.8). */
+/**
+ * The one way to the control plane: everything goes over it, so that it alone knows when it was last used (decision
+ * 13.8).
+ */
 export class ControlPlaneChannel implements Channel {
   readonly #options: ControlPlaneChannelOptions;
   #client: ProtocolClient;

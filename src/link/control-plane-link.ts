@@ -43,7 +43,9 @@ export interface LinkOptions {
   readonly log: Logger;
 }
 
-/** The gateway's way to its control plane: one channel for as long as it lives, with everything that watches over it. */
+/**
+ * The gateway's way to its control plane: one channel for as long as it lives, with everything that watches over it.
+ */
 export class GatewayLink implements ControlPlaneLink {
   readonly submission: HashSubmission;
   readonly proofs: RecordProofs;
@@ -133,7 +135,8 @@ export class GatewayLink implements ControlPlaneLink {
   /** Resolves when the first check-in and what it led to have ended, well or not, after three seconds at the latest. */
   async start(): Promise<void> {
     const { clock } = this.#options;
-    // What could not be erased before the last stop is not served from, though nobody may say again that it was revoked.
+    // What could not be erased before the last stop is not served from, though nobody may say again that it was
+    // revoked.
     if (this.#contact.revoked) await this.#fetches.erase();
     this.#renewal.start();
     this.submission.start(this.#channel);

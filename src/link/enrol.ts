@@ -1,9 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import { bracketHost } from '../base/lib/host.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import type { Authority } from '../base/model/arrival.ts';
 import type { EnrolledResponse, OrgState } from '../control-plane/proto/messages.ts';
 import type { Protocol } from '../control-plane/proto/protocol.ts';
@@ -17,7 +17,9 @@ import { fingerprintOf, shownChain } from './shown-authority.ts';
 import { type BootstrapToken, readBootstrapToken } from './shown-token.ts';
 
 const TIMEOUT_MS = 10_000;
-/** How long a control plane that asks for patience is asked again: many gateways may start behind one address at once. */
+/**
+ * How long a control plane that asks for patience is asked again: many gateways may start behind one address at once.
+ */
 const PATIENCE_MS = 30_000;
 
 export interface NodeEnrolment {
@@ -43,8 +45,8 @@ export function howToGetToken(orgId: string): string {
 }
 
 /**
- * Makes a key and has the control plane sign its certificate (decision 13.7). The token is shown only to a server whose certificate is of the CA that the token or
- * `GW_CP_CA_FILE` names.
+ * Makes a key and has the control plane sign its certificate (decision 13.7). The token is shown only to a server whose
+ * certificate is of the CA that the token or `GW_CP_CA_FILE` names.
  * @throws EnrolmentError
  */
 export async function enrol(options: NodeEnrolment): Promise<Enrolled> {

@@ -10,7 +10,10 @@ interface StoredVersion {
   readonly version: string;
 }
 
-/** The versions of what was last taken from the control plane. Each is stored in the commit of what it is the version of. */
+/**
+ * The versions of what was last taken from the control plane. Each is stored in the commit of what it is the version
+ * of.
+ */
 export class FetchedVersions {
   readonly #from: string;
   readonly #versions = new Map<string, string>();

@@ -12,7 +12,10 @@ import { REMOTE_BUNDLES } from './kept-bundle.ts';
 import { REMOTE_ADDONS } from './remote-addons.ts';
 import { REMOTE_KEYS } from './remote-keys.ts';
 
-/** What says that there was a control plane, and goes when nothing of it is there any more. How far the sequence of bundles had come is never forgotten. */
+/**
+ * What says that there was a control plane, and goes when nothing of it is there any more. How far the sequence of
+ * bundles had come is never forgotten.
+ */
 const MARKS = [FETCHED_VERSIONS, REMOTE_ADDONS, CONTACTS, REMOTE_BUNDLES, LOOKED_UP_KEYS, REMOTE_KEYS];
 
 /** What a control plane had given to this gateway before it was started without one. */
@@ -36,8 +39,9 @@ type Registers = {
 };
 
 /**
- * A gateway that is started without `GW_CP_ADDR` in a data folder that had a control plane: nothing of that stays in force (decision 13.13). What cannot be removed ends the start, and
- * each step may be done twice, so that a start that was killed goes on in the next one.
+ * A gateway that is started without `GW_CP_ADDR` in a data folder that had a control plane: nothing of that stays in
+ * force (decision 13.13). What cannot be removed ends the start, and each step may be done twice, so that a start that
+ * was killed goes on in the next one.
  */
 export class FormerControlPlane {
   readonly #store: Store;

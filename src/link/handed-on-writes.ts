@@ -12,7 +12,10 @@ import { askPatiently } from './patience.ts';
 /** How long a write waits for a control plane that takes them more slowly than they come. */
 const PATIENCE_MS = 5_000;
 
-/** What is fetched again once a write of this kind is stored, so that its writer sees it; nothing: the answer itself brings it. */
+/**
+ * What is fetched again once a write of this kind is stored, so that its writer sees it; nothing: the answer itself
+ * brings it.
+ */
 const BRINGS = {
   'credentials.put': 'credentials',
   'credentials.amend': 'credentials',
@@ -60,7 +63,8 @@ export class HandedOnWrites {
   /**
    * Resolves when it is stored there and in force here.
    * @returns what is there now, of each entry that was not removed
-   * @throws GatewayError as the control plane answers, `managed_remotely` where it takes no writes, `control_plane_unreachable`
+   * @throws GatewayError as the control plane answers, `managed_remotely` where it takes no writes,
+   * `control_plane_unreachable`
    */
   async write({ principal, operation, from }: Asking, { kind, entries, only }: RemoteWrite): Promise<readonly JsonObject[]> {
     const { channel, contact, bringIn, clock } = this.#options;

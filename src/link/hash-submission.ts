@@ -1,9 +1,8 @@
 import type { EventBus } from '../base/events/bus.ts';
-import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { type Clock, retryDelay, timestamp } from '../base/lib/clock.ts';
 import { every, type RunningJob } from '../base/lib/every.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { retryDelay } from '../base/lib/retry-delay.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { type HashPlace, hashesAfter, placeOf, placePut } from './hash-place.ts';
@@ -35,8 +34,9 @@ export interface HashSubmissionOptions {
 }
 
 /**
- * Hands the hashes of this gateway's records to the control plane, in commit order, from the store itself: what is still to be sent is a place among the records, and no
- * second copy that could say something else (decision 13.3). It is woken by records and by contact, and otherwise rests.
+ * Hands the hashes of this gateway's records to the control plane, in commit order, from the store itself: what is
+ * still to be sent is a place among the records, and no second copy that could say something else (decision 13.3). It
+ * is woken by records and by contact, and otherwise rests.
  */
 export class HashSubmission {
   /** Hashes that were acknowledged, and records that retention has removed before theirs were; since this start. */
@@ -57,7 +57,10 @@ export class HashSubmission {
   #unsent = 0;
   /** The position of the last one that was counted; null: none. */
   #countedTo: string | null;
-  /** Counts in a while what has come meanwhile, where it matters: while hashes are taken as they come nothing is counted. */
+  /**
+   * Counts in a while what has come meanwhile, where it matters: while hashes are taken as they come nothing is
+   * counted.
+   */
   readonly #counter: RunningJob;
   /** How often it was counted anew: a batch that was read before that may hold what does not count any more. */
   #recounts = 0;
@@ -90,7 +93,10 @@ export class HashSubmission {
     return this.#place.last_submit_at;
   }
 
-  /** Hashes that wait because the control plane does not take them as they come; those of the moment, which are gathered or under way, do not wait yet. */
+  /**
+   * Hashes that wait because the control plane does not take them as they come; those of the moment, which are gathered
+   * or under way, do not wait yet.
+   */
   get pending(): number {
     const since = this.#batchSince;
     const isLate = since !== undefined && this.#options.clock.monotonic() - since > LATE_MS;
@@ -126,7 +132,10 @@ export class HashSubmission {
     return (await this.#options.store.records({ after, record_id: recordId, limit: 1 })).length === 0;
   }
 
-  /** The control plane does not know what it has acknowledged (it is another one, or was set back): all hashes that there are records of go again, which changes nothing of those it has. */
+  /**
+   * The control plane does not know what it has acknowledged (it is another one, or was set back): all hashes that
+   * there are records of go again, which changes nothing of those it has.
+   */
   async sendAgain(): Promise<void> {
     const now = this.#options.clock.monotonic();
     if (this.#rewoundAt !== undefined && now - this.#rewoundAt < REWIND_MS) return;
@@ -150,7 +159,10 @@ export class HashSubmission {
     }
   }
 
-  /** Removes records by `remove`, and counts as lost those whose hash was not acknowledged. @param epochMs what was committed before it goes */
+  /**
+   * Removes records by `remove`, and counts as lost those whose hash was not acknowledged.
+   * @param epochMs what was committed before it goes
+   */
   async countingUnsent(epochMs: number, remove: () => Promise<number>): Promise<number> {
     const from = this.#place.after;
     const acknowledged = this.counts.acknowledged;

@@ -1,6 +1,6 @@
 import type { Logger } from '../base/lib/log.ts';
 import type { HealthWarning } from '../base/model/not-ready.ts';
-import { PLAN_TIERS, planTierOf } from '../base/model/plan-tier.ts';
+import { PLAN_TIERS, planTierOf } from '../base/model/org.ts';
 import type { OrgState } from '../control-plane/proto/messages.ts';
 import type { OrgPlanService } from '../services/people/org-plans.ts';
 import type { PolicyService } from '../services/policy/policies.ts';
@@ -15,7 +15,10 @@ export interface HeldPlanOptions {
   readonly orgPlans: Pick<OrgPlanService, 'told'>;
 }
 
-/** What the org has bought, as its control plane says it: it counts over `GW_PLAN_TIER`, and where it sets a monthly limit over `GW_MONTHLY_REQUEST_LIMIT` (decision 13.14). */
+/**
+ * What the org has bought, as its control plane says it: it counts over `GW_PLAN_TIER`, and where it sets a monthly
+ * limit over `GW_MONTHLY_REQUEST_LIMIT` (decision 13.14).
+ */
 export class HeldPlan {
   readonly #options: HeldPlanOptions;
   /** A tier that this version does not know: the one before holds. */

@@ -1,8 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import { type Enrolled, enrol, howToGetToken, type NodeEnrolment } from './enrol.ts';
 import { EnrolmentError } from './enrolment-error.ts';
 import { readNodeFile, writeNodeFile } from './node-file.ts';
@@ -20,8 +20,9 @@ export interface StartIdentityOptions extends Omit<NodeEnrolment, 'token'> {
 }
 
 /**
- * Whom this gateway is to its control plane: from the folder, or enrolled now (decision 13.7). A certificate that is valid needs neither token nor control plane. One
- * that has ended or was revoked is replaced where there is a token, and kept where that fails: the gateway then serves without contact.
+ * Whom this gateway is to its control plane: from the folder, or enrolled now (decision 13.7). A certificate that is
+ * valid needs neither token nor control plane. One that has ended or was revoked is replaced where there is a token,
+ * and kept where that fails: the gateway then serves without contact.
  * @throws EnrolmentError for a first start that cannot be enrolled, and for a folder that is another's
  */
 export async function identityAtStart(options: StartIdentityOptions): Promise<Enrolled> {

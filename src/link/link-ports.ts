@@ -1,13 +1,16 @@
 /*
- * The link: how a gateway stands to its control plane. One channel carries everything; whoever gets an answer on it learns of the org's state and of what is stale, and
- * each remote resource is fetched, checked, stored and put into force by one object of its own.
+ * The link: how a gateway stands to its control plane. One channel carries everything; whoever gets an answer on it
+ * learns of the org's state and of what is stale, and each remote resource is fetched, checked, stored and put into
+ * force by one object of its own.
  */
 import type { ControlPlaneCalls, OrgState, Stale, Update, UpdatesRequest } from '../control-plane/proto/messages.ts';
 
 /** What there is to fetch. */
 export type RemoteName = keyof Stale;
 
-/** The way to the control plane. What an answer says of the org and of what is stale is taken in before it is handed on. */
+/**
+ * The way to the control plane. What an answer says of the org and of what is stale is taken in before it is handed on.
+ */
 export interface Channel {
   /** @throws ProtocolError; every call has a deadline */
   call<K extends Exclude<keyof ControlPlaneCalls & string, 'StreamUpdates'>>(
@@ -19,14 +22,17 @@ export interface Channel {
 }
 
 /**
- * Something that the control plane owns and this gateway has a copy of. Each keeps what it last took durably, in one commit with its version, and serves from that also
- * where nobody answers.
+ * Something that the control plane owns and this gateway has a copy of. Each keeps what it last took durably, in one
+ * commit with its version, and serves from that also where nobody answers.
  */
 export interface RemoteResource {
   readonly name: RemoteName;
   /** Of what is in force; empty: nothing was ever fetched. */
   version(): string;
-  /** Fetches what there is, checks all of it, and only then stores it and puts it into force. @throws Error that says what is wrong with it; then nothing has changed */
+  /**
+   * Fetches what there is, checks all of it, and only then stores it and puts it into force.
+   * @throws Error that says what is wrong with it; then nothing has changed
+   */
   fetch(channel: Channel): Promise<void>;
   /** The node was revoked: what it was given in confidence is erased. Absent: there is nothing such. */
   erase?(): Promise<void>;
@@ -48,6 +54,9 @@ export interface Contact {
 /** What other rooms may ask of the link. */
 export interface ControlPlaneLink {
   readonly contact: Contact;
-  /** Somebody was denied for the org's state, or wants news: a check-in at once, unless one is under way. Waits for nothing. */
+  /**
+   * Somebody was denied for the org's state, or wants news: a check-in at once, unless one is under way. Waits for
+   * nothing.
+   */
   checkInSoon(): void;
 }

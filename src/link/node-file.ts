@@ -2,12 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { inFolder, makeFolder } from '../base/lib/folder.ts';
-import { codeOf, messageOf } from '../base/lib/thrown.ts';
+import { inFolder, makeFolder } from '../base/lib/files.ts';
+import { codeOf, messageOf } from '../base/lib/gateway-error.ts';
 import { EnrolmentError } from './enrolment-error.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 
-/** In `GW_KEY_DIR`: key, certificate and CA in this order, PEM. One file, so that they can never be of different enrolments. */
+/**
+ * In `GW_KEY_DIR`: key, certificate and CA in this order, PEM. One file, so that they can never be of different
+ * enrolments.
+ */
 export const NODE_FILE = 'node.pem';
 
 const MAX_BYTES = 65_536;

@@ -1,8 +1,7 @@
 import type { Clock } from '../base/lib/clock.ts';
-import { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError, messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import type { ControlPlaneCalls } from '../control-plane/proto/messages.ts';
 import { checkInclusion, type InclusionProof, readProof } from '../ledger/inclusion-proof.ts';
 import { LedgerError } from '../ledger/ledger-error.ts';
@@ -30,7 +29,10 @@ export interface RecordProofsOptions {
   readonly log: Logger;
 }
 
-/** Brings the proofs of records from the control plane, and checks each here before anybody is told that something is verified (decision 13.3). */
+/**
+ * Brings the proofs of records from the control plane, and checks each here before anybody is told that something is
+ * verified (decision 13.3).
+ */
 export class RecordProofs {
   readonly #options: RecordProofsOptions;
   readonly #kept = new Lru<string, InclusionProof>({ max: KEPT });
@@ -43,7 +45,8 @@ export class RecordProofs {
   /**
    * What can be proven of a record.
    * @param record its id and its hash, lower-case hex
-   * @throws GatewayError `control_plane_unreachable` where nobody can be asked; `ledger_proof_invalid` for a proof that proves nothing
+   * @throws GatewayError `control_plane_unreachable` where nobody can be asked; `ledger_proof_invalid` for a proof that
+   * proves nothing
    */
   async inclusion(record: { readonly id: string; readonly hash: string }): Promise<RecordInclusion> {
     const kept = this.#kept.get(record.hash);

@@ -15,7 +15,10 @@ export interface RemoteAddonsOptions {
   readonly orgId: string;
 }
 
-/** What the org has switched at its control plane (decision 13.9): it stands where an org of a free gateway has its own switches, with the version in the same commit. */
+/**
+ * What the org has switched at its control plane (decision 13.9): it stands where an org of a free gateway has its own
+ * switches, with the version in the same commit.
+ */
 export class RemoteAddons implements RemoteResource {
   readonly name = 'addons';
   readonly #options: RemoteAddonsOptions;

@@ -1,9 +1,11 @@
-import { parseTime } from '../base/lib/rfc3339.ts';
+import { parseTime } from '../base/lib/clock.ts';
 import type { ApiKeyEntry } from '../control-plane/proto/messages.ts';
 import type { FoundKey, LookedUpKeys } from '../services/people/looked-up-keys.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from './link-ports.ts';
 
-/** The API keys of the org, which are looked up one by one (decision 13.10): what is fetched is that some have changed. */
+/**
+ * The API keys of the org, which are looked up one by one (decision 13.10): what is fetched is that some have changed.
+ */
 export class RemoteApiKeys implements RemoteResource {
   readonly name = 'api_keys';
   readonly #keys: LookedUpKeys;

@@ -24,8 +24,9 @@ export interface RemoteCredentialsOptions {
 }
 
 /**
- * The credentials that the control plane gives to this node: those of the whole org, and those that are assigned to it (specification, "Credential"; decision 13.10). With them, in the
- * same commit, come and go the rules that allow their providers. Their secrets are sealed at rest.
+ * The credentials that the control plane gives to this node: those of the whole org, and those that are assigned to it
+ * (specification, "Credential"; decision 13.10). With them, in the same commit, come and go the rules that allow their
+ * providers. Their secrets are sealed at rest.
  */
 export class RemoteCredentials implements RemoteResource {
   readonly name = NAME;
@@ -82,7 +83,8 @@ export class RemoteCredentials implements RemoteResource {
       throw new GatewayError('invalid_request', 'The credential is not for gateways.', {
         details: [{ path: 'type', message: 'is export_auth, and such are never given to gateways' }],
       });
-    // What is given to this node was assigned to it; the others are shown, so that who changes the list of nodes does not take it from them.
+    // What is given to this node was assigned to it; the others are shown, so that who changes the list of nodes does
+    // not take it from them.
     return change.distribution === 'node_scoped' ? { ...change, node_ids: [...new Set([...nodeIds, nodeId])].sort() } : change;
   }
 }

@@ -16,11 +16,17 @@ export interface RemoteExportConfigOptions {
   readonly nodeId: string;
   readonly versions: FetchedVersions;
   readonly exports: Pick<ExportService, 'check' | 'replaceAll'>;
-  /** By the rules of the management API, but for the config, which the service judges. @throws GatewayError; no message repeats a secret */
+  /**
+   * By the rules of the management API, but for the config, which the service judges.
+   * @throws GatewayError; no message repeats a secret
+   */
   readonly parse: (body: unknown) => GivenDestination;
 }
 
-/** Where the events of the org go from this node, as its control plane has it (specification, "Export destination"; decision 13.10). */
+/**
+ * Where the events of the org go from this node, as its control plane has it (specification, "Export destination";
+ * decision 13.10).
+ */
 export class RemoteExportConfig implements RemoteResource {
   readonly name = NAME;
   readonly #options: RemoteExportConfigOptions;

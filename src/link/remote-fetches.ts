@@ -1,6 +1,6 @@
 import type { Clock } from '../base/lib/clock.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import type { Stale, Versions } from '../control-plane/proto/messages.ts';
 import { NO_VERSIONS } from '../control-plane/proto/no-versions.ts';
 import type { Channel, RemoteName, RemoteResource } from './link-ports.ts';
@@ -23,7 +23,10 @@ interface FetchState {
   running: Promise<unknown>;
 }
 
-/** Fetches what the control plane says is stale: all at once, each for itself, one round after the other (decision 13.8). */
+/**
+ * Fetches what the control plane says is stale: all at once, each for itself, one round after the other (decision
+ * 13.8).
+ */
 export class RemoteFetches {
   readonly #states: readonly FetchState[];
   readonly #clock: Clock;
@@ -92,7 +95,10 @@ export class RemoteFetches {
     return due.length > 0;
   }
 
-  /** Fetches these at once, whatever was said of them or went wrong before. Never rejects. @returns those that could not be fetched */
+  /**
+   * Fetches these at once, whatever was said of them or went wrong before. Never rejects.
+   * @returns those that could not be fetched
+   */
   async now(names: ReadonlySet<RemoteName>, channel: Channel): Promise<readonly RemoteName[]> {
     const states = this.#states.filter(({ resource }) => names.has(resource.name));
     const went = await this.#fetchAll(states, channel);

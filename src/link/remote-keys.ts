@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { isJsonObject } from '../base/json/json-object.ts';
-import { type ListedKey, readKeys } from '../ledger/ledger-keys.ts';
+import { type ListedKey, readKeys } from '../ledger/ledger-answers.ts';
 import type { LedgerKeys } from '../ledger/merkle-root.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Channel, RemoteResource } from './link-ports.ts';

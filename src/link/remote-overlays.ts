@@ -1,8 +1,8 @@
 import { type KeyObject, verify } from 'node:crypto';
 import { canonicalJson } from '../base/json/jcs.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
+import { parseTime } from '../base/lib/clock.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
-import { decodeUtf8 } from '../base/lib/utf8.ts';
+import { decodeUtf8 } from '../base/lib/text.ts';
 import type { SignedOverlay } from '../control-plane/proto/messages.ts';
 import type { OrgOverlay } from '../services/policy/org-overlays.ts';
 import type { PolicyService } from '../services/policy/policies.ts';
@@ -24,8 +24,8 @@ export interface RemoteOverlaysOptions {
 }
 
 /**
- * What the org lays over its bundle, as its control plane has it (decision 13.12): taken as a whole when each is signed with a key for bundles. One that does not load here denies the
- * requests of the org, as one that was put here would.
+ * What the org lays over its bundle, as its control plane has it (decision 13.12): taken as a whole when each is signed
+ * with a key for bundles. One that does not load here denies the requests of the org, as one that was put here would.
  */
 export class RemoteOverlays implements RemoteResource {
   readonly name = NAME;

@@ -1,10 +1,9 @@
 import type { Events } from '../base/events/bus.ts';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
-import { GatewayError } from '../base/lib/gateway-error.ts';
+import { GatewayError, messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { messageOf } from '../base/lib/thrown.ts';
+import { decodeUtf8 } from '../base/lib/text.ts';
 import { Turn } from '../base/lib/turn.ts';
-import { decodeUtf8 } from '../base/lib/utf8.ts';
 import type { HealthWarning } from '../base/model/not-ready.ts';
 import type { SignedBundle } from '../control-plane/proto/messages.ts';
 import type { PolicyService } from '../services/policy/policies.ts';
@@ -27,8 +26,9 @@ export interface RemotePolicyOptions {
 }
 
 /**
- * The bundle of the control plane (decision 13.9). It comes into force when its signature holds over its exact bytes, it is of this org, its sequence is not behind the highest that was
- * ever taken, it loads and is stored; the kept one goes through the same before a start uses it. One that does not changes nothing.
+ * The bundle of the control plane (decision 13.9). It comes into force when its signature holds over its exact bytes,
+ * it is of this org, its sequence is not behind the highest that was ever taken, it loads and is stored; the kept one
+ * goes through the same before a start uses it. One that does not changes nothing.
  */
 export class RemotePolicy implements RemoteResource {
   readonly name = 'policy';
@@ -82,7 +82,10 @@ export class RemotePolicy implements RemoteResource {
     ];
   }
 
-  /** An org without a bundle changes nothing. @throws BundleRefused, ProtocolError, GatewayError `record_store_unavailable`; what runs then runs on */
+  /**
+   * An org without a bundle changes nothing.
+   * @throws BundleRefused, ProtocolError, GatewayError `record_store_unavailable`; what runs then runs on
+   */
   fetch(channel: Channel): Promise<void> {
     return this.#turn.take(async () => {
       const { bundle } = await channel.call('FetchBundle', {});
@@ -91,7 +94,10 @@ export class RemotePolicy implements RemoteResource {
     });
   }
 
-  /** Forgets the kept bundle: the next start has none before it has fetched one. What runs runs on, and the highest sequence is remembered. */
+  /**
+   * Forgets the kept bundle: the next start has none before it has fetched one. What runs runs on, and the highest
+   * sequence is remembered.
+   */
   clear(commit: Commit): Promise<void> {
     return this.#turn.take(() => commit(undefined, [{ op: 'delete', space: REMOTE_BUNDLES, key: this.#options.orgId }]));
   }

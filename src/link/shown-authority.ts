@@ -2,7 +2,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { connect, type DetailedPeerCertificate } from 'node:tls';
 import type { Clock } from '../base/lib/clock.ts';
-import { messageOf } from '../base/lib/thrown.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Authority } from '../base/model/arrival.ts';
 import { EnrolmentError } from './enrolment-error.ts';
 
@@ -14,7 +14,8 @@ export function fingerprintOf(certificate: Uint8Array): Buffer {
 }
 
 /**
- * The certificates that a server shows, its own first. Nothing is believed and nothing is said to it: who takes one of them for the CA must know its fingerprint.
+ * The certificates that a server shows, its own first. Nothing is believed and nothing is said to it: who takes one of
+ * them for the CA must know its fingerprint.
  * @throws EnrolmentError `unreachable`
  */
 export function shownChain({ host, port }: Authority, clock: Clock, timeoutMs: number): Promise<readonly X509Certificate[]> {

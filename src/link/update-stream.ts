@@ -1,8 +1,7 @@
 import type { Events } from '../base/events/bus.ts';
-import { type Clock, pause } from '../base/lib/clock.ts';
+import { type Clock, pause, retryDelay } from '../base/lib/clock.ts';
+import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
-import { retryDelay } from '../base/lib/retry-delay.ts';
-import { messageOf } from '../base/lib/thrown.ts';
 import type { Update, Versions } from '../control-plane/proto/messages.ts';
 import type { Channel, RemoteName } from './link-ports.ts';
 
@@ -33,8 +32,9 @@ export interface UpdateStreamOptions {
 }
 
 /**
- * How a managed gateway hears of changes: one stream, which goes on behind the last update that is wholly in force (decision 13.9). What an update names is fetched at once, and
- * again until it is there; while something is fetched, what is named meanwhile waits for the next round.
+ * How a managed gateway hears of changes: one stream, which goes on behind the last update that is wholly in force
+ * (decision 13.9). What an update names is fetched at once, and again until it is there; while something is fetched,
+ * what is named meanwhile waits for the next round.
  */
 export class UpdateStream {
   readonly #options: UpdateStreamOptions;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { ADDON_KINDS } from '../base/model/addon.ts';
+import { ADDON_KINDS } from '../base/model/org.ts';
 import { HANDED_ON } from './hand-on.ts';
 import { switchElsewhere } from './handed-on-addons.ts';
 import { id } from './members.ts';
@@ -24,7 +24,9 @@ const STATES = [
   ['disable', false, 'off'],
 ] as const;
 
-/** What an org of this gateway can switch, as the admin API has it (specification, "Gateway admin API"; decision 13.9). */
+/**
+ * What an org of this gateway can switch, as the admin API has it (specification, "Gateway admin API"; decision 13.9).
+ */
 export const ADDON_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'addons.list',

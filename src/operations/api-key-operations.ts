@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { parseTime } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
 import { id, members, text } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES } from './operation.ts';
 import { servedOrg } from './served-org.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { CONNECTION_TYPES } from '../base/model/action-request.ts';
 import { APPROVAL_STATUSES } from '../base/model/approval.ts';
-import { CONNECTION_TYPES } from '../base/model/connection.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { Commit } from '../services/registers/commit.ts';
 import type { ShownApproval } from '../services/review/approvals.ts';

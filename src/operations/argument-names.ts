@@ -1,7 +1,8 @@
 /*
- * What arguments of tools are called by those who guess: a model knows dozens of APIs and mixes their words. A name of the tool itself always counts first (decision 10.15).
+ * What arguments of tools are called by those who guess: a model knows dozens of APIs and mixes their words. A name of
+ * the tool itself always counts first (decision 10.15).
  */
-import { nearestName } from '../base/lib/nearest.ts';
+import { nearestName } from '../base/lib/mistakes.ts';
 
 /** Other names of an argument, wherever a tool has it. */
 const SAME: Readonly<Record<string, string>> = {
@@ -135,7 +136,10 @@ export class ArgumentNames {
       this.#learn(name, meant);
   }
 
-  /** What `given` stands for: `workloadId`, `Workload-ID` and `workload` are `workload_id`. Undefined: nothing that this tool takes. */
+  /**
+   * What `given` stands for: `workloadId`, `Workload-ID` and `workload` are `workload_id`. Undefined: nothing that this
+   * tool takes.
+   */
   meant(given: string): MeantName | undefined {
     return this.#meant.get(given) ?? this.#meant.get(plainName(given));
   }

@@ -1,9 +1,10 @@
 /*
- * Values of tools' arguments as those write them who guess (decision 10.15). What a value may be is for the operation's schema to say: here it is only put into the form that the schema reads.
+ * Values of tools' arguments as those write them who guess (decision 10.15). What a value may be is for the operation's
+ * schema to say: here it is only put into the form that the schema reads.
  */
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
-import { nearestName } from '../base/lib/nearest.ts';
-import { shorten } from '../base/lib/shorten.ts';
+import { nearestName } from '../base/lib/mistakes.ts';
+import { shorten } from '../base/lib/text.ts';
 import { ArgumentNames } from './argument-names.ts';
 
 /** Other words for a word of a list, wherever a tool has that word. */
@@ -77,7 +78,10 @@ const READERS: Readonly<Record<string, Reader>> = {
   string: (name, value) => textIn(name, value),
 };
 
-/** A value as the schema of its argument reads it; what is none of its forms stays as it is, for the schema to refuse, and so does null. */
+/**
+ * A value as the schema of its argument reads it; what is none of its forms stays as it is, for the schema to refuse,
+ * and so does null.
+ */
 export function readableValue(name: string, value: unknown, part: JsonObject): unknown {
   if (value === null) return value;
   const { type, enum: words } = part;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseTime } from '../base/lib/rfc3339.ts';
+import { parseTime } from '../base/lib/clock.ts';
 import type { AuditFilter } from '../services/orgs/audit-trail.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageOfEntities } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';

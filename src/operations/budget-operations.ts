@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { isCustomConnectorId } from '../base/catalogue/connector-id.ts';
 import { readAmount } from '../base/lib/amounts.ts';
-import { timestamp } from '../base/lib/clock.ts';
+import { parseTime, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
+import { uuidv7 } from '../base/lib/ids.ts';
 import { usdFromPico } from '../base/lib/money.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
-import { uuidv7 } from '../base/lib/uuidv7.ts';
 import { BUDGET_ACTIONS, type BudgetLimit, type BudgetOverride } from '../base/model/budget-limit.ts';
 import { PERIODS } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/money/budgets.ts';
@@ -165,7 +164,10 @@ export const LIMIT = z.object({
   also: z.array(z.string()).optional().meta({ description: 'Other limits of the same scope and period: all of them hold' }),
 });
 
-/** What is answered to whoever makes a limit; of one that is not the first of its scope and period, which others hold beside it (decision 6.20). */
+/**
+ * What is answered to whoever makes a limit; of one that is not the first of its scope and period, which others hold
+ * beside it (decision 6.20).
+ */
 export const CREATED_LIMIT = z.object({
   limit_id: z.string(),
   status: z.literal('created'),
@@ -220,20 +222,29 @@ function said(limitId: string, all: readonly LimitStatus[], services: Services) 
   return { ...(notes.length === 0 ? {} : { note: notes.join(' ') }), ...(also === undefined ? {} : { also }) };
 }
 
-/** It may be registered later, as with a project; but one of no workload counts nothing, and that it is misspelled nothing else says. */
+/**
+ * It may be registered later, as with a project; but one of no workload counts nothing, and that it is misspelled
+ * nothing else says.
+ */
 function strangerNotes({ limit }: LimitStatus, { workloads }: Services): readonly string[] {
   if (limit.scope !== 'workload' || limit.scope_id === undefined || workloads.get(limit.org_id, limit.scope_id) !== undefined) return [];
   return [`No workload ${limit.scope_id} is registered: until one is, nothing counts for this limit.`];
 }
 
-/** A cap of less than what is spent refuses from now on; who makes it by a typing error finds out from those who are refused. */
+/**
+ * A cap of less than what is spent refuses from now on; who makes it by a typing error finds out from those who are
+ * refused.
+ */
 function spentNotes({ limit, spentUsd, effectiveUsd, periodStart }: LimitStatus): readonly string[] {
   const [spent, held] = [readAmount(spentUsd) ?? 0n, readAmount(effectiveUsd) ?? 0n];
   if (!limit.actions.includes('cap') || spent < held) return [];
   return [`It refuses calls from now on: since ${periodStart} ${spentUsd} USD are spent, and the limit is ${effectiveUsd} USD.`];
 }
 
-/** A second limit of a scope and period is no mistake: a low one may alert and a high one cap. But who makes it may not know of the first. */
+/**
+ * A second limit of a scope and period is no mistake: a low one may alert and a high one cap. But who makes it may not
+ * know of the first.
+ */
 function besides(made: LimitStatus, all: readonly LimitStatus[]) {
   const others = new RivalLimits(all).of(made);
   if (others.length === 0) return {};

@@ -16,7 +16,10 @@ const CONNECTOR = z.object({
   last_error: z.object({ at: time, code: z.string() }).optional(),
 });
 
-/** Registered connectors (specification, "Connector admin entry"): `status` comes from configuration and the last upstream error, not from a probe. */
+/**
+ * Registered connectors (specification, "Connector admin entry"): `status` comes from configuration and the last
+ * upstream error, not from a probe.
+ */
 export const CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'connectors.list',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { isOwnToken, NO_PROVIDER_KEY } from '../base/lib/own-tokens.ts';
-import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
+import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/keys.ts';
 import { type CredentialChange, isKeyText } from '../services/people/credentials.ts';
 import { ALSO_WHEN_WRONG, choice, id, isId, members, optional, requiredId, ruled, text } from './members.ts';
 import { readBody } from './read-input.ts';
@@ -93,7 +93,8 @@ export function parseCredential(body: unknown, context: CredentialBodyContext): 
 /**
  * What a body that was checked asks the service for.
  * @param member what the connector is called in the body
- * @throws GatewayError `invalid_request` for a connector of another org than the credential's, in the words for one that is not there
+ * @throws GatewayError `invalid_request` for a connector of another org than the credential's, in the words for one
+ * that is not there
  */
 export function credentialChange(
   body: CredentialBody,

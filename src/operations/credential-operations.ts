@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
+import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/keys.ts';
 import { CREDENTIAL_BODY, credentialChange } from './credential-body.ts';
 import { HANDED_ON, ownOrg } from './hand-on.ts';
 import { shownHere, storedCredential, watchedCredential, writtenCredential } from './handed-on-credentials.ts';

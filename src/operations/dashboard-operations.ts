@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
 import { usdFromPico } from '../base/lib/money.ts';
-import { DECISIONS, permits, type RecordedDecision, severityOf } from '../base/model/decision.ts';
+import { DECISIONS, permits, type RecordedDecision, severityOf } from '../base/model/reason-codes.ts';
 import type { UsageBetween } from '../services/reports/usage-reports.ts';
 import { sumUsage } from '../services/reports/usage-sums.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { FAILURE_REASONS } from '../base/model/failure-reason.ts';
+import { FAILURE_REASONS } from '../base/model/export-destination.ts';
 import { id, members, requiredId } from './members.ts';
 import { ADDS, type GatewayOperation, operation, READS } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';

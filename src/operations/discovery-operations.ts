@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { parseTime } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
-import { TRAFFIC_CLASSES } from '../base/model/connection.ts';
+import { TRAFFIC_CLASSES } from '../base/model/action-request.ts';
 import { LOOKED_BY } from '../services/learning/discovered-domain.ts';
 import { type Discovery, DOMAIN_ORDERS } from '../services/learning/discovery.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';

@@ -1,6 +1,6 @@
 /*
- * What a removal would take away, asked before it is done (decision 10.18): the operation runs up to the commit that would store it, which is told in the place of being stored. No operation has
- * code of its own for that.
+ * What a removal would take away, asked before it is done (decision 10.18): the operation runs up to the commit that
+ * would store it, which is told in the place of being stored. No operation has code of its own for that.
  */
 import { z } from 'zod';
 import { changesOf } from '../services/registers/audit-changes.ts';
@@ -149,7 +149,10 @@ function thing({ entity, object, before, after }: Changed): Thing {
   return { entity, ...optional('object', object), ...optional('name', nameOfThing(entity, before)), values: Object.fromEntries(values) };
 }
 
-/** What names a workload or a project that is gone: it stays, and counts for nothing or for a name that is no longer registered. */
+/**
+ * What names a workload or a project that is gone: it stays, and counts for nothing or for a name that is no longer
+ * registered.
+ */
 function naming(entity: string, value: unknown, { budgets, workloads }: OperationServices): readonly Thing[] {
   if ((entity !== 'workload' && entity !== 'project') || typeof value !== 'object' || value === null) return [];
   const { org_id: org, [`${entity}_id`]: id } = value as Readonly<Record<string, unknown>>;

@@ -6,7 +6,10 @@ import { sha256Hex } from '../base/lib/sha256.ts';
 /** Hex digits of the hash; enough that no two states of one thing share them. */
 const DIGITS = 32;
 
-/** A strong validator of what is shown (RFC 9110 §8.8.3): the same for whoever reads it, on every node. A member `etag` of it is no part of it. */
+/**
+ * A strong validator of what is shown (RFC 9110 §8.8.3): the same for whoever reads it, on every node. A member `etag`
+ * of it is no part of it.
+ */
 export function etagOf(shown: unknown): string {
   if (isJsonObject(shown) && 'etag' in shown) {
     const { etag: _itself, ...rest } = shown;
@@ -20,7 +23,10 @@ export function withEtag<T extends object>(shown: T): T & { readonly etag: strin
   return { ...shown, etag: etagOf(shown) };
 }
 
-/** Judges `If-Match` and `If-None-Match: *` (RFC 9110 §13.1.1, §13.1.2); without them everything fits. What it gives is asked with what is shown, undefined: nothing is there. */
+/**
+ * Judges `If-Match` and `If-None-Match: *` (RFC 9110 §13.1.1, §13.1.2); without them everything fits. What it gives is
+ * asked with what is shown, undefined: nothing is there.
+ */
 export function preconditionOf(headers: Readonly<Record<string, string | undefined>>): (shown: unknown) => void {
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];

@@ -19,9 +19,11 @@ export interface Watched {
 }
 
 /**
- * Has the control plane store what was written here, and notes in the audit trail here what has become of it (decision 13.12).
+ * Has the control plane store what was written here, and notes in the audit trail here what has become of it (decision
+ * 13.12).
  * @returns what is there now, of each entry that was not removed
- * @throws GatewayError as the control plane answers; `managed_remotely` where it takes no writes, `control_plane_unreachable`
+ * @throws GatewayError as the control plane answers; `managed_remotely` where it takes no writes,
+ * `control_plane_unreachable`
  */
 export type HandOn = (write: RemoteWrite, watched: Watched) => Promise<readonly JsonObject[]>;
 
@@ -41,7 +43,10 @@ export function ownedElsewhere(): GatewayError {
   return new GatewayError('managed_remotely', 'The control plane of this gateway owns this: change it there.');
 }
 
-/** The org of this gateway, which is all that is its control plane's. @throws GatewayError `invalid_request` for a body that names another */
+/**
+ * The org of this gateway, which is all that is its control plane's.
+ * @throws GatewayError `invalid_request` for a body that names another
+ */
 export function ownOrg(given: string | undefined, { orgs: { orgId } }: OperationServices, what: string): string {
   const own = orgId ?? 'default';
   if (given === undefined || given === own) return own;
@@ -57,7 +62,8 @@ export function onlyOf(headers: Readonly<Record<string, string | undefined>>): R
 }
 
 /**
- * A control plane gives and takes for the org of this gateway alone. Keys of other orgs are left where it served those before it had one.
+ * A control plane gives and takes for the org of this gateway alone. Keys of other orgs are left where it served those
+ * before it had one.
  * @throws GatewayError `insufficient_scope` for who is of another org
  */
 export function requireOwnPrincipal({ orgId }: Pick<Principal, 'orgId'>, { orgs }: Pick<OperationServices, 'orgs'>): void {

@@ -1,4 +1,4 @@
-import type { Addon } from '../base/model/addon.ts';
+import type { Addon } from '../base/model/org.ts';
 import type { HandOn } from './hand-on.ts';
 import type { OperationServices } from './services.ts';
 

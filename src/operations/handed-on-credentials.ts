@@ -1,5 +1,5 @@
 import type { JsonObject } from '../base/json/json-object.ts';
-import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/credential.ts';
+import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../base/model/keys.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
 import type { CredentialChange } from '../services/people/credentials.ts';
 import type { ShownCredential } from '../services/people/stored-credential.ts';

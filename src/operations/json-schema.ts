@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 
 /**
- * A parameter is text on its way; what it means is told as the type of its value, of which the rules of the text are none.
- * `output`: members may come to it, so others than those that are told are not excluded.
+ * A parameter is text on its way; what it means is told as the type of its value, of which the rules of the text are
+ * none. `output`: members may come to it, so others than those that are told are not excluded.
  */
 export function jsonSchema(schema: z.ZodType, of: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
   const { $schema: _dialect, ...made } = z.toJSONSchema(schema, {
@@ -19,8 +19,8 @@ export function jsonSchema(schema: z.ZodType, of: 'input' | 'output'): z.core.JS
 }
 
 /**
- * The same without `null`, for tools: what models are shown is a narrower language than JSON Schema, in which each part has one type. What takes null takes an empty text
- * for it.
+ * The same without `null`, for tools: what models are shown is a narrower language than JSON Schema, in which each part
+ * has one type. What takes null takes an empty text for it.
  */
 export function withoutNull(schema: JsonObject): JsonObject {
   return everyPart(schema, (part) => {
@@ -48,7 +48,8 @@ const RULES: ReadonlySet<string> = new Set(
 );
 
 /**
- * The same with what a model needs to give its arguments, and no more: it reads every tool at every turn (decision 10.15). The whole schemas are those of the API's description.
+ * The same with what a model needs to give its arguments, and no more: it reads every tool at every turn (decision
+ * 10.15). The whole schemas are those of the API's description.
  * @param untold without descriptions, which another tool has for the same arguments
  */
 export function forModels(schema: JsonObject, untold: boolean): JsonObject {

@@ -1,5 +1,6 @@
 /*
- * What members of bodies and queries are made of, with the words in which a mistake is told. A rule stands in a schema, and nowhere else.
+ * What members of bodies and queries are made of, with the words in which a mistake is told. A rule stands in a schema,
+ * and nowhere else.
  */
 
 import { z } from 'zod';
@@ -72,8 +73,9 @@ export function ruled<T>(fits: (value: unknown) => boolean, rule: string): z.Zod
 }
 
 /**
- * For rules about several members: they are asked even when one of these is wrong, so each looks at what it reads. No schema aborts (`z.int` and a bare `z.custom`
- * do): zod would then not ask them, and a caller would not be told of all mistakes at once.
+ * For rules about several members: they are asked even when one of these is wrong, so each looks at what it reads. No
+ * schema aborts (`z.int` and a bare `z.custom` do): zod would then not ask them, and a caller would not be told of all
+ * mistakes at once.
  */
 export const ALSO_WHEN_WRONG = { when: ({ value }: { readonly value: unknown }): boolean => isJsonObject(value) };
 

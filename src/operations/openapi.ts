@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
-import { scopesFor } from '../base/model/management-key.ts';
+import { scopesFor } from '../base/model/keys.ts';
 import type { Scope } from '../base/model/principal.ts';
 import { canBeTried, TRIED_REMOVAL } from './dry-run.ts';
 import { jsonSchema } from './json-schema.ts';
@@ -54,7 +54,9 @@ const IF_MATCH: Json = {
   schema: { type: 'string' },
 };
 
-/** The document of these operations (OpenAPI 3.1.0): paths, inputs, answers, and every error that follows from a row. */
+/**
+ * The document of these operations (OpenAPI 3.1.0): paths, inputs, answers, and every error that follows from a row.
+ */
 export function openApi(operations: readonly DescribedOperation[], services: OperationServices, version: string): Json {
   const paths: Record<string, Record<string, Json>> = {};
   for (const operation of operations) {

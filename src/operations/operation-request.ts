@@ -1,4 +1,7 @@
-/* An operation and named arguments as what they are on the management API. Tools, `gw` and other programs that ask by id ask through this. */
+/*
+ * An operation and named arguments as what they are on the management API. Tools, `gw` and other programs that ask by
+ * id ask through this.
+ */
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { GatewayOperation } from './operation.ts';
 
@@ -52,7 +55,8 @@ export function takenNames(operation: Asked): TakenNames {
 }
 
 /**
- * Names of the path first, then parameters; everything else is a member of the body, whose schema says what does not belong there.
+ * Names of the path first, then parameters; everything else is a member of the body, whose schema says what does not
+ * belong there.
  * @throws GatewayError `invalid_request`
  */
 export function planOf<O extends Asked>(

@@ -49,7 +49,9 @@ import { TELEMETRY_OPERATIONS } from './telemetry-operations.ts';
 import { TRUST_OPERATIONS } from './trust-operations.ts';
 import { WORKLOAD_OPERATIONS } from './workload-operations.ts';
 
-/** Everything that can be asked of the gateway and that this room answers. Of two paths that fit the first one counts. */
+/**
+ * Everything that can be asked of the gateway and that this room answers. Of two paths that fit the first one counts.
+ */
 export const OPERATIONS: readonly GatewayOperation[] = [
   ...KEY_OPERATIONS,
   ...PROJECT_OPERATIONS,

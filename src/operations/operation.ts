@@ -1,6 +1,6 @@
 /*
- * What one entry of the table is: something that a person or a machine can ask of the gateway. Surfaces are faces of the table: the routes, the OpenAPI
- * document and the reference page are made from it.
+ * What one entry of the table is: something that a person or a machine can ask of the gateway. Surfaces are faces of
+ * the table: the routes, the OpenAPI document and the reference page are made from it.
  */
 import { z } from 'zod';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
@@ -40,7 +40,10 @@ export type Shown<T> = T extends readonly (infer U)[]
 
 /** Something made, before a face has put it into an answer. */
 export type OperationOutcome<T> =
-  /** `status`: one of the answer's `otherStatuses`. `tagged`: what its `ETag` is of, where that is more than a page of it. */
+  /**
+   * `status`: one of the answer's `otherStatuses`. `tagged`: what its `ETag` is of, where that is more than a page of
+   * it.
+   */
   | { readonly json: Shown<T>; readonly headers?: readonly string[]; readonly status?: 200 | 503; readonly tagged?: unknown }
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
@@ -69,9 +72,15 @@ export interface OperationFacts {
   readonly annotations: Annotations;
   /** Beside those that follow from scope and input. */
   readonly errors?: readonly ErrorCode[];
-  /** The answer shows one thing that several people may change: it has an `ETag`, and whoever changes it may show that as `If-Match` (RFC 9110 §13.1.1). */
+  /**
+   * The answer shows one thing that several people may change: it has an `ETag`, and whoever changes it may show that
+   * as `If-Match` (RFC 9110 §13.1.1).
+   */
   readonly versioned?: true;
-  /** It writes what a control plane owns where there is one: there it is handed on, or `managed_remotely`, on every face (decisions 13.10, 13.12). */
+  /**
+   * It writes what a control plane owns where there is one: there it is handed on, or `managed_remotely`, on every face
+   * (decisions 13.10, 13.12).
+   */
   readonly ownedRemotely?: true;
   /** Of a body that may be longer than most. */
   readonly maxBodyBytes?: number;
@@ -81,7 +90,10 @@ export interface OperationFacts {
   readonly tools?: readonly ToolFacts[];
 }
 
-/** What a tool has that its operation does not say. Its arguments are the operation's parameters and members, by the same names. */
+/**
+ * What a tool has that its operation does not say. Its arguments are the operation's parameters and members, by the
+ * same names.
+ */
 export interface ToolFacts {
   /** `list_workloads`; unique. */
   readonly name: string;
@@ -146,7 +158,8 @@ export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.
   readonly asking: Asking;
   /**
    * Asked, before a thing is changed, with what is shown of it as it is; with undefined when there is none.
-   * @throws GatewayError `precondition_failed` when that is not what the caller has said that it is (`If-Match`, `If-None-Match: *`)
+   * @throws GatewayError `precondition_failed` when that is not what the caller has said that it is (`If-Match`,
+   * `If-None-Match: *`)
    */
   readonly expectShown: (shown: unknown) => void;
 }
@@ -163,7 +176,10 @@ export interface OperationEntry<P extends z.ZodObject, Q extends z.ZodObject, B 
   extends PlainEntry<P, Q, B, O, OperationServices> {
   /** @throws GatewayError `not_found` when it is switched off; asked before the input is read */
   readonly available?: (services: OperationServices) => void;
-  /** What is done in the place of `handle` where a control plane owns what it writes; absent: it is `managed_remotely` there, before its input is read. */
+  /**
+   * What is done in the place of `handle` where a control plane owns what it writes; absent: it is `managed_remotely`
+   * there, before its input is read.
+   */
   readonly handOn?: (
     call: Call<P, Q, B>,
     services: OperationServices,
@@ -200,7 +216,10 @@ export interface Inputs {
 export interface Operation<S> extends OperationFacts {
   readonly output: OperationAnswer;
   readonly inputs: (services: S) => Inputs;
-  /** How it is asked of these services. What it gives throws GatewayError, for bad input `invalid_request` that names every mistake. */
+  /**
+   * How it is asked of these services. What it gives throws GatewayError, for bad input `invalid_request` that names
+   * every mistake.
+   */
   readonly bind: (services: S) => (asked: Asked) => Promise<OperationOutcome<unknown>>;
 }
 
@@ -230,7 +249,10 @@ function endingWith(signal: AbortSignal | undefined, services: OperationServices
   return Object.assign(Object.create(services) as OperationServices, ended);
 }
 
-/** The same operation on another surface: one handler, so that a rule stands once. In the audit trail it is called as the first. */
+/**
+ * The same operation on another surface: one handler, so that a rule stands once. In the audit trail it is called as
+ * the first.
+ */
 export function alike(
   entry: GatewayOperation,
   facts: Pick<OperationFacts, 'id' | 'path' | 'scope'> &
@@ -264,7 +286,10 @@ type Input<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, 
 /** Any object. */
 const OPEN = z.looseObject({});
 
-/** Reads what is asked by the schemas, which are made once. A query without a schema has no parameter; a body without one is read by nobody. */
+/**
+ * Reads what is asked by the schemas, which are made once. A query without a schema has no parameter; a body without
+ * one is read by nobody.
+ */
 function reader<P extends z.ZodObject, Q extends z.ZodObject, B extends z.ZodObject, S>(
   { scope, annotations, textMember }: OperationFacts,
   input: Input<P, Q, B, S>,
@@ -328,7 +353,11 @@ export function plainOperation<
   };
 }
 
-/** Whether a control plane owns what is written. @param canHandOn whether it can be handed on to that @throws GatewayError `managed_remotely` where it cannot */
+/**
+ * Whether a control plane owns what is written.
+ * @param canHandOn whether it can be handed on to that
+ * @throws GatewayError `managed_remotely` where it cannot
+ */
 function isOwnedElsewhere(
   { ownedRemotely }: Pick<OperationFacts, 'ownedRemotely'>,
   { managedRemotely, remoteWrites }: OperationServices,

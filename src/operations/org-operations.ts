@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { ORG_STATES } from '../base/model/org-status.ts';
+import { ORG_STATES } from '../base/model/org.ts';
 import { HANDED_ON, type HandOn } from './hand-on.ts';
 import { members, text } from './members.ts';
 import { type GatewayOperation, operation, READS, REPLACES } from './operation.ts';
@@ -13,7 +13,9 @@ const STATUS = z.object({
 });
 const SUSPENSION = members({ reason: text.optional() });
 
-/** The status of the gateway's own org (specification, "Gateway admin API", "Org status"); in free mode there is none. */
+/**
+ * The status of the gateway's own org (specification, "Gateway admin API", "Org status"); in free mode there is none.
+ */
 export const ORG_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'org.status',

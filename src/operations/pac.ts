@@ -11,7 +11,9 @@ export interface PacInput {
   readonly domains: readonly { readonly domain: string; readonly match: string }[];
 }
 
-/** A proxy auto-configuration script (decision 3.4). Exact hosts are one look-up, suffixes walk the labels of the host. */
+/**
+ * A proxy auto-configuration script (decision 3.4). Exact hosts are one look-up, suffixes walk the labels of the host.
+ */
 export function pacFile(input: PacInput): string {
   const proxy = proxyOf(input);
   if (input.all) return `function FindProxyForURL(url, host) {\n  return "${proxy}";\n}\n`;

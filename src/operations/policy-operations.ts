@@ -16,7 +16,10 @@ import type { Issue } from './read-input.ts';
 import type { OperationServices } from './services.ts';
 import { time } from './shapes.ts';
 
-/** Longest bundle that is put, in characters: some thousand rules. Compiling what was read takes about a second for each million, in which no other request is served. */
+/**
+ * Longest bundle that is put, in characters: some thousand rules. Compiling what was read takes about a second for each
+ * million, in which no other request is served.
+ */
 export const MAX_PUT_LENGTH = 524_288;
 
 const BUNDLE_BODY = members({

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { PLAN_TIERS } from '../base/model/plan-tier.ts';
+import { PLAN_TIERS } from '../base/model/org.ts';
 import type { PolicyText } from '../decide/policy/bundle.ts';
 import { textsOfLevel } from '../decide/policy/compile.ts';
 import { id } from './members.ts';

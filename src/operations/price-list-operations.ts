@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { canonicalConnectorId } from '../base/catalogue/connector-id.ts';
 import { type PriceListSource, readPriceListSource } from '../base/config/price-list-source.ts';
-import { timestamp } from '../base/lib/clock.ts';
+import { parseTime, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
 import { dayOf, type GivenList, MAX_LIST_BYTES } from '../services/prices/list-sources.ts';
 import type { ListInForce, TakenOutcome } from '../services/prices/price-lists.ts';
 import { ALSO_WHEN_WRONG, choice, members, optional, text, textThere } from './members.ts';
@@ -163,7 +162,10 @@ function shownStatus({ prices: { lists, refresh, unpriced } }: Services): PriceL
   };
 }
 
-/** The price list, and how it is renewed without a release (decision 6.16). Only the operator changes prices: the management API shows them. */
+/**
+ * The price list, and how it is renewed without a release (decision 6.16). Only the operator changes prices: the
+ * management API shows them.
+ */
 export const PRICE_LIST_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'prices.status',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseDuration } from '../base/lib/durations.ts';
+import { parseDuration } from '../base/lib/clock.ts';
 import { CURSOR_QUERY, cursorPage, dataPage, pageInMemory } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
 import { id, members, positive } from './members.ts';

@@ -48,7 +48,8 @@ export interface QueryReading {
 }
 
 /**
- * A query, checked by its schema: a parameter that is unknown, or there twice, is a mistake (decision 8.15). Words that a parameter takes are read in any letter case.
+ * A query, checked by its schema: a parameter that is unknown, or there twice, is a mistake (decision 8.15). Words that
+ * a parameter takes are read in any letter case.
  * @throws GatewayError `invalid_request`
  */
 export function readQuery<Q extends z.ZodObject>(
@@ -89,7 +90,10 @@ function inOrder(issues: readonly Issue[], members: readonly string[]): readonly
   return issues.toSorted((a, b) => placeOf(a) - placeOf(b));
 }
 
-/** The one form in which a schema's mistakes are told: the words are the schema's. What is said twice of a member is told once. */
+/**
+ * The one form in which a schema's mistakes are told: the words are the schema's. What is said twice of a member is
+ * told once.
+ */
 function detailsOf(issues: readonly Issue[]): ErrorDetail[] {
   const told = new Map<string, ErrorDetail>();
   for (const issue of issues) {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseDate } from '../base/lib/rfc3339.ts';
+import { parseDate } from '../base/lib/clock.ts';
 import { dayAfter, type TimeZone } from '../base/lib/time-zone.ts';
 import { timeZone, zoneOf } from './report-query.ts';
 

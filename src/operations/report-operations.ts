@@ -24,7 +24,10 @@ const SPEND = z.object({
   total_cost_usd: usd,
 });
 
-/** Monthly reports of one org: that of the API key, or the one that the admin token names (specification, "Gateway admin API"; decisions 3.6, 8.12). */
+/**
+ * Monthly reports of one org: that of the API key, or the one that the admin token names (specification, "Gateway admin
+ * API"; decisions 3.6, 8.12).
+ */
 export const REPORT_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'reports.usage',
@@ -80,8 +83,8 @@ async function* byWorkload(rows: AsyncIterable<readonly MonthlyUsage[]>): AsyncG
 }
 
 /**
- * Sums by connector, in the order of their ids. A provider is known by its connector (decision 8.7); what was refused before one was chosen went to none, and
- * cost nothing.
+ * Sums by connector, in the order of their ids. A provider is known by its connector (decision 8.7); what was refused
+ * before one was chosen went to none, and cost nothing.
  */
 async function byConnector(rows: AsyncIterable<readonly MonthlyUsage[]>): Promise<ReadonlyMap<string, UsageSum>> {
   const sums = new NamedSums(OTHER_CONNECTORS);

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { timestamp } from '../base/lib/clock.ts';
+import { parseDate, parseTime, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import { dayAfter, TimeZone, UTC } from '../base/lib/time-zone.ts';
 import type { Principal } from '../base/model/principal.ts';
 import { HOUR_MS } from '../services/reports/usage-sums.ts';
@@ -49,7 +48,8 @@ const TIME_RULE = 'must be an RFC 3339 time such as 2026-11-22T05:00:00Z, or a d
 const RANGE = { from: moment, to: moment, tz: timeZone };
 
 /**
- * The range of `from` and `to`: RFC 3339 times, or days of `tz`, of which `to` names the last one. Without `to` it ends now, without `from` it begins 24 hours before its end.
+ * The range of `from` and `to`: RFC 3339 times, or days of `tz`, of which `to` names the last one. Without `to` it ends
+ * now, without `from` it begins 24 hours before its end.
  */
 function rangeQuery({ reports }: Pick<OperationServices, 'reports'>) {
   return z.strictObject(RANGE).superRefine((query, { addIssue }) => {
@@ -94,7 +94,10 @@ function readRange(
   return { range: { from, to }, mistakes };
 }
 
-/** Milliseconds since the epoch of a time of a query; undefined for what is none. @param days what is added to a plain day: 1 for `to`, which includes it */
+/**
+ * Milliseconds since the epoch of a time of a query; undefined for what is none.
+ * @param days what is added to a plain day: 1 for `to`, which includes it
+ */
 export function timeOf(text: string, days: 0 | 1, zone: TimeZone): number | undefined {
   // In a query an unescaped plus sign stands for a space.
   if (parseDate(text) === undefined) return parseTime(text.replace(/ (?=\d\d:\d\d$)/, '+'));
@@ -115,7 +118,10 @@ export function reportPeriod(query: { readonly period?: string | undefined }, no
   return query.period ?? timestamp(now).slice(0, 7);
 }
 
-/** Whose report is asked for. @throws GatewayError `invalid_request` when nobody has named an org, `forbidden` for one that an API key is not of */
+/**
+ * Whose report is asked for.
+ * @throws GatewayError `invalid_request` when nobody has named an org, `forbidden` for one that an API key is not of
+ */
 export function reportOrg(query: { readonly org_id?: string | undefined }, { orgId }: Principal): string {
   const named = query.org_id ?? orgId;
   if (named === undefined)

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { parseTime } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { parseTime } from '../base/lib/rfc3339.ts';
 import { CertificateAuthorityError } from '../inbound/ca/root-files.ts';
 import type { Commit } from '../services/registers/commit.ts';
 import { members } from './members.ts';
@@ -44,7 +44,8 @@ function telling(commit: Commit) {
 }
 
 /**
- * A folder that cannot be written (a full disk, a right that is missing) is no fault of ours: all is as before, or is made whole by the next try (decision 12.10).
+ * A folder that cannot be written (a full disk, a right that is missing) is no fault of ours: all is as before, or is
+ * made whole by the next try (decision 12.10).
  * @throws GatewayError `folder_not_writable`
  */
 async function writing<T>(change: Promise<T>): Promise<T> {

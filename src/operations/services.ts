@@ -36,13 +36,19 @@ import type { Store } from '../storage/contract/store.ts';
 
 /** What a credential is checked against. */
 export interface CredentialBodyContext {
-  /** Canonical connector id that can have a key, undefined for any other text; with an org also for a connector that another org has made. */
+  /**
+   * Canonical connector id that can have a key, undefined for any other text; with an org also for a connector that
+   * another org has made.
+   */
   readonly keyedConnector: (text: string, orgId?: string) => string | undefined;
   /** True when a canonical host is one of the connector's. */
   readonly coversHost: (connectorId: string, host: string) => boolean;
 }
 
-/** What holds of an org's budgets when something that counts them cannot be reached (specification, "Org budget config"). */
+/**
+ * What holds of an org's budgets when something that counts them cannot be reached (specification, "Org budget
+ * config").
+ */
 export interface OrgBudgetConfig {
   readonly cp_down_policy: 'permissive' | 'strict';
   readonly redis_down_policy: 'allow' | 'deny';

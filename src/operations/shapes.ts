@@ -1,6 +1,6 @@
 /* What several answers are made of. */
 import { z } from 'zod';
-import { parseTime } from '../base/lib/rfc3339.ts';
+import { parseTime } from '../base/lib/clock.ts';
 
 const TO_COME_RULE = 'must be a time to come, as RFC 3339 writes it';
 

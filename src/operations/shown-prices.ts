@@ -6,7 +6,7 @@ import type { PriceConstraint } from '../base/catalogue/price-list/list-shape.ts
 import type { ListIdentity } from '../base/catalogue/price-list/price-list.ts';
 import type { PriceExplanation } from '../base/catalogue/prices/price-explanation.ts';
 import type { LongPromptRates, Price, PriceTerm, Rates } from '../base/catalogue/types.ts';
-import { RATE_KINDS } from '../base/model/rate-kinds.ts';
+import { RATE_KINDS } from '../base/model/usage.ts';
 import type { ComparedList } from '../services/prices/price-lists.ts';
 import { optional } from './members.ts';
 import type { Shown } from './operation.ts';

@@ -1,5 +1,6 @@
 /*
- * Times as people say them, for tools: `today`, `last week`, `7d`, `2026-11`, `friday`. On its way each becomes a day or an RFC 3339 time, which is what operations read (decision 10.15).
+ * Times as people say them, for tools: `today`, `last week`, `7d`, `2026-11`, `friday`. On its way each becomes a day
+ * or an RFC 3339 time, which is what operations read (decision 10.15).
  */
 import { timestamp } from '../base/lib/clock.ts';
 import { dayAfter, type TimeZone } from '../base/lib/time-zone.ts';

@@ -1,9 +1,10 @@
 /*
- * The arguments of one tool, as a model gives them, in the names and forms that its operation reads (decision 10.15). Nothing is passed over: what stands for no argument is an error, and so is what is said twice.
+ * The arguments of one tool, as a model gives them, in the names and forms that its operation reads (decision 10.15).
+ * Nothing is passed over: what stands for no argument is an error, and so is what is said twice.
  */
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
+import { parseDate, parseTime } from '../base/lib/clock.ts';
 import { type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
-import { parseDate, parseTime } from '../base/lib/rfc3339.ts';
 import type { TimeZone } from '../base/lib/time-zone.ts';
 import { ArgumentNames, type MeantName, type ObjectMembers } from './argument-names.ts';
 import { readableValue, truth, word, wordMistake } from './argument-values.ts';
@@ -180,7 +181,10 @@ export class ToolArguments {
   }
 }
 
-/** @param put takes what was given, the argument that it stands for, and the value @param read what was given already */
+/**
+ * @param put takes what was given, the argument that it stands for, and the value
+ * @param read what was given already
+ */
 function putNamed(
   put: (path: string, argument: string, value: unknown) => void,
   read: ReadonlyMap<string, unknown>,

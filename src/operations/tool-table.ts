@@ -1,7 +1,10 @@
 import { OPERATIONS } from './operation-table.ts';
 import { type FixedTool, type ResourceRow, ToolTable } from './tools.ts';
 
-/** Keys are made and revoked by REST alone, whatever the scope: an assistant is told where (specification, "MCP server"). */
+/**
+ * Keys are made and revoked by REST alone, whatever the scope: an assistant is told where (specification, "MCP
+ * server").
+ */
 const LIST_KEYS: FixedTool = {
   tool: {
     name: 'list_keys',

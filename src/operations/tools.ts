@@ -1,12 +1,13 @@
 /*
- * The table as assistants see it (specification, "MCP server"): each tool is an operation of the management API, with the same schema, scope and handler. What carries
- * tools over MCP, in this process or in another one, is not known here.
+ * The table as assistants see it (specification, "MCP server"): each tool is an operation of the management API, with
+ * the same schema, scope and handler. What carries tools over MCP, in this process or in another one, is not known
+ * here.
  */
 
 import type { z } from 'zod';
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { scopeLacked } from '../base/model/management-key.ts';
+import { scopeLacked } from '../base/model/keys.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import { forModels, jsonSchema, withoutNull } from './json-schema.ts';
 import type { GatewayOperation, OperationOutcome, ToolFacts } from './operation.ts';
@@ -61,7 +62,10 @@ export interface ToolResource {
 /** What a carrier of tools needs. */
 export interface ToolSet {
   readonly tools: readonly Tool[];
-  /** The JSON answer. @throws GatewayError `not_found` for an unknown tool, `insufficient_scope`, and what its operation throws */
+  /**
+   * The JSON answer.
+   * @throws GatewayError `not_found` for an unknown tool, `insufficient_scope`, and what its operation throws
+   */
   call(name: string, args: unknown, asker: Asker): Promise<unknown>;
   readonly resources: readonly ToolResource[];
   /** @throws GatewayError `not_found` for an unknown URI, and as {@link call} */

@@ -29,7 +29,9 @@ function authority({ trust }: OperationServices) {
   throw new GatewayError('not_found', 'Interception is off (GW_PROXY_MITM_ENABLED=false), so there is no root certificate.');
 }
 
-/** Trust material and the proxy's automatic configuration (decisions 3.2, 3.4, 3.5); no token is needed for any of it. */
+/**
+ * Trust material and the proxy's automatic configuration (decisions 3.2, 3.4, 3.5); no token is needed for any of it.
+ */
 export const TRUST_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'trust.root',

@@ -1,15 +1,21 @@
-/* What is written of a workload: whole, as a control plane and its gateways hand it on, or what changes of one that may be there. */
+/*
+ * What is written of a workload: whole, as a control plane and its gateways hand it on, or what changes of one that may
+ * be there.
+ */
 import { z } from 'zod';
 import { isJsonObject } from '../base/json/json-object.ts';
-import type { Attribution } from '../base/model/attribution.ts';
-import { CONNECTION_TYPES } from '../base/model/connection.ts';
+import type { Attribution } from '../base/model/action-request.ts';
+import { CONNECTION_TYPES } from '../base/model/action-request.ts';
 import type { Workload } from '../base/model/workload.ts';
 import { choice, id, members, optional, orNothing, requiredId, text } from './members.ts';
 import { type Issue, readBody } from './read-input.ts';
 
 const MAX_LABELS = 32;
 
-/** Read by hand: an object of zod's would lose a label that is called `__proto__`. @param takesNull whether a label may be `null` */
+/**
+ * Read by hand: an object of zod's would lose a label that is called `__proto__`.
+ * @param takesNull whether a label may be `null`
+ */
 function labelsOf<T>(takesNull: boolean, read: (label: unknown) => T) {
   return z
     .unknown()
@@ -71,7 +77,11 @@ export function parseWorkload(body: unknown): Workload {
   return changedWorkload(undefined, { ...given, default_attribution: attribution }, given.org_id);
 }
 
-/** What becomes of a workload by a change. @param current undefined: there is none yet @param orgId the one org that it counts for; undefined: every org */
+/**
+ * What becomes of a workload by a change.
+ * @param current undefined: there is none yet
+ * @param orgId the one org that it counts for; undefined: every org
+ */
 export function changedWorkload(
   current: Workload | undefined,
   { workload_id, name, allowed_connection_types: doors, default_attribution: attribution }: z.output<typeof WORKLOAD_CHANGE>,

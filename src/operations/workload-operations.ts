@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../base/lib/gateway-error.ts';
-import { CONNECTION_TYPES } from '../base/model/connection.ts';
+import { CONNECTION_TYPES } from '../base/model/action-request.ts';
 import type { Workload } from '../base/model/workload.ts';
 import type { RemoteWrite } from '../link/handed-on-writes.ts';
 import { withEtag } from './etag.ts';

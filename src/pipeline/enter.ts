@@ -32,7 +32,8 @@ export function runDirect(arrival: Arrival, pipeline: LineGround): Promise<RunRe
 
 /**
  * A CONNECT that is decided by its host alone; its record is stored before this resolves (decision 7.3).
- * @returns `notOpened`: to be told when the tunnel that was let through could not be opened, where an approval was spent on it (decision 9.1)
+ * @returns `notOpened`: to be told when the tunnel that was let through could not be opened, where an approval was
+ * spent on it (decision 9.1)
  */
 export async function runTunnel(head: ArrivalHead, pipeline: LineGround): Promise<RunResult & { readonly notOpened?: () => void }> {
   const call = begin({ head }, { line: 'tunnel', connectionType: 'connect_proxy' }, pipeline);
@@ -42,7 +43,8 @@ export async function runTunnel(head: ArrivalHead, pipeline: LineGround): Promis
 }
 
 /**
- * Records that a passed tunnel is ended because its ClientHello names an AI host that its CONNECT did not (decisions 3.9, 7.3).
+ * Records that a passed tunnel is ended because its ClientHello names an AI host that its CONNECT did not (decisions
+ * 3.9, 7.3).
  * @param serverName folded (decision 3.17)
  */
 export function denyServerName(head: ArrivalHead, serverName: string, pipeline: LineGround): Promise<RunResult> {
@@ -54,7 +56,8 @@ export function denyServerName(head: ArrivalHead, serverName: string, pipeline: 
 }
 
 /**
- * Records that what passes undecided, a request or the CONNECT of a tunnel, leads to an address that is not public (decisions 7.3, 8.5). A request is answered.
+ * Records that what passes undecided, a request or the CONNECT of a tunnel, leads to an address that is not public
+ * (decisions 7.3, 8.5). A request is answered.
  * @param error `egress_denied`
  */
 export function denyEgress(
@@ -68,7 +71,8 @@ export function denyEgress(
 }
 
 /**
- * Refuses what would pass undecided, a request or the CONNECT of a tunnel, because nobody of its org is served (decision 4.6). It is on record; a request is answered.
+ * Refuses what would pass undecided, a request or the CONNECT of a tunnel, because nobody of its org is served
+ * (decision 4.6). It is on record; a request is answered.
  * @param orgId the org that is not active
  */
 export function denySuspended(
@@ -82,7 +86,10 @@ export function denySuspended(
   return runCall(begin({ head: legible(head), ...from }, { line, connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
 }
 
-/** A CONNECT that passes is not asked who sent it, so its identity may be malformed. It must be left out then, or the denial had no record. */
+/**
+ * A CONNECT that passes is not asked who sent it, so its identity may be malformed. It must be left out then, or the
+ * denial had no record.
+ */
 function legible(head: ArrivalHead): ArrivalHead {
   try {
     readIdentity(head);

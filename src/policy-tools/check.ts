@@ -7,7 +7,8 @@ import { type LintCode, lintPolicy } from '../decide/policy/lint.ts';
 import { deniesAllMessage, type PassageOptions, whyNothingPasses } from '../decide/policy/refuses-all.ts';
 
 /*
- * The room of the tools around the policy language: they judge texts, explain verdicts, compare bundles. Pure: whoever calls has read the files.
+ * The room of the tools around the policy language: they judge texts, explain verdicts, compare bundles. Pure: whoever
+ * calls has read the files.
  */
 
 export interface Checked {
@@ -15,13 +16,18 @@ export interface Checked {
   readonly policy: CompiledPolicy | undefined;
   readonly errors: readonly ErrorDetail[];
   readonly warnings: readonly ErrorDetail[];
-  /** Set for a policy by which nothing can be allowed any more, with the reason: by itself no mistake, since it may be meant. Says nothing of a part, such as a rule file alone. */
+  /**
+   * Set for a policy by which nothing can be allowed any more, with the reason: by itself no mistake, since it may be
+   * meant. Says nothing of a part, such as a rule file alone.
+   */
   readonly deniesAll?: ErrorDetail;
 }
 
 /**
- * Compiles as the gateway does at start, at reload and for `PUT /v1/admin/policies`, and lints what compiled. Never throws on any text.
- * @param options what a policy is held against that may let nothing pass: whether approvals are on, which hosts connectors have
+ * Compiles as the gateway does at start, at reload and for `PUT /v1/admin/policies`, and lints what compiled. Never
+ * throws on any text.
+ * @param options what a policy is held against that may let nothing pass: whether approvals are on, which hosts
+ * connectors have
  */
 export function checkPolicy(input: PolicyInput, options: PolicyOptions & PassageOptions = {}): Checked {
   const read = readPolicy(input, options);

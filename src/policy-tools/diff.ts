@@ -1,4 +1,4 @@
-import { type Decision, permits } from '../base/model/decision.ts';
+import { type Decision, permits } from '../base/model/reason-codes.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
 import { decide } from '../decide/policy/evaluate.ts';
 import { factsOfEveryModel } from '../decide/policy/every-model.ts';
@@ -7,6 +7,8 @@ import type { ReadCall } from '../decide/policy/given-facts.ts';
 import { openOf, openRulesOf } from '../decide/policy/hidden.ts';
 import type { Verdict } from '../decide/policy/verdict.ts';
 import { isSameContent, type RecordedRequest, recordedRequest } from './recorded-request.ts';
+import type { Paint } from './render-problem.ts';
+import { seen, shown } from './render-suite.ts';
 
 /** What one side says of a request. */
 export interface Side {
@@ -39,14 +41,19 @@ export interface PolicyDiff {
   readonly changed: number;
   /** Records that do not hold what a rule of one side reads. */
   readonly cannot_say: { readonly records: number; readonly fields: Readonly<Record<string, number>> };
-  /** Records that the old policy decided and that it decides otherwise when replayed: budgets, rate limits and the like are not replayed. */
+  /**
+   * Records that the old policy decided and that it decides otherwise when replayed: budgets, rate limits and the like
+   * are not replayed.
+   */
   readonly not_reproduced: number;
   readonly groups: readonly ChangeGroup[];
 }
 
 const EXAMPLES = 5;
 
-/** Replays records against two policies (decision 7.4). Feed it records one by one; it keeps counts and a few examples. */
+/**
+ * Replays records against two policies (decision 7.4). Feed it records one by one; it keeps counts and a few examples.
+ */
 export class PolicyComparison {
   readonly #readingOf: ((facts: Facts) => ReadCall) | undefined;
   readonly #hashOf: ((policy: CompiledPolicy) => string | undefined) | undefined;
@@ -62,7 +69,8 @@ export class PolicyComparison {
 
   /**
    * @param readingOf how much the gateway understands of a call
-   * @param hashOf the SHA-256 over the texts of a policy, as the gateway makes it, where that is known: two of one name and version are told apart by it
+   * @param hashOf the SHA-256 over the texts of a policy, as the gateway makes it, where that is known: two of one name
+   * and version are told apart by it
    */
   constructor(
     before: CompiledPolicy,
@@ -161,4 +169,42 @@ function changeOf(before: Side, after: Side): string | undefined {
 function sameEffect(name: string, before: Side, after: Side): boolean {
   const effect = (side: Side) => JSON.stringify(Object.entries(side.effects).find(([key]) => key === name)?.[1]);
   return effect(before) === effect(after);
+}
+
+/** Counts, each kind of change with a few records that show it, and what could not be said. */
+export function renderDiff(diff: PolicyDiff, paint: Paint): string {
+  const lines: string[] = [];
+  for (const { change, records, examples } of diff.groups) {
+    lines.push(`${paint.bold(`${records} x ${seen(change)}`)}`);
+    for (const example of examples) lines.push(...exampleLines(example, paint));
+    if (records > examples.length) lines.push(paint.dim(`    and ${records - examples.length} more`));
+    lines.push('');
+  }
+  const { records, changed, unchanged, cannot_say: open, not_decided: notDecided, not_reproduced: notReproduced } = diff;
+  const total = `${records} ${records === 1 ? 'record' : 'records'}: ${changed} would change, ${unchanged} would not`;
+  lines.push(changed === 0 ? paint.green(total) : paint.yellow(total));
+  if (open.records > 0) {
+    const fields = Object.entries(open.fields).map(([field, count]) => `${seen(field)} (${count})`);
+    lines.push(`${open.records} cannot be judged: rules read what these records do not hold: ${fields.join(', ')}`);
+  }
+  if (notDecided > 0) lines.push(`${notDecided} were answered before policy was asked`);
+  if (notReproduced > 0)
+    lines.push(`${notReproduced} were decided otherwise than the old policy decides now: budgets and rate limits are not replayed`);
+  return `${lines.join('\n')}\n`;
+}
+
+function exampleLines({ record_id: id, old: before, new: after }: PolicyChange, paint: Paint): readonly string[] {
+  return [`    ${seen(id)}`, `      ${paint.red(`- ${sideText(before)}`)}`, `      ${paint.green(`+ ${sideText(after)}`)}`];
+}
+
+function sideText({ decision, reason_codes: codes, matched, effects }: Side): string {
+  const stated = Object.entries(effects).filter(
+    ([, value]: [string, unknown]) => JSON.stringify(value) !== '[]' && JSON.stringify(value) !== '{}',
+  );
+  const parts = [
+    seen(decision),
+    codes.length === 0 ? '' : shown(codes),
+    matched.length === 0 ? 'by no rule' : `by ${matched.map(seen).join(', ')}`,
+  ];
+  return [...parts, ...stated.map(([name, value]) => `${name}: ${shown(value)}`)].filter((part) => part !== '').join('  ');
 }

@@ -5,7 +5,8 @@ import { POLICY_BOUNDS } from '../base/model/work-bounds.ts';
 import { BUNDLE_SCHEMA } from '../decide/policy/bundle.ts';
 
 /*
- * Single rules in the text of an overlay: comments and the order of all other rules stay. Whether what comes out loads is judged where it is put.
+ * Single rules in the text of an overlay: comments and the order of all other rules stay. Whether what comes out loads
+ * is judged where it is put.
  */
 
 const RULES = 'inline_rules';
@@ -32,7 +33,8 @@ export function rulesIn(text: string): readonly RuleText[] {
  * Puts one rule into an overlay, in the place of the one of the same layer and id where there is one.
  * @param text of the overlay; empty: there is none
  * @param given the rule as YAML or JSON; its id may be left out
- * @throws GatewayError `invalid_policy` for a text that is no sound YAML, `invalid_request` for what cannot be changed in it and for one that is too long to be changed rule by rule (`POLICY_BOUNDS.edited`)
+ * @throws GatewayError `invalid_policy` for a text that is no sound YAML, `invalid_request` for what cannot be changed
+ * in it and for one that is too long to be changed rule by rule (`POLICY_BOUNDS.edited`)
  */
 export function putRule(text: string, { layer, rule_id: id }: RuleName, given: string, place: ItemPlace): string {
   const rule = ruleIn(given);
@@ -46,7 +48,10 @@ export function removeRules(text: string, names: readonly RuleName[]): string {
   });
 }
 
-/** Lays the rules and header members of a fragment into an overlay, and leaves everything else in it as it is. @throws as {@link putRule} */
+/**
+ * Lays the rules and header members of a fragment into an overlay, and leaves everything else in it as it is.
+ * @throws as {@link putRule}
+ */
 export function mergeRules(text: string, fragment: string): string {
   const from = editOf(fragment, 'fragment');
   return edited(text, (edit) => {

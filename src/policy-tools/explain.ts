@@ -1,7 +1,8 @@
 import type { YamlNode } from '../base/lib/yaml.ts';
-import { type Decision, permits } from '../base/model/decision.ts';
+import { type Decision, permits } from '../base/model/reason-codes.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from '../decide/policy/compiled.ts';
 import type { Condition } from '../decide/policy/condition.ts';
+import { holdsIfKnown, type IsKnown } from '../decide/policy/condition-logic.ts';
 import { contextOf, decide } from '../decide/policy/evaluate.ts';
 import { factsWith } from '../decide/policy/every-model.ts';
 import type { Facts } from '../decide/policy/facts.ts';
@@ -10,7 +11,6 @@ import { openRulesOf, showsField } from '../decide/policy/hidden.ts';
 import { type CallCost, type JudgedCap, judgeCaps } from '../decide/policy/judge-caps.ts';
 import { type RateLimited, runLayer } from '../decide/policy/layer-run.ts';
 import { OPERATORS } from '../decide/policy/operators.ts';
-import { holdsIfKnown, type IsKnown } from '../decide/policy/three-valued.ts';
 import type { Level, Mutation, Verdict } from '../decide/policy/verdict.ts';
 import { isSameContent, type RecordedRequest } from './recorded-request.ts';
 
@@ -89,14 +89,19 @@ export interface DecidedBy {
   readonly version: string;
   /** The first digits. */
   readonly content_hash?: string;
-  /** Whether it is the one of the explanation; null: its name and version are, and nothing says whether its content is. */
+  /**
+   * Whether it is the one of the explanation; null: its name and version are, and nothing says whether its content is.
+   */
   readonly same: boolean | null;
 }
 
 export interface RecordedOutcome {
   readonly decision: string;
   readonly reason_codes: readonly string[];
-  /** `after_the_rules`: the same rules let the call run, and a later check refused it or it failed; `other_rules`: other rules took part then. */
+  /**
+   * `after_the_rules`: the same rules let the call run, and a later check refused it or it failed; `other_rules`: other
+   * rules took part then.
+   */
   readonly because: 'after_the_rules' | 'other_rules';
 }
 
@@ -151,8 +156,9 @@ export interface ExplainedBy {
 }
 
 /**
- * The explanation of a record by a policy, which may be another one than that which decided, and which says something else where more than rules decided: a budget, a bucket. The one place
- * where a record is explained, whoever asks (`gw policy explain --record`, the management API).
+ * The explanation of a record by a policy, which may be another one than that which decided, and which says something
+ * else where more than rules decided: a budget, a bucket. The one place where a record is explained, whoever asks (`gw
+ * policy explain --record`, the management API).
  */
 export function explainRecorded(policy: CompiledPolicy, request: RecordedRequest, by: ExplainedBy = {}): Explanation {
   const { facts, isKnown, decision, reasonCodes, bundleId, version, contentHash } = request;
@@ -168,7 +174,10 @@ export function explainRecorded(policy: CompiledPolicy, request: RecordedRequest
   return { ...told, recorded: { decision, reason_codes: reasonCodes, because } };
 }
 
-/** What the record does not hold and could turn the verdict, and what the verdict leaves to checks of which no record tells. */
+/**
+ * What the record does not hold and could turn the verdict, and what the verdict leaves to checks of which no record
+ * tells.
+ */
 function notKnown(policy: CompiledPolicy, { facts, isKnown }: RecordedRequest, { stopped_at: end, effects }: Verdict): readonly string[] {
   const at = policy.layers.findIndex(({ name }) => name === end);
   const asked = at === -1 ? policy.layers : policy.layers.slice(0, at + 1);

@@ -29,7 +29,8 @@ export function isPolicyText(text: string): boolean {
 }
 
 /**
- * The canonical layout of a bundle, a rule file or a suite: what comes first is what a person looks for first, layers stand in the order in which they are asked.
+ * The canonical layout of a bundle, a rule file or a suite: what comes first is what a person looks for first, layers
+ * stand in the order in which they are asked.
  * @throws YamlFormatError
  */
 export function formatPolicy(text: string): string {

@@ -48,7 +48,10 @@ export function isActionRequest(given: Members): boolean {
   return given['schema'] === ACTION_REQUEST_SCHEMA || ('workload_id' in given && isJsonObject(given['action']));
 }
 
-/** What the gateway knows beside the request: who serves which host, at which price, and which types an operator has mapped. */
+/**
+ * What the gateway knows beside the request: who serves which host, at which price, and which types an operator has
+ * mapped.
+ */
 export interface Surroundings {
   readonly catalogue: Catalogue;
   readonly actionTypes: ActionTypeMap;
@@ -56,7 +59,10 @@ export interface Surroundings {
   readonly pricingCached: boolean;
 }
 
-/** The facts of a request that is described by field names, as in test cases, or given as an ActionRequest; connector and estimate as the gateway finds them. */
+/**
+ * The facts of a request that is described by field names, as in test cases, or given as an ActionRequest; connector
+ * and estimate as the gateway finds them.
+ */
 export function factsOfRequest(given: Members, surroundings: Surroundings): GivenRequest {
   const facts = describedCall();
   const direct = isActionRequest(given);
@@ -127,7 +133,9 @@ function fieldsOf(request: Members): Members {
 type Estimated = ReturnType<CallMeaning['estimateFor']>;
 const NOTHING: Estimated = { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n, reserve_pico: 0n };
 
-/** As the gateway estimates before it asks policy (specification, "Cost estimation"); overrides of the request count. */
+/**
+ * As the gateway estimates before it asks policy (specification, "Cost estimation"); overrides of the request count.
+ */
 function estimateOf(facts: Facts, stated: StatedEstimate, catalogue: Catalogue, cachedRates: boolean): Estimated {
   const provider = catalogue.providerForHost(facts.target_host);
   if (provider === undefined || facts.action_type === 'http.request') return NOTHING;

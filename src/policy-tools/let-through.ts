@@ -1,5 +1,8 @@
-/* What would let a refused call through, in sentences for a person: made from its explanation and the codes of its record. */
-import { permits } from '../base/model/decision.ts';
+/*
+ * What would let a refused call through, in sentences for a person: made from its explanation and the codes of its
+ * record.
+ */
+import { permits } from '../base/model/reason-codes.ts';
 import { REMEDIES } from '../base/model/remedies.ts';
 import type { ExplainedLayer, ExplainedRule, ExplainedTest, Explanation } from './explain.ts';
 

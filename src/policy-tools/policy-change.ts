@@ -1,11 +1,11 @@
 import type { YamlMap } from '../base/lib/yaml.ts';
-import { type Decision, permits } from '../base/model/decision.ts';
+import { type Decision, permits } from '../base/model/reason-codes.ts';
 import type { Layers, ReadPolicy } from '../decide/policy/compile.ts';
 import type { CompiledLayer, CompiledPolicy } from '../decide/policy/compiled.ts';
 import { GATE_CODES } from '../decide/policy/layers.ts';
 import { type PassageOptions, refusesAll, whyNothingPasses } from '../decide/policy/refuses-all.ts';
 import type { Rule } from '../decide/policy/rule.ts';
-import { contentHashOf } from '../decide/policy/rule-content.ts';
+import { contentHashOf } from '../decide/policy/rule.ts';
 import type { Level } from '../decide/policy/verdict.ts';
 
 /** A rule, and where it stands. */
@@ -29,7 +29,10 @@ export interface LostRule extends RuleAt {
 /** A layer that had an opinion about what it names alone, and now denies what it does not allow. */
 export interface NewAllowList {
   readonly layer: string;
-  /** Rules that allow there now; what none of them matches is denied. Empty: the layer is written down without a rule, and denies everything. */
+  /**
+   * Rules that allow there now; what none of them matches is denied. Empty: the layer is written down without a rule,
+   * and denies everything.
+   */
   readonly allowed_by: readonly string[];
   /** Reason code of what is denied. */
   readonly reason_code: string;
@@ -46,7 +49,10 @@ export interface WeighedChange {
   readonly no_longer_allow_lists: readonly string[];
   /** Members of the header that say something else now. */
   readonly header: readonly string[];
-  /** No call can be let through by what comes of it: which was not so before, or is so of a whole policy that was written. */
+  /**
+   * No call can be let through by what comes of it: which was not so before, or is so of a whole policy that was
+   * written.
+   */
   readonly denies_all: boolean;
   /** Why, as `gw policy check` says it; undefined also where what comes of the change does not load. */
   readonly why_denies_all: string | undefined;
@@ -56,7 +62,9 @@ export interface WeighedChange {
 export interface WrittenText {
   /** Tells its rules. */
   readonly has: (rule: Rule) => boolean;
-  /** It is the policy, and not a part that is laid over one: that a call can be let through is for its writer to see to. */
+  /**
+   * It is the policy, and not a part that is laid over one: that a call can be let through is for its writer to see to.
+   */
   readonly isWhole: boolean;
 }
 
@@ -106,7 +114,10 @@ function deniesAll(policy: CompiledPolicy | undefined, passage: PassageOptions):
   return policy === undefined || refusesAll(policy, passage);
 }
 
-/** Whether a change takes away more than its writer has named: rules that its text leaves out, or what a new allow-list denies. */
+/**
+ * Whether a change takes away more than its writer has named: rules that its text leaves out, or what a new allow-list
+ * denies.
+ */
 export function losesUnasked(change: WeighedChange, named: ReadonlySet<string> = new Set()): boolean {
   return change.new_allow_lists.length > 0 || change.denies_all || lostUnasked(change, named).length > 0;
 }

@@ -2,12 +2,12 @@ import { isJsonObject } from '../base/json/json-object.ts';
 import { canonicalHost } from '../base/lib/host.ts';
 import { EXECUTION_RECORD_SCHEMA } from '../base/model/execution-record.ts';
 import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import type { IsKnown } from '../decide/policy/condition-logic.ts';
 import { isNeverThere } from '../decide/policy/door-fields.ts';
 import type { Facts } from '../decide/policy/facts.ts';
 import type { Field } from '../decide/policy/fields.ts';
 import { giveFacts, plainCall, type ReadCall, takeMeaning, takeModels } from '../decide/policy/given-facts.ts';
 import { showsField } from '../decide/policy/hidden.ts';
-import type { IsKnown } from '../decide/policy/three-valued.ts';
 
 /** What a record tells of the request that was decided (decision 7.4). */
 export interface RecordedRequest {
@@ -63,11 +63,13 @@ export function isExecutionRecord(given: Readonly<Record<string, unknown>>): boo
 }
 
 /**
- * The request behind a record; undefined when policy was not asked about it. A value that policy saw (`policy_trace.attributes`) counts before what the
- * record says elsewhere. A field that is in neither is missing if the policy that decided read it, else unknown.
+ * The request behind a record; undefined when policy was not asked about it. A value that policy saw
+ * (`policy_trace.attributes`) counts before what the record says elsewhere. A field that is in neither is missing if
+ * the policy that decided read it, else unknown.
  * @param candidates policies of which one may be the one that decided
  * @param readingOf how much the gateway understands of such a call
- * @param hashOf the SHA-256 over the texts of a candidate, as the gateway makes it; undefined: that is not known, and name and version tell them apart
+ * @param hashOf the SHA-256 over the texts of a candidate, as the gateway makes it; undefined: that is not known, and
+ * name and version tell them apart
  */
 export function recordedRequest(
   record: Readonly<Record<string, unknown>>,
@@ -139,12 +141,17 @@ function isHeld(
   return name.startsWith('delegation.') && !isCut && (!isDelegated || name in chain);
 }
 
-/** Fields that the policy read: whatever the record says of them came later (a default, a selection), unless the trace has them. */
+/**
+ * Fields that the policy read: whatever the record says of them came later (a default, a selection), unless the trace
+ * has them.
+ */
 function missingThen(read: ReadonlySet<string>): Readonly<Record<string, null>> {
   return Object.fromEntries([...read].filter((name) => LATER.test(name)).map((name) => [name, null]));
 }
 
-/** What the links of a delegation say together, by the names of fields; what a record does not hold of them is left out. */
+/**
+ * What the links of a delegation say together, by the names of fields; what a record does not hold of them is left out.
+ */
 function delegationIn(chain: unknown): Readonly<Record<string, unknown>> {
   const links = Array.isArray(chain) ? chain.filter(isJsonObject) : [];
   const last = (member: string): unknown => links.map((link) => link[member]).findLast((value) => value !== undefined);

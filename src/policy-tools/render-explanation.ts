@@ -1,8 +1,8 @@
-import { shorten } from '../base/lib/shorten.ts';
 import { cutShown } from '../base/lib/shown-text.ts';
+import { shorten } from '../base/lib/text.ts';
 import type { JudgedCap } from '../decide/policy/judge-caps.ts';
 import type { DecidedBy, ExplainedLayer, ExplainedRule, ExplainedTest, Explanation, RecordedOutcome } from './explain.ts';
-import type { Paint } from './paint.ts';
+import type { Paint } from './render-problem.ts';
 import { seen, shown } from './render-suite.ts';
 
 const MAX_TEXT = 160;
@@ -22,7 +22,10 @@ export const OUTCOMES: Readonly<Record<ExplainedRule['outcome'], string>> = {
   unknown: 'cannot be said: it reads what is not known of this request',
 };
 
-/** The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the request had. */
+/**
+ * The decision, then each layer with its rules and, of each rule that was asked, its tests with the values that the
+ * request had.
+ */
 export function renderExplanation(explanation: Explanation, paint: Paint): string {
   const { verdict, caps, layers, bundle_id: id, version, recorded, decided_by: decidedBy, not_known: notKnown = [] } = explanation;
   const codes = verdict.reason_codes.length === 0 ? '' : ` [${verdict.reason_codes.map(seen).join(', ')}]`;

@@ -1,7 +1,6 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
 import { untold } from '../base/lib/mistakes.ts';
 import { shownText } from '../base/lib/shown-text.ts';
-import { type Paint, paintFor } from './paint.ts';
 
 export type Severity = 'error' | 'warning';
 
@@ -23,7 +22,8 @@ export function renderProblems(problems: readonly ErrorDetail[], texts: Readonly
 }
 
 /**
- * One problem as a compiler shows it: place, code and message, the line of the source with carets under the place, the hint.
+ * One problem as a compiler shows it: place, code and message, the line of the source with carets under the place, the
+ * hint.
  * @param text of the file in which it stands, if that can be shown
  */
 export function renderProblem(problem: ErrorDetail, severity: Severity, text: string | undefined, paint: Paint): string {
@@ -48,7 +48,10 @@ export function renderProblem(problem: ErrorDetail, severity: Severity, text: st
   return `${lines.join('\n')}\n`;
 }
 
-/** The part of a line that is shown, what stands before the carets, and how many there are: the word, quoted text or bracket at the column. */
+/**
+ * The part of a line that is shown, what stands before the carets, and how many there are: the word, quoted text or
+ * bracket at the column.
+ */
 function excerpt(source: string, column: number): { shown: string; indent: string; width: number } {
   const at = column - 1;
   const from = source.length > MAX_WIDTH ? Math.max(0, at - BEFORE) : 0;
@@ -65,4 +68,31 @@ function visible(text: string): string {
     .split('\t')
     .map((part) => shownText(part, 'terminal'))
     .join('\t');
+}
+
+/** Text with or without the colours of a terminal. */
+export interface Paint {
+  red(text: string): string;
+  yellow(text: string): string;
+  green(text: string): string;
+  blue(text: string): string;
+  bold(text: string): string;
+  dim(text: string): string;
+}
+
+const plain = (text: string) => text;
+const sgr = (on: number, off: number) => (text: string) => `\u001b[${on}m${text}\u001b[${off}m`;
+
+const PLAIN: Paint = { red: plain, yellow: plain, green: plain, blue: plain, bold: plain, dim: plain };
+const COLOURS: Paint = {
+  red: sgr(31, 39),
+  yellow: sgr(33, 39),
+  green: sgr(32, 39),
+  blue: sgr(34, 39),
+  bold: sgr(1, 22),
+  dim: sgr(2, 22),
+};
+
+export function paintFor(colours: boolean | undefined): Paint {
+  return colours === true ? COLOURS : PLAIN;
 }

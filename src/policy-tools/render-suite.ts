@@ -1,7 +1,7 @@
 import type { ErrorDetail } from '../base/lib/gateway-error.ts';
 import { shownText } from '../base/lib/shown-text.ts';
 import type { Mismatch } from '../decide/policy/suite-case.ts';
-import type { Paint } from './paint.ts';
+import type { Paint } from './render-problem.ts';
 import { type CaseResult, nameOf, type SuiteReport } from './run-suite.ts';
 
 /** What failed in a suite and how, then one line of counts, then the rules that no case was decided by. */

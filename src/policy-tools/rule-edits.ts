@@ -16,8 +16,9 @@ export interface RuleEdit {
 type ReadRules = Pick<ReadPolicy, 'levels' | 'disabling'>;
 
 /**
- * The rules that two texts write down differently: those that are gone, then those that say something else, then those that are new. Rules that say `disabled` are rules of
- * their text, and what stands in other texts is told of neither side: an org is not told what the bundle says.
+ * The rules that two texts write down differently: those that are gone, then those that say something else, then those
+ * that are new. Rules that say `disabled` are rules of their text, and what stands in other texts is told of neither
+ * side: an org is not told what the bundle says.
  * @param isOfText tells the rules of the text that is changed
  */
 export function ruleEdits(before: ReadRules, after: ReadRules, isOfText: (rule: Rule) => boolean): readonly RuleEdit[] {

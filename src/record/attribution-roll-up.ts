@@ -16,8 +16,8 @@ export interface CountedNames {
 }
 
 /**
- * The counters of who is charged (decision 6.15): those of its project, customer, account, caller and labels, by day and by quarter of an hour, committed in the same write as the record. A
- * record that is attributed to nobody has none.
+ * The counters of who is charged (decision 6.15): those of its project, customer, account, caller and labels, by day
+ * and by quarter of an hour, committed in the same write as the record. A record that is attributed to nobody has none.
  */
 export function attributionRollUp(record: ExecutionRecord, names: CountedNames): readonly Effect[] {
   const { record_tier: tier, project_id: project, customer_id: customer, account_id: account, caller_id: caller, labels } = record;
@@ -42,7 +42,10 @@ export function attributionRollUp(record: ExecutionRecord, names: CountedNames):
   return effects;
 }
 
-/** Keys of labels are counted apart from what they are worth, so that many values of one key do not keep out another key. */
+/**
+ * Keys of labels are counted apart from what they are worth, so that many values of one key do not keep out another
+ * key.
+ */
 const LABEL_KEYS = 'k';
 
 class Rows {

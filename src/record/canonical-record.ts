@@ -1,13 +1,16 @@
 /*
- * The record room: what a decided request leaves behind. Its text is written here once, in the order that RFC 8785 asks for, and hashed; nothing here
- * reads a clock, a store or a network, and no prompt or completion ever reaches it.
+ * The record room: what a decided request leaves behind. Its text is written here once, in the order that RFC 8785 asks
+ * for, and hashed; nothing here reads a clock, a store or a network, and no prompt or completion ever reaches it.
  */
 import { canonicalJson } from '../base/json/jcs.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import type { RecordedBudget } from '../base/model/budget-limit.ts';
 import type { ExecutionRecord, MeteredPass, Metering, PolicyTrace, ShadowTrace } from '../base/model/execution-record.ts';
 
-/** Every member is named, those without a value as undefined: all objects of one kind then have one shape, which is what makes them cheap. */
+/**
+ * Every member is named, those without a value as undefined: all objects of one kind then have one shape, which is what
+ * makes them cheap.
+ */
 export type Filled<T> = { -readonly [K in keyof T]-?: Record<string, never> extends Pick<T, K> ? T[K] | undefined : T[K] };
 
 /** A record before it is hashed. */
@@ -26,14 +29,20 @@ export interface CanonicalRecord {
   readonly hash: string;
 }
 
-/** The member that follows the hash. Quotes inside a text are escaped and no map follows, so that its last occurrence is the member itself. */
+/**
+ * The member that follows the hash. Quotes inside a text are escaped and no map follows, so that its last occurrence is
+ * the member itself.
+ */
 const BEHIND_HASH = ',"record_id":';
-/** How JSON.stringify writes half a surrogate pair, which RFC 8785 §3.2.2.2 does not allow. A text may hold the same letters; that only costs time. */
+/**
+ * How JSON.stringify writes half a surrogate pair, which RFC 8785 §3.2.2.2 does not allow. A text may hold the same
+ * letters; that only costs time.
+ */
 const LONE_SURROGATE = '\\ud';
 
 /**
- * Writes and hashes a record. Texts that are no well-formed Unicode are repaired (decision 7.6): what an upstream or a caller wrote must never make a record
- * unhashable.
+ * Writes and hashes a record. Texts that are no well-formed Unicode are repaired (decision 7.6): what an upstream or a
+ * caller wrote must never make a record unhashable.
  * @throws CanonicalJsonError for a number that is not finite
  */
 export function canonicalRecord(record: UnhashedRecord): CanonicalRecord {
@@ -45,8 +54,8 @@ export function canonicalRecord(record: UnhashedRecord): CanonicalRecord {
 }
 
 /**
- * The record in the order of RFC 8785 §3.2.3. JSON.stringify of such an object is its canonical form, at a third of what the general canonicaliser costs
- * (3.5 µs against 13); a test compares the two.
+ * The record in the order of RFC 8785 §3.2.3. JSON.stringify of such an object is its canonical form, at a third of
+ * what the general canonicaliser costs (3.5 µs against 13); a test compares the two.
  */
 function inOrder(record: UnhashedRecord): UnhashedRecord {
   const { error } = record;

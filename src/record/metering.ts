@@ -1,7 +1,7 @@
 import type { Price } from '../base/catalogue/types.ts';
 import { usdFromPico } from '../base/lib/money.ts';
 import type { MeteredPass, MeteredUnit } from '../base/model/execution-record.ts';
-import { RATE_KINDS } from '../base/model/rate-kinds.ts';
+import { RATE_KINDS } from '../base/model/usage.ts';
 import type { Charged } from '../decide/pricing/answered-price.ts';
 import { meter, type PassCost, type UnitCost } from '../decide/pricing/cost.ts';
 import type { UnhashedRecord } from './canonical-record.ts';
@@ -38,7 +38,8 @@ export function meteringFrom({ usage, price, model, passPrices }: Charged, { rep
     video_tokens_out: usage?.video_tokens_out,
     reasoning_tokens_out: usage?.reasoning_tokens_out,
     citation_tokens_out: usage?.citation_tokens_out,
-    // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision 7.6).
+    // The one text of body or answer that is kept: it must neither break the hash nor the key of a roll-up (decision
+    // 7.6).
     model: model?.toWellFormed(),
     usage_reported: reported && usage !== undefined,
     rate_in: metered.rateIn,

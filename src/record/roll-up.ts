@@ -24,14 +24,18 @@ import type { Effect } from '../storage/contract/store.ts';
 
 const NONE: readonly Effect[] = [];
 
-/** The model of a call that an upstream has accepted; empty for others, whose model is merely what their caller has named. */
+/**
+ * The model of a call that an upstream has accepted; empty for others, whose model is merely what their caller has
+ * named.
+ */
 function acceptedModel({ upstream_status: status, metering }: ExecutionRecord): string {
   return status !== undefined && status < 400 ? (metering?.model ?? '') : '';
 }
 
 /**
- * The counters that one record adds to, committed in the same write as the record itself, so that totals and records can never disagree. A record counts in
- * the period in which it was completed. `connection` records count in no total (decision 7.3).
+ * The counters that one record adds to, committed in the same write as the record itself, so that totals and records
+ * can never disagree. A record counts in the period in which it was completed. `connection` records count in no total
+ * (decision 7.3).
  * @param model under which it counts; empty: under none. Default: the one that an upstream has accepted
  */
 export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): readonly Effect[] {
@@ -46,7 +50,8 @@ export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): 
   };
   return [
     ...usage,
-    // What calls without a project cost is the rest of the org's; what a provider's own connector costs is in the usage of the day.
+    // What calls without a project cost is the rest of the org's; what a provider's own connector costs is in the usage
+    // of the day.
     ...(project === undefined ? [] : [spent(SPEND_DAY, project)]),
     ...(provider === undefined || provider === connector ? [] : [spent(SPEND_PROVIDER_DAY, provider)]),
     ...(record.delegation_chain === undefined ? NONE : delegated(org, record.delegation_chain, amounts.cost_pico)),
@@ -123,14 +128,18 @@ interface UsageKeys {
 
 const MINUTES = Array.from({ length: 12 }, (_, at) => minuteName(at * 5));
 
-/** Keys of the hour's calls: there are few, and making four of them costs more than all that is added under them. Emptied when full. */
+/**
+ * Keys of the hour's calls: there are few, and making four of them costs more than all that is added under them.
+ * Emptied when full.
+ */
 const keysMadeBefore = new Map<string, UsageKeys>();
 const MAX_KEYS = 1_024;
 /** Models are the only part that may be long. */
 const MAX_KEPT_LENGTH = 512;
 
 /**
- * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows; by quarter of an hour for days that begin at another time than in UTC.
+ * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows; by quarter of
+ * an hour for days that begin at another time than in UTC.
  */
 function usageOf(record: ExecutionRecord, amounts: Amounts, model: string): readonly Effect[] {
   const { day, hour, month, quarter } = usageKeys(record, model);

@@ -1,4 +1,4 @@
-import { shorten } from '../base/lib/shorten.ts';
+import { shorten } from '../base/lib/text.ts';
 import { STRANGER_BOUNDS } from '../base/model/traffic-bounds.ts';
 import { type CanonicalRecord, canonicalRecord, type RecordDraft } from './canonical-record.ts';
 
@@ -13,7 +13,8 @@ export function isLong({ text }: CanonicalRecord): boolean {
 }
 
 /**
- * The record of a refused call with every text that its caller chose cut to its beginning, and without labels and observed values, so that it is never longer than
+ * The record of a refused call with every text that its caller chose cut to its beginning, and without labels and
+ * observed values, so that it is never longer than
  * {@link MAX_SHORT_RECORD} (decision 7.11). The draft is changed.
  */
 export function shortRecord(draft: RecordDraft): CanonicalRecord {

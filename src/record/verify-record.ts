@@ -14,8 +14,10 @@ export interface CheckedRecord {
 }
 
 /**
- * Recomputes the hash of a record's JSON text as anyone can (decision 7.1): SHA-256 of the RFC 8785 form of everything but `record_hash`.
- * @throws Error when the text is no record: not JSON, without `record_hash`, a name that stands twice, numbers that JSON readers disagree about; or a shortened one
+ * Recomputes the hash of a record's JSON text as anyone can (decision 7.1): SHA-256 of the RFC 8785 form of everything
+ * but `record_hash`.
+ * @throws Error when the text is no record: not JSON, without `record_hash`, a name that stands twice, numbers that
+ * JSON readers disagree about; or a shortened one
  */
 export function checkRecord(bytes: Uint8Array | string): CheckedRecord {
   const record = unambiguousJson(bytes);

@@ -1,4 +1,5 @@
-// What `gw` says of itself: how commands are used, in lines that a terminal shows whole, and named as they are typed here.
+// What `gw` says of itself: how commands are used, in lines that a terminal shows whole, and named as they are typed
+// here.
 import { join } from 'node:path';
 import t from 'tap';
 import { nextWords } from '../../src/cli/find-command.ts';

@@ -1,4 +1,5 @@
-// A list leaves members of records out: what it shows is marked, refused where a whole record is needed, and had whole when that is asked for (decision 7.13).
+// A list leaves members of records out: what it shows is marked, refused where a whole record is needed, and had whole
+// when that is asked for (decision 7.13).
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

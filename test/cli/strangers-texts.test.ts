@@ -1,4 +1,5 @@
-// What `gw` shows of texts that others chose: of every command, whatever a gateway answers, nothing is hidden, acted on, or a line of its own.
+// What `gw` shows of texts that others chose: of every command, whatever a gateway answers, nothing is hidden, acted
+// on, or a line of its own.
 import { writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,7 +14,7 @@ import { allCommands } from '../../src/cli/run.ts';
 import { ADMIN_OPERATIONS } from '../../src/control-plane/admin/admin-operation-table.ts';
 import { jsonSchema } from '../../src/operations/json-schema.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
-import { paintFor } from '../../src/policy-tools/paint.ts';
+import { paintFor } from '../../src/policy-tools/render-problem.ts';
 import { FAKED, fakedIn, HOSTILE, hiddenIn, hostileAnswer } from '../support/hostile-text.ts';
 import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
@@ -64,7 +65,10 @@ interface Answerable {
   readonly output: { readonly schema?: z.ZodType };
 }
 
-/** A gateway, or a control plane, that answers what its document allows, with a hostile text in every place; or refuses so. */
+/**
+ * A gateway, or a control plane, that answers what its document allows, with a hostile text in every place; or refuses
+ * so.
+ */
 async function lyingGateway(t: Test, operations: readonly Answerable[], refuses: boolean): Promise<Asked> {
   let asked = 0;
   const server: Server = createServer((request, response) => {

@@ -1,4 +1,5 @@
-// What every driver of the allowance must do, whatever stands behind it: plain data in and out, once for one id, and never past a cap.
+// What every driver of the allowance must do, whatever stands behind it: plain data in and out, once for one id, and
+// never past a cap.
 import type { Test } from 'tap';
 import { picoFromUsd } from '../../src/base/lib/money.ts';
 import type { BudgetLimit } from '../../src/base/model/budget-limit.ts';

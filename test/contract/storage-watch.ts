@@ -3,7 +3,10 @@ import { add, makeRecord, put, rejection, type StoreUnderTest, type Tap } from '
 
 type Told = Exclude<EntityEvent, { readonly lost: true }>;
 
-/** Everything that a watcher of a space is told, and how many turns of the event loop it takes until it has been told of a key. */
+/**
+ * Everything that a watcher of a space is told, and how many turns of the event loop it takes until it has been told of
+ * a key.
+ */
 async function watched(store: Store, space = 'e'): Promise<{ readonly told: Told[]; end(): void; until(key: string): Promise<void> }> {
   const told: Told[] = [];
   let wake = (): void => undefined;
@@ -25,7 +28,10 @@ async function watched(store: Store, space = 'e'): Promise<{ readonly told: Told
   };
 }
 
-/** What a watcher may rely on. The last commit of a test puts `end`: when a watcher was told of that, it was told of what came before. */
+/**
+ * What a watcher may rely on. The last commit of a test puts `end`: when a watcher was told of that, it was told of
+ * what came before.
+ */
 export async function watching(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
   await t.test('a watcher is told of what is put and deleted in its space, in order, with value and version', async (t) => {
     const { store } = await open(t);

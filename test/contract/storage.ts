@@ -1,6 +1,6 @@
 /*
- * The conformance suite of src/storage/contract/store.ts: one subtest per MUST and MUST NOT. A driver's own test file calls `storageContract` with a way to
- * open, reopen and break its store.
+ * The conformance suite of src/storage/contract/store.ts: one subtest per MUST and MUST NOT. A driver's own test file
+ * calls `storageContract` with a way to open, reopen and break its store.
  */
 import type { Effect, RecordCommit } from '../../src/storage/contract/store.ts';
 import { expectations } from './storage-expect.ts';

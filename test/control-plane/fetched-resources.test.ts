@@ -8,7 +8,7 @@ import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import type { ControlPlaneCalls, OrgState, Versions } from '../../src/control-plane/proto/messages.ts';
 import type { ProtocolClient } from '../../src/control-plane/proto/protocol-client.ts';
 import { checkInclusion, readProof } from '../../src/ledger/inclusion-proof.ts';
-import { readKeys } from '../../src/ledger/ledger-keys.ts';
+import { readKeys } from '../../src/ledger/ledger-answers.ts';
 import { checkSignature } from '../../src/ledger/merkle-root.ts';
 import { faultOfCall, NOTHING_YET, PROTOCOL, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
 import { fakeClock } from '../support/fake-clock.ts';

@@ -1,4 +1,5 @@
-// What those who have shown no certificate can take of a control plane: whatever they send, whoever calls is asked first.
+// What those who have shown no certificate can take of a control plane: whatever they send, whoever calls is asked
+// first.
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';

@@ -1,4 +1,5 @@
-// Alert mails by a real mail server that is not ours: TLS before anything is said, a login, and messages in which nothing that strangers chose is a header.
+// Alert mails by a real mail server that is not ours: TLS before anything is said, a login, and messages in which
+// nothing that strangers chose is a header.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

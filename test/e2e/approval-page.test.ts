@@ -1,4 +1,5 @@
-// An approval decided from the link of a chat message, by a person with nothing but a browser, a keyboard and a management key.
+// An approval decided from the link of a chat message, by a person with nothing but a browser, a keyboard and a
+// management key.
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';

@@ -1,4 +1,5 @@
-// Bundles that a gateway must not take (decision 13.9). A true one follows each: after several bad ones in a row a gateway waits for up to a minute.
+// Bundles that a gateway must not take (decision 13.9). A true one follows each: after several bad ones in a row a
+// gateway waits for up to a minute.
 import { generateKeyPairSync } from 'node:crypto';
 import t from 'tap';
 import type { SignedBundle } from '../../src/control-plane/proto/messages.ts';

@@ -1,5 +1,6 @@
 /*
- * Peers that are not what they should be: each is refused in words that say what is wrong, and nothing that was there before is lost (decisions 13.1, 13.2, 13.7, 13.9).
+ * Peers that are not what they should be: each is refused in words that say what is wrong, and nothing that was there
+ * before is lost (decisions 13.1, 13.2, 13.7, 13.9).
  */
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';

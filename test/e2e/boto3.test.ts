@@ -11,7 +11,8 @@ import { tempDir } from '../support/temp-dir.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
 /*
- * The official SDK of AWS for Python, through the proxy, to an upstream that checks its signatures: what it is told of answers, streams and a refusal.
+ * The official SDK of AWS for Python, through the proxy, to an upstream that checks its signatures: what it is told of
+ * answers, streams and a refusal.
  */
 
 const HOST = 'bedrock-runtime.eu-west-1.amazonaws.com';

@@ -25,7 +25,10 @@ async function records(gateway: StandInGateway): Promise<readonly Readonly<Recor
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Everything that an agent does goes through the gateway, by whichever way its model is called: nothing of it leaves the machine. */
+/**
+ * Everything that an agent does goes through the gateway, by whichever way its model is called: nothing of it leaves
+ * the machine.
+ */
 async function runAgent(t: Test, gateway: StandInGateway, agent: CodingAgent, ways: readonly AgentWay[], token: string) {
   const home = tempDir(t);
   const filled = (text: string) => text.replaceAll('GATEWAY', gateway.url).replaceAll('HOME', home);

@@ -1,4 +1,5 @@
-// The guide to the deployment modes, followed word by word: each block is typed into the terminal that it names, and what stands below it must be in what was answered.
+// The guide to the deployment modes, followed word by word: each block is typed into the terminal that it names, and
+// what stands below it must be in what was answered.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';

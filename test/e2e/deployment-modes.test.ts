@@ -1,6 +1,7 @@
 /*
- * The four ways in which a gateway runs, each from its first start to a verified record (specification, "Deployment modes"; decision 13.11): free, self-hosted with a
- * control plane, managed, and the start without a control plane that was there before.
+ * The four ways in which a gateway runs, each from its first start to a verified record (specification, "Deployment
+ * modes"; decision 13.11): free, self-hosted with a control plane, managed, and the start without a control plane that
+ * was there before.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +37,9 @@ async function metric(gateway: GatewayProcess, name: string): Promise<number> {
   return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN);
 }
 
-/** The record of a call is verified: asked of the gateway, checked against what the control plane shows to everybody. */
+/**
+ * The record of a call is verified: asked of the gateway, checked against what the control plane shows to everybody.
+ */
 async function isProven(t: Test, place: ControlPlanePlace, gateway: GatewayProcess, recordId: string | undefined): Promise<void> {
   const record = await gateway.record(recordId);
   t.ok(isVerified(record), 'the record has the hash that it states');

@@ -1,4 +1,5 @@
-// SIGTERM while an upload, a stream, a WebSocket and a passed tunnel are under way: each ends as it should, and so does the process.
+// SIGTERM while an upload, a stream, a WebSocket and a passed tunnel are under way: each ends as it should, and so does
+// the process.
 import { writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -29,7 +30,10 @@ function heard(socket: Socket): { text(): string; readonly closed: Promise<unkno
   return { text: () => text, closed: overOf(socket) };
 }
 
-/** A provider that has begun to take a file and to give a stream, another that has begun an answer on a WebSocket, and a server that echoes. */
+/**
+ * A provider that has begun to take a file and to give a stream, another that has begun an answer on a WebSocket, and a
+ * server that echoes.
+ */
 async function startUpstreams(t: Test) {
   let uploaded = 0;
   let finishStream: (() => void) | undefined;

@@ -1,4 +1,5 @@
-// Events by syslog at servers that are not ours: rsyslog and syslog-ng take them by UDP, TCP and TLS and say how they have read each.
+// Events by syslog at servers that are not ours: rsyslog and syslog-ng take them by UDP, TCP and TLS and say how they
+// have read each.
 import t from 'tap';
 import { eventually } from '../support/child.ts';
 import { startTestGateway } from '../support/gateway.ts';

@@ -1,4 +1,5 @@
-// A process that keeps both sockets, as systemd does, and runs one gateway after the other on them: nobody who connects meanwhile is refused.
+// A process that keeps both sockets, as systemd does, and runs one gateway after the other on them: nobody who connects
+// meanwhile is refused.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';

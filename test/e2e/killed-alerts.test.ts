@@ -1,4 +1,5 @@
-// A process that is killed around each write of an alert and of its delivery: no alert is lost, and none comes twice but the one that was under way (decision 11.1).
+// A process that is killed around each write of an alert and of its delivery: no alert is lost, and none comes twice
+// but the one that was under way (decision 11.1).
 import t from 'tap';
 import { eventually } from '../support/child.ts';
 import { gatewayEnvironment, launchGateway, startGatewayWith } from '../support/gateway-process.ts';

@@ -1,4 +1,5 @@
-// A process that is killed while answers run that no cap holds: each record id that a client has seen leads to a record (decision 6.8).
+// A process that is killed while answers run that no cap holds: each record id that a client has seen leads to a record
+// (decision 6.8).
 import { type IncomingMessage, request } from 'node:http';
 import t from 'tap';
 import { exactly } from '../support/exactly.ts';

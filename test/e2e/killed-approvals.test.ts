@@ -1,4 +1,5 @@
-// A process that is killed around each write of a call that was approved: the approval is spent or not, never twice, and one that is spent has its record (decision 9.1).
+// A process that is killed around each write of a call that was approved: the approval is spent or not, never twice,
+// and one that is spent has its record (decision 9.1).
 import t from 'tap';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { gatewayEnvironment, launchGateway, startGatewayWith } from '../support/gateway-process.ts';

@@ -1,4 +1,5 @@
-// A process that is killed at the one moment that matters: between the record's commit and the event on which an application acts (decision 7.9).
+// A process that is killed at the one moment that matters: between the record's commit and the event on which an
+// application acts (decision 7.9).
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
@@ -18,7 +19,10 @@ const CALLER = 'the-one';
 const HEADERS = { authorization: 'Bearer k', 'x-gw-caller-id': CALLER };
 const STREAM = JSON.stringify({ model: 'gpt-4o-mini', messages: [], stream: true });
 
-/** Loaded into the gateway ahead of the program: kills it around the write of the record, or in front of that of the terminal event to the client. */
+/**
+ * Loaded into the gateway ahead of the program: kills it around the write of the record, or in front of that of the
+ * terminal event to the client.
+ */
 const KILL = (moment: string, terminal: string): string =>
   `data:text/javascript,${encodeURIComponent(`
   import fs from 'node:fs';

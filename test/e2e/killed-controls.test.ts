@@ -1,4 +1,5 @@
-// A process that is killed: what it was asked to change and said was changed is so, and whom a call puts into quarantine is held exactly when that call has its record.
+// A process that is killed: what it was asked to change and said was changed is so, and whom a call puts into
+// quarantine is held exactly when that call has its record.
 import t from 'tap';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { type GatewayProcess, gatewayEnvironment, launchGateway, startGatewayWith } from '../support/gateway-process.ts';

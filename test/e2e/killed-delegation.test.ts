@@ -1,4 +1,5 @@
-// A process that is killed while calls under a delegation token are under way: what was set aside is charged to the token, once, and it can spend no more (decision 9.4).
+// A process that is killed while calls under a delegation token are under way: what was set aside is charged to the
+// token, once, and it can spend no more (decision 9.4).
 import t from 'tap';
 import { Issuer, lasting } from '../decide/delegation/delegation-tokens.ts';
 import { startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';

@@ -1,4 +1,5 @@
-// The official conformance suite against the MCP server of a whole gateway; what does not apply to it is in test/cases/mcp/conformance-baseline.yml.
+// The official conformance suite against the MCP server of a whole gateway; what does not apply to it is in
+// test/cases/mcp/conformance-baseline.yml.
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';

@@ -1,4 +1,5 @@
-// What NO_PROXY means to real programs with a gateway as their proxy, and that what `gw env` prints serves every program that reads it.
+// What NO_PROXY means to real programs with a gateway as their proxy, and that what `gw env` prints serves every
+// program that reads it.
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -108,7 +109,10 @@ const URLLIB = `import urllib.request
 request = urllib.request.Request(${JSON.stringify(URL_OPENAI)}, ${JSON.stringify(CHAT)}.encode(), {"Content-Type": "application/json", "Authorization": "Bearer k"})
 print(urllib.request.urlopen(request).read().decode())`;
 
-/** Programs that make one call with nothing but their environment, and the variables by which each of them trusts the gateway. */
+/**
+ * Programs that make one call with nothing but their environment, and the variables by which each of them trusts the
+ * gateway.
+ */
 const PROGRAMS: readonly {
   readonly name: string;
   readonly peers: readonly PeerName[];

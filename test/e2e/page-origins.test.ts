@@ -1,4 +1,5 @@
-// A page of an origin in GW_ALLOWED_ORIGINS, in a browser: what it calls works, and what it is refused it can read. No other page gets anything.
+// A page of an origin in GW_ALLOWED_ORIGINS, in a browser: what it calls works, and what it is refused it can read. No
+// other page gets anything.
 import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { ALLOW_ALL, bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';

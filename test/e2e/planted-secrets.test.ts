@@ -1,4 +1,5 @@
-// Secrets and prompts are planted wherever a stranger, an operator or a provider can put one, on every door; then everything that the process writes is searched for them.
+// Secrets and prompts are planted wherever a stranger, an operator or a provider can put one, on every door; then
+// everything that the process writes is searched for them.
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -1,4 +1,5 @@
-// The metrics, the dashboard and the alert rules before programs that are not ours: Prometheus scrapes a gateway and evaluates every expression, promtool checks and tests the rules.
+// The metrics, the dashboard and the alert rules before programs that are not ours: Prometheus scrapes a gateway and
+// evaluates every expression, promtool checks and tests the rules.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -10,7 +10,8 @@ import { requirePeer, skipWithout } from '../support/peers.ts';
 import { towardsMock } from '../support/upstreams.ts';
 
 /*
- * The official Python SDKs, as they come, by proxy and by base URL: what they are told, what is recorded, and what a refusal looks like to a program.
+ * The official Python SDKs, as they come, by proxy and by base URL: what they are told, what is recorded, and what a
+ * refusal looks like to a program.
  */
 
 const CLIENT = join(packageRoot(), 'test', 'e2e', 'clients', 'python-sdks.py');

@@ -7,7 +7,8 @@ import { startProviders } from '../support/provider-upstream.ts';
 import { BUNDLE, CALLS, callSdk, checkCall, governKeys, keysFrom, mentionsForbiddenModel, SDKS } from './sdk-calls.ts';
 
 /*
- * The official SDKs, as they come, through the CONNECT door: nothing is set but proxy and CA variables of the runtime (docs/guides/getting-started.md).
+ * The official SDKs, as they come, through the CONNECT door: nothing is set but proxy and CA variables of the runtime
+ * (docs/guides/getting-started.md).
  */
 
 const PRELOAD = join(packageRoot(), 'docs', 'examples', 'node20-proxy.mjs');

@@ -6,7 +6,8 @@ import { closeServer, listenOnFreePort } from '../support/tls-upstream.ts';
 import { BUNDLE, CALLS, callSdk, checkCall, governKeys, keysFrom, mentionsForbiddenModel, SDKS, type Sdk } from './sdk-calls.ts';
 
 /*
- * The official SDKs, as they come, through the redirect door: nothing is set but a base URL (docs/guides/getting-started.md).
+ * The official SDKs, as they come, through the redirect door: nothing is set but a base URL
+ * (docs/guides/getting-started.md).
  */
 
 async function closedPort(): Promise<number> {

@@ -9,7 +9,8 @@ import { WHOLE_MONTH } from '../support/whole-month.ts';
 import { callSdk, type Sdk } from './sdk-calls.ts';
 
 /*
- * What programs see of GW_STREAM_STOP_AT_CAP: the official SDKs raise the gateway's last event as an error of theirs, with its reason.
+ * What programs see of GW_STREAM_STOP_AT_CAP: the official SDKs raise the gateway's last event as an error of theirs,
+ * with its reason.
  */
 
 const HOSTS = ['api.openai.com', 'api.anthropic.com', 'generativelanguage.googleapis.com', 'api.mistral.ai', 'api.cohere.com'];

@@ -1,4 +1,5 @@
-// OpenAI's own WebSocket clients against the independent mock, by CONNECT and by base URL, and curl as the judge of the handshake.
+// OpenAI's own WebSocket clients against the independent mock, by CONNECT and by base URL, and curl as the judge of the
+// handshake.
 import OpenAI from 'openai';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { ResponsesWS } from 'openai/resources/responses/ws';

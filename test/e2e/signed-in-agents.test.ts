@@ -1,4 +1,5 @@
-// Coding agents that are signed in with a plan, by the proxy: their calls are decided and cost nothing, and all else that they ask of the same host passes unseen (decisions 3.8, 6.3).
+// Coding agents that are signed in with a plan, by the proxy: their calls are decided and cost nothing, and all else
+// that they ask of the same host passes unseen (decisions 3.8, 6.3).
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';

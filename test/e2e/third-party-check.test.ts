@@ -1,4 +1,7 @@
-/* Somebody who has nothing of ours checks what was handed out: with openssl, Python's standard library and coreutils, as the page in the folder says. */
+/*
+ * Somebody who has nothing of ours checks what was handed out: with openssl, Python's standard library and coreutils,
+ * as the page in the folder says.
+ */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,7 +32,10 @@ interface Exported {
   readonly place: ControlPlanePlace;
 }
 
-/** A gateway and its control plane as programs of their own: of seven calls four are under the newest of three roots, and the last one waits, since the link is cut. */
+/**
+ * A gateway and its control plane as programs of their own: of seven calls four are under the newest of three roots,
+ * and the last one waits, since the link is cut.
+ */
 async function running(t: HasTeardown): Promise<Exported> {
   const place = await ControlPlanePlace.start(t);
   const gateway = await place.gateway('node-1');
@@ -61,7 +67,10 @@ async function gwMain(t: HasTeardown, args: readonly string[], env: Readonly<Rec
   return { code, out, err };
 }
 
-/** The commands of the page, one after the other, in a folder, about its newest record that is proved; those of one part by its number. */
+/**
+ * The commands of the page, one after the other, in a folder, about its newest record that is proved; those of one part
+ * by its number.
+ */
 function byHand(folder: string, parts: readonly number[]): { readonly code: number | null; readonly said: string } {
   const page = readFileSync(join(folder, 'README.md'), 'utf8');
   const blocks = [...page.matchAll(/^### (\d)[^\n]*\n[\s\S]*?```sh\n([\s\S]*?)```/gm)];

@@ -1,4 +1,7 @@
-/* What typed-guides.test.ts needs to know of pages: which blocks cannot be typed on one machine, and what a page takes for granted. */
+/*
+ * What typed-guides.test.ts needs to know of pages: which blocks cannot be typed on one machine, and what a page takes
+ * for granted.
+ */
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import type { StandInGateway } from '../support/stand-in-gateway.ts';
 
@@ -10,7 +13,10 @@ export interface GuidePlace {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Programs of others that pages start; their own tests are those that start them for real (coding-agents, run-tool, everyday-clients). */
+/**
+ * Programs of others that pages start; their own tests are those that start them for real (coding-agents, run-tool,
+ * everyday-clients).
+ */
 export const PROGRAMS_SHOWN = [
   'claude',
   'codex',
@@ -136,7 +142,10 @@ async function recordOf({ gateway }: GuidePlace): Promise<string> {
   return answer.headers.get('x-gw-record-id') ?? '';
 }
 
-/** The page adds a model to a list of those that are allowed; it stands in another overlay than the one that the page puts, so that nothing of it is lost then. */
+/**
+ * The page adds a model to a list of those that are allowed; it stands in another overlay than the one that the page
+ * puts, so that nothing of it is lost then.
+ */
 async function allowedModels(place: GuidePlace, key: string): Promise<void> {
   const rule = { conditions: { 'context.action.params.model': 'gpt-4o-mini' }, effect: { decision: 'allow' } };
   await made(place, 'PUT', '/mgmt/v1/policies/rules/allow.gpt-4o-mini', { layer: 'targets', level: 'node', rule }, 200, key);

@@ -1,4 +1,5 @@
-// What the README and the guides show to type is typed: each block of a shell, one guide after the other, in the folder of a gateway behind which the demo's stand-in is.
+// What the README and the guides show to type is typed: each block of a shell, one guide after the other, in the folder
+// of a gateway behind which the demo's stand-in is.
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -66,7 +67,8 @@ function placeOf(t: Test, gateway: StandInGateway): GuidePlace {
     chmodSync(join(bin, name), 0o755);
   };
   const gw = `'${process.execPath}' '${MAIN}'`;
-  // What goes on until it is stopped is stopped, by one signal: a second one ends a gateway at once. A second gateway keeps away from the first.
+  // What goes on until it is stopped is stopped, by one signal: a second one ends a gateway at once. A second gateway
+  // keeps away from the first.
   program(
     'gw',
     `for_a_while() { timeout --foreground --preserve-status --signal TERM 5 "$@"; code=$?; [ $code = 143 ] || exit $code; exit 0; }

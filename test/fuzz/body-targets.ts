@@ -272,7 +272,10 @@ function rewritesHold(read: Form, bytes: Buffer, texts: readonly (string | undef
 
 const NEW_MODEL = 'small-model-1';
 
-/** What a lenient reader takes for a governed name is what policy and price take for it: of several that could be meant the body is refused. */
+/**
+ * What a lenient reader takes for a governed name is what policy and price take for it: of several that could be meant
+ * the body is refused.
+ */
 function sameToLenientReaders(params: unknown, dialect: Dialect): void {
   const folded = (name: string): string => name.toUpperCase().toLowerCase();
   const compared = (name: string): string => (dialect.names === 'exact' ? folded(name) : folded(name).replaceAll('_', ''));

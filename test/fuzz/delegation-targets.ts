@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { readVerifyKeys } from '../../src/base/lib/verify-keys.ts';
-import { DelegationError } from '../../src/decide/delegation/delegation-error.ts';
+import { DelegationError } from '../../src/decide/delegation/link.ts';
 import { type DelegationChain, readChain, verifyChain } from '../../src/decide/delegation/verify-chain.ts';
 import { corpusOf } from './corpus.ts';
 import { type FuzzTarget, must } from './target.ts';

@@ -7,7 +7,7 @@ import type { AlertCard } from '../../src/outbound/destinations/alert-card.ts';
 import { alertMail } from '../../src/outbound/destinations/alert-mail.ts';
 import { CHAT_WEBHOOKS } from '../../src/outbound/destinations/chat-webhooks.ts';
 import { syslogMessage } from '../../src/outbound/destinations/syslog-message.ts';
-import { paintFor } from '../../src/policy-tools/paint.ts';
+import { paintFor } from '../../src/policy-tools/render-problem.ts';
 import { hiddenIn, unseenIn } from '../support/hostile-text.ts';
 import { type FuzzTarget, must } from './target.ts';
 
@@ -24,7 +24,8 @@ const faces: FuzzTarget = {
   name: 'shown-text',
   inputs: 50_000,
   dear: true,
-  // Ten faces and what is held of each, all of them linear, of texts far longer than any that is shown: nothing of a call waits for it.
+  // Ten faces and what is held of each, all of them linear, of texts far longer than any that is shown: nothing of a
+  // call waits for it.
   stallMs: 10_000,
   headLines: 0,
   dictionary: [

@@ -116,7 +116,10 @@ function changeNumber(input: Buffer, { random }: Draws): Buffer {
   return Buffer.concat([input.subarray(0, start), Buffer.from(number), input.subarray(start + digits[0].length)]);
 }
 
-/** The input with one piece of it, or one token, repeated until it is as long as it may be: the same each time, or with a number in it, so that names differ. */
+/**
+ * The input with one piece of it, or one token, repeated until it is as long as it may be: the same each time, or with
+ * a number in it, so that names differ.
+ */
 function amplified(input: Buffer, draws: Draws): Buffer {
   const { random } = draws;
   const pick = random.chance(0.5) ? token(draws) : slice(input, random);

@@ -6,7 +6,10 @@ const LARGE = 0xe0;
 const READS = 0xf8;
 const BYTES = Buffer.from(Array.from({ length: 65_536 }, (_, at) => (at * 7) % 251));
 
-/** Bodies in pieces of any size, read now and then: each byte comes once, in its place. The input says where they are cut. */
+/**
+ * Bodies in pieces of any size, read now and then: each byte comes once, in its place. The input says where they are
+ * cut.
+ */
 const pieces: FuzzTarget = {
   name: 'pieces',
   inputs: 300_000,

@@ -49,8 +49,9 @@ class PlayedStream extends Duplex {
 }
 
 /**
- * One call of the gRPC port as it comes from the network: its name, its coding and who calls, and then bytes. Nothing is read of who has shown no certificate, nothing decoded that is
- * compressed or larger than its call, and nothing held of it when it is over (decision 13.15).
+ * One call of the gRPC port as it comes from the network: its name, its coding and who calls, and then bytes. Nothing
+ * is read of who has shown no certificate, nothing decoded that is compressed or larger than its call, and nothing held
+ * of it when it is over (decision 13.15).
  */
 const protocolCall: FuzzTarget = {
   name: 'protocol-call',

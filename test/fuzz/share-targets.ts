@@ -3,7 +3,10 @@ import { type FuzzTarget, must } from './target.ts';
 
 const PLACES = 24;
 
-/** Orgs and callers that take and give back places, one step for each byte: what one of them does leaves something to the others (decision 7.12). */
+/**
+ * Orgs and callers that take and give back places, one step for each byte: what one of them does leaves something to
+ * the others (decision 7.12).
+ */
 const shares: FuzzTarget = {
   name: 'shares',
   inputs: 1_000_000,

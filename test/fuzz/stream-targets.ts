@@ -96,7 +96,9 @@ const eventStream: FuzzTarget = {
   },
 };
 
-/** AWS event streams, as they are and with the checksums that their bytes have now. The first line names the dialect. */
+/**
+ * AWS event streams, as they are and with the checksums that their bytes have now. The first line names the dialect.
+ */
 const awsEventStream: FuzzTarget = {
   name: 'aws-event-stream',
   inputs: MILLION,
@@ -132,7 +134,9 @@ const awsEventStream: FuzzTarget = {
   },
 };
 
-/** Messages that are read before the first one that is broken; each must begin where the one before says that it ends. */
+/**
+ * Messages that are read before the first one that is broken; each must begin where the one before says that it ends.
+ */
 function framesIn(bytes: Buffer): number {
   let at = 0;
   let frames = 0;
@@ -146,7 +150,10 @@ function framesIn(bytes: Buffer): number {
   return Math.min(frames, 8);
 }
 
-/** The same messages as far as their lengths go, whole again: mutations of what checksums cover would get no further than those. */
+/**
+ * The same messages as far as their lengths go, whole again: mutations of what checksums cover would get no further
+ * than those.
+ */
 function mended(input: Buffer): Buffer {
   const bytes = Buffer.from(input);
   for (let at = 0; bytes.length - at >= 16; ) {

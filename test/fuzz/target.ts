@@ -1,7 +1,8 @@
 /*
- * Fuzzing: what hostile bytes do to each parser of ours. A target knows how to feed one parser and which rules hold whatever the bytes are; the corpus below
- * test/cases/fuzz has a folder per target; the mutator makes new inputs out of it. `corpus.test.ts` replays the corpus with every test run, the proof
- * `npm run proof -- --only fuzz` makes a million inputs per parser. Nothing here is random but by a seed.
+ * Fuzzing: what hostile bytes do to each parser of ours. A target knows how to feed one parser and which rules hold
+ * whatever the bytes are; the corpus below test/cases/fuzz has a folder per target; the mutator makes new inputs out of
+ * it. `corpus.test.ts` replays the corpus with every test run, the proof `npm run proof -- --only fuzz` makes a million
+ * inputs per parser. Nothing here is random but by a seed.
  */
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 
@@ -13,7 +14,10 @@ export interface FuzzTarget {
   readonly inputs: number;
   /** One input takes most of a millisecond. */
   readonly dear?: true;
-  /** An input of at most 64 KiB that takes longer, in milliseconds, is a stall. Default 250; more for what strangers cannot send. */
+  /**
+   * An input of at most 64 KiB that takes longer, in milliseconds, is a stall. Default 250; more for what strangers
+   * cannot send.
+   */
   readonly stallMs?: number;
   /** Leading lines that choose a reader (a dialect, a Content-Type) and are seldom mutated. */
   readonly headLines: number;
@@ -32,7 +36,10 @@ export type Outcome<T> = { readonly value: T; readonly code: undefined } | { rea
 /** Characters of the body that answers a refused input. */
 const MAX_ANSWER = 65_536;
 
-/** The result of a call, or the code of its refusal. @throws whatever is no refusal, and a refusal with a code that the parser must not use */
+/**
+ * The result of a call, or the code of its refusal.
+ * @throws whatever is no refusal, and a refusal with a code that the parser must not use
+ */
 export function outcomeOf<T>(codes: readonly string[], call: () => T): Outcome<T> {
   try {
     return { value: call(), code: undefined };

@@ -92,7 +92,10 @@ function judge(input: Buffer): Promise<Pick<Answer, 'status' | 'headers' | 'body
   });
 }
 
-/** Whatever the parser hands on can be written to a client of either protocol; each field that may stand there once does so on h2. */
+/**
+ * Whatever the parser hands on can be written to a client of either protocol; each field that may stand there once does
+ * so on h2.
+ */
 function writable({ status, headers, trailers }: Answer): void {
   const { headers: passed } = filterResponseHeaders(headers);
   http1Fields(passed, status, undefined, false, false);

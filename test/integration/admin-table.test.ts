@@ -1,6 +1,6 @@
 /*
- * The table of the gateway's admin API (specification, "Gateway admin API"), row by row: what is asked, and the status and members that the row promises.
- * Answers may have more; the recorded answers hold every byte of them.
+ * The table of the gateway's admin API (specification, "Gateway admin API"), row by row: what is asked, and the status
+ * and members that the row promises. Answers may have more; the recorded answers hold every byte of them.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

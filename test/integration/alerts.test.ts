@@ -1,4 +1,5 @@
-// Alerts from nothing: channels of every kind, what they are told of, what arrives at real receivers, and what became of it.
+// Alerts from nothing: channels of every kind, what they are told of, what arrives at real receivers, and what became
+// of it.
 import t from 'tap';
 import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, type Governed, startGoverned } from '../support/governed.ts';

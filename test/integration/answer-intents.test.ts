@@ -1,4 +1,5 @@
-// Nothing of an answer whose record is not stored yet leaves before it is certain that there will be one (decision 6.8).
+// Nothing of an answer whose record is not stored yet leaves before it is certain that there will be one (decision
+// 6.8).
 import t from 'tap';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import type { Effect, Store } from '../../src/storage/contract/store.ts';

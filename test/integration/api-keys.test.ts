@@ -1,4 +1,5 @@
-// API keys on every door: where they may stand, whose org they bring, what a bad one is answered, and that they never go on to a provider or into a record.
+// API keys on every door: where they may stand, whose org they bring, what a bad one is answered, and that they never
+// go on to a provider or into a record.
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { fakeClock } from '../support/fake-clock.ts';

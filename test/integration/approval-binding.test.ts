@@ -1,4 +1,5 @@
-// What an approval is good for: the call to the place that was shown, with its headers, for its project, under its delegation, for the rules that asked, and once.
+// What an approval is good for: the call to the place that was shown, with its headers, for its project, under its
+// delegation, for the rules that asked, and once.
 import { createServer } from 'node:net';
 import t from 'tap';
 import { DELEGATED_AT, everydayToken, Issuer } from '../decide/delegation/delegation-tokens.ts';

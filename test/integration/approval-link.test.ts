@@ -1,4 +1,5 @@
-// Where the link in an approval's alert leads, and how the page behind it is served; what a person does there is test/e2e/approval-page.test.ts.
+// Where the link in an approval's alert leads, and how the page behind it is served; what a person does there is
+// test/e2e/approval-page.test.ts.
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import { ManagementPlace } from '../../src/app/management-place.ts';

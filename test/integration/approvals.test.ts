@@ -1,4 +1,5 @@
-// Approvals through the doors: who waits for a person, what the person sees and decides, what runs then and how often, and what outlives the gateway.
+// Approvals through the doors: who waits for a person, what the person sees and decides, what runs then and how often,
+// and what outlives the gateway.
 import { createServer } from 'node:net';
 import t from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';

@@ -1,4 +1,5 @@
-// Who is charged for a call, on every door: caller, workload, rules, org defaults (decision 6.11), and what is answered when somebody must be and nobody is.
+// Who is charged for a call, on every door: caller, workload, rules, org defaults (decision 6.11), and what is answered
+// when somebody must be and nobody is.
 import { join } from 'node:path';
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
@@ -81,7 +82,9 @@ async function withOrgProject(t: HasTeardown, projectId: string): Promise<string
 
 const workloadWith = (id: string, attribution: object) => ({ workload_id: id, default_attribution: attribution });
 
-/** The first of those who give a project is charged; a rule gives one to the workloads whose names begin with `rule`. */
+/**
+ * The first of those who give a project is charged; a rule gives one to the workloads whose names begin with `rule`.
+ */
 const CASES: readonly (readonly [workload: string, given: Given, charged: string])[] = [
   ['rule-own', { project: 'of-caller' }, 'of-caller'],
   ['rule-own', {}, 'of-workload'],

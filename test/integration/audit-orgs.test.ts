@@ -1,4 +1,5 @@
-// Of which org an entry of the audit trail is, and to whose destinations it goes: of every operation that changes something (decisions 9.6, 11.3).
+// Of which org an entry of the audit trail is, and to whose destinations it goes: of every operation that changes
+// something (decisions 9.6, 11.3).
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -71,7 +72,10 @@ const STEPS: readonly (readonly [id: string, owner: Owner, path: string, body?: 
   ['ca.rotate', undefined, '/v1/admin/ca/rotate', { switch_at: '2026-01-01T00:00:00Z' }],
   ['ca.finish', undefined, '/v1/admin/ca/finish'],
 ];
-/** They need a gateway with an org, a delivery that has failed, a root that waits, a control plane; below, or in the tests of those. */
+/**
+ * They need a gateway with an org, a delivery that has failed, a root that waits, a control plane; below, or in the
+ * tests of those.
+ */
 const ELSEWHERE: readonly string[] = ['org.suspend', 'org.reactivate', 'dead_letters.resend', 'ca.cancel', 'policy_cache.clear'];
 
 /** Their entries name the thing and no value: what they change is a secret, or nothing was there to be changed. */

@@ -1,4 +1,5 @@
-// What clients send to AI hosts beside their calls: telemetry, tracing, files, models, sign-in, settings, feature flags. It is no inference, so no cap and no rule about models refuses it.
+// What clients send to AI hosts beside their calls: telemetry, tracing, files, models, sign-in, settings, feature
+// flags. It is no inference, so no cap and no rule about models refuses it.
 import t from 'tap';
 import { bundleOf, chat, startGoverned } from '../support/governed.ts';
 

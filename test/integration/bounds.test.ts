@@ -11,8 +11,8 @@ import { startTlsUpstream, type UpstreamHandler } from '../support/tls-upstream.
 import { towards } from '../support/upstreams.ts';
 
 /*
- * What one client or one upstream can hold, and that others are served meanwhile. Bodies, heads and tunnels are in limits.test.ts, pipelining and the
- * deadlines inside tunnels with the listener.
+ * What one client or one upstream can hold, and that others are served meanwhile. Bodies, heads and tunnels are in
+ * limits.test.ts, pipelining and the deadlines inside tunnels with the listener.
  */
 
 const OPENAI = 'api.openai.com';

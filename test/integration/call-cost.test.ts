@@ -75,7 +75,10 @@ const whole: Readonly<Record<string, object>> = {
   },
 };
 
-/** Sends the next piece of the stream: called when the client has the one before it, so that every run sees the same pieces. */
+/**
+ * Sends the next piece of the stream: called when the client has the one before it, so that every run sees the same
+ * pieces.
+ */
 let nextPiece: () => void = () => undefined;
 
 const handler: UpstreamHandler = (request, response, body) =>

@@ -1,6 +1,7 @@
 /*
- * One call of each kind to the providers that do not speak OpenAI's format at OpenAI's paths, through the real gateway: answers in each provider's shape, plain
- * and streamed, with what the record must then say. Costs are at the rates of RATES.
+ * One call of each kind to the providers that do not speak OpenAI's format at OpenAI's paths, through the real gateway:
+ * answers in each provider's shape, plain and streamed, with what the record must then say. Costs are at the rates of
+ * RATES.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

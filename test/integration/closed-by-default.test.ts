@@ -1,4 +1,5 @@
-// Every route of the gateway is closed to who shows nothing, something wrong, or the token of another surface (specification, "Authentication").
+// Every route of the gateway is closed to who shows nothing, something wrong, or the token of another surface
+// (specification, "Authentication").
 import t from 'tap';
 import { DESCRIBED } from '../../src/app/routes.ts';
 import type { Scope } from '../../src/base/model/principal.ts';

@@ -1,4 +1,5 @@
-// Policy and add-ons of a gateway come from a real control plane: by check-ins, by the stream of managed mode, and from what is kept when it is away.
+// Policy and add-ons of a gateway come from a real control plane: by check-ins, by the stream of managed mode, and from
+// what is kept when it is away.
 import t from 'tap';
 import type { TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, CHAT, type Governed } from '../support/governed.ts';

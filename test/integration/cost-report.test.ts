@@ -1,4 +1,5 @@
-// What is charged to whom, by any keys and days: JSON, CSV and `gw spend` agree to the last digit with the bill and with the records, and say what of it is in doubt.
+// What is charged to whom, by any keys and days: JSON, CSV and `gw spend` agree to the last digit with the bill and
+// with the records, and say what of it is in doubt.
 import t, { type Test } from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';

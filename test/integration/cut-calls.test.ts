@@ -1,4 +1,5 @@
-// What the gateway ends itself, because GW_DRAIN_TIMEOUT is over, says so: to its caller in the words of its door, and in its record.
+// What the gateway ends itself, because GW_DRAIN_TIMEOUT is over, says so: to its caller in the words of its door, and
+// in its record.
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { createServer, type Socket } from 'node:net';

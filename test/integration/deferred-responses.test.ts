@@ -1,4 +1,5 @@
-// Responses that are made after the answer to their calls (`background`): reserved until they have ended, then charged once, to whoever made the call.
+// Responses that are made after the answer to their calls (`background`): reserved until they have ended, then charged
+// once, to whoever made the call.
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
@@ -523,7 +524,8 @@ t.test('no more than ten thousand are waited for: the oldest is charged what was
   t.match(settled, [{ outcome: 'assumed', record: { settles_record_id: 'first', metering: { cost_usd: exactly('0.000000001') } } }]);
   t.equal(settled.length, 1);
 
-  // Nothing in the store stands for these: as where two calls were answered with one response, which was charged between their commits.
+  // Nothing in the store stands for these: as where two calls were answered with one response, which was charged
+  // between their commits.
   const last = begin('last');
   await store.commit(undefined, [deferred.effect({ ...record, record_id: 'last' }, last.deferral)]);
   await deferred.hold(last.call, last.grant, clock.now(), record.org_id);

@@ -1,4 +1,5 @@
-// Delegation tokens on the structured API: what they let through, what they refuse and why, whom they charge, how much they may spend, and how they end.
+// Delegation tokens on the structured API: what they let through, what they refuse and why, whom they charge, how much
+// they may spend, and how they end.
 import t from 'tap';
 import { DELEGATED_AT, everydayToken, Issuer, type Token } from '../decide/delegation/delegation-tokens.ts';
 import { fakeClock } from '../support/fake-clock.ts';
@@ -191,7 +192,8 @@ t.test(
   async (t) => {
     const governed = await open(t);
     const { upstream } = governed;
-    // A call is charged 11 tokens in and 7 out of gpt-4o-mini: 0.00000585 USD; 10 tokens of output at most are set aside.
+    // A call is charged 11 tokens in and 7 out of gpt-4o-mini: 0.00000585 USD; 10 tokens of output at most are set
+    // aside.
     const small = { params: { ...CHAT, max_tokens: 10 } };
     const root = token({ delegation_id: 'r', budget: { usd_max: '0.00003' } });
     const leaf = (id: string, usd?: string) =>

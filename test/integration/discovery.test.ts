@@ -1,4 +1,5 @@
-// What the discovery list tells, of both ports and through every door, and what it keeps nothing of (specification, "Transparent proxy mode" 8; decision 12.3).
+// What the discovery list tells, of both ports and through every door, and what it keeps nothing of (specification,
+// "Transparent proxy mode" 8; decision 12.3).
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

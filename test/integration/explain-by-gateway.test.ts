@@ -1,4 +1,5 @@
-// `gw policy explain --record` judges as the gateway does: by its own bundle, however it came there, with what the org has laid over it, and says where that has changed.
+// `gw policy explain --record` judges as the gateway does: by its own bundle, however it came there, with what the org
+// has laid over it, and says where that has changed.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

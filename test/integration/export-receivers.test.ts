@@ -1,4 +1,5 @@
-// Exported events at an HTTPS receiver with a certificate of its own: signatures by the verifier of Standard Webhooks, OCSF by its schema, and calls beside a receiver that is dead.
+// Exported events at an HTTPS receiver with a certificate of its own: signatures by the verifier of Standard Webhooks,
+// OCSF by its schema, and calls beside a receiver that is dead.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';

@@ -1,4 +1,5 @@
-// Events to systems: what is exported where, how it is signed, what a kill or a dead receiver costs, and who is shown what.
+// Events to systems: what is exported where, how it is signed, what a kill or a dead receiver costs, and who is shown
+// what.
 import { createHmac } from 'node:crypto';
 import t from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';

@@ -1,12 +1,13 @@
-// What comes of a rule that matches a model which a call names beside its own: its effects, its mutations, what the call may cost, and what the tools of policy say of it.
+// What comes of a rule that matches a model which a call names beside its own: its effects, its mutations, what the
+// call may cost, and what the tools of policy say of it.
 import t from 'tap';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { PolicyComparison } from '../../src/policy-tools/diff.ts';
 import { explain, explainRecorded } from '../../src/policy-tools/explain.ts';
 import { factsOfRequest, readCall } from '../../src/policy-tools/given-request.ts';
-import { paintFor } from '../../src/policy-tools/paint.ts';
 import { recordedRequest } from '../../src/policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../src/policy-tools/render-explanation.ts';
+import { paintFor } from '../../src/policy-tools/render-problem.ts';
 import { policyOf } from '../decide/policy/policy-facts.ts';
 import { exactly } from '../support/exactly.ts';
 import {

@@ -1,4 +1,5 @@
-// A call may name models beside its own: ones that may answer in its place, ones that run inside of it. Rules and delegations hold for each of them, by every door.
+// A call may name models beside its own: ones that may answer in its place, ones that run inside of it. Rules and
+// delegations hold for each of them, by every door.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { fields, Issuer } from '../decide/delegation/delegation-tokens.ts';

@@ -1,4 +1,5 @@
-// A client that ends its side of a tunnel which passes still gets all of the answer, whatever the port speaks (decision 12.1).
+// A client that ends its side of a tunnel which passes still gets all of the answer, whatever the port speaks (decision
+// 12.1).
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';

@@ -1,4 +1,5 @@
-// What is written at a gateway and owned by its control plane is handed on to it (decision 13.12): by the admin API, the management API and as a tool, self-hosted and managed.
+// What is written at a gateway and owned by its control plane is handed on to it (decision 13.12): by the admin API,
+// the management API and as a tool, self-hosted and managed.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

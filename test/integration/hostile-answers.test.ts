@@ -1,4 +1,5 @@
-// What an upstream may send as its answer: however large, deep or long it is, it ends no more than its own call, and nothing of it stays.
+// What an upstream may send as its answer: however large, deep or long it is, it ends no more than its own call, and
+// nothing of it stays.
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';

@@ -1,5 +1,5 @@
-// Whatever stands in the head, the hints or the trailers of an upstream's answer, over each protocol and in each mode: the client is given it or told that it cannot be,
-// with a record where there is one, and the next call is answered.
+// Whatever stands in the head, the hints or the trailers of an upstream's answer, over each protocol and in each mode:
+// the client is given it or told that it cannot be, with a record where there is one, and the next call is answered.
 import t from 'tap';
 import { END_HEADERS, END_STREAM, type Frames, field, startFramedOrigin } from '../support/framed-origin.ts';
 import { ALLOW_ALL } from '../support/governed.ts';
@@ -154,7 +154,8 @@ t.test('heads, hints and trailers of h2 origins', async (t) => {
         const before = place.recorded().length;
         origin.answer(frames);
         const got = told(await ask(t, place, 'www.example.com', 'h2', method));
-        // What node:http2 refuses by itself is a reset of the origin's, which an inspected tunnel passes on. After HEAD a body is one more fault.
+        // What node:http2 refuses by itself is a reset of the origin's, which an inspected tunnel passes on. After HEAD
+        // a body is one more fault.
         const isRefused = got === 502 || (mode === 'inspect' && got === 'broken');
         const refusable = expected.includes(502) || method === 'HEAD';
         t.ok(expected.includes(got) || (refusable && isRefused), `${mode} ${method} ${name}: ${got}`);

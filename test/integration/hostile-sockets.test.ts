@@ -1,4 +1,5 @@
-// What either side of a metered WebSocket may do to the gateway: no event, and no flood of them, ends more than its own socket.
+// What either side of a metered WebSocket may do to the gateway: no event, and no flood of them, ends more than its own
+// socket.
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import t from 'tap';

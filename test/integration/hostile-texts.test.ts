@@ -1,10 +1,14 @@
-// Texts of a stranger are as long as he likes; what the gateway says of them, in records, answers, log lines and metrics, is short.
+// Texts of a stranger are as long as he likes; what the gateway says of them, in records, answers, log lines and
+// metrics, is short.
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { connectPlain, h1Request, type RawResponse } from '../support/raw-clients.ts';
 
-/** Of one record, one answer of ours, one log line. The most that a call in order can make is labels: 32 of 512 characters, which JSON may write with six each. */
+/**
+ * Of one record, one answer of ours, one log line. The most that a call in order can make is labels: 32 of 512
+ * characters, which JSON may write with six each.
+ */
 const SHORT = 65_536;
 const AT_MOST = 131_072;
 /** A head has 64 KiB. */

@@ -1,6 +1,6 @@
 /*
- * What a stream leaves unread goes back to the window of its connection (RFC 9113 §6.9), and what it leaves unsent to the memory: however many streams of a
- * connection break off, the next one is served.
+ * What a stream leaves unread goes back to the window of its connection (RFC 9113 §6.9), and what it leaves unsent to
+ * the memory: however many streams of a connection break off, the next one is served.
  */
 import {
   type ClientHttp2Session,
@@ -24,9 +24,15 @@ import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../s
 const BYTES = 400_000;
 const ROUNDS = 100;
 const TOGETHER = 8;
-/** Of a connection, in the direction to the gateway, on either side of it. It is told what is free again when that is half of it (nghttp2). */
+/**
+ * Of a connection, in the direction to the gateway, on either side of it. It is told what is free again when that is
+ * half of it (nghttp2).
+ */
 const CONNECTION_WINDOW = 1_048_576;
-/** Megabytes. node:http2 takes what a stream had not sent yet when it was reset for memory of its session, for good: neither end of the test shall mind. */
+/**
+ * Megabytes. node:http2 takes what a stream had not sent yet when it was reset for memory of its session, for good:
+ * neither end of the test shall mind.
+ */
 const MEMORY = 1_000;
 const AI = 'api.openai.com';
 const OTHER = 'www.example.com';
@@ -135,7 +141,10 @@ function serve(stream: ServerHttp2Stream, path: string): void {
   }
 }
 
-/** Sends an upload, as far as it is taken, and leaves at the answer where nobody else ends it. Resolves with the status at the stream's end. */
+/**
+ * Sends an upload, as far as it is taken, and leaves at the answer where nobody else ends it. Resolves with the status
+ * at the stream's end.
+ */
 async function breakOff(session: ClientHttp2Session, path: string, length?: number): Promise<number> {
   const fields = { ':method': 'POST', ':path': path, 'content-type': 'application/json' };
   const stream = session.request(length === undefined ? fields : { ...fields, 'content-length': length });
@@ -156,7 +165,9 @@ async function leaveAnswer(session: ClientHttp2Session, path: string): Promise<v
   await over(stream);
 }
 
-/** A stream that is reset with NO_ERROR stays open here for as long as its own upload is not through, which is never. */
+/**
+ * A stream that is reset with NO_ERROR stays open here for as long as its own upload is not through, which is never.
+ */
 async function over(stream: ClientHttp2Stream): Promise<void> {
   stream.on('error', () => undefined);
   await new Promise((resolve) => stream.once('end', resolve).once('close', resolve));
@@ -167,7 +178,10 @@ async function inTurn(times: number, step: () => Promise<unknown>): Promise<void
   for (let done = 0; done < times; done += TOGETHER) await Promise.all(Array.from({ length: TOGETHER }, step));
 }
 
-/** True once this side may send at least half of the window on the connection; false when a minute of asking change nothing. */
+/**
+ * True once this side may send at least half of the window on the connection; false when a minute of asking change
+ * nothing.
+ */
 async function opens(session: Http2Session): Promise<boolean> {
   const until = performance.now() + 60_000;
   while (performance.now() < until) {

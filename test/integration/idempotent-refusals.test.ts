@@ -1,4 +1,5 @@
-// Refusals of keyed calls: told again to the same request alone, and not where what refused it lies outside of the request; and whose the kept answers are.
+// Refusals of keyed calls: told again to the same request alone, and not where what refused it lies outside of the
+// request; and whose the kept answers are.
 import t from 'tap';
 import { DELEGATED_AT, everydayToken, Issuer } from '../decide/delegation/delegation-tokens.ts';
 import { fakeClock } from '../support/fake-clock.ts';

@@ -1,4 +1,5 @@
-// The certificate of the ports in files that are links, as Kubernetes and certbot lay them: a swap is noticed, again and again (decision 12.1).
+// The certificate of the ports in files that are links, as Kubernetes and certbot lay them: a swap is noticed, again
+// and again (decision 12.1).
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

@@ -1,4 +1,5 @@
-// Reports over very many rows: they are read and answered in slices, so that no other call waits for them. Judged by turns of the event loop, not by time.
+// Reports over very many rows: they are read and answered in slices, so that no other call waits for them. Judged by
+// turns of the event loop, not by time.
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';

@@ -1,6 +1,7 @@
 /*
- * A stranger with nothing but the OpenAPI document: what its examples ask is asked of a gateway that runs, in their order, and nothing comes back that the document does not tell of.
- * `npm run record` (`RECORD_EXAMPLES=1` for this file alone) writes the answers of the examples again; read the difference before it is kept.
+ * A stranger with nothing but the OpenAPI document: what its examples ask is asked of a gateway that runs, in their
+ * order, and nothing comes back that the document does not tell of. `npm run record` (`RECORD_EXAMPLES=1` for this file
+ * alone) writes the answers of the examples again; read the difference before it is kept.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

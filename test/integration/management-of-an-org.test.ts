@@ -1,4 +1,5 @@
-// What an org manages of its own: workloads, credentials, its rate limiter, approvals and quarantine; and that another org sees and changes none of it.
+// What an org manages of its own: workloads, credentials, its rate limiter, approvals and quarantine; and that another
+// org sees and changes none of it.
 import t from 'tap';
 import { ENTITY_BOUNDS } from '../../src/base/model/org-bounds.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';

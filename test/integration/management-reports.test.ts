@@ -1,4 +1,5 @@
-// What the management API tells of projects, defaults, records, budgets and use, through a gateway that has calls; and that an org sees nothing of another.
+// What the management API tells of projects, defaults, records, budgets and use, through a gateway that has calls; and
+// that an org sees nothing of another.
 import t from 'tap';
 import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';

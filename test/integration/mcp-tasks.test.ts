@@ -1,6 +1,8 @@
 /*
- * What operators ask of an assistant, in the words of test/cases/mcp/tasks.json. A script acts as a model would: it takes a tool by its obvious name from the list, guesses the arguments, and may make so many
- * calls and no more; what was asked for is then so at the gateway. Tasks for which there is no tool yet wait in waiting-tasks.json, and fail there on the day that there is one.
+ * What operators ask of an assistant, in the words of test/cases/mcp/tasks.json. A script acts as a model would: it
+ * takes a tool by its obvious name from the list, guesses the arguments, and may make so many calls and no more; what
+ * was asked for is then so at the gateway. Tasks for which there is no tool yet wait in waiting-tasks.json, and fail
+ * there on the day that there is one.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -99,7 +101,9 @@ async function stage(t: Parameters<typeof startGoverned>[0]): Promise<Stage> {
   return { governed, clock, managed: await managedOf(governed.gw) };
 }
 
-/** Orgs with workloads, projects, a cap, the calls of a week, one that waits for a person, and a caller in quarantine. */
+/**
+ * Orgs with workloads, projects, a cap, the calls of a week, one that waits for a person, and a caller in quarantine.
+ */
 async function worlds(on: Stage, orgs: readonly string[]): Promise<readonly World[]> {
   const { governed, clock } = on;
   const calls = (asked: CallStep['call']) => Promise.all(orgs.map((org) => call(governed, org, asked)));

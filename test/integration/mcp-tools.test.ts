@@ -1,4 +1,5 @@
-// An assistant at work: every tool is called by official clients, in the order in which things come about, and each answer held against what the operation says that it answers.
+// An assistant at work: every tool is called by official clients, in the order in which things come about, and each
+// answer held against what the operation says that it answers.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

@@ -1,4 +1,5 @@
-// An answer is what its first bytes say, whatever its Content-Type calls it: it leaves so, and is metered so (decisions 7.8, 7.9).
+// An answer is what its first bytes say, whatever its Content-Type calls it: it leaves so, and is metered so (decisions
+// 7.8, 7.9).
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { brotliCompressSync, gzipSync } from 'node:zlib';

@@ -1,4 +1,5 @@
-// The dashboard and the alert rules that are shipped name nothing that the gateway does not show, and what is written about them is what they are (decision 12.4).
+// The dashboard and the alert rules that are shipped name nothing that the gateway does not show, and what is written
+// about them is what they are (decision 12.4).
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -17,7 +18,10 @@ const ROWS = new Map<string, MetricRow>(Object.values(METRICS).map((row) => [row
 /** Of the scrape. */
 const EVERYWHERE = ['job', 'instance'];
 
-/** The labels of a series; undefined when the gateway has none of that name. @param types of what `/metrics` shows, by name */
+/**
+ * The labels of a series; undefined when the gateway has none of that name.
+ * @param types of what `/metrics` shows, by name
+ */
 function labelsOf(series: string, types: ReadonlyMap<string, string>): readonly string[] | undefined {
   if (series === 'up') return EVERYWHERE;
   const histogram = series.replace(/_(?:bucket|count|sum)$/, '');
@@ -44,7 +48,10 @@ function missing({ expr, legend }: Shipped, types: ReadonlyMap<string, string>):
   return found;
 }
 
-/** Of a gateway that has everything which metrics tell of: some are there only with a certificate of its own, others with a control plane. */
+/**
+ * Of a gateway that has everything which metrics tell of: some are there only with a certificate of its own, others
+ * with a control plane.
+ */
 async function shownTypes(t: Parameters<typeof startTestGateway>[0]): Promise<ReadonlyMap<string, string>> {
   const { env: certificate, ca } = portCertificate(t);
   const { plane, commit } = await runControlPlane(t);

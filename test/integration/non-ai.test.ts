@@ -1,4 +1,5 @@
-// Traffic to hosts that no connector has, in each mode of GW_PROXY_NON_AI, and the discovery that it feeds (decisions 3.8 to 3.11, 7.3).
+// Traffic to hosts that no connector has, in each mode of GW_PROXY_NON_AI, and the discovery that it feeds (decisions
+// 3.8 to 3.11, 7.3).
 import { once } from 'node:events';
 import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

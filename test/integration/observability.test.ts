@@ -29,7 +29,9 @@ function specified(): ReadonlyMap<string, Specified> {
   );
 }
 
-/** What promtool has against names: the first three are the interface's, the others those that every Node process shows. */
+/**
+ * What promtool has against names: the first three are the interface's, the others those that every Node process shows.
+ */
 const TOLERATED: readonly string[] = [
   'gw_request_duration_ms metric names should not contain abbreviated units',
   'gw_rate_limit_hits counter metrics should have "_total" suffix',
@@ -138,7 +140,8 @@ t.test('tokens and cost are counted by org and provider, exactly, and the time t
   const { text } = await gw.admin('GET', '/metrics');
   t.match(text, /^gw_tokens_total\{org_id="default",provider="openai",direction="in"\} 121$/m);
   t.match(text, /^gw_tokens_total\{org_id="default",provider="openai",direction="out"\} 77$/m);
-  // 11 calls of 11 tokens at 0.15 and 7 tokens at 0.60 per million: as numbers they would add up to 0.00006435000000000001.
+  // 11 calls of 11 tokens at 0.15 and 7 tokens at 0.60 per million: as numbers they would add up to
+  // 0.00006435000000000001.
   t.match(text, /^gw_cost_usd_total\{org_id="default",provider="openai"\} 0\.00006435$/m);
   t.match(text, /^gw_stream_first_byte_seconds_count\{provider="openai"\} 1$/m);
   t.match(text, /^gw_build_info\{version="[^"]+"\} 1$/m);

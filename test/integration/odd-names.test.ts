@@ -1,6 +1,6 @@
 /*
- * Names that nothing can have, in every place where an operation takes text: the answer says that there is no such thing, or what is wrong with the
- * name. It never says that the gateway failed.
+ * Names that nothing can have, in every place where an operation takes text: the answer says that there is no such
+ * thing, or what is wrong with the name. It never says that the gateway failed.
  */
 import t from 'tap';
 import { isJsonObject } from '../../src/base/json/json-object.ts';

@@ -1,4 +1,5 @@
-// Keys and tokens of the gateway in places that are no places for one: nothing of them goes on, into a record, the list of discovered domains or a line of the log (decision 3.21).
+// Keys and tokens of the gateway in places that are no places for one: nothing of them goes on, into a record, the list
+// of discovered domains or a line of the log (decision 3.21).
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

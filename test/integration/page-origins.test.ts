@@ -1,4 +1,5 @@
-// Pages of origins in GW_ALLOWED_ORIGINS: what a browser asks before a request, and what it needs to hand an answer to its page. test/e2e/page-origins.test.ts has the browser.
+// Pages of origins in GW_ALLOWED_ORIGINS: what a browser asks before a request, and what it needs to hand an answer to
+// its page. test/e2e/page-origins.test.ts has the browser.
 import t, { type Test } from 'tap';
 import { ALLOW_ALL, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { managedOf } from '../support/managed.ts';

@@ -68,7 +68,9 @@ t.test('the trace of a record names layer and level of each matched rule, what w
   });
 });
 
-/** Three rules that must come from one bundle: what they leave is in the record and in the request that is forwarded. */
+/**
+ * Three rules that must come from one bundle: what they leave is in the record and in the request that is forwarded.
+ */
 const marked = (mark: string) =>
   bundleOf(`  targets:
     - {id: allow.${mark}, when: {field: context.action.target_host, in: [api.openai.com, api.mistral.ai]}, effect: {decision: allow}}

@@ -10,7 +10,8 @@ import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 /*
- * explain and diff against records of a real gateway: what is stored must be enough to say why, and to say what another policy would have said.
+ * explain and diff against records of a real gateway: what is stored must be enough to say why, and to say what another
+ * policy would have said.
  */
 
 const PROMPT = 'the-secret-prompt';

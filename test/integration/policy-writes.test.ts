@@ -1,4 +1,5 @@
-// What a change of policy does is told before anything is lost, on every face; single rules can be put and deleted (decisions 5.10, 5.11).
+// What a change of policy does is told before anything is lost, on every face; single rules can be put and deleted
+// (decisions 5.10, 5.11).
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';

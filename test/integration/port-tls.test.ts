@@ -1,4 +1,5 @@
-// TLS on the gateway's own ports (decision 12.1): every door through it, what is refused, and how its certificate is renewed.
+// TLS on the gateway's own ports (decision 12.1): every door through it, what is refused, and how its certificate is
+// renewed.
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// A provider is named in a filter as it is named anywhere: by its id, neutral name or an alias, in any letter case (decision 1).
+// A provider is named in a filter as it is named anywhere: by its id, neutral name or an alias, in any letter case
+// (decision 1).
 import t from 'tap';
 import { z } from 'zod';
 import { jsonSchema } from '../../src/operations/json-schema.ts';
@@ -126,7 +127,10 @@ t.test('add-ons of a provider are those that switch it, whatever their ids look 
   t.strictSame(((await manage('GET', 'providers?provider=byok-openai')).body as Listed).data, [], 'a part of an id is no provider');
 });
 
-/** Ids that the gateway makes or requires, and texts that have a form of their own, such as times: no blank is in one, or not every text is one. */
+/**
+ * Ids that the gateway makes or requires, and texts that have a form of their own, such as times: no blank is in one,
+ * or not every text is one.
+ */
 const FORMED =
   /^(?:org_id|approval_id|limit_id|channel_id|subscription_id|destination_id|operation|cursor|page_token|from|to|tz|period|last|by|caller_ip)$/;
 

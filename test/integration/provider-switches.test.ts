@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { Addon } from '../../src/base/model/addon.ts';
+import type { Addon } from '../../src/base/model/org.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { codeIn, type Manage, managedOf } from '../support/managed.ts';
 import { ConnectRefused, connectThrough, h1Request, openTunnel } from '../support/raw-clients.ts';

@@ -1,4 +1,5 @@
-// Quarantine through the doors: who is held, what he is told, what becomes of what he has running, and how he gets out again.
+// Quarantine through the doors: who is held, what he is told, what becomes of what he has running, and how he gets out
+// again.
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';

@@ -1,4 +1,5 @@
-// Readers of one org that ask for as much as they can, and leave: what they have under way has an end, work ends with its client, and nobody else waits. Judged by counts and bytes, not by time.
+// Readers of one org that ask for as much as they can, and leave: what they have under way has an end, work ends with
+// its client, and nobody else waits. Judged by counts and bytes, not by time.
 import { request as httpRequest } from 'node:http';
 import t, { type Test } from 'tap';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';

@@ -1,4 +1,5 @@
-// Why a call was denied (decision 10.13): what the gateway's own policy and the overlays of the org say of its record, and what would let it through.
+// Why a call was denied (decision 10.13): what the gateway's own policy and the overlays of the org say of its record,
+// and what would let it through.
 import t from 'tap';
 import { fakeClock } from '../support/fake-clock.ts';
 import { bundleOf, CHAT, startGoverned } from '../support/governed.ts';

@@ -1,6 +1,7 @@
 /*
- * What the gateway's own routes answer, byte for byte, as it was recorded: whoever moves or rewrites a route sees what a client would see.
- * `npm run record` (`RECORD_ANSWERS=1` for this file alone) writes the recording again; read its difference before it is kept.
+ * What the gateway's own routes answer, byte for byte, as it was recorded: whoever moves or rewrites a route sees what
+ * a client would see. `npm run record` (`RECORD_ANSWERS=1` for this file alone) writes the recording again; read its
+ * difference before it is kept.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -120,7 +121,10 @@ t.test('the recording asks every route', async (t) => {
   );
 });
 
-/** Answers that other tests look at: they have no fixed text, or that of another table. The management API takes other keys: its examples are replayed instead. */
+/**
+ * Answers that other tests look at: they have no fixed text, or that of another table. The management API takes other
+ * keys: its examples are replayed instead.
+ */
 const UNRECORDED: ReadonlySet<string> = new Set([
   'GET /metrics',
   'GET /v1/openapi.json',

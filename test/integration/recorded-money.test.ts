@@ -1,4 +1,5 @@
-// Recorded answers through a whole gateway, by the proxied door and the structured API, under a project's cap and without one: record, limit and bill say what was reckoned by hand.
+// Recorded answers through a whole gateway, by the proxied door and the structured API, under a project's cap and
+// without one: record, limit and bill say what was reckoned by hand.
 import t, { type Test } from 'tap';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';

@@ -1,4 +1,5 @@
-// Nobody is turned away unseen: what leaves no record leaves a line of the log and a count, and an address that is not public always leaves a record.
+// Nobody is turned away unseen: what leaves no record leaves a line of the log and a count, and an address that is not
+// public always leaves a record.
 import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http2';
 import t, { type Test } from 'tap';

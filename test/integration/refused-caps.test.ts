@@ -1,4 +1,5 @@
-// A cap says when it refuses for the first time in its period, and each refusal says in its record and its answer which cap it was, what is spent and when it begins anew.
+// A cap says when it refuses for the first time in its period, and each refusal says in its record and its answer which
+// cap it was, what is spent and when it begins anew.
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
 import { exactly } from '../support/exactly.ts';

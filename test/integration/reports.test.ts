@@ -1,4 +1,5 @@
-// Numbers for people: whatever the gateway's reports say equals a recount over all records, which is written here a second time.
+// Numbers for people: whatever the gateway's reports say equals a recount over all records, which is written here a
+// second time.
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';

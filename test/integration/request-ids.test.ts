@@ -1,4 +1,5 @@
-// One id leads from an answer to the line of the log, to the record and to the trace, on every door; and nothing else of a request is in a line (decision 12.8).
+// One id leads from an answer to the line of the log, to the record and to the trace, on every door; and nothing else
+// of a request is in a line (decision 12.8).
 import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http2';
 import t, { type Test } from 'tap';

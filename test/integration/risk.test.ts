@@ -1,4 +1,5 @@
-// Risk through the doors: what rules see of it, what is recorded, counted and told, and what it costs where nobody asks for it.
+// Risk through the doors: what rules see of it, what is recorded, counted and told, and what it costs where nobody asks
+// for it.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

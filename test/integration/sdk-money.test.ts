@@ -1,4 +1,5 @@
-// Credentials, prices, budgets and limits as a program with an official SDK meets them, before an independent mock of the providers.
+// Credentials, prices, budgets and limits as a program with an official SDK meets them, before an independent mock of
+// the providers.
 import Anthropic from '@anthropic-ai/sdk';
 import { ApiError as GeminiError } from '@google/genai';
 import { MistralError } from '@mistralai/mistralai/models/errors/mistralerror.js';
@@ -144,7 +145,10 @@ t.test('what SDKs were told they used is what records, dashboard, bill, CSV and 
   t.equal(lines.length, CONNECTORS.length);
 });
 
-/** The record says what the SDK says; where the SDK was told nothing it says that, and under the cap it is charged what was seen. */
+/**
+ * The record says what the SDK says; where the SDK was told nothing it says that, and under the cap it is charged what
+ * was seen.
+ */
 function checkMetering(t: Test, { usage, text }: SdkAnswer, record: Record<string, unknown>): void {
   t.equal(text, MOCK_TEXT);
   const metering = record['metering'] as Record<string, unknown>;
@@ -282,7 +286,8 @@ t.test('a downgrade sends another model, and the SDK gets its answer', async (t)
       t.match(await place.gw.record(answer?.recordId ?? ''), {
         decision: 'downgrade',
         model: `small-${sdk.provider}`,
-        // The stand-in of Azure answers with the model of the body, not with the deployment in the path: what answers is charged (decision 6.3).
+        // The stand-in of Azure answers with the model of the body, not with the deployment in the path: what answers
+        // is charged (decision 6.3).
         metering: { rate_source: sdk.provider === 'azure_openai' ? 'catalogue' : 'default' },
       });
     }

@@ -1,4 +1,5 @@
-// Streams as a program with an official SDK meets them: what it sees, what it pays, and what happens when either side stops.
+// Streams as a program with an official SDK meets them: what it sees, what it pays, and what happens when either side
+// stops.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
@@ -26,7 +27,8 @@ t.test('a program that stops a stream pays for what it saw', async (t) => {
       return status === 200 ? (body as Record<string, unknown>) : undefined;
     });
     const metering = record['metering'] as Record<string, unknown>;
-    // Anthropic's mock reports its input at the beginning, the others report at the end, which never came: what they said is approximated.
+    // Anthropic's mock reports its input at the beginning, the others report at the end, which never came: what they
+    // said is approximated.
     const tokensIn = sdk.provider === 'anthropic' ? USAGE.in : Number;
     t.match(record, { stream_outcome: 'aborted', decision: 'allow', metering: { usage_reported: false, tokens_in: tokensIn } });
     t.ok(Number(metering['tokens_in']) > 0 && Number(metering['tokens_out']) > 0);

@@ -1,4 +1,5 @@
-// Hosts that carry a product and much else beside calls (decision 3.8): which requests are decided there, what a plan pays for (decision 6.3), and what passes unseen.
+// Hosts that carry a product and much else beside calls (decision 3.8): which requests are decided there, what a plan
+// pays for (decision 6.3), and what passes unseen.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

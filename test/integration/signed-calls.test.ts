@@ -1,6 +1,6 @@
 /*
- * Calls that their caller signed (AWS Signature Version 4). The upstream does what the services of AWS do: it signs what has arrived once more and refuses what
- * differs.
+ * Calls that their caller signed (AWS Signature Version 4). The upstream does what the services of AWS do: it signs
+ * what has arrived once more and refuses what differs.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// GW_STREAM_STOP_AT_CAP on WebSockets: a response that would pass a cap is stopped where its server can be told to, else its socket ends with it.
+// GW_STREAM_STOP_AT_CAP on WebSockets: a response that would pass a cap is stopped where its server can be told to,
+// else its socket ends with it.
 import { once } from 'node:events';
 import t from 'tap';
 import type { WebSocket } from 'ws';

@@ -1,4 +1,5 @@
-// Where the month will end, and which cap stops first (decision 6.21): of a gateway with a fixed time, against an independent sum of its records.
+// Where the month will end, and which cap stops first (decision 6.21): of a gateway with a fixed time, against an
+// independent sum of its records.
 
 import t, { type Test } from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';

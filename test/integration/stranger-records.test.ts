@@ -1,4 +1,5 @@
-// Refused calls of callers who have shown nothing: what they may write, what counts them, and who is never held to it (decision 7.11).
+// Refused calls of callers who have shown nothing: what they may write, what counts them, and who is never held to it
+// (decision 7.11).
 import t from 'tap';
 import { checkRecord } from '../../src/record/verify-record.ts';
 import { fakeClock } from '../support/fake-clock.ts';

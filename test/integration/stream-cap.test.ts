@@ -1,4 +1,5 @@
-// GW_STREAM_STOP_AT_CAP: a stream that would pass a cap is ended with an error in its own format, recorded first and charged for what was seen.
+// GW_STREAM_STOP_AT_CAP: a stream that would pass a cap is ended with an error in its own format, recorded first and
+// charged for what was seen.
 import { once } from 'node:events';
 import { constants, createGzip } from 'node:zlib';
 import t from 'tap';

@@ -1,4 +1,5 @@
-// What passes undecided while the org is suspended: nothing, whatever GW_PROXY_NON_AI says, and what was open before is ended (decisions 3.7, 4.6, 8.1).
+// What passes undecided while the org is suspended: nothing, whatever GW_PROXY_NON_AI says, and what was open before is
+// ended (decisions 3.7, 4.6, 8.1).
 import t from 'tap';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL } from '../support/governed.ts';

@@ -356,7 +356,10 @@ function hrTime(nanoseconds: string): [number, number] {
   return [Number(nanoseconds.slice(0, -9)), Number(nanoseconds.slice(-9))];
 }
 
-/** Without what protocol buffers do not tell apart (members that have their default, whole numbers as numbers or texts), and without what their resource has too much. */
+/**
+ * Without what protocol buffers do not tell apart (members that have their default, whole numbers as numbers or texts),
+ * and without what their resource has too much.
+ */
 function comparable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(comparable);
   if (typeof value !== 'object' || value === null) return value;

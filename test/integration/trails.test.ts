@@ -1,7 +1,8 @@
-// What people do leaves a trail that can be read: programs with the admin token, approvers, what changed and who, and where a workload's token may stand.
+// What people do leaves a trail that can be read: programs with the admin token, approvers, what changed and who, and
+// where a workload's token may stand.
 import t from 'tap';
 import type { AuditEntry } from '../../src/base/model/audit-entry.ts';
-import type { KeyScope } from '../../src/base/model/management-key.ts';
+import type { KeyScope } from '../../src/base/model/keys.ts';
 import { runningClock } from '../support/fake-clock.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';

@@ -1,4 +1,5 @@
-// What no row of the registry describes hides its model, its params and its cost: nothing is judged by a member that the provider may ignore.
+// What no row of the registry describes hides its model, its params and its cost: nothing is judged by a member that
+// the provider may ignore.
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { exactly } from '../support/exactly.ts';

@@ -2,9 +2,9 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject,
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import { followChain, nothingSeen, type SeenRoot } from '../../src/ledger/chain-of-roots.ts';
+import { followChain, nothingSeen, type SeenRoot } from '../../src/ledger/chain-walk.ts';
 import { checkInclusion, proveInclusion, readProof, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
-import { type ListedKey, listedKey, readKeys } from '../../src/ledger/ledger-keys.ts';
+import { type ListedKey, listedKey, readKeys } from '../../src/ledger/ledger-answers.ts';
 import { checkSignature, type MerkleRoot, NO_ROOT, ROOT_SCHEMA, readRoot, rootDigest, signRoot } from '../../src/ledger/merkle-root.ts';
 import { climb, leafHash, nodeHash, pathToRoot, sidesOf, treeRoot } from '../../src/ledger/merkle-tree.ts';
 

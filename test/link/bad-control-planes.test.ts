@@ -1,4 +1,5 @@
-// A link before peers that are not what they should be: each is told in words that say what is wrong, nothing is lost, and all is well again when the peer is.
+// A link before peers that are not what they should be: each is told in words that say what is wrong, nothing is lost,
+// and all is well again when the peer is.
 
 import { writeFileSync } from 'node:fs';
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2';
@@ -35,7 +36,10 @@ const PROTOCOL = loadProtocol();
 const LIMIT_MS = 60_000;
 const STEP_MS = 1_000;
 
-/** A link of a node that was enrolled, not started yet, with one record whose hash waits; `plane` is the true peer, behind `wire`. */
+/**
+ * A link of a node that was enrolled, not started yet, with one record whose hash waits; `plane` is the true peer,
+ * behind `wire`.
+ */
 async function place(t: HasTeardown) {
   const plane = await LyingControlPlane.start(t);
   const wire = await CuttableLink.start(t, plane.port);

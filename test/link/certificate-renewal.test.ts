@@ -1,4 +1,5 @@
-// The certificate of a node: renewed in time, every hour until that succeeds, and never lost; one that has ended keeps nobody from being served.
+// The certificate of a node: renewed in time, every hour until that succeeds, and never lost; one that has ended keeps
+// nobody from being served.
 import { createServer } from 'node:net';
 import t from 'tap';
 import type { EnrolledResponse } from '../../src/control-plane/proto/messages.ts';

@@ -1,4 +1,5 @@
-// How it stands with the control plane: what is noted of it, how long a loss of contact has lasted whatever is done to clocks and processes, and when the next check-in is due.
+// How it stands with the control plane: what is noted of it, how long a loss of contact has lasted whatever is done to
+// clocks and processes, and when the next check-in is due.
 import { join } from 'node:path';
 import t from 'tap';
 import type { OrgState } from '../../src/control-plane/proto/messages.ts';

@@ -1,4 +1,5 @@
-// A whole managed gateway beside its control plane: API keys that are made there on every door, and a node that is revoked there.
+// A whole managed gateway beside its control plane: API keys that are made there on every door, and a node that is
+// revoked there.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -17,7 +18,10 @@ const SECRET = 'sk-planted-0123456789abcdef';
 const LIMIT_MS = 60_000;
 const HELLO = [{ role: 'user', content: 'hello' }];
 
-/** A control plane with a policy, a workload, a credential and an API key of `acme`, and how managed gateways of it are started on one data folder. */
+/**
+ * A control plane with a policy, a workload, a credential and an API key of `acme`, and how managed gateways of it are
+ * started on one data folder.
+ */
 async function place(t: HasTeardown) {
   const running = await runControlPlane(t);
   const { state } = running.plane;

@@ -1,4 +1,5 @@
-// What a gateway makes of the answers of a control plane to what is handed on to it; and overlays that it does not take.
+// What a gateway makes of the answers of a control plane to what is handed on to it; and overlays that it does not
+// take.
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import t from 'tap';
 import { canonicalJson } from '../../src/base/json/jcs.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { PLAN_TIERS, planTierOf } from '../../src/base/model/plan-tier.ts';
+import { PLAN_TIERS, planTierOf } from '../../src/base/model/org.ts';
 import { HeldPlan } from '../../src/link/held-plan.ts';
 import { orgSaid } from '../support/org-said.ts';
 

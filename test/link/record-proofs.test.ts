@@ -5,7 +5,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import type { ControlPlaneCalls } from '../../src/control-plane/proto/messages.ts';
 import type { InclusionProof } from '../../src/ledger/inclusion-proof.ts';
-import type { ListedKey } from '../../src/ledger/ledger-keys.ts';
+import type { ListedKey } from '../../src/ledger/ledger-answers.ts';
 import { signRoot } from '../../src/ledger/merkle-root.ts';
 import type { Channel } from '../../src/link/link-ports.ts';
 import { RecordProofs } from '../../src/link/record-proofs.ts';

@@ -1,4 +1,5 @@
-// What is stale is fetched: each for itself, one round after the other, with pauses where it fails, and never against what was said later.
+// What is stale is fetched: each for itself, one round after the other, with pauses where it fails, and never against
+// what was said later.
 import t from 'tap';
 import type { RemoteName, RemoteResource } from '../../src/link/link-ports.ts';
 import { RemoteFetches } from '../../src/link/remote-fetches.ts';

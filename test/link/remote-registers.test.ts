@@ -1,4 +1,5 @@
-// What people register at the control plane, as a gateway has it: a whole set or nothing of it, in force at once, and there after a restart.
+// What people register at the control plane, as a gateway has it: a whole set or nothing of it, in force at once, and
+// there after a restart.
 import t from 'tap';
 import { type RemoteRegisters, remoteRegisters } from '../../src/app/remote-registers.ts';
 import { loadCatalogue } from '../../src/base/catalogue/catalogue.ts';

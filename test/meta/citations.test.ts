@@ -1,6 +1,7 @@
 /*
- * Comments, tests and documents cite decisions by number, the interface by heading and the semantics of policy by rule. Every citation must lead to its place
- * in docs/decisions and docs/interface. How they are written is said in docs/decisions/README.md.
+ * Comments, tests and documents cite decisions by number, the interface by heading and the semantics of policy by rule.
+ * Every citation must lead to its place in docs/decisions and docs/interface. How they are written is said in
+ * docs/decisions/README.md.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -135,7 +136,10 @@ function listOf(text: string): { readonly names: readonly string[]; readonly len
   return { names, length: at };
 }
 
-/** The numbers between two of one section, both left out; backwards or across sections it is no range, and leads nowhere. */
+/**
+ * The numbers between two of one section, both left out; backwards or across sections it is no range, and leads
+ * nowhere.
+ */
 function between(from: string, to: string): string[] {
   const [fromSection = '', fromLast] = from.split('.');
   const [toSection = '', toLast] = to.split('.');
@@ -180,7 +184,10 @@ function citedHeadings(text: string): { readonly heading: string; readonly item:
 /** Documents of others, which have that word in their names. */
 const FOREIGN = /\b(?:YAML|OpenAPI|CSV|PROXY) $/;
 
-/** The specification is the interface: as a whole where the article stands before that word, else headings of it are named. */
+/**
+ * The specification is the interface: as a whole where the article stands before that word, else headings of it are
+ * named.
+ */
 function* citedInterface(text: string, { headings }: Places): Generator<Found> {
   for (const match of text.matchAll(/\b[Ss]pecification\b/g)) {
     const before = text.slice(0, match.index);
@@ -198,7 +205,10 @@ function hasPlace(headings: Places['headings'], heading: string, item: string | 
   return items !== undefined && (item === undefined || items.has(item));
 }
 
-/** A page of that name without a path is the one of rules; links and file names in quotes are left to the test of documents. */
+/**
+ * A page of that name without a path is the one of rules; links and file names in quotes are left to the test of
+ * documents.
+ */
 function* citedPolicy(text: string, { rules, policyHeadings }: Places): Generator<Found> {
   for (const match of text.matchAll(/(?<![\w/'"-]|\]\()policy\.md(?!['"#\w])/g)) {
     const rest = text.slice(match.index + match[0].length);
@@ -210,7 +220,10 @@ function* citedPolicy(text: string, { rules, policyHeadings }: Places): Generato
   }
 }
 
-/** In a comment the number of a decision alone in brackets, or rules by number without their page: nobody can tell what is meant. */
+/**
+ * In a comment the number of a decision alone in brackets, or rules by number without their page: nobody can tell what
+ * is meant.
+ */
 function bareNumbers(text: string, { decisions }: Places): { readonly line: number; readonly cited: string }[] {
   return text.split('\n').flatMap((line, at) => {
     const comment = /^\s*(?:\/?\*|\/\/).*/.exec(line)?.[0] ?? '';

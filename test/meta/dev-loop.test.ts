@@ -1,4 +1,5 @@
-// What watches the sources: a build that an error keeps as it was, a program that is started again, and which files import what.
+// What watches the sources: a build that an error keeps as it was, a program that is started again, and which files
+// import what.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { COMMAND_VARIABLES } from '../../src/base/config/command-variables.ts';
-import { LATER_SETTINGS } from '../../src/base/config/later-settings.ts';
 import { SETTINGS } from '../../src/base/config/settings.ts';
+import { LATER_SETTINGS } from '../../src/base/config/settings-reader.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import { compilePolicy } from '../../src/decide/policy/compile.ts';
 
@@ -28,7 +28,10 @@ t.test('the README stays short enough to be read', async (t) => {
   t.ok(readFileSync(join(root, 'README.md'), 'utf8').split('\n').length <= 81);
 });
 
-/** Documents that are written as CONTRIBUTING.md ("Code") asks; a folder ends with a slash. A document that is put right is added here. */
+/**
+ * Documents that are written as CONTRIBUTING.md ("Code") asks; a folder ends with a slash. A document that is put right
+ * is added here.
+ */
 const CLEANED = ['README.md', 'ARCHITECTURE.md', 'docs/glossary.md', 'docs/where-to-look.md', 'docs/invariants.md'];
 /** Words that a reader stumbles over, and what to write. */
 const STUMBLES: readonly (readonly [word: RegExp, instead: string])[] = [

@@ -1,5 +1,6 @@
 /*
- * Tests about the project itself: its rules bite, its documents and tables agree. What lives here reads the tree, it does not run the product.
+ * Tests about the project itself: its rules bite, its documents and tables agree. What lives here reads the tree, it
+ * does not run the product.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -50,7 +51,10 @@ const WILDCARD_ROOMS: Readonly<Record<string, string>> = {
   'decide/*': 'decide/policy',
 };
 
-/** Files that no other one of src/ imports: programs, threads, what is for the reference pages, and what only the compiler reads. */
+/**
+ * Files that no other one of src/ imports: programs, threads, what is for the reference pages, and what only the
+ * compiler reads.
+ */
 const ENTRIES = [
   'src/base/catalogue/price-list/list-worker.ts',
   'src/base/lib/yaml-worker.ts',

@@ -1,4 +1,5 @@
-// What never happens (invariants.yaml): each line has something that would fail. Below are those that only a look at the sources can hold.
+// What never happens (invariants.yaml): each line has something that would fail. Below are those that only a look at
+// the sources can hold.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -71,7 +72,10 @@ const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf
 
 // Holds: one-door-out
 t.test('no other room dials', async (t) => {
-  /** What opens a connection; in the command line it asks the gateway that its user names, and that of the demo; before an enrolment it looks at who answers at `GW_CP_ADDR`. */
+  /**
+   * What opens a connection; in the command line it asks the gateway that its user names, and that of the demo; before
+   * an enrolment it looks at who answers at `GW_CP_ADDR`.
+   */
   const asking = ['src/cli/gateway-client.ts', 'src/cli/demo/demo-requests.ts', 'src/link/shown-authority.ts'];
   const dials =
     /import \{[^}]*\b(?:connect|request|createConnection|createSocket|get)\b[^}]*\} from 'node:(?:net|tls|http|https|http2|dgram)'|from 'undici|\b(?:net|tls|https?|http2|dgram)\.(?:connect|request|createConnection|createSocket|get)\(|new (?:Socket|WebSocket|EventSource|XMLHttpRequest)\(/;
@@ -88,7 +92,10 @@ t.test('no other room dials', async (t) => {
 
 // Holds: keys-stay-in-their-rooms
 t.test('no other room makes or opens a private key', async (t) => {
-  /** The root's; that by which the control plane knows a node; those of an issuer of delegation tokens and of a control plane, which are in no gateway. */
+  /**
+   * The root's; that by which the control plane knows a node; those of an issuer of delegation tokens and of a control
+   * plane, which are in no gateway.
+   */
   const rooms = [
     'src/inbound/ca/',
     'src/link/node-',

@@ -6,7 +6,8 @@ import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 /*
- * The guide to the policy language, followed word by word in an empty folder: each block with a file name is saved, each console block is run and compared.
+ * The guide to the policy language, followed word by word in an empty folder: each block with a file name is saved,
+ * each console block is run and compared.
  */
 const GUIDE = readFileSync(join(packageRoot(), 'docs', 'guides', 'policy.md'), 'utf8');
 

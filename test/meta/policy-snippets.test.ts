@@ -1,4 +1,5 @@
-// Each piece of policy that a page shows: it is a whole file, it loads where the page says that it goes, and with it something can still be allowed.
+// Each piece of policy that a page shows: it is a whole file, it loads where the page says that it goes, and with it
+// something can still be allowed.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import t from 'tap';

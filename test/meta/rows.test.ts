@@ -14,7 +14,10 @@ const texts = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts'))
   .map((file) => readFileSync(join(folder, file), 'utf8'));
 
-/** Names that stand in no file but those of their table; of `missing:project_id` the last part counts. @param declares how such a file is known */
+/**
+ * Names that stand in no file but those of their table; of `missing:project_id` the last part counts.
+ * @param declares how such a file is known
+ */
 function unused(names: readonly string[], declares: RegExp): readonly string[] {
   const users = texts.filter((text) => !declares.test(text));
   const words = new Set(users.flatMap((text) => text.match(/\w+/g) ?? []));

@@ -34,7 +34,10 @@ interface Outcome {
   readonly text: string;
 }
 
-/** Runs files of these texts, by name; each may use `mark`, the path of a file that its first run can leave for its second. */
+/**
+ * Runs files of these texts, by name; each may use `mark`, the path of a file that its first run can leave for its
+ * second.
+ */
 async function run(
   t: HasTeardown,
   texts: Readonly<Record<string, string>>,

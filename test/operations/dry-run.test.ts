@@ -1,4 +1,5 @@
-// What a removal would take away is told by one mechanism, of every removal, before it is done; and nothing is done then.
+// What a removal would take away is told by one mechanism, of every removal, before it is done; and nothing is done
+// then.
 import t from 'tap';
 import { ANY_SERVICES } from '../../src/operations/operation-request.ts';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';

@@ -1,4 +1,5 @@
-// The operations table against the lists of the specification ("Management API", "MCP server"): nothing is missing, and what is more is named here.
+// The operations table against the lists of the specification ("Management API", "MCP server"): nothing is missing, and
+// what is more is named here.
 import t from 'tap';
 import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { TOOLS } from '../../src/operations/tool-table.ts';

@@ -1,4 +1,5 @@
-// Arguments as models guess them (decision 10.15): each guess is what the operation reads, and what is no guess is said with what would have been right.
+// Arguments as models guess them (decision 10.15): each guess is what the operation reads, and what is no guess is said
+// with what would have been right.
 import t from 'tap';
 import type { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { TOOLS } from '../../src/operations/tool-table.ts';

@@ -1,6 +1,7 @@
 /*
- * Tool lists as models take them (decision 10.15): every schema turned by the rules of Gemini's function declarations (its `Schema`, a part of OpenAPI 3.0) and by those of
- * OpenAI's strict mode. One tool that does not fit is enough for the whole list to be refused.
+ * Tool lists as models take them (decision 10.15): every schema turned by the rules of Gemini's function declarations
+ * (its `Schema`, a part of OpenAPI 3.0) and by those of OpenAI's strict mode. One tool that does not fit is enough for
+ * the whole list to be refused.
  */
 import t from 'tap';
 import { TOOLS } from '../../src/operations/tool-table.ts';

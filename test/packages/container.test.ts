@@ -1,5 +1,5 @@
-// No container engine is here: the Dockerfile is held against a parser and the commands of its build stage are run in a plain folder, the compose files
-// against the published schema.
+// No container engine is here: the Dockerfile is held against a parser and the commands of its build stage are run in a
+// plain folder, the compose files against the published schema.
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
@@ -210,7 +210,8 @@ t.test('a setting means the same to the health check as to the gateway', { skip:
 const COMPOSE = ['compose.yaml', 'deploy/docker/compose.secrets.yaml'];
 
 t.test('the compose files keep to the published schema', async (t) => {
-  // The schema names its parts by the `id` of older drafts, refers to them by path, and is older than the `name` of a project.
+  // The schema names its parts by the `id` of older drafts, refers to them by path, and is older than the `name` of a
+  // project.
   const { $schema: _, ...schema } = composeSchema as unknown as Record<string, unknown>;
   const ajv = new Ajv2019({ strict: false, validateFormats: false, allErrors: true });
   const validate = ajv.removeKeyword('id').compile(schema);

@@ -1,4 +1,5 @@
-// No cluster is here: the manifests are held against the published types and schemas of their kinds, and against what they say of each other.
+// No cluster is here: the manifests are held against the published types and schemas of their kinds, and against what
+// they say of each other.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -58,7 +59,9 @@ function manifest(kind: string): Tree {
 const pod = manifest('Deployment').get('spec', 'template', 'spec');
 const [container = pod] = pod.get('containers').list;
 
-/** Writes the values as literals of their published types, which have no members but those, and has the compiler judge. */
+/**
+ * Writes the values as literals of their published types, which have no members but those, and has the compiler judge.
+ */
 async function typeErrors(t: Parameters<typeof run>[0], values: readonly Tree[]): Promise<string> {
   const folder = tempDir(t);
   symlinkSync(join(packageRoot(), 'node_modules'), join(folder, 'node_modules'));

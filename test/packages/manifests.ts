@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { LATER_SETTINGS } from '../../src/base/config/later-settings.ts';
 import { SETTINGS } from '../../src/base/config/settings.ts';
+import { LATER_SETTINGS } from '../../src/base/config/settings-reader.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 
 /** A file of the project as text. */
@@ -15,7 +15,10 @@ export function projectYaml(path: string): Tree {
   return new Tree(parse(projectFile(path)) as unknown, path);
 }
 
-/** Whether a variable is one that the gateway reads in this version (or in one that is still to come), or names the file of one. */
+/**
+ * Whether a variable is one that the gateway reads in this version (or in one that is still to come), or names the file
+ * of one.
+ */
 export function isSetting(variable: string): boolean {
   const settings = Object.values(SETTINGS);
   const secrets = settings.filter(({ secret }) => secret).map((setting) => `${setting.variable}_FILE`);
@@ -24,7 +27,10 @@ export function isSetting(variable: string): boolean {
   );
 }
 
-/** Parsed YAML or JSON, looked at by paths; what is not there is undefined, and a text where a list should be fails the test that asks. */
+/**
+ * Parsed YAML or JSON, looked at by paths; what is not there is undefined, and a text where a list should be fails the
+ * test that asks.
+ */
 export class Tree {
   readonly value: unknown;
   readonly #at: string;

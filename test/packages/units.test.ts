@@ -1,4 +1,5 @@
-// The units, as systemd's own tools judge them without running them, and the scripts that install and remove them, below a folder of the test.
+// The units, as systemd's own tools judge them without running them, and the scripts that install and remove them,
+// below a folder of the test.
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

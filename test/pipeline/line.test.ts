@@ -1,4 +1,5 @@
-// A request on its way through the line, played without a socket: what is made of it, in which order, and what is left when it fails.
+// A request on its way through the line, played without a socket: what is made of it, in which order, and what is left
+// when it fails.
 import t from 'tap';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { denyServerName, runDirect, runProxied, runTunnel } from '../../src/pipeline/enter.ts';

@@ -1,6 +1,7 @@
 /*
- * SIGKILL while requests wait, are approved and come again, several times each at once: an approval is spent or not, never twice, a spent one has its record, what its
- * provider has executed was approved, and what a client was told of is still there (decision 9.1).
+ * SIGKILL while requests wait, are approved and come again, several times each at once: an approval is spent or not,
+ * never twice, a spent one has its record, what its provider has executed was approved, and what a client was told of
+ * is still there (decision 9.1).
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -136,7 +137,10 @@ async function together(
   }
 }
 
-/** Weighs everything that is stored against what clients and provider have seen. @returns how many approvals are spent */
+/**
+ * Weighs everything that is stored against what clients and provider have seen.
+ * @returns how many approvals are spent
+ */
 async function audit(gateway: ProofGateway, told: Told, executed: ReadonlyMap<string, number>, found: Findings): Promise<number> {
   const stored = new Map<string, Json>();
   for (let query = '?limit=500'; query !== ''; ) {

@@ -1,6 +1,6 @@
 /*
- * Runs every attack at once from a process of its own, until its parent ends it. Argument: the targets, as JSON. A message from the parent is answered with how often
- * each attack was answered how.
+ * Runs every attack at once from a process of its own, until its parent ends it. Argument: the targets, as JSON. A
+ * message from the parent is answered with how often each attack was answered how.
  */
 import { ATTACKS, type Targets } from './attacks.ts';
 import { sleep } from './checks.ts';
@@ -8,7 +8,9 @@ import { sleep } from './checks.ts';
 /** By attack: answers, and how often each came. */
 export type AttackTally = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
-/** Between two attempts of a lane, milliseconds: what is looked for is what they hold, not how fast one machine can ask. */
+/**
+ * Between two attempts of a lane, milliseconds: what is looked for is what they hold, not how fast one machine can ask.
+ */
 const REST_MS = 200;
 
 const targets = JSON.parse(process.argv[2] ?? '') as Targets;

@@ -1,4 +1,7 @@
-/* What a stranger, and a key of one org, do to have for themselves what all share: each row is one lane, which begins again as soon as it was answered or ended. */
+/*
+ * What a stranger, and a key of one org, do to have for themselves what all share: each row is one lane, which begins
+ * again as soon as it was answered or ended.
+ */
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect as connectH2 } from 'node:http2';

@@ -105,7 +105,10 @@ function drawEstimates(random: Seeded, tokensIn: number, tokensOut: number): Non
   };
 }
 
-/** What is to be set aside for the call, pico-dollars: the larger of what it states and what is counted, in each direction. */
+/**
+ * What is to be set aside for the call, pico-dollars: the larger of what it states and what is counted, in each
+ * direction.
+ */
 export function reservationOf(call: BudgetCall): bigint {
   const [input, output] = ratesOf(call);
   const tokensIn = Math.max(call.prompt, call.estimates?.tokens_in ?? 0);

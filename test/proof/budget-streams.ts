@@ -34,8 +34,8 @@ class Findings {
 }
 
 /**
- * `GW_STREAM_STOP_AT_CAP`: streams that go on far beyond the maximum that they state, from a provider that heeds none, on every door that streams. A cap is passed by no
- * more than the last event of each stream that was ended at it.
+ * `GW_STREAM_STOP_AT_CAP`: streams that go on far beyond the maximum that they state, from a provider that heeds none,
+ * on every door that streams. A cap is passed by no more than the last event of each stream that was ended at it.
  */
 export async function proveStreams(checks: Checks, proof: StreamProof, rounds: number): Promise<void> {
   const { folders, env, cleanUp } = proof;
@@ -94,7 +94,10 @@ async function playRound({ gateway, folders, found, name, random, before, door }
   return audit;
 }
 
-/** A stream of up to 300 events that states a few tokens; the provider charges no more than what it says, and the input at most as it is counted. */
+/**
+ * A stream of up to 300 events that states a few tokens; the provider charges no more than what it says, and the input
+ * at most as it is counted.
+ */
 function drawStream(random: Seeded, tag: string, door: Round['door']): BudgetCall {
   const call = drawBudgetCall(random, { tag, door, project: '', workload: 'default', exact: true });
   if (random.chance(0.2)) return { ...call, idempotencyKey: undefined };
@@ -124,7 +127,10 @@ async function spentWhenIdle(gateway: ProofGateway, { id }: PlacedLimit, found: 
   }
 }
 
-/** The law: what is settled and set aside passes the cap by no more than the last event of each stream that was ended there. */
+/**
+ * The law: what is settled and set aside passes the cap by no more than the last event of each stream that was ended
+ * there.
+ */
 function weigh(found: Findings, name: string, beyond: bigint, fresh: readonly Charged[], calls: readonly BudgetCall[]): void {
   const byTag = new Map(calls.map((call) => [call.tag, call]));
   let allowed = 0n;
@@ -140,7 +146,10 @@ function weigh(found: Findings, name: string, beyond: bigint, fresh: readonly Ch
   if (beyond > allowed) found.passed.push(`${name}: the cap is passed by ${usdOf(beyond)}, last events cost at most ${usdOf(allowed)}`);
 }
 
-/** Up to half beyond the maximum that a call states, more is taken for an error of the approximation; the event that shows that it is none counts that half as well. */
+/**
+ * Up to half beyond the maximum that a call states, more is taken for an error of the approximation; the event that
+ * shows that it is none counts that half as well.
+ */
 function lastEventTokens({ maxTokens }: BudgetCall): number {
   return EVENT_TOKENS + Math.ceil(maxTokens / 2);
 }

@@ -1,6 +1,7 @@
 /*
- * Caps under concurrency, on every door, with clients that leave, providers that fail and SIGKILL between (decisions 6.2, 6.8): no cap is passed, by more
- * than calls were estimated too low, and what a limit says was spent is what the records cost, to the last digit.
+ * Caps under concurrency, on every door, with clients that leave, providers that fail and SIGKILL between (decisions
+ * 6.2, 6.8): no cap is passed, by more than calls were estimated too low, and what a limit says was spent is what the
+ * records cost, to the last digit.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,15 +28,22 @@ import { proofSettings } from './settings.ts';
 
 const CALLERS = 64;
 const ROUNDS = { tenth: 20, full: 200, long: 200 };
-/** Rounds on one store folder, so that reading it again after each round stays cheap. One of them ends with a SIGKILL. */
+/**
+ * Rounds on one store folder, so that reading it again after each round stays cheap. One of them ends with a SIGKILL.
+ */
 const BLOCK = 20;
-/** What a tenth may take for a door, milliseconds: the next doors get fewer rounds where one took longer, yet so many at least. */
+/**
+ * What a tenth may take for a door, milliseconds: the next doors get fewer rounds where one took longer, yet so many at
+ * least.
+ */
 const TENTH_DOOR_MS = 30_000;
 const LEAST_ROUNDS = 4;
 const WORKLOADS = ['default', 'one', 'two'];
 /** Of the projects that a rule of policy caps by the month. */
 const MONTHLY_PICO = 400_000_000_000n;
-/** All calls have ended when nothing is set aside any more; a gateway that has not forgotten them by then never will. */
+/**
+ * All calls have ended when nothing is set aside any more; a gateway that has not forgotten them by then never will.
+ */
 const IDLE_LIMIT_MS = 10_000;
 
 /** What is found wrong over all rounds; each check prints its own. */
@@ -186,12 +194,16 @@ async function playRound(block: Block, number: number, killed: boolean): Promise
 async function drawCap({ gateway, audit }: Block, random: Seeded, calls: readonly BudgetCall[]): Promise<PlacedLimit> {
   const place = drawPlace(random, calls);
   const wanted = calls.filter((call) => counts(place, call)).reduce((sum, call) => sum + reservationOf(call), 0n);
-  // All that there is was spent within a month; a proof that runs over midnight begins a new day with a cap that is wide.
+  // All that there is was spent within a month; a proof that runs over midnight begins a new day with a cap that is
+  // wide.
   const spent = spentOn(place, '', audit.charged);
   return placeLimit(gateway, { ...place, capPico: spent + (wanted * BigInt(random.between(10, 70))) / 100n });
 }
 
-/** All callers at once. Meanwhile somebody looks at the limits, makes one and removes it; in some rounds the gateway dies. */
+/**
+ * All callers at once. Meanwhile somebody looks at the limits, makes one and removes it; in some rounds the gateway
+ * dies.
+ */
 async function play(block: Block, round: Round): Promise<readonly BudgetResult[]> {
   const { gateway, found } = block;
   const { calls, random, killed } = round;
@@ -255,7 +267,10 @@ async function look({ gateway, found }: Block, { caps, exact, name }: Round): Pr
   }
 }
 
-/** Until nothing is set aside, and then once more: the record that released the last of it is committed in the same turn. */
+/**
+ * Until nothing is set aside, and then once more: the record that released the last of it is committed in the same
+ * turn.
+ */
 async function untilIdle({ gateway, watch, found }: Block, { name }: Round): Promise<Awaited<ReturnType<typeof shownLimits>>> {
   const started = performance.now();
   for (;;) {
@@ -301,8 +316,8 @@ function weigh(
 }
 
 /**
- * The law: when the last call was let in, settled + set aside + its estimate did not pass the cap. So the cap is passed by no more than the calls that ended after
- * that were estimated too low; and in an exact round no call is.
+ * The law: when the last call was let in, settled + set aside + its estimate did not pass the cap. So the cap is passed
+ * by no more than the calls that ended after that were estimated too low; and in an exact round no call is.
  */
 function weighCap(
   found: Findings,
@@ -338,8 +353,8 @@ function tooLow({ tag, pico }: Charged, calls: ReadonlyMap<string, BudgetCall>):
 }
 
 /**
- * Each record is that of a call, and costs what the provider charged; one that the kill left behind costs what was set aside, and a stream that broke off before its
- * usage what was seen of it, which is no more.
+ * Each record is that of a call, and costs what the provider charged; one that the kill left behind costs what was set
+ * aside, and a stream that broke off before its usage what was seen of it, which is no more.
  */
 function weighCalls(
   found: Findings,

@@ -4,7 +4,10 @@ import { type Pace, streamEvents, wholeAnswer } from './paced-answer.ts';
 import { AI_HOST, KNOWN_HOST, OTHER_HOST } from './paced-upstream.ts';
 import type { Seeded } from './seeded.ts';
 
-/** The ways of a call to an AI host, which is always governed and recorded. `plain-tunnel`: plain HTTP inside a CONNECT to port 80. */
+/**
+ * The ways of a call to an AI host, which is always governed and recorded. `plain-tunnel`: plain HTTP inside a CONNECT
+ * to port 80.
+ */
 export const DOORS = ['direct', 'redirect', 'absolute', 'connect-h1', 'connect-h2', 'plain-tunnel'] as const;
 /** The ways to a host that is no provider. What becomes of them is up to `GW_PROXY_NON_AI`. */
 export const OTHER_DOORS = ['other-tunnel', 'other-h2', 'other-absolute'] as const;
@@ -13,10 +16,16 @@ export type Door = (typeof DOORS)[number] | (typeof OTHER_DOORS)[number];
 export const NON_AI_MODES = ['pass', 'inspect', 'govern-ai', 'govern'] as const;
 export type NonAiMode = (typeof NON_AI_MODES)[number];
 
-/** What a call sends: JSON, the same under `Content-Encoding`, a form whose fields policy reads, a file that it does not read. */
+/**
+ * What a call sends: JSON, the same under `Content-Encoding`, a form whose fields policy reads, a file that it does not
+ * read.
+ */
 export type Content = 'json' | 'gzip' | 'form' | 'file';
 
-/** One call as it is to be made. Its tag travels as `caller_id` (and so into the record) and in the body (and so to the upstream and back). */
+/**
+ * One call as it is to be made. Its tag travels as `caller_id` (and so into the record) and in the body (and so to the
+ * upstream and back).
+ */
 export interface CallPlan {
   readonly tag: string;
   readonly door: Door;
@@ -59,7 +68,10 @@ const CONTENTS: readonly (readonly [number, Content])[] = [
   [1, 'file'],
 ];
 
-/** Draws a call of the usual mix: small and large answers, streams, uploads, some clients that leave, some denials. `nonAi`: the gateway's mode. */
+/**
+ * Draws a call of the usual mix: small and large answers, streams, uploads, some clients that leave, some denials.
+ * `nonAi`: the gateway's mode.
+ */
 export function drawCall(random: Seeded, tag: string, door: Door = random.pick(DOORS), nonAi: NonAiMode = 'pass'): CallPlan {
   const kind = random.weighted<'small' | 'large' | 'stream' | 'denied'>([
     [40, 'small'],

@@ -1,6 +1,7 @@
 /*
- * Both sides of the gateway break, stall and fall silent at random moments, on every door, for as long as the proof runs: nothing of it may stay behind,
- * nothing that is not whole may look whole to anybody, and whoever is not concerned must not notice.
+ * Both sides of the gateway break, stall and fall silent at random moments, on every door, for as long as the proof
+ * runs: nothing of it may stay behind, nothing that is not whole may look whole to anybody, and whoever is not
+ * concerned must not notice.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,7 +38,10 @@ const STOP_MS = 1_000;
 const CALL_LIMIT_MS = 15_000;
 /** Share of the time without a core that is believed, so that there is a limit on any machine. */
 const MOST_WAITED = 0.9;
-/** How much longer than without any chaos one in a hundred may wait for `/healthz`; several times that where others want the cores of the machine as well. */
+/**
+ * How much longer than without any chaos one in a hundred may wait for `/healthz`; several times that where others want
+ * the cores of the machine as well.
+ */
 const WAIT_MS = 150;
 const BUSY_SHARE = 0.1;
 const BUSY_FACTOR = 4;
@@ -113,7 +117,8 @@ await prove(async (checks, cleanUp) => {
   const end = await gateway.stop();
   checks.check('SIGTERM ends it in order', end.code === 0 ? [] : [`exit code ${end.code ?? end.signal}: ${end.stderr}`]);
   checkAnswers(checks, chaos);
-  // On a busy machine everybody is late: we who measure, and the gateway; and what takes a while takes the longer the less of the time there is a core.
+  // On a busy machine everybody is late: we who measure, and the gateway; and what takes a while takes the longer the
+  // less of the time there is a core.
   const noCore = Math.min(MOST_WAITED, Math.max(warmUp.waitedForCore, rough.waitedForCore));
   const lateMs = lag.max / 1e6 + Math.max(warmUp.lagMs, rough.lagMs) + STOP_MS * (1 / (1 - noCore) - 1);
   checks.note(`       held up by the machine for at most ${lateMs.toFixed(0)} ms, which is added to what is measured in time`);
@@ -348,7 +353,10 @@ function checkRecords(checks: Checks, { results, bystanders, tunnels }: Chaos, a
   checks.check(`the roll-ups equal a recount over all records: ${audit.counters} counters`, audit.wrongCounters);
 }
 
-/** Each call on a WebSocket whose end the client saw has its record; a WebSocket that broke off is over upstream within a second. */
+/**
+ * Each call on a WebSocket whose end the client saw has its record; a WebSocket that broke off is over upstream within
+ * a second.
+ */
 function checkTalks(checks: Checks, { talks, upstream, clientSide, upstreamSides }: Chaos, audit: Audit, lagMs: number): void {
   const recorded = new Map<string, number>();
   for (const { tag } of audit.records.values()) recorded.set(tag, (recorded.get(tag) ?? 0) + 1);

@@ -10,10 +10,15 @@ import { AI_HOST } from './paced-upstream.ts';
 /** Events that are written in one go, so that long streams run beside each other. */
 const AT_ONCE = 10;
 
-/** What becomes of a call at the provider. `truncate`: its answer breaks off; `reset`: there is none; a number: an answer of that status, without usage. */
+/**
+ * What becomes of a call at the provider. `truncate`: its answer breaks off; `reset`: there is none; a number: an
+ * answer of that status, without usage.
+ */
 export type Fate = 'answer' | 'truncate' | 'reset' | 500 | 502;
 
-/** What a call is told to cost. It travels as `metadata` of its params, which no door changes and no estimate counts. */
+/**
+ * What a call is told to cost. It travels as `metadata` of its params, which no door changes and no estimate counts.
+ */
 export interface Charge {
   readonly fate: Fate;
   readonly tokensIn: number;

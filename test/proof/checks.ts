@@ -1,6 +1,7 @@
 /*
- * The long proofs: programs that start the compiled gateway as a process of its own and try to catch it losing, leaking or stalling. `npm run proof` runs
- * them one after the other; they are no tap tests, `npm test` does not know them. What only one proof needs stands in its own file.
+ * The long proofs: programs that start the compiled gateway as a process of its own and try to catch it losing, leaking
+ * or stalling. `npm run proof` runs them one after the other; they are no tap tests, `npm test` does not know them.
+ * What only one proof needs stands in its own file.
  */
 
 /** Prints one line per check, and the sum at the end. */

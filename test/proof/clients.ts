@@ -11,7 +11,10 @@ import { H1Answer } from './h1-answer.ts';
 import { TUNNEL_TAG } from './store-audit.ts';
 
 const H2_CHECK_MS = 1_000;
-/** Half of the time after which the upstream, or the gateway, closes what is idle: who uses a connection in the moment of its end loses a request. */
+/**
+ * Half of the time after which the upstream, or the gateway, closes what is idle: who uses a connection in the moment
+ * of its end loses a request.
+ */
 const KEEP_OTHER_MS = 2_500;
 const KEEP_MS = 37_500;
 
@@ -28,8 +31,8 @@ export interface Gateway {
 }
 
 /**
- * Real connections to a gateway, kept as an application keeps them: each lane has one http/1.1 connection for each door, all lanes together have one h2
- * session.
+ * Real connections to a gateway, kept as an application keeps them: each lane has one http/1.1 connection for each
+ * door, all lanes together have one h2 session.
  */
 export class Clients {
   readonly #gateway: Gateway;
@@ -48,7 +51,10 @@ export class Clients {
     this.#gateway = gateway;
   }
 
-  /** Makes one call. Never rejects: how it ended stands in the result. `lane` undefined: on a connection of its own, closed afterwards. */
+  /**
+   * Makes one call. Never rejects: how it ended stands in the result. `lane` undefined: on a connection of its own,
+   * closed afterwards.
+   */
   async perform(plan: CallPlan, lane: number | undefined): Promise<CallResult> {
     const result = new CallResult(plan);
     this.open.add(result);
@@ -63,7 +69,10 @@ export class Clients {
     return result;
   }
 
-  /** Where a call over h2 stands that does not come to its end: windows, queues and bytes on this side. Undefined for other calls. */
+  /**
+   * Where a call over h2 stands that does not come to its end: windows, queues and bytes on this side. Undefined for
+   * other calls.
+   */
   standOf(result: CallResult): string | undefined {
     const stream = this.#streams.get(result);
     const session = stream?.session;
@@ -145,7 +154,8 @@ export class Clients {
       // A session that breaks ends its streams without an error, and then `end` does not come.
       stream.on('end', () => {
         result.complete = stream.rstCode === 0 && !stream.aborted && result.status !== 0;
-        // Of an upload that was answered and stopped at once node:http2 keeps what it cannot send any more, and the stream with it.
+        // Of an upload that was answered and stopped at once node:http2 keeps what it cannot send any more, and the
+        // stream with it.
         if (stream.closed) stream.destroy();
       });
       stream.on('error', (error) => {

@@ -1,7 +1,8 @@
 /*
- * Two gateways, their control plane and the links between them are killed, cut, silenced, delayed and brought back in random order under load (decisions 13.2, 13.3, 13.8):
- * every record ends up in the ledger exactly once, with a proof that holds; roots stay what they were; no bundle that is forged or older than the last is ever active;
- * and of a suspended org one request passes at most.
+ * Two gateways, their control plane and the links between them are killed, cut, silenced, delayed and brought back in
+ * random order under load (decisions 13.2, 13.3, 13.8): every record ends up in the ledger exactly once, with a proof
+ * that holds; roots stay what they were; no bundle that is forged or older than the last is ever active; and of a
+ * suspended org one request passes at most.
  */
 import { eventually } from '../support/child.ts';
 import { ControlPlanePlace } from '../support/control-plane-place.ts';

@@ -1,6 +1,7 @@
 /*
- * Budgets of delegation tokens under concurrency, with clients that leave, providers that fail and SIGKILL between (decision 9.4): no link of a chain spends more than
- * its `usd_max`, over all calls that are made with it and with what was made of it, and what is counted for it is what its records cost, to the last digit.
+ * Budgets of delegation tokens under concurrency, with clients that leave, providers that fail and SIGKILL between
+ * (decision 9.4): no link of a chain spends more than its `usd_max`, over all calls that are made with it and with what
+ * was made of it, and what is counted for it is what its records cost, to the last digit.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -21,7 +21,9 @@ export interface Strike {
 
 interface Fault {
   readonly kind: FaultKind;
-  /** After so many bytes of one direction, in the middle of a chunk where it falls there, or after so many milliseconds. */
+  /**
+   * After so many bytes of one direction, in the middle of a chunk where it falls there, or after so many milliseconds.
+   */
   readonly after: { readonly bytes: number; readonly from: 'caller' | 'target' } | { readonly ms: number };
   readonly stallMs: number;
 }
@@ -37,8 +39,8 @@ const KINDS: readonly (readonly [number, FaultKind])[] = [
 const HALF_OPEN_MS = 1_500;
 
 /**
- * Stands in the way of TCP connections and breaks them at moments that the seed picks: whatever is spoken inside, the gateway sees a peer that is killed,
- * stalls, or says half of what it has to say.
+ * Stands in the way of TCP connections and breaks them at moments that the seed picks: whatever is spoken inside, the
+ * gateway sees a peer that is killed, stalls, or says half of what it has to say.
  */
 export class FaultyRelay {
   readonly port: number;
@@ -46,7 +48,10 @@ export class FaultyRelay {
   armed = true;
   /** Faults that struck, by kind. */
   readonly struck = new Map<FaultKind, number>();
-  /** By the port that the other side of the gateway knows a connection by, in the order of their opening: ports are used again and again. */
+  /**
+   * By the port that the other side of the gateway knows a connection by, in the order of their opening: ports are used
+   * again and again.
+   */
   readonly #pairs = new Map<number, Pair[]>();
   readonly #random: Seeded;
   readonly #gatewaySide: GatewaySide;
@@ -66,7 +71,10 @@ export class FaultyRelay {
     return new FaultyRelay(server, port, target, random, gatewaySide);
   }
 
-  /** What befell the connection that used this port at this time (`performance.now()`): a client's own port, or the one that an upstream sees. */
+  /**
+   * What befell the connection that used this port at this time (`performance.now()`): a client's own port, or the one
+   * that an upstream sees.
+   */
   strikesOn(port: number, at: number): readonly Strike[] {
     return this.#pairs.get(port)?.findLast(({ openedAt }) => openedAt <= at)?.strikes ?? [];
   }

@@ -5,7 +5,10 @@ import type { FuzzJob, FuzzResult } from './fuzz-worker.ts';
 
 /** Without any progress for this long, one input holds its parser for good. */
 const HUNG_MS = 20_000;
-/** Of the garbage-collected heap of one worker: a parser that keeps what it has read fills it within a few thousand inputs. */
+/**
+ * Of the garbage-collected heap of one worker: a parser that keeps what it has read fills it within a few thousand
+ * inputs.
+ */
 const HEAP_MB = 256;
 
 /** A worker and its jobs, one after the other. */

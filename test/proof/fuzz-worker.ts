@@ -11,7 +11,10 @@ export interface FuzzJob {
   /** Ends the job before all inputs were made. */
   readonly limitMs: number;
   readonly seed: string;
-  /** Two 32-bit words, the number of the input being run and its length, then the input: what is left when the worker hangs or dies. */
+  /**
+   * Two 32-bit words, the number of the input being run and its length, then the input: what is left when the worker
+   * hangs or dies.
+   */
   readonly current: SharedArrayBuffer;
 }
 
@@ -83,8 +86,8 @@ async function attack(target: FuzzTarget, job: FuzzJob): Promise<FuzzResult> {
 }
 
 /**
- * The fastest of several runs, or the first that is no stall. CPU time counts where it is less: it is that of the whole process, so at least that of this
- * thread, and does not grow when others are busy.
+ * The fastest of several runs, or the first that is no stall. CPU time counts where it is less: it is that of the whole
+ * process, so at least that of this thread, and does not grow when others are busy.
  */
 async function confirmed(target: FuzzTarget, input: Buffer, first: number, stallMs: number): Promise<number> {
   let fastest = first;

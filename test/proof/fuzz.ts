@@ -1,6 +1,7 @@
 /*
- * A million hostile inputs for each parser that reads what strangers send: none may throw what is no refusal, break a rule of its parser, take more than a
- * quarter of a second, or fill the memory. What did is kept below build/fuzz; once it is understood it moves to test/cases/fuzz, where every test run replays it.
+ * A million hostile inputs for each parser that reads what strangers send: none may throw what is no refusal, break a
+ * rule of its parser, take more than a quarter of a second, or fill the memory. What did is kept below build/fuzz; once
+ * it is understood it moves to test/cases/fuzz, where every test run replays it.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -14,7 +15,10 @@ import { Lane } from './fuzz-lane.ts';
 import type { Finding, FuzzResult } from './fuzz-worker.ts';
 import { proofSettings } from './settings.ts';
 
-/** A tenth takes no longer than this: each parser gets its share of the time that is left, and how far it came is printed. */
+/**
+ * A tenth takes no longer than this: each parser gets its share of the time that is left, and how far it came is
+ * printed.
+ */
 const TENTH_LIMIT_MS = 50_000;
 const MIN_LIMIT_MS = 1_000;
 /** Of the whole process, buffers outside of the heap included. */

@@ -1,6 +1,6 @@
 /**
- * One HTTP/1.1 answer as its bytes come, its framing checked. Unlike a whole-answer reader it shows how far an answer got when the connection broke, and
- * tells the framed end from everything before it.
+ * One HTTP/1.1 answer as its bytes come, its framing checked. Unlike a whole-answer reader it shows how far an answer
+ * got when the connection broke, and tells the framed end from everything before it.
  */
 export class H1Answer {
   #held: Buffer = Buffer.alloc(0);

@@ -1,6 +1,6 @@
 /*
- * Asks /healthz every 5 ms from a process of its own, so that a stall of the gateway is told from one of whoever makes the load. Argument: the port. Each
- * message from the parent ends a phase and is answered with what the phase saw.
+ * Asks /healthz every 5 ms from a process of its own, so that a stall of the gateway is told from one of whoever makes
+ * the load. Argument: the port. Each message from the parent ends a phase and is answered with what the phase saw.
  */
 import { connectPlain } from '../support/raw-clients.ts';
 import { H1Answer } from './h1-answer.ts';

@@ -1,5 +1,6 @@
 /*
- * What those hold who send: heads without their bodies, bodies in pieces of one byte, and calls whose answers take long.
+ * What those hold who send: heads without their bodies, bodies in pieces of one byte, and calls whose answers take
+ * long.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:https';
@@ -21,8 +22,8 @@ const HEADS = 64;
 /** Bodies in pieces, how many of them and of how many bytes; each byte is six on its way. */
 const PIECES = { bodies: 8, bytes: { tenth: 500_000, full: 2_000_000, long: 2_000_000 } };
 /**
- * Resident memory beyond what was there before, what the collector has not come to yet included: for each byte some tens, where objects of their own take more than a
- * hundred, and more the longer they are held.
+ * Resident memory beyond what was there before, what the collector has not come to yet included: for each byte some
+ * tens, where objects of their own take more than a hundred, and more the longer they are held.
  */
 const PIECES_LIMIT_MB = 350;
 /** Calls under way, each with a body of so many megabytes. */

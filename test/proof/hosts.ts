@@ -1,5 +1,6 @@
 /*
- * Many hosts that nobody asked for before, at once: making their certificates must not hold up anybody else, must not open a port, must not write a file.
+ * Many hosts that nobody asked for before, at once: making their certificates must not hold up anybody else, must not
+ * open a port, must not write a file.
  */
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -16,8 +17,9 @@ const BATCHES = 10;
 const AT_ONCE = 50;
 const QUIET_MS = 2_000;
 /**
- * In most batches nobody may wait longer than this for `/healthz`, over what the same handshakes cost once the certificates are there. One key of RSA made in
- * the event loop holds it for about 300 ms, and a batch has 50. The median over the batches is taken because a busy machine only ever adds, and not to all.
+ * In most batches nobody may wait longer than this for `/healthz`, over what the same handshakes cost once the
+ * certificates are there. One key of RSA made in the event loop holds it for about 300 ms, and a batch has 50. The
+ * median over the batches is taken because a busy machine only ever adds, and not to all.
  */
 const STALL_MS = 100;
 /** Share of the time without a core from which on the machine is busy, and by what the limits of time grow then. */

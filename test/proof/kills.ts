@@ -1,6 +1,7 @@
 /*
- * SIGKILL under load at random moments (decisions 6.8, 7.9): what a client saw complete has its record, every record id that a client saw leads to a record after the next
- * start, though no cap holds its call, what is stored is whole, totals and records agree.
+ * SIGKILL under load at random moments (decisions 6.8, 7.9): what a client saw complete has its record, every record id
+ * that a client saw leads to a record after the next start, though no cap holds its call, what is stored is whole,
+ * totals and records agree.
  */
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -118,7 +119,10 @@ function startLimit(startTimes: readonly number[]): number {
   return Math.max(START_LIMIT_MS, START_LIMIT_FACTOR * (startTimes[0] ?? 0));
 }
 
-/** Starts on the folder as it is, and asks for the records of all ids that were seen before the kill and for a call through each door. */
+/**
+ * Starts on the folder as it is, and asks for the records of all ids that were seen before the kill and for a call
+ * through each door.
+ */
 async function start(campaign: Campaign, round: number, before: readonly CallResult[]): Promise<ProofGateway> {
   const { cleanUp, env, folders, found, startTimes, tags } = campaign;
   const gateway = await ProofGateway.start(cleanUp, env, folders.work);
@@ -150,7 +154,10 @@ async function start(campaign: Campaign, round: number, before: readonly CallRes
   return gateway;
 }
 
-/** Keeps all clients calling, kills at the moment that the seed picks, and waits until every client knows how its call ended. */
+/**
+ * Keeps all clients calling, kills at the moment that the seed picks, and waits until every client knows how its call
+ * ended.
+ */
 async function loadAndKill(
   campaign: Campaign,
   gateway: ProofGateway,
@@ -184,7 +191,10 @@ async function loadAndKill(
   return { results, struck };
 }
 
-/** Some time under load, and then, for most kills, a fraction of a millisecond after the upstream did something that matters. */
+/**
+ * Some time under load, and then, for most kills, a fraction of a millisecond after the upstream did something that
+ * matters.
+ */
 async function pickedMoment(random: Seeded, upstream: PacedUpstream): Promise<void> {
   const after = random.between(200, 1_000);
   const awaited = random.weighted<Moment | undefined>([

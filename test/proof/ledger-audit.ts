@@ -15,7 +15,9 @@ export interface LedgerFindings {
   readonly rewritten: string[];
 }
 
-/** What a third party knows of a ledger whose proofs it has checked so far: roots and places that must stay as they are. */
+/**
+ * What a third party knows of a ledger whose proofs it has checked so far: roots and places that must stay as they are.
+ */
 export class LedgerAudit {
   readonly #org: string;
   readonly #places = new Map<string, string>();

@@ -44,7 +44,10 @@ interface CostsOptions {
   readonly seed: string;
 }
 
-/** What leaves, proofs and submission cost. Judged are bytes, CPU and the clock of the programs: none of them changes with what else the machine does. */
+/**
+ * What leaves, proofs and submission cost. Judged are bytes, CPU and the clock of the programs: none of them changes
+ * with what else the machine does.
+ */
 export async function proveCosts(checks: Checks, options: CostsOptions): Promise<void> {
   await proveSizes(checks, options);
   await proveInclusion(checks, join(options.dir, 'rate'));
@@ -104,7 +107,10 @@ function indexBytes(count: number, hashOf: (number: number) => Buffer): number {
   return bytes;
 }
 
-/** Lets a thousand records a second be committed, by a clock that goes on only when everything has been done that can be done at its moment. */
+/**
+ * Lets a thousand records a second be committed, by a clock that goes on only when everything has been done that can be
+ * done at its moment.
+ */
 async function proveInclusion(checks: Checks, dir: string): Promise<void> {
   const clock = fakeClock();
   const store = await openEmbeddedStore({ dir: join(dir, 'gateway'), fsync: 'off', clock, log: silentLogger });

@@ -1,6 +1,7 @@
 /*
- * What is killed by the proof of the ledger: several writers hand in hashes at once, without a pause. A line says `ready`, then each acknowledged submission and each root
- * that is seen has one, written to a file before anything else is done.
+ * What is killed by the proof of the ledger: several writers hand in hashes at once, without a pause. A line says
+ * `ready`, then each acknowledged submission and each root that is seen has one, written to a file before anything else
+ * is done.
  */
 import { createHash } from 'node:crypto';
 import { openSync, writeSync } from 'node:fs';

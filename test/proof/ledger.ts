@@ -1,15 +1,16 @@
 /*
- * The ledger of the control plane under SIGKILL, and what it costs (decisions 13.1 to 13.3): no acknowledged hash is forgotten, no sequence has two roots, every proof
- * checks; sizes, CPU and the time until inclusion by counts, which a busy machine does not change.
+ * The ledger of the control plane under SIGKILL, and what it costs (decisions 13.1 to 13.3): no acknowledged hash is
+ * forgotten, no sequence has two roots, every proof checks; sizes, CPU and the time until inclusion by counts, which a
+ * busy machine does not change.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../src/base/lib/clock.ts';
-import { followChain, nothingSeen } from '../../src/ledger/chain-of-roots.ts';
+import { followChain, nothingSeen } from '../../src/ledger/chain-walk.ts';
 import { checkInclusion, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
-import { readKeys } from '../../src/ledger/ledger-keys.ts';
+import { readKeys } from '../../src/ledger/ledger-answers.ts';
 import { checkSignature, type MerkleRoot, rootDigest } from '../../src/ledger/merkle-root.ts';
 import { treeRoot } from '../../src/ledger/merkle-tree.ts';
 import { launch } from '../support/child.ts';
@@ -167,7 +168,10 @@ async function allRoots({ ledgers }: LedgerGround, org: string): Promise<readonl
   return roots;
 }
 
-/** Makes every root anew from the file of the leaves, and looks for every acknowledged hash among those under roots; before all are, among all. */
+/**
+ * Makes every root anew from the file of the leaves, and looks for every acknowledged hash among those under roots;
+ * before all are, among all.
+ */
 async function weighLeaves(
   killed: KilledLedger,
   round: number,

@@ -1,4 +1,7 @@
-/* A gateway whose control plane lies: of the bundles that it is offered none with a wrong signature, of another org or older than what it has is ever active. */
+/*
+ * A gateway whose control plane lies: of the bundles that it is offered none with a wrong signature, of another org or
+ * older than what it has is ever active.
+ */
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import { eventually } from '../support/child.ts';

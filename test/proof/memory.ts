@@ -1,5 +1,6 @@
 /*
- * What those hold who take nothing and say nothing: answers that nobody reads, and connections that idle. What those hold who send is in held-bodies.ts.
+ * What those hold who take nothing and say nothing: answers that nobody reads, and connections that idle. What those
+ * hold who send is in held-bodies.ts.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -30,7 +31,10 @@ const STALLED_LIMIT_MB = 80;
 const HELD_BACK_MS = 1_000;
 const CONNECTIONS = { tenth: 2_000, full: 5_000, long: 5_000 };
 const HANDSHAKES_AT_ONCE = 50;
-/** Resident memory of an idle intercepted connection, KB beyond that of the bare interceptor; of a passed tunnel, in all. */
+/**
+ * Resident memory of an idle intercepted connection, KB beyond that of the bare interceptor; of a passed tunnel, in
+ * all.
+ */
 const INTERCEPTED_LIMIT_KB = 20;
 const PASSED_LIMIT_KB = 40;
 /** Idle connections are closed after a while, and a busy machine may take longer to open them all. */
@@ -130,7 +134,10 @@ await prove(async (checks, cleanUp) => {
   checks.check('SIGTERM ends it in order', end.code === 0 ? [] : [`exit code ${end.code ?? end.signal}: ${end.stderr}`]);
 });
 
-/** Answers every GET with many megabytes, every POST with a stream of events of that size, and everything else with a few bytes. */
+/**
+ * Answers every GET with many megabytes, every POST with a stream of events of that size, and everything else with a
+ * few bytes.
+ */
 async function startBigUpstream(cleanUp: CleanUp, megabytes: number): Promise<BigUpstream> {
   const { certPem, keyPem, caPem } = certificateOf('good', [AI_HOST, OTHER_HOST]);
   const piece = Buffer.alloc(MEGABYTE, 'x');

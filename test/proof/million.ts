@@ -1,12 +1,13 @@
 /*
- * A store with a million records: what people ask for is answered from totals, at once and exactly, and a page of records is read without looking at the others.
+ * A store with a million records: what people ask for is answered from totals, at once and exactly, and a page of
+ * records is read without looking at the others.
  */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { countAgain } from '../../src/app/count-again.ts';
 import { systemClock, timestamp } from '../../src/base/lib/clock.ts';
+import { uuidv7 } from '../../src/base/lib/ids.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { uuidv7 } from '../../src/base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../../src/record/canonical-record.ts';
 import { RecordCounters } from '../../src/services/reports/record-counters.ts';

@@ -1,6 +1,7 @@
 /*
- * Nobody takes from all (decisions 7.11, 7.12): a stranger and a key of one org do at once what wins them more than their share (attacks.ts), against a gateway and its control plane. Another org goes on
- * with its calls, approvals, events and sessions as if nobody else were there; `/healthz` answers soon, memory and disk stay small.
+ * Nobody takes from all (decisions 7.11, 7.12): a stranger and a key of one org do at once what wins them more than
+ * their share (attacks.ts), against a gateway and its control plane. Another org goes on with its calls, approvals,
+ * events and sessions as if nobody else were there; `/healthz` answers soon, memory and disk stay small.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
@@ -23,7 +24,9 @@ const SECONDS = { tenth: 60, full: 600, long: 3_600 };
 const [AI_HOST, INBOX_HOST, ENDLESS_HOST, OTHER_HOST] = ['api.openai.com', 'inbox.example', 'endless.example', 'stub.example'];
 const HOSTS = [AI_HOST, INBOX_HOST, ENDLESS_HOST, OTHER_HOST];
 const [ATTACKING, NEIGHBOUR] = ['attacking', 'neighbour'];
-/** Of `/healthz`, on a machine whose cores are free; the share of the time for which the gateway had none stretches it. */
+/**
+ * Of `/healthz`, on a machine whose cores are free; the share of the time for which the gateway had none stretches it.
+ */
 const HEALTH_MS = 200;
 const MOST_WAITED = 0.9;
 /** Resident; where cores are few for a minute, garbage is collected later than in ten. */
@@ -245,7 +248,10 @@ interface Mine extends Keys {
   readonly upstreamCaPem: string;
 }
 
-/** One turn of the neighbour's day: a call, one that a person allows, a look at a session, a call to a host that is no provider. */
+/**
+ * One turn of the neighbour's day: a call, one that a person allows, a look at a session, a call to a host that is no
+ * provider.
+ */
 async function live(mine: Mine, own: Neighbour, turn: number): Promise<void> {
   const { gateway, workloadToken, managementKey, mcpKey, session } = mine;
   const { port } = gateway;

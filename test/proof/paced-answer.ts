@@ -1,6 +1,9 @@
 import { openaiStreamEvent } from '../support/openai-stream.ts';
 
-/** How an answer is to be given. Travels in a header where the call has headers, in `metadata` of its body where it has none. */
+/**
+ * How an answer is to be given. Travels in a header where the call has headers, in `metadata` of its body where it has
+ * none.
+ */
 export interface Pace {
   readonly tag: string;
   readonly model: string;
@@ -24,8 +27,8 @@ export function readPace(header: string | string[] | undefined, body: Buffer | u
 }
 
 /*
- * The bytes of an answer follow from its pace and from what the upstream was sent, so that a client can tell what is whole from what only looks so.
- * `sent`: SHA-256 of the request body, where the gateway has to pass it as it came.
+ * The bytes of an answer follow from its pace and from what the upstream was sent, so that a client can tell what is
+ * whole from what only looks so. `sent`: SHA-256 of the request body, where the gateway has to pass it as it came.
  */
 
 export function wholeAnswer(pace: Pace, sent: string | undefined): string {

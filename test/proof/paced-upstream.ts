@@ -8,7 +8,10 @@ import type { CleanUp } from './checks.ts';
 import { type Pace, readPace, streamEvents, wholeAnswer } from './paced-answer.ts';
 import { acceptSockets, type SeenSocket } from './sockets.ts';
 
-/** The provider that it stands for, one that only bystanders call, a host that is no provider, and a known AI domain that is none. */
+/**
+ * The provider that it stands for, one that only bystanders call, a host that is no provider, and a known AI domain
+ * that is none.
+ */
 export const AI_HOST = 'api.openai.com';
 export const BYSTANDER_HOST = 'api.mistral.ai';
 export const OTHER_HOST = 'stub.example';
@@ -17,7 +20,10 @@ export const KNOWN_HOST = 'chat.deepseek.com';
 /** Less than the second within which a call that broke off is to be over. */
 const CHECK_MS = 200;
 
-/** How far the upstream got with a call. `terminal`: the event that applications act on is written; `ended`: the body's end is. */
+/**
+ * How far the upstream got with a call. `terminal`: the event that applications act on is written; `ended`: the body's
+ * end is.
+ */
 export type Moment = 'received' | 'answering' | 'terminal' | 'ended';
 
 /** One call as the upstream saw it. Times are of `performance.now()`. */
@@ -50,7 +56,10 @@ export interface PacedUpstream {
   onMoment: (moment: Moment) => void;
 }
 
-/** A provider, behind TLS and plain, whose answers are paced call by call, so that what hits the gateway in between hits every stage of an answer. */
+/**
+ * A provider, behind TLS and plain, whose answers are paced call by call, so that what hits the gateway in between hits
+ * every stage of an answer.
+ */
 export async function startPacedUpstream(cleanUp: CleanUp): Promise<PacedUpstream> {
   const hosts = [AI_HOST, OTHER_HOST, KNOWN_HOST, BYSTANDER_HOST];
   const { certPem, keyPem, caPem } = certificateOf('good', hosts);

@@ -43,7 +43,10 @@ export function listening(pid: number): string[] {
     .sort();
 }
 
-/** Its connections as the kernel writes them: local address, remote one, state (RFC 9293 in the kernel's numbering), bytes unsent and unread. */
+/**
+ * Its connections as the kernel writes them: local address, remote one, state (RFC 9293 in the kernel's numbering),
+ * bytes unsent and unread.
+ */
 export function connections(pid: number): string[] {
   const own = new Set(targets(pid));
   return tcpTable(pid)
@@ -64,8 +67,8 @@ export function cpuMs(pid: number): number {
 }
 
 /**
- * Milliseconds that its main thread was ready to run and had no core: what a busy machine takes, and no fault of the program. 0 where the kernel keeps no such
- * account.
+ * Milliseconds that its main thread was ready to run and had no core: what a busy machine takes, and no fault of the
+ * program. 0 where the kernel keeps no such account.
  */
 export function waitedForCoreMs(pid: number): number {
   try {
@@ -75,7 +78,10 @@ export function waitedForCoreMs(pid: number): number {
   }
 }
 
-/** As {@link waitedForCoreMs}, of all its threads together: what waits for a thread of the pool waits for that thread's core. */
+/**
+ * As {@link waitedForCoreMs}, of all its threads together: what waits for a thread of the pool waits for that thread's
+ * core.
+ */
 export function threadsWaitedForCoreMs(pid: number): number {
   return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + waitedForCoreMs(Number(thread)), 0);
 }
@@ -119,7 +125,10 @@ function tcpTable(pid: number): readonly Readonly<Record<'local' | 'remote' | 's
   );
 }
 
-/** Connections of a port of this machine, from both ends: what the other end has not taken, and what its own process has not read, in bytes. */
+/**
+ * Connections of a port of this machine, from both ends: what the other end has not taken, and what its own process has
+ * not read, in bytes.
+ */
 export function queuesOf(port: number): string[] {
   const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   const decimal = (address: string): number => Number.parseInt(address.slice(-4), 16);

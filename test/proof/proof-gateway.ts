@@ -15,7 +15,10 @@ const LIMIT_MS = 86_400_000;
 export const COLLECT_ON_SIGNAL = ['--expose-gc', '--import', "data:text/javascript,process.on('SIGUSR2',()=>gc())"];
 const MOST_COLLECTIONS = 30;
 
-/** Lets a process that was started with {@link COLLECT_ON_SIGNAL} collect its garbage until that frees nothing more. One that has no core has not heard of it yet: it is waited for until it has worked. */
+/**
+ * Lets a process that was started with {@link COLLECT_ON_SIGNAL} collect its garbage until that frees nothing more. One
+ * that has no core has not heard of it yet: it is waited for until it has worked.
+ */
 export async function collectGarbage(pid: number): Promise<void> {
   let last = Number.POSITIVE_INFINITY;
   for (let same = 0, times = 0; same < 2 && times < MOST_COLLECTIONS; times += 1) {
@@ -29,7 +32,10 @@ export async function collectGarbage(pid: number): Promise<void> {
   }
 }
 
-/** Folders of one proof. `work`, `home` and `temporary` are where a program writes that does not keep to its own folders. */
+/**
+ * Folders of one proof. `work`, `home` and `temporary` are where a program writes that does not keep to its own
+ * folders.
+ */
 export interface Folders {
   readonly root: string;
   readonly data: string;

@@ -6,11 +6,16 @@ import { collectGarbage, type ProofGateway } from './proof-gateway.ts';
 
 /** Longer than it takes to give up a connection that is being made, and then to close an idle one. */
 const QUIET_LIMIT_MS = 60_000;
-/** What a heap may grow by beyond the measurement after the warm-up: fragmentation, and compiled code that arrives late. */
+/**
+ * What a heap may grow by beyond the measurement after the warm-up: fragmentation, and compiled code that arrives late.
+ */
 const HEAP_GROWTH_MB = 6;
 /** The same outside the JavaScript heap's own buffers. */
 const EXTERNAL_GROWTH_MB = 4;
-/** The index behind the journal has two write buffers of 16 MiB and a cache of 8 MiB, filled as records come; the allocator's slack comes on top. */
+/**
+ * The index behind the journal has two write buffers of 16 MiB and a cache of 8 MiB, filled as records come; the
+ * allocator's slack comes on top.
+ */
 const RESIDENT_GROWTH_MB = 56;
 
 export interface Quiet {

@@ -6,8 +6,9 @@ import { NON_AI_MODES, type NonAiMode } from './calls.ts';
 export interface ProofSettings {
   readonly length: 'tenth' | 'full' | 'long';
   /**
-   * Everything random is drawn from it, so that a failure can be repeated as far as the machine's timing allows. Of a tenth it is the same unless it is given:
-   * CI is to say of a commit what it said of it before; what is new is looked for at full length.
+   * Everything random is drawn from it, so that a failure can be repeated as far as the machine's timing allows. Of a
+   * tenth it is the same unless it is given: CI is to say of a commit what it said of it before; what is new is looked
+   * for at full length.
    */
   readonly seed: string;
   /** Another number of kills than the length asks for. */
@@ -24,7 +25,10 @@ export interface ProofSettings {
 
 const TENTH_SEED = 'tenth';
 
-/** Reads the arguments of a proof, the same for all of them. @throws Error for an option or a choice that there is not */
+/**
+ * Reads the arguments of a proof, the same for all of them.
+ * @throws Error for an option or a choice that there is not
+ */
 export function proofSettings(args: readonly string[] = process.argv.slice(2)): ProofSettings {
   const { values } = parseArgs({
     args: [...args],

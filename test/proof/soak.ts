@@ -1,5 +1,6 @@
 /*
- * A long time under mixed load, then quiet: nothing that came with the load may stay behind it, and nothing that was acknowledged may be missing.
+ * A long time under mixed load, then quiet: nothing that came with the load may stay behind it, and nothing that was
+ * acknowledged may be missing.
  */
 import { join } from 'node:path';
 import { type CallResult, DOORS, drawCall, OTHER_DOORS } from './calls.ts';
@@ -22,7 +23,10 @@ const EVERY_DOOR = [...DOORS, ...DOORS, ...OTHER_DOORS];
 const WARM_UP_SHARE = 0.25;
 const LANES = 16;
 const MAX_UNDER_WAY = 64;
-/** On a machine where the gateway or its clients had no core for so much of the time, a load that was not kept up says nothing about the gateway. */
+/**
+ * On a machine where the gateway or its clients had no core for so much of the time, a load that was not kept up says
+ * nothing about the gateway.
+ */
 const BUSY_SHARE = 0.1;
 
 interface Pressure {

@@ -28,7 +28,10 @@ interface ReadRecord {
   readonly policy_trace?: { readonly version?: string };
 }
 
-/** Every record below a data folder, also of a gateway that runs, in order of commit. @param root where the copy is made */
+/**
+ * Every record below a data folder, also of a gateway that runs, in order of commit.
+ * @param root where the copy is made
+ */
 export async function hashesBelow(root: string, dataDir: string): Promise<readonly HashedRecord[]> {
   const copy = join(root, 'copy-of-hashes');
   cpSync(join(dataDir, 'store'), copy, { recursive: true });

@@ -47,7 +47,10 @@ export interface AimockOptions {
   readonly hosts?: readonly string[];
   /** Milliseconds between two pieces of a stream. */
   readonly latencyMs?: number;
-  /** The one provider key that is taken (in whatever header the dialect has it); any other one is answered 401. The journal shows no keys. */
+  /**
+   * The one provider key that is taken (in whatever header the dialect has it); any other one is answered 401. The
+   * journal shows no keys.
+   */
   readonly apiKey?: string;
 }
 
@@ -63,7 +66,8 @@ const USAGE = {
 };
 
 /**
- * The independent mock of the providers behind a small TLS terminator. A message that contains `fail` is answered 503, any other one {@link MOCK_TEXT}.
+ * The independent mock of the providers behind a small TLS terminator. A message that contains `fail` is answered 503,
+ * any other one {@link MOCK_TEXT}.
  */
 export async function startAimock(options: AimockOptions = {}): Promise<AimockUpstream> {
   const mock = new LLMock({

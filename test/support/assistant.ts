@@ -51,7 +51,10 @@ export class Assistant {
   }
 }
 
-/** Whether a value has what a pattern says: members of objects, items of lists in any order, `/…/` as a part of a text. An empty list is an empty list. */
+/**
+ * Whether a value has what a pattern says: members of objects, items of lists in any order, `/…/` as a part of a text.
+ * An empty list is an empty list.
+ */
 export function fits(value: unknown, pattern: unknown): boolean {
   if (typeof pattern === 'string' && pattern.startsWith('/'))
     return typeof value === 'string' && new RegExp(pattern.slice(1, -1)).test(value);

@@ -28,8 +28,9 @@ export interface BackgroundUpstream {
 }
 
 /**
- * The responses API of OpenAI with `background`, and the interactions of Gemini, as their documentation describes them: a response goes on whoever leaves, its usage is
- * null until it has completed, and its events can be had again from any number on.
+ * The responses API of OpenAI with `background`, and the interactions of Gemini, as their documentation describes them:
+ * a response goes on whoever leaves, its usage is null until it has completed, and its events can be had again from any
+ * number on.
  */
 export function backgroundUpstream(): BackgroundUpstream {
   const all = new Map<string, Made>();

@@ -1,6 +1,9 @@
 import { Decimal } from 'decimal.js';
 
-/** An amount that somebody reckoned by hand: `1,000 × 2.5 + 2 × 10 / 1,000 = $0.0225`. Products are tokens at dollars per million, quotients are dollars as they stand. */
+/**
+ * An amount that somebody reckoned by hand: `1,000 × 2.5 + 2 × 10 / 1,000 = $0.0225`. Products are tokens at dollars
+ * per million, quotients are dollars as they stand.
+ */
 export interface ByHand {
   /** What stands behind the equals sign. */
   readonly stated: string;

@@ -4,7 +4,10 @@ import { runInNewContext } from 'node:vm';
 /** Less than a collection has to free to be called for again, bytes. */
 const NOTHING = 10_000;
 
-/** What this process holds of its heap and of buffers beside it, after a full collection, so that only what is held counts. */
+/**
+ * What this process holds of its heap and of buffers beside it, after a full collection, so that only what is held
+ * counts.
+ */
 export function bytesInUse(): number {
   setFlagsFromString('--expose-gc');
   const collect: unknown = runInNewContext('gc');
@@ -13,7 +16,9 @@ export function bytesInUse(): number {
   return heapUsed + external;
 }
 
-/** The same when a collection frees nothing more: what a first one leaves may hang on callbacks that have not run yet. */
+/**
+ * The same when a collection frees nothing more: what a first one leaves may hang on callbacks that have not run yet.
+ */
 export async function settledBytesInUse(): Promise<number> {
   for (let least = Number.POSITIVE_INFINITY; ; ) {
     const used = bytesInUse();

@@ -21,7 +21,10 @@ export interface LeafOptions {
   readonly oddExtension?: true;
 }
 
-/** A throw-away certificate authority. Written without a PKI library, so that what it mints is no echo of the code under test. */
+/**
+ * A throw-away certificate authority. Written without a PKI library, so that what it mints is no echo of the code under
+ * test.
+ */
 export interface TestCa extends CertificateAndKey {
   leaf(options: LeafOptions): CertificateAndKey;
   /** A client certificate for the key of a request (PKCS #10, DER), whose signature is not looked at. PEM. */
@@ -39,7 +42,10 @@ export interface Validity {
   readonly notAfter: Date;
 }
 
-/** Who verifies a certificate asks the machine what day it is: one that nobody is to find early or late is valid on every day that there may be. */
+/**
+ * Who verifies a certificate asks the machine what day it is: one that nobody is to find early or late is valid on
+ * every day that there may be.
+ */
 export const ALWAYS: Validity = { notBefore: new Date(Date.UTC(2020, 0)), notAfter: new Date(Date.UTC(2049, 11, 31)) };
 /** Over on every day that there may be, and to come on every one. */
 export const LONG_OVER: Validity = { notBefore: new Date(Date.UTC(2020, 0)), notAfter: new Date(Date.UTC(2021, 0)) };

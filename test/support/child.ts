@@ -1,7 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { HasTeardown } from './temp-dir.ts';
 
-/** How a child ended, with everything that it said. A program that could not be started has the reason in `stderr` and no code. */
+/**
+ * How a child ended, with everything that it said. A program that could not be started has the reason in `stderr` and
+ * no code.
+ */
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -27,7 +30,10 @@ export interface ChildOptions {
   readonly timeoutMs?: number;
 }
 
-/** Where a program finds others and keeps temporary files, and by which clock it lives: `npm run dates` moves that of every process. */
+/**
+ * Where a program finds others and keeps temporary files, and by which clock it lives: `npm run dates` moves that of
+ * every process.
+ */
 const PASSED_ON = ['TMPDIR', 'TZ', 'LD_PRELOAD', 'FAKETIME', 'FAKETIME_SHARED', 'FAKETIME_DONT_FAKE_MONOTONIC'];
 
 /** What a program needs to start, and nothing that tells it about proxies, certificates or gateways. */
@@ -85,7 +91,10 @@ function endOf(child: ChildProcess): Promise<{ code: number | null; signal: Node
   });
 }
 
-/** How long a test waits for what must come: no judgement of speed, which nobody can tell on a machine that is busy with something else. */
+/**
+ * How long a test waits for what must come: no judgement of speed, which nobody can tell on a machine that is busy with
+ * something else.
+ */
 const PATIENCE_MS = 60_000;
 
 /**

@@ -1,4 +1,7 @@
-/* Coding agents as their pages in docs/guides/clients/ set them up: a test runs each so, and another holds the pages to it. */
+/*
+ * Coding agents as their pages in docs/guides/clients/ set them up: a test runs each so, and another holds the pages to
+ * it.
+ */
 import type { PeerName } from './peers.ts';
 
 export interface AgentWay {
@@ -16,7 +19,9 @@ export interface CodingAgent {
   readonly model: string;
   /** What only a test needs: a key that is none, and no traffic beside that of the model. */
   readonly quiet: AgentWay;
-  /** By its base URL; GATEWAY stands for the gateway's address. Absent: it has no such way that works without a person. */
+  /**
+   * By its base URL; GATEWAY stands for the gateway's address. Absent: it has no such way that works without a person.
+   */
   readonly baseUrl?: AgentWay;
 }
 

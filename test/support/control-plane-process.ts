@@ -38,7 +38,10 @@ export function controlPlaneEnvironment(t: HasTeardown, env: Readonly<Record<str
   };
 }
 
-/** Starts `gw control-plane start`; returns as soon as it says where it is. @throws Error with everything that it said when it does not start */
+/**
+ * Starts `gw control-plane start`; returns as soon as it says where it is.
+ * @throws Error with everything that it said when it does not start
+ */
 export async function startControlPlaneProcess(
   t: HasTeardown,
   env: Readonly<Record<string, string>>,

@@ -1,4 +1,5 @@
-// A control plane in a process of its own, with one org and a token for it; says on one line where it is. Its folder is the argument.
+// A control plane in a process of its own, with one org and a token for it; says on one line where it is. Its folder is
+// the argument.
 import { startControlPlane } from '../../src/control-plane/app/control-plane.ts';
 
 const plane = await startControlPlane({

@@ -2,10 +2,16 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { HasTeardown } from './temp-dir.ts';
 import { closeServer, listenOnFreePort, trackSockets } from './tls-upstream.ts';
 
-/** What a link does with what passes: everything, everything later, nothing while both ends think that it is there, or it is not there. */
+/**
+ * What a link does with what passes: everything, everything later, nothing while both ends think that it is there, or
+ * it is not there.
+ */
 export type LinkState = 'open' | 'delayed' | 'held' | 'cut';
 
-/** A TCP relay on a port that stays the same whatever stands behind it, for whoever is to see his peer go, fall silent and come back. */
+/**
+ * A TCP relay on a port that stays the same whatever stands behind it, for whoever is to see his peer go, fall silent
+ * and come back.
+ */
 export class CuttableLink {
   /** Of 127.0.0.1. */
   readonly port: number;
@@ -53,7 +59,9 @@ export class CuttableLink {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Lets nobody's bytes through and says so to neither end: connections stay, and new ones are let in to wait as well. */
+  /**
+   * Lets nobody's bytes through and says so to neither end: connections stay, and new ones are let in to wait as well.
+   */
   hold(): void {
     this.#become('held');
   }

@@ -38,7 +38,10 @@ export interface ExampleRequest {
 
 const JSON_TYPE = 'application/json';
 
-/** What a client knows who has read an OpenAPI document and nothing else. What the examples call something is called otherwise on a gateway that runs: it learns that from answers. */
+/**
+ * What a client knows who has read an OpenAPI document and nothing else. What the examples call something is called
+ * otherwise on a gateway that runs: it learns that from answers.
+ */
 export class DescribedApi {
   readonly document: Readonly<Record<string, unknown>>;
   readonly #operations = new Map<string, { readonly method: string; readonly path: string; readonly described: Described }>();

@@ -6,7 +6,10 @@ export interface EndlessForm {
   readonly dialect: string;
   readonly host: string;
   readonly path: string;
-  /** A call that states 20 tokens of output, which the upstream does not heed; the model is in no price list: 10.00 / 30.00. */
+  /**
+   * A call that states 20 tokens of output, which the upstream does not heed; the model is in no price list: 10.00 /
+   * 30.00.
+   */
   readonly body: object;
   readonly contentType: string;
   /** What comes before the words. */

@@ -26,7 +26,10 @@ export interface EverydaySite {
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** A web site, a git server, a package registry for npm and an index for pip behind one port: h2, http/1.1 and WebSockets. */
+/**
+ * A web site, a git server, a package registry for npm and an index for pip behind one port: h2, http/1.1 and
+ * WebSockets.
+ */
 export async function startEverydaySite(t: HasTeardown): Promise<EverydaySite> {
   const folder = tempDir(t);
   const repository = join(folder, 'repo.git');

@@ -1,4 +1,5 @@
-// What tests of several rooms share: clocks, folders, throw-away certificates, upstreams and raw clients. Nothing here is imported by src/.
+// What tests of several rooms share: clocks, folders, throw-away certificates, upstreams and raw clients. Nothing here
+// is imported by src/.
 import { type Clock, systemClock } from '../../src/base/lib/clock.ts';
 
 interface Timer {
@@ -16,19 +17,28 @@ export interface FakeClock extends Clock {
   readonly pending: number;
 }
 
-/** When a test begins that does not say when, milliseconds since the epoch: no day, month or summer time begins or ends within hours of it. */
+/**
+ * When a test begins that does not say when, milliseconds since the epoch: no day, month or summer time begins or ends
+ * within hours of it.
+ */
 export const TEST_DAY = Date.UTC(2026, 10, 21, 12);
-/** Years before the machine's, so that what takes one of the two clocks for the other is wrong on every day, and not only on a later one. */
+/**
+ * Years before the machine's, so that what takes one of the two clocks for the other is wrong on every day, and not
+ * only on a later one.
+ */
 const RUNNING_SINCE = Date.UTC(2024, 4, 15, 12);
 
-/** A clock that goes on as that of the machine does, from a moment of its own at the start of this process, milliseconds since the epoch. */
+/**
+ * A clock that goes on as that of the machine does, from a moment of its own at the start of this process, milliseconds
+ * since the epoch.
+ */
 export function runningFrom(startMs: number): Clock {
   return { now: () => startMs + Math.floor(performance.now()), monotonic: systemClock.monotonic, after: systemClock.after };
 }
 
 /**
- * For what waits for real sockets, files and processes, and is not asked what day it is. All of one process share it, so that what is opened later on the same
- * folder is later.
+ * For what waits for real sockets, files and processes, and is not asked what day it is. All of one process share it,
+ * so that what is opened later on the same folder is later.
  */
 export const runningClock: Clock = runningFrom(RUNNING_SINCE);
 

@@ -20,7 +20,10 @@ export function field(name: string, value: string): Buffer {
   ]);
 }
 
-/** An h2 origin that answers the head of a request with the frames it was given, all at once, and goes on with that answer when it is told to. */
+/**
+ * An h2 origin that answers the head of a request with the frames it was given, all at once, and goes on with that
+ * answer when it is told to.
+ */
 export async function startFramedOrigin(t: HasTeardown, hosts: readonly string[]) {
   const { caPem, certPem, keyPem } = certificateOf('good', hosts);
   let answer: Frames = [];

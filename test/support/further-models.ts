@@ -1,7 +1,8 @@
 import { chat, type Governed } from './governed.ts';
 
 /*
- * Bodies that name models beside their own, of each wire format that has a place for them: for tests of what is judged by them.
+ * Bodies that name models beside their own, of each wire format that has a place for them: for tests of what is judged
+ * by them.
  */
 
 export const HOSTS = ['openrouter.ai', 'api.groq.com', 'bedrock-runtime.us-east-1.amazonaws.com', 'us-central1-aiplatform.googleapis.com'];

@@ -34,9 +34,10 @@ export interface TestGatewayOptions extends Replacements {
 }
 
 /**
- * A whole gateway on free ports and temporary folders, closed at the end of the test. Its day is that of {@link runningClock}, unless `clock` says otherwise;
- * but the certificates that it makes are of today, since the TLS libraries of its clients ask the machine. A test that moves them on with its own clock names
- * that as `certificateClock` too.
+ * A whole gateway on free ports and temporary folders, closed at the end of the test. Its day is that of {@link
+ * runningClock}, unless `clock` says otherwise; but the certificates that it makes are of today, since the TLS
+ * libraries of its clients ask the machine. A test that moves them on with its own clock names that as
+ * `certificateClock` too.
  */
 export async function startTestGateway(t: HasTeardown, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const dir = tempDir(t);

@@ -45,7 +45,10 @@ export interface GrpcUpstream extends Pick<TestUpstream, 'port' | 'caPem'> {
   readonly server: Server;
 }
 
-/** A real gRPC server on TLS: `Unary` echoes with metadata before and behind, `Fail` fails without a message, `Count` streams, `Chat` echoes each message at once. */
+/**
+ * A real gRPC server on TLS: `Unary` echoes with metadata before and behind, `Fail` fails without a message, `Count`
+ * streams, `Chat` echoes each message at once.
+ */
 export async function startGrpcUpstream(t: HasTeardown, hosts: readonly string[]): Promise<GrpcUpstream> {
   const ca = testCa();
   const { certPem, keyPem } = ca.leaf({ hosts });

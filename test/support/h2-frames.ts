@@ -14,7 +14,10 @@ export function frame(type: number, flags: number, stream: number, payload: Uint
   return bytes;
 }
 
-/** A field list as it is written without tables and without Huffman's code (RFC 7541 §6.2.2), so that a name may stand there as often as wanted. */
+/**
+ * A field list as it is written without tables and without Huffman's code (RFC 7541 §6.2.2), so that a name may stand
+ * there as often as wanted.
+ */
 export function literalFields(flat: readonly string[]): Buffer {
   const pieces: Buffer[] = [];
   for (let at = 0; at + 1 < flat.length; at += 2) pieces.push(Buffer.from([0]), literal(flat[at] ?? ''), literal(flat[at + 1] ?? ''));
@@ -34,7 +37,8 @@ function literal(text: string): Buffer {
 /** Length of the value of {@link DEAR}. */
 export const DEAR_BYTES = 4_000;
 /**
- * A field `x-a` that goes into the table of RFC 7541 §2.3.2, which has 4,096 bytes: as the newest entry it is {@link AGAIN}, one byte, from then on.
+ * A field `x-a` that goes into the table of RFC 7541 §2.3.2, which has 4,096 bytes: as the newest entry it is {@link
+ * AGAIN}, one byte, from then on.
  */
 export const DEAR = Buffer.concat([
   Buffer.from([0x40, 3]),

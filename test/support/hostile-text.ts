@@ -2,7 +2,10 @@ import { UNSEEN } from '../../src/base/lib/shown-text.ts';
 
 /** What begins a line that a stranger made. */
 export const FAKED = 'FAKED ';
-/** Escape sequences of both kinds, a turn of direction, a hidden sentence, fillers, whole lines, marks upon marks, and what is typed to look like a sign that was written out. */
+/**
+ * Escape sequences of both kinds, a turn of direction, a hidden sentence, fillers, whole lines, marks upon marks, and
+ * what is typed to look like a sign that was written out.
+ */
 export const HOSTILE = `evil\u001b[2J\u001b]0;x\u0007\u009b31m\u202eexe.txt\u{e0041}\u{e0062}\ufe05\u{e0101}\u3164\u115f\u2800\u00adz${'\u0301'.repeat(30)}\u200b\u2066\\u{202e}\n${FAKED}line\r\n${FAKED}\u2028${FAKED}`;
 
 const UNSEEN_SIGNS = new RegExp(UNSEEN, 'gu');
@@ -19,14 +22,20 @@ export function hiddenIn(text: string): readonly string[] {
   return [...new Set(found)].filter((sign) => sign !== '\n').map((sign) => (sign.codePointAt(0) ?? 0).toString(16));
 }
 
-/** What a terminal, or another face with lines of its own, shows though it must not: signs, and lines that a stranger has begun. */
+/**
+ * What a terminal, or another face with lines of its own, shows though it must not: signs, and lines that a stranger
+ * has begun.
+ */
 export function fakedIn(text: string): readonly string[] {
   return [...unseenIn(text), ...text.split('\n').filter((line) => line.startsWith(FAKED))];
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** An answer as a JSON Schema has it, in which every text is hostile, also those that have a form, and every name that is not given. */
+/**
+ * An answer as a JSON Schema has it, in which every text is hostile, also those that have a form, and every name that
+ * is not given.
+ */
 export function hostileAnswer(schema: Json): unknown {
   return made(schema, (schema['$defs'] ?? {}) as Json);
 }

@@ -1,4 +1,7 @@
-/** To be imported ahead of the program (`--import`): kills it before or behind the write of the journal that is the `at`-th in which this text stands. */
+/**
+ * To be imported ahead of the program (`--import`): kills it before or behind the write of the journal that is the
+ * `at`-th in which this text stands.
+ */
 export function killedAtWrite(text: string, at: number, when: 'before' | 'after'): string {
   return `data:text/javascript,${encodeURIComponent(`
   import fs from 'node:fs';

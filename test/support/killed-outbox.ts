@@ -1,6 +1,6 @@
 /*
- * A process that commits events FROM to TO in a store, delivers what waits and says what it delivered; with `kill` it dies by SIGKILL after a delivery, before that is noted.
- * Arguments: folder, FROM, TO, `kill` or `end`.
+ * A process that commits events FROM to TO in a store, delivers what waits and says what it delivered; with `kill` it
+ * dies by SIGKILL after a delivery, before that is noted. Arguments: folder, FROM, TO, `kill` or `end`.
  */
 import { writeSync } from 'node:fs';
 import { systemClock } from '../../src/base/lib/clock.ts';

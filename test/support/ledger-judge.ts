@@ -1,7 +1,7 @@
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import { followChain, nothingSeen } from '../../src/ledger/chain-of-roots.ts';
+import { followChain, nothingSeen } from '../../src/ledger/chain-walk.ts';
 import { checkInclusion, type InclusionProof, readProof } from '../../src/ledger/inclusion-proof.ts';
-import { readKeys } from '../../src/ledger/ledger-keys.ts';
+import { readKeys } from '../../src/ledger/ledger-answers.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, readRoot, rootDigest } from '../../src/ledger/merkle-root.ts';
 import { eventually } from './child.ts';
 

@@ -31,7 +31,9 @@ const BUNDLE_KID = 'bundle-1';
 type Calls = ControlPlaneCalls;
 type CallHandlers = Handlers<Calls, 'StreamUpdates'>;
 
-/** A control plane in this process that says what a test lets it say: by itself the truth, as the smallest one would. */
+/**
+ * A control plane in this process that says what a test lets it say: by itself the truth, as the smallest one would.
+ */
 export class LyingControlPlane {
   readonly ca: TestCa;
   readonly port: number;

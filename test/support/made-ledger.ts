@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import { type InclusionProof, proveInclusion, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
-import { type ListedKey, listedKey } from '../../src/ledger/ledger-keys.ts';
+import { type ListedKey, listedKey } from '../../src/ledger/ledger-answers.ts';
 import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../src/ledger/merkle-root.ts';
 import { treeRoot } from '../../src/ledger/merkle-tree.ts';
 import type { HasTeardown } from './temp-dir.ts';

@@ -1,4 +1,4 @@
-import type { KeyScope } from '../../src/base/model/management-key.ts';
+import type { KeyScope } from '../../src/base/model/keys.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 import type { HasTeardown } from './temp-dir.ts';
 

@@ -1,4 +1,7 @@
-/* A site whose pages load packages of node_modules as a browser loads modules: names of packages become paths, as a bundler would make them. */
+/*
+ * A site whose pages load packages of node_modules as a browser loads modules: names of packages become paths, as a
+ * bundler would make them.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import { packageRoot } from '../../src/base/lib/package-root.ts';

@@ -46,7 +46,10 @@ export function alertRules(): readonly AlertRule[] {
 /** What Grafana puts in for the variables of the dashboard. */
 const VARIABLES: Readonly<Record<string, string>> = { job: '.+', instance: '.+', org: '.*', __rate_interval: '5s', __range: '1m' };
 
-/** Every expression of the dashboard, its variables filled in, and of the rules. @throws Error for a variable that the dashboard does not have */
+/**
+ * Every expression of the dashboard, its variables filled in, and of the rules.
+ * @throws Error for a variable that the dashboard does not have
+ */
 export function shippedExpressions(): readonly Shipped[] {
   const { panels } = dashboard();
   const ofPanels = panels.flatMap(({ title, targets = [] }) =>

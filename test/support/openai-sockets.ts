@@ -18,7 +18,10 @@ export const RESPONSES_USAGE = {
 
 type Json = Record<string, unknown>;
 
-/** Speaks the events of OpenAI's realtime and responses sockets, as far as the gateway reads them; told what to do by the events it gets. */
+/**
+ * Speaks the events of OpenAI's realtime and responses sockets, as far as the gateway reads them; told what to do by
+ * the events it gets.
+ */
 export function openAiSocket(socket: WebSocket, request: IncomingMessage): void {
   const url = new URL(request.url ?? '/', 'http://upstream');
   if (url.pathname.endsWith('/responses')) responses(socket);

@@ -31,7 +31,10 @@ export interface TestParentProxy {
 /** What a refusal says besides its status; no client may ever read it. */
 export const PARENT_BODY = '<h1>Words of the parent proxy</h1>';
 
-/** A forward proxy on a free port of 127.0.0.1, written on nothing but Node: CONNECT, absolute form and Basic credentials. */
+/**
+ * A forward proxy on a free port of 127.0.0.1, written on nothing but Node: CONNECT, absolute form and Basic
+ * credentials.
+ */
 export async function startParentProxy(options: ParentProxyOptions = {}): Promise<TestParentProxy> {
   const { credentials, ports = {}, onConnect } = options;
   const requests: ParentRequest[] = [];

@@ -1,6 +1,6 @@
 /*
- * Independent programs that tests hold the gateway against, and where they are on this machine. `npm run peers` installs them; a test
- * without its peer skips and says so, so that a machine with nothing but Node still passes.
+ * Independent programs that tests hold the gateway against, and where they are on this machine. `npm run peers`
+ * installs them; a test without its peer skips and says so, so that a machine with nothing but Node still passes.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, readFileSync } from 'node:fs';
@@ -65,7 +65,10 @@ const rows: ReadonlyMap<string, Row> = new Map(
 );
 const found = new Map<PeerName, string | undefined>();
 
-/** The absolute path of a peer's program (for a Python package: the Python that has it), or undefined when this machine has none. */
+/**
+ * The absolute path of a peer's program (for a Python package: the Python that has it), or undefined when this machine
+ * has none.
+ */
 export function peer(name: PeerName): string | undefined {
   if (!found.has(name)) found.set(name, look(name));
   return found.get(name);

@@ -21,7 +21,9 @@ export interface PlayedAnswer {
 
 export interface Play {
   readonly pipeline: LineGround;
-  /** What happened, in order: `commit` (a record is stored), `call HOST`, `head STATUS`, `end`, `whole STATUS`, `reset`. */
+  /**
+   * What happened, in order: `commit` (a record is stored), `call HOST`, `head STATUS`, `end`, `whole STATUS`, `reset`.
+   */
   readonly happened: string[];
   /** What was sent to the provider. */
   readonly calls: UpstreamCall[];
@@ -36,7 +38,10 @@ export interface PlayOptions extends Replacements {
 const ANSWER: PlayedAnswer = { body: '{"model":"gpt-4o-mini","usage":{"prompt_tokens":11,"completion_tokens":7}}' };
 const JSON_HEAD = ['content-type', 'application/json'];
 
-/** All services of a gateway and a provider that answers at once, without a port or a socket anywhere: requests are handed to the line. */
+/**
+ * All services of a gateway and a provider that answers at once, without a port or a socket anywhere: requests are
+ * handed to the line.
+ */
 export async function openPlay(t: HasTeardown, options: PlayOptions): Promise<Play> {
   const dir = tempDir(t);
   await mkdir(join(dir, 'policies'));

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { EventBus } from '../../src/base/events/bus.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { type Logger, silentLogger } from '../../src/base/lib/log.ts';
-import type { PlanTier } from '../../src/base/model/plan-tier.ts';
+import type { PlanTier } from '../../src/base/model/org.ts';
 import { AuditTrail } from '../../src/services/orgs/audit-trail.ts';
 import { PolicyService, type PolicyServiceOptions } from '../../src/services/policy/policies.ts';
 import { PolicyPresets } from '../../src/services/policy/policy-presets.ts';

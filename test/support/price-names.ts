@@ -1,6 +1,9 @@
 import type { MatchRule } from '../../src/base/catalogue/price-list/list-shape.ts';
 
-/** Names that a rule of matching may fit: what it spells out, and members made of the rest. Some of them do not fit; a test tries them. */
+/**
+ * Names that a rule of matching may fit: what it spells out, and members made of the rest. Some of them do not fit; a
+ * test tries them.
+ */
 export function namesOf(rule: MatchRule): readonly string[] {
   if ('or' in rule) return rule.or.flatMap(namesOf);
   if ('and' in rule) return rule.and.flatMap(namesOf).flatMap((name) => [name, `${name}-tts`]);

@@ -1,6 +1,6 @@
 /*
- * Which program tests run: that of this clone, or the package as a user installs it. A file of tests runs for the second by being imported where the variable is set
- * (test/packages/installed-*.test.ts).
+ * Which program tests run: that of this clone, or the package as a user installs it. A file of tests runs for the
+ * second by being imported where the variable is set (test/packages/installed-*.test.ts).
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -15,7 +15,10 @@ import { requirePeer } from './peers.ts';
 /** Its value is `installed` where the package is tested. */
 export const PROGRAM_VARIABLE = 'TEST_PROGRAM';
 
-/** Whether tests run the package, in the place of what the clone has compiled: asked each time, since this module may be loaded before a file of tests says so. */
+/**
+ * Whether tests run the package, in the place of what the clone has compiled: asked each time, since this module may be
+ * loaded before a file of tests says so.
+ */
 export function isInstalled(): boolean {
   return process.env[PROGRAM_VARIABLE] === 'installed';
 }
@@ -26,8 +29,9 @@ export function programUnderTest(): string {
 }
 
 /**
- * `gw` of the package as `npm install --global` lays it out, with the dependencies of production alone. It is packed once for each state of the project, which all test files share: npm
- * packs it, and what it needs is linked from here, so that no registry is asked.
+ * `gw` of the package as `npm install --global` lays it out, with the dependencies of production alone. It is packed
+ * once for each state of the project, which all test files share: npm packs it, and what it needs is linked from here,
+ * so that no registry is asked.
  * @throws Error when npm cannot pack it
  */
 export function installedProgram(): string {

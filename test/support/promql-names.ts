@@ -1,4 +1,6 @@
-/** What an expression of PromQL names: its metrics with the labels that select them, and the labels that it groups by. */
+/**
+ * What an expression of PromQL names: its metrics with the labels that select them, and the labels that it groups by.
+ */
 export interface NamesOfExpression {
   readonly metrics: readonly { readonly name: string; readonly labels: readonly string[] }[];
   readonly grouped: readonly string[];

@@ -5,7 +5,10 @@ import type { HasTeardown } from './temp-dir.ts';
 import { startTlsUpstream, type TestUpstream } from './tls-upstream.ts';
 import { towards } from './upstreams.ts';
 
-/** Forms that the independent mock does not know. They are answered with OUR OWN recorded bytes (stub.ts), which judge nothing but our own code. */
+/**
+ * Forms that the independent mock does not know. They are answered with OUR OWN recorded bytes (stub.ts), which judge
+ * nothing but our own code.
+ */
 const OURS: readonly { readonly host: string; readonly route: string; readonly onlyStreams?: true }[] = [
   { host: 'generativelanguage.googleapis.com', route: 'POST /v1/models/gemini-2.5-flash:generateContent' },
   { host: 'generativelanguage.googleapis.com', route: 'POST /v1/models/gemini-2.5-flash:streamGenerateContent' },
@@ -20,7 +23,10 @@ export interface ProviderUpstream extends Pick<AimockUpstream, 'mock' | 'journal
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** All providers in one place: TLS for every host of the mock, the mock behind it, and the stub for what the mock does not know. */
+/**
+ * All providers in one place: TLS for every host of the mock, the mock behind it, and the stub for what the mock does
+ * not know.
+ */
 export async function startProviders(t: HasTeardown): Promise<ProviderUpstream> {
   const mock = await startAimock();
   t.teardown(() => mock.close());

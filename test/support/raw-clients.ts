@@ -108,7 +108,8 @@ export interface RawResponse {
 }
 
 /**
- * Writes one HTTP/1.1 request byte for byte and reads its answer, framing checked strictly. The socket can be used again when the answer was framed.
+ * Writes one HTTP/1.1 request byte for byte and reads its answer, framing checked strictly. The socket can be used
+ * again when the answer was framed.
  * @throws Error when the connection ends before the answer is complete
  */
 export async function h1Request(socket: Socket, host: string, options: RequestOptions = {}): Promise<RawResponse> {

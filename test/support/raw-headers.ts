@@ -1,6 +1,6 @@
 /**
- * The flat name, value list of undici's header buffers: order, spelling and duplicates as received, bytes as Latin-1. The buffers are usually windows on one
- * chunk of the socket, which is then decoded once and cut.
+ * The flat name, value list of undici's header buffers: order, spelling and duplicates as received, bytes as Latin-1.
+ * The buffers are usually windows on one chunk of the socket, which is then decoded once and cut.
  */
 export function decodeRawHeaders(raw: readonly Buffer[]): string[] {
   const decoded = new Array<string>(raw.length);

@@ -13,7 +13,10 @@ export interface RawUpstream {
   close(): Promise<void>;
 }
 
-/** What a raw upstream does with a connection on which one request head has arrived. `text` is what came so far (latin1). */
+/**
+ * What a raw upstream does with a connection on which one request head has arrived. `text` is what came so far
+ * (latin1).
+ */
 export type RawBehaviour = (socket: Socket, text: string) => void;
 
 const CHUNKED = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n';
@@ -46,7 +49,10 @@ export const MISBEHAVIOUR = {
   upgrades: (socket) => void socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'),
 } as const satisfies Record<string, RawBehaviour>;
 
-/** A TCP server, with TLS when `hosts` is given, that runs `behaviour` for every request head. Bodies are not interpreted. */
+/**
+ * A TCP server, with TLS when `hosts` is given, that runs `behaviour` for every request head. Bodies are not
+ * interpreted.
+ */
 export async function startRawUpstream(behaviour: RawBehaviour, hosts?: readonly string[]): Promise<RawUpstream> {
   let connections = 0;
   let received = '';

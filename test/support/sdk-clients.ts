@@ -1,6 +1,7 @@
 /*
- * The official SDKs as a user's program makes them, in this process, by each of the ways that lead through a gateway: HTTPS_PROXY (the dispatcher that
- * docs/examples/node20-proxy.mjs sets) or a base URL. One face for all of them, so that a test can ask the same of each.
+ * The official SDKs as a user's program makes them, in this process, by each of the ways that lead through a gateway:
+ * HTTPS_PROXY (the dispatcher that docs/examples/node20-proxy.mjs sets) or a base URL. One face for all of them, so
+ * that a test can ask the same of each.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import Anthropic from '@anthropic-ai/sdk';
@@ -52,7 +53,10 @@ export interface SdkOptions {
 const AZURE_HOST = 'example-resource.openai.azure.com';
 const DEFAULT_KEY = 'key-of-the-program';
 
-/** Until the end of the test every https request of this process goes through the gateway, as with HTTPS_PROXY and NODE_EXTRA_CA_CERTS. */
+/**
+ * Until the end of the test every https request of this process goes through the gateway, as with HTTPS_PROXY and
+ * NODE_EXTRA_CA_CERTS.
+ */
 export function useProxy(t: HasTeardown, gw: Pick<TestGateway, 'url' | 'caPem'>): void {
   const before = getGlobalDispatcher();
   const agent = new EnvHttpProxyAgent({ httpsProxy: gw.url, httpProxy: '', noProxy: '127.0.0.1', requestTls: { ca: gw.caPem } });

@@ -77,7 +77,10 @@ export async function recordOf(t: Test, { gw, answers }: Place): Promise<Record<
   return gw.record(seen[0]?.recordId ?? '');
 }
 
-/** What is charged for one call at the rates that its record names, a second time and by hand: (tokens × rate) / 1,000,000. */
+/**
+ * What is charged for one call at the rates that its record names, a second time and by hand: (tokens × rate) /
+ * 1,000,000.
+ */
 export function costByHand(metering: Record<string, unknown>): bigint {
   const rate = (name: string) => picoFromUsd(String(metering[name]));
   const tokens = (name: string) => BigInt(Number(metering[name]));

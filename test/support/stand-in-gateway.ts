@@ -10,7 +10,10 @@ export interface StandInGateway extends TestGateway {
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** A gateway behind which there is nothing but the demo's stand-in: whatever else programs ask for is refused with a record. It has the clock of its programs. */
+/**
+ * A gateway behind which there is nothing but the demo's stand-in: whatever else programs ask for is refused with a
+ * record. It has the clock of its programs.
+ */
 export async function startStandInGateway(t: HasTeardown, options: TestGatewayOptions = {}): Promise<StandInGateway> {
   const provider = await startStandIn(systemClock);
   t.teardown(() => provider.close());

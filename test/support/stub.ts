@@ -5,8 +5,9 @@ export interface StubAnswer {
 }
 
 /**
- * OUR OWN recorded answers by `METHOD /path`, for forms that the independent mock does not know (Gemini `/v1/`, usage in Mistral streams, Anthropic
- * `count_tokens`). They prove what our code does with these bytes, never what a provider sends. 11 tokens in and 7 out everywhere.
+ * OUR OWN recorded answers by `METHOD /path`, for forms that the independent mock does not know (Gemini `/v1/`, usage
+ * in Mistral streams, Anthropic `count_tokens`). They prove what our code does with these bytes, never what a provider
+ * sends. 11 tokens in and 7 out everywhere.
  */
 export const STUB_ROUTES: Readonly<Record<string, StubAnswer>> = {
   'POST /v1/models/gemini-2.5-flash:generateContent': {

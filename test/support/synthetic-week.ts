@@ -1,4 +1,5 @@
-// Five weeks of made-up traffic of callers of six kinds, from a seed. The last week has labelled anomalies; what comes before is there to be learnt from.
+// Five weeks of made-up traffic of callers of six kinds, from a seed. The last week has labelled anomalies; what comes
+// before is there to be learnt from.
 
 import { RISK_SIGNALS, type RiskSignal } from '../../src/base/model/risk-alert.ts';
 import type { RiskOutcome, RiskRequest } from '../../src/decide/risk/risk-profile.ts';
@@ -182,8 +183,9 @@ function anomalies(kind: Kind, caller: string, dice: Dice, all: SyntheticRequest
 }
 
 /**
- * How often a signal was right. Alarms are counted by caller and five minutes: those in an incident that has the signal are right, those without an incident wrong. What
- * else fires in an incident, or in the ten minutes behind it, is neither.
+ * How often a signal was right. Alarms are counted by caller and five minutes: those in an incident that has the signal
+ * are right, those without an incident wrong. What else fires in an incident, or in the ten minutes behind it, is
+ * neither.
  */
 export interface SignalReport {
   incidents: number;

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
+import { codeOf } from '../../src/base/lib/gateway-error.ts';
 import { bracketHost } from '../../src/base/lib/host.ts';
-import { codeOf } from '../../src/base/lib/thrown.ts';
 import type { CallInLane } from '../../src/outbound/net/lane.ts';
 import {
   KEEP_ALIVE_MARGIN_MS,
@@ -18,16 +18,17 @@ import { undiciError } from '../../src/outbound/net/upstream-error.ts';
 import { decodeRawHeaders } from './raw-headers.ts';
 
 /**
- * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and asserts that nothing resumes a connection
- * from within it.
+ * How many of our callbacks undici's parser is inside of. undici has one parser instance for all connections and
+ * asserts that nothing resumes a connection from within it.
  */
 let parsing = 0;
 
 /**
- * The judge of our own client (ADR 11): the same calls over the same connections, spoken by undici. One Client, without pipelining, interceptors, redirects
- * and retries. undici's Pool is not used: it scans all its clients for each call, and a call that is aborted through undici makes it dial a connection that
- * nobody asked for. The lane takes undici 7's older handler form
- * (`onConnect`, `onHeaders`, …): that one gets the raw header bytes and no wrapper, controller or parsed header object per request.
+ * The judge of our own client (ADR 11): the same calls over the same connections, spoken by undici. One Client, without
+ * pipelining, interceptors, redirects and retries. undici's Pool is not used: it scans all its clients for each call,
+ * and a call that is aborted through undici makes it dial a connection that nobody asked for. The lane takes undici 7's
+ * older handler form (`onConnect`, `onHeaders`, …): that one gets the raw header bytes and no wrapper, controller or
+ * parsed header object per request.
  */
 export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
   readonly expiresAt = undefined;
@@ -144,7 +145,8 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
   onError(error: unknown): void {
     const status = this.#status;
     const call = this.#release(({ phase }) => error === STOPPED && phase === 'connecting');
-    // A 304 has the length of the body that a 200 would have had (RFC 9110 §8.6); undici misses that body and gives the connection up.
+    // A 304 has the length of the body that a 200 would have had (RFC 9110 §8.6); undici misses that body and gives the
+    // connection up.
     if (status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') call?.ended();
     // TLS 1.3 refuses a client without a certificate only when the handshake is over, by an alert before the end.
     else if (call !== undefined) {

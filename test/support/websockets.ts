@@ -114,7 +114,10 @@ export function webSocketOn(t: HasTeardown, connection: Socket, host: string, pa
 /** How the handshakes of clients come out: watched from the start, since one may be over before a test asks. */
 const openings = new WeakMap<WebSocket, Promise<IncomingMessage['headers']>>();
 
-/** Resolves with the fields of the answer when the handshake is through; rejects when it was refused. `socket`: of {@link webSocketOn}. */
+/**
+ * Resolves with the fields of the answer when the handshake is through; rejects when it was refused. `socket`: of
+ * {@link webSocketOn}.
+ */
 export async function opened(socket: WebSocket): Promise<IncomingMessage['headers']> {
   const opening = openings.get(socket);
   if (opening === undefined) throw new Error('not a client that webSocketOn made');

@@ -5,8 +5,9 @@ const MARGIN_MS = 2 * HOUR_MS;
 const LATER_MS = 3 * HOUR_MS;
 
 /**
- * For the environment of gateways that are processes and whose spend is counted: budgets and totals of a month begin anew with the next one. In the last hours
- * of a month such a gateway lives some hours later, else by the clock of the machine. Found once, so that all gateways of a file have the same month.
+ * For the environment of gateways that are processes and whose spend is counted: budgets and totals of a month begin
+ * anew with the next one. In the last hours of a month such a gateway lives some hours later, else by the clock of the
+ * machine. Found once, so that all gateways of a file have the same month.
  */
 export const WHOLE_MONTH: Readonly<Record<string, string>> = environmentAt(Date.now());
 

@@ -1,4 +1,5 @@
-// The small servers beside the gateway's ports: one request of a connection at a time, bodies held as the bytes that they have, and nobody's answers kept for ever.
+// The small servers beside the gateway's ports: one request of a connection at a time, bodies held as the bytes that
+// they have, and nobody's answers kept for ever.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';

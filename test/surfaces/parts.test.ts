@@ -1,4 +1,5 @@
-// Answers that are sent while they are made: the event loop turns between two parts, a full client is waited for, and one that left ends the making.
+// Answers that are sent while they are made: the event loop turns between two parts, a full client is waited for, and
+// one that left ends the making.
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { EventBus } from '../../src/base/events/bus.ts';

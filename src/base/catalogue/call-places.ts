@@ -1,15 +1,22 @@
-import type { Unit } from '../model/usage-units.ts';
+import type { Unit } from '../model/usage.ts';
 import type { SpelledPath } from './spelling.ts';
 
 /*
- * What of a body says which models a call runs beside its own, and what it asks for that is billed beside tokens (decisions 6.3, 6.16): data of the wire
- * formats (`named_models`, `asked_units` and `asked_terms` in providers.yaml). In their paths a star stands for each element of a list, or each member of a map.
+ * What of a body says which models a call runs beside its own, and what it asks for that is billed beside tokens
+ * (decisions 6.3, 6.16): data of the wire formats (`named_models`, `asked_units` and `asked_terms` in providers.yaml).
+ * In their paths a star stands for each element of a list, or each member of a map.
  */
 
-/** `alternative`: one of them answers in place of the model that is named. `inner`: it runs inside of the call, in addition. `opaque`: it leads to models that only the provider knows. */
+/**
+ * `alternative`: one of them answers in place of the model that is named. `inner`: it runs inside of the call, in
+ * addition. `opaque`: it leads to models that only the provider knows.
+ */
 export type NamedAs = 'alternative' | 'inner' | 'opaque';
 
-/** Which objects at a path are meant: those whose member has one of these values. A star at the end of a value stands for anything. */
+/**
+ * Which objects at a path are meant: those whose member has one of these values. A star at the end of a value stands
+ * for anything.
+ */
 export interface HolderTest {
   readonly member: string;
   readonly values: readonly string[];
@@ -46,7 +53,10 @@ export interface ModelPlace {
   /** The holders. */
   readonly at: SpelledPath;
   readonly only: HolderTest | undefined;
-  /** Paths of names in a holder; an empty one is the holder itself. A name is a text, or an object with a member `model`. */
+  /**
+   * Paths of names in a holder; an empty one is the holder itself. A name is a text, or an object with a member
+   * `model`.
+   */
   readonly models: readonly SpelledPath[];
   /** Anything but a list of names is not understood. */
   readonly lists: boolean;

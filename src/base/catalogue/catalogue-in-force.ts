@@ -12,8 +12,8 @@ export interface CurrentCatalogue {
 }
 
 /**
- * The catalogue in force: an immutable snapshot, replaced as a whole, made of the tables that are shipped and the connectors that orgs have made. A call that has begun goes
- * on with the one that it took.
+ * The catalogue in force: an immutable snapshot, replaced as a whole, made of the tables that are shipped and the
+ * connectors that orgs have made. A call that has begun goes on with the one that it took.
  */
 export class CatalogueInForce implements CurrentCatalogue {
   #shipped: ShippedCatalogue;

@@ -1,13 +1,14 @@
 /*
- * What the gateway knows about the outside world, as data: providers and the wire formats they speak, what a path of theirs means, prices, names of AI
- * services. It is read once at start into one immutable snapshot. Here live the tables' readers and look-ups; nothing here decides anything about a
- * request or knows credentials, and no branch names a provider: what differs between them is a column.
+ * What the gateway knows about the outside world, as data: providers and the wire formats they speak, what a path of
+ * theirs means, prices, names of AI services. It is read once at start into one immutable snapshot. Here live the
+ * tables' readers and look-ups; nothing here decides anything about a request or knows credentials, and no branch names
+ * a provider: what differs between them is a column.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { messageOf } from '../lib/gateway-error.ts';
 import { packageRoot } from '../lib/package-root.ts';
 import { sha256Hex } from '../lib/sha256.ts';
-import { messageOf } from '../lib/thrown.ts';
 import { type ParsedYaml, parseYaml } from '../lib/yaml.ts';
 import { type ConnectorTemplate, type ConnectorTemplates, readConnectorTemplates } from './connector-templates.ts';
 import { AiDomains, HostGlobs, isSuffixPattern } from './host-globs.ts';
@@ -43,7 +44,10 @@ export interface ShippedCatalogue extends Catalogue {
   /** Why `price` is what it is; for people and tests, not for the path of a request. */
   explainPrice(providerId: string, model: string, at?: number): PriceExplanation;
   explainPriceAtAddress(address: string, model: string, at?: number): PriceExplanation;
-  /** Whether the shipped tables spell out a model of a provider, so that its name says nothing about the people who use it. */
+  /**
+   * Whether the shipped tables spell out a model of a provider, so that its name says nothing about the people who use
+   * it.
+   */
   spellsOutModel(providerId: string, model: string): boolean;
 }
 
@@ -92,7 +96,8 @@ function shipped(name: string): string {
 }
 
 /**
- * The tree that the build made of this very text; undefined where there is none. Half a second of every start would go into reading the YAML.
+ * The tree that the build made of this very text; undefined where there is none. Half a second of every start would go
+ * into reading the YAML.
  */
 function builtTree(text: string): ParsedYaml | undefined {
   try {
@@ -199,7 +204,10 @@ class Snapshot implements ShippedCatalogue {
     return this.#byName.get(idOrAlias) ?? this.#byName.get(idOrAlias.toLowerCase());
   }
 
-  /** A pattern with a leading star covers every depth below it: a host of a provider that is missed would not be governed. */
+  /**
+   * A pattern with a leading star covers every depth below it: a host of a provider that is missed would not be
+   * governed.
+   */
   providerForHost(host: string): Provider | undefined {
     const own = this.#byHost.get(host) ?? this.#byGlob.find(host);
     if (own !== undefined) return own;

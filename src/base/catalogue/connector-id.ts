@@ -1,13 +1,19 @@
-import { nearestName } from '../lib/nearest.ts';
+import { nearestName } from '../lib/mistakes.ts';
 import type { Catalogue } from './types.ts';
 
-/** The connector that takes any host and gives it nothing: no dialect, no credential, no streaming on the structured API. */
+/**
+ * The connector that takes any host and gives it nothing: no dialect, no credential, no streaming on the structured
+ * API.
+ */
 export const GENERIC_HTTP = 'generic_http';
 /** Its version; the rows of the registry have their own. */
 export const GENERIC_HTTP_VERSION = '1.0.0';
 const GENERIC_ALIASES: readonly string[] = [GENERIC_HTTP, 'generic'];
 const CUSTOM_PREFIX = 'custom:';
-/** What may stand before the id of a custom connector, in any letter case (specification, "Budget limit creation rules"). */
+/**
+ * What may stand before the id of a custom connector, in any letter case (specification, "Budget limit creation
+ * rules").
+ */
 const PREFIXED = /^(?:custom|catalog):(.*)$/is;
 
 /** The connector id of a custom connector. */
@@ -26,8 +32,9 @@ export function asCustomConnectorId(text: string): string {
 }
 
 /**
- * The one place where a connector id from outside (hint, rule, credential, URL prefix, filter) is folded to the canonical one (decision 1): neutral names and
- * aliases become real ids, case is ignored. Ids of custom connectors (`custom:<id>`, decision 8.7) pass, whether there is such a connector or not.
+ * The one place where a connector id from outside (hint, rule, credential, URL prefix, filter) is folded to the
+ * canonical one (decision 1): neutral names and aliases become real ids, case is ignored. Ids of custom connectors
+ * (`custom:<id>`, decision 8.7) pass, whether there is such a connector or not.
  * @returns undefined for a name that nobody has
  */
 export function canonicalConnectorId(catalogue: Catalogue, text: string): string | undefined {
@@ -43,7 +50,10 @@ export function registeredConnectorId(catalogue: Catalogue, text: string): strin
   return id === GENERIC_HTTP || (id !== undefined && catalogue.provider(id) !== undefined) ? id : undefined;
 }
 
-/** Whether a connector takes calls to a host, as the registry has it; undefined of custom connectors. `generic_http` takes any. */
+/**
+ * Whether a connector takes calls to a host, as the registry has it; undefined of custom connectors. `generic_http`
+ * takes any.
+ */
 export function coversHost(catalogue: Catalogue, connectorId: string, host: string): boolean | undefined {
   if (isCustomConnectorId(connectorId)) return undefined;
   return connectorId === GENERIC_HTTP || catalogue.providerForHost(host)?.id === connectorId;
@@ -62,7 +72,10 @@ export function configuredConnectorId(catalogue: Catalogue, name: string, variab
   throw new RangeError(`${variable}: ${JSON.stringify(name)} is no connector${hint} it takes ${ids.join(', ')}`);
 }
 
-/** Connector ids by action type, as `GW_ACTION_TYPE_CONNECTORS` maps them. @throws RangeError for a name that no connector has */
+/**
+ * Connector ids by action type, as `GW_ACTION_TYPE_CONNECTORS` maps them.
+ * @throws RangeError for a name that no connector has
+ */
 export function actionTypeConnectors(catalogue: Catalogue, names: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   return new Map(Array.from(names, ([type, name]) => [type, configuredConnectorId(catalogue, name, 'GW_ACTION_TYPE_CONNECTORS')]));
 }

@@ -12,8 +12,9 @@ interface Made {
 }
 
 /**
- * The registry with the connectors that orgs have made (specification, "Custom connector"). As it stands it knows those of all orgs, for what is asked before an org is
- * known: whether a host is one that is opened and governed. Whatever belongs to one call asks {@link forOrg}, which knows that org's alone.
+ * The registry with the connectors that orgs have made (specification, "Custom connector"). As it stands it knows those
+ * of all orgs, for what is asked before an org is known: whether a host is one that is opened and governed. Whatever
+ * belongs to one call asks {@link forOrg}, which knows that org's alone.
  */
 export function withCustomRows(shipped: ShippedCatalogue, rows: readonly CustomRow[]): Catalogue {
   if (rows.length === 0) return shipped;

@@ -69,7 +69,10 @@ function schemesOf(auth: CustomAuth): readonly AuthScheme[] {
   return auth.mode === 'header' ? [{ header: auth.header, format: '{key}' }] : [];
 }
 
-/** What a path means at a custom connector: below its base path as the template says, elsewhere on its host the same from the root. */
+/**
+ * What a path means at a custom connector: below its base path as the template says, elsewhere on its host the same
+ * from the root.
+ */
 export function customOperation(
   { custom }: Provider,
   template: ConnectorTemplate | undefined,
@@ -89,14 +92,20 @@ export function usualOrigin(provider: Provider | undefined): { readonly port: nu
 
 const HTTPS = { port: 443, tls: true };
 
-/** The path of a redirect's rest (`/proxy/{id}/…`) at the provider: below the base path of a custom connector, unless it names that already. */
+/**
+ * The path of a redirect's rest (`/proxy/{id}/…`) at the provider: below the base path of a custom connector, unless it
+ * names that already.
+ */
 export function pathBelowBase({ custom }: Provider, rest: string): string {
   const base = custom?.basePath ?? '';
   if (base === '' || (rest.startsWith(base) && (rest.length === base.length || '/?'.includes(rest[base.length] ?? '')))) return rest;
   return base + rest;
 }
 
-/** Where a custom connector is, as a price list names the addresses of providers: `https://host/path`, with a port that is not the usual one. */
+/**
+ * Where a custom connector is, as a price list names the addresses of providers: `https://host/path`, with a port that
+ * is not the usual one.
+ */
 export function addressOf({ hosts: [host = ''], custom }: Provider): string {
   const { port, tls } = custom ?? HTTPS;
   const usual = tls ? HTTPS.port : 80;

@@ -8,7 +8,10 @@ export interface DeltaRule {
   readonly except: readonly string[];
 }
 
-/** How a call of this format asks for a response that is made after its answer, and how the provider tells of such a response. */
+/**
+ * How a call of this format asks for a response that is made after its answer, and how the provider tells of such a
+ * response.
+ */
 export interface DeferredRule {
   /** Member of the body that asks for it. */
   readonly switch: string;
@@ -27,13 +30,22 @@ export interface StreamErrorRule {
   readonly event: string | undefined;
   /** Members beside those of the format's error body; a text `{message}` or `{code}` stands for the error's own. */
   readonly data: Readonly<Record<string, unknown>>;
-  /** Server-sent events: the error is said once more as a bare JSON text, which is all that the provider's own SDK takes for one. */
+  /**
+   * Server-sent events: the error is said once more as a bare JSON text, which is all that the provider's own SDK takes
+   * for one.
+   */
   readonly alsoBare: boolean;
 }
 
-/** Which calls may ask for the usage of their stream: others would be refused for an option that is unknown to their provider. */
+/**
+ * Which calls may ask for the usage of their stream: others would be refused for an option that is unknown to their
+ * provider.
+ */
 export interface UsageAskRule {
-  /** Query parameter that names the version of the interface, and the first version that knows the option, compared as text; undefined: all versions know it. */
+  /**
+   * Query parameter that names the version of the interface, and the first version that knows the option, compared as
+   * text; undefined: all versions know it.
+   */
   readonly version: { readonly query: string; readonly since: string } | undefined;
   /** Members of the body beside which the option is not known, or with which the caller asks in another way. */
   readonly without: readonly string[];

@@ -54,7 +54,10 @@ function below(way: string | undefined, name: string | number): string | undefin
 /** What tools have that run where the caller is: a type, or a member. */
 const CALLERS_MEMBERS = ['input_schema', 'functionDeclarations', 'function_declarations'];
 
-/** Whether an item of a list is a tool that runs where the caller is: whatever stands with it, no provider runs anything by it. */
+/**
+ * Whether an item of a list is a tool that runs where the caller is: whatever stands with it, no provider runs anything
+ * by it.
+ */
 export function isCallersOwn(item: unknown): boolean {
   if (!isObject(item)) return false;
   const type = memberOf(item, 'type');
@@ -84,7 +87,10 @@ export function statedCount(holder: unknown, { own, lengthOf, per }: Omit<CountP
   return typeof value === 'string' || Array.isArray(value) ? Math.ceil(value.length / per) : undefined;
 }
 
-/** A count as a provider reads it: a number, or its digits as a text, which is all that a form can hold. Undefined for anything else. */
+/**
+ * A count as a provider reads it: a number, or its digits as a text, which is all that a form can hold. Undefined for
+ * anything else.
+ */
 export function wholeNumber(value: unknown): number | undefined {
   if (typeof value === 'string') return /^\d{1,15}$/.test(value) ? Number(value) : undefined;
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;

@@ -13,12 +13,16 @@ interface Glob<T> {
 const REGION = '{region}';
 const OPEN_PART = /\*|\{region\}/g;
 const ANY = '[a-z0-9-]+';
-/** A region of AWS, as `us-gov-west-1`: no name of a service has this form, while in `name.s3.amazonaws.com` the name is anybody's. */
+/**
+ * A region of AWS, as `us-gov-west-1`: no name of a service has this form, while in `name.s3.amazonaws.com` the name is
+ * anybody's.
+ */
 const AWS_REGION = '[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}';
 
 /**
- * Host patterns with open parts. A star stands for one label of a host or for a part of it, `{region}` for the name of a region of AWS: `*-aiplatform.googleapis.com`,
- * `vpce-*.bedrock-runtime.{region}.vpce.amazonaws.com`. They are found by their last two labels, so that a host of another domain costs one look-up.
+ * Host patterns with open parts. A star stands for one label of a host or for a part of it, `{region}` for the name of
+ * a region of AWS: `*-aiplatform.googleapis.com`, `vpce-*.bedrock-runtime.{region}.vpce.amazonaws.com`. They are found
+ * by their last two labels, so that a host of another domain costs one look-up.
  */
 export class HostGlobs<T> {
   readonly #byDomain = new Map<string, Glob<T>[]>();
@@ -67,7 +71,10 @@ function domainOf(host: string): string {
 
 const COLUMNS = ['domain', 'vendor', 'category', 'match'];
 
-/** Names of AI services, for discovery and labels (decision 3.8). An entry is one host, a domain with everything below it, or a pattern with stars. */
+/**
+ * Names of AI services, for discovery and labels (decision 3.8). An entry is one host, a domain with everything below
+ * it, or a pattern with stars.
+ */
 export class AiDomains {
   readonly #exact = new Map<string, AiDomain>();
   readonly #suffixes = new Map<string, AiDomain>();

@@ -18,7 +18,9 @@ export interface BodyLooks {
   readonly bits: ReadonlyMap<string, number>;
   /** Dialect of the format that the path is for. */
   readonly byPath: (seen: number) => string | undefined;
-  /** Of a format that shows itself whatever the path is; only when the whole body is seen, and the path told nothing. */
+  /**
+   * Of a format that shows itself whatever the path is; only when the whole body is seen, and the path told nothing.
+   */
   readonly anywhere: (seen: number) => string | undefined;
 }
 
@@ -31,7 +33,9 @@ interface Reader {
 const HOST_MEMBERS = ['like', 'patterns', 'parts'];
 const CALL_MEMBERS = ['like', 'path', 'socket', 'body'];
 
-/** What hosts and calls look like at hosts that no row has: data for discovery (decision 12.3), which decides nothing. */
+/**
+ * What hosts and calls look like at hosts that no row has: data for discovery (decision 12.3), which decides nothing.
+ */
 export class Lookalikes {
   readonly #patterns: { readonly regex: RegExp; readonly like: string }[] = [];
   readonly #parts = new Map<string, string>();

@@ -9,7 +9,10 @@ export interface NamedModel {
   /** As policy sees it. */
   readonly model: string;
   readonly place: ModelPlace;
-  /** The object that names it: of an alternative, what holds for it in place of the body's own members; of an inner model, its settings. Undefined: a bare name. */
+  /**
+   * The object that names it: of an alternative, what holds for it in place of the body's own members; of an inner
+   * model, its settings. Undefined: a bare name.
+   */
   readonly said: JsonMembers | undefined;
 }
 
@@ -34,8 +37,8 @@ const MODEL = 'model';
 const PRESET = '@preset/';
 
 /**
- * The models that a body names beside its own, as the data of its wire format says where they stand; undefined for a body that names none, which is all that a plain
- * call costs: one look-up for each of its members.
+ * The models that a body names beside its own, as the data of its wire format says where they stand; undefined for a
+ * body that names none, which is all that a plain call costs: one look-up for each of its members.
  * @param headers of the request, flat name and value list: some hosts name a model in one
  */
 export function namedModels(

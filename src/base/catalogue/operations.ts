@@ -82,8 +82,8 @@ interface CallPath {
 const NO_CALL = HTTP_REQUEST.actionType;
 
 /**
- * Answers what a method and a path mean for one provider. Literal paths are one look-up, patterns a short list of precompiled expressions; the first row
- * wins, so a provider's own rows stand before the sets that it uses.
+ * Answers what a method and a path mean for one provider. Literal paths are one look-up, patterns a short list of
+ * precompiled expressions; the first row wins, so a provider's own rows stand before the sets that it uses.
  */
 export class OperationTable {
   /** By method, then by path. */
@@ -121,8 +121,9 @@ export class OperationTable {
   }
 
   /**
-   * @param path canonical; a query and a trailing slash are ignored, `%3A` counts as the colon that it stands for. One that some servers take for the path of
-   * another row (`/v1/threads/x%2Fruns`) is what nobody understands. The rest of a shared host is no call.
+   * @param path canonical; a query and a trailing slash are ignored, `%3A` counts as the colon that it stands for. One
+   * that some servers take for the path of another row (`/v1/threads/x%2Fruns`) is what nobody understands. The rest of
+   * a shared host is no call.
    */
   find(method: string, path: string, upgrade: boolean): Operation {
     const upper = method.toUpperCase();
@@ -140,8 +141,8 @@ export class OperationTable {
   }
 
   /**
-   * Whether a request is a call, whatever its method, or may be one for a server that reads paths loosely. A row of a shared host that says `http.request` names what is none
-   * among paths that are.
+   * Whether a request is a call, whatever its method, or may be one for a server that reads paths loosely. A row of a
+   * shared host that says `http.request` names what is none among paths that are.
    */
   isCall(method: string, path: string): boolean {
     if (this.#callPaths === undefined) return true;
@@ -183,7 +184,10 @@ export class OperationTable {
     return this.#literals.get(method)?.get(plain) ?? firstMatch(this.#patterns, method, plain);
   }
 
-  /** The first path that a POST of this type goes to, of those that hold no parameter; undefined when there is none in the family of wire formats. */
+  /**
+   * The first path that a POST of this type goes to, of those that hold no parameter; undefined when there is none in
+   * the family of wire formats.
+   */
   usualPath(actionType: string, shape: ErrorShape): string | undefined {
     for (const [path, operation] of this.#literals.get('POST') ?? []) {
       if (operation.actionType === actionType && operation.dialect?.errorShape === shape) return path;

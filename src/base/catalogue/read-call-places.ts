@@ -1,5 +1,5 @@
 import type { YamlNode } from '../lib/yaml.ts';
-import { UNITS, type Unit } from '../model/usage-units.ts';
+import { UNITS, type Unit } from '../model/usage.ts';
 import type {
   CallPlaces,
   CountPlace,

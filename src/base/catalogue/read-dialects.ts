@@ -1,4 +1,4 @@
-import { messageOf } from '../lib/thrown.ts';
+import { messageOf } from '../lib/gateway-error.ts';
 import type { YamlNode } from '../lib/yaml.ts';
 import type { DeferredRule, DeltaRule, StreamErrorRule, UsageAskRule } from './dialect-rules.ts';
 import { CALL_PLACE_MEMBERS, type PlaceSets, readCallPlaces, readPicture } from './read-call-places.ts';
@@ -41,7 +41,9 @@ const NAME_RULES: readonly NameRule[] = ['exact', 'proto'];
 /** Families of wire formats, told apart by their error bodies. */
 export const ERROR_SHAPES: readonly ErrorShape[] = ['openai', 'anthropic', 'google', 'cohere', 'mistral', 'aws', 'replicate'];
 
-/** Reads the table of wire formats. `extends` takes every member that the row does not give itself from an earlier row. */
+/**
+ * Reads the table of wire formats. `extends` takes every member that the row does not give itself from an earlier row.
+ */
 export function readDialects(node: YamlNode | undefined, sets: PlaceSets, problems: RowProblems): ReadonlyMap<string, Dialect> {
   const dialects = new Map<string, Dialect>();
   const table = Row.from(node, 'dialects', problems);

@@ -1,5 +1,4 @@
-import { RATE_KINDS } from '../model/rate-kinds.ts';
-import { UNITS } from '../model/usage-units.ts';
+import { RATE_KINDS, UNITS } from '../model/usage.ts';
 import type { Row } from './row-reader.ts';
 import type { BesideRule, CountRule, Dialect, PassRule, UsageRule } from './types.ts';
 
@@ -29,7 +28,8 @@ const NONE: BesideRule = { units: [], terms: [], passes: [] };
 const NO_COUNT: CountRule = { how: 'first', paths: [] };
 
 /**
- * Where the answers of a wire format tell what they used. `as` takes what the row does not say from the rule of an earlier format.
+ * Where the answers of a wire format tell what they used. `as` takes what the row does not say from the rule of an
+ * earlier format.
  * @param earlier the formats that stand before this one
  */
 export function readUsageRule(row: Row, earlier: ReadonlyMap<string, Dialect>): UsageRule | undefined {

@@ -1,4 +1,4 @@
-import { percentDecoded } from '../lib/percent-text.ts';
+import { percentDecoded } from '../lib/text.ts';
 import type { NamedModels } from './named-models.ts';
 import type { NameRule } from './spelling.ts';
 import type { Operation, Provider } from './types.ts';
@@ -8,7 +8,10 @@ import { modelAsSeen } from './usual-path.ts';
 export interface Reading {
   /** How the names of its body are written. */
   readonly names: NameRule;
-  /** Its provider ignores the case of paths, of names of models: policy sees them in lower case, and rules are compared in lower case with them. */
+  /**
+   * Its provider ignores the case of paths, of names of models: policy sees them in lower case, and rules are compared
+   * in lower case with them.
+   */
   readonly foldsPath: boolean;
   readonly foldsModel: boolean;
   /** The model that the provider will take cannot be known. */
@@ -42,7 +45,8 @@ export function modelInPath({ dialect, modelNames }: Operation, path: string): s
 
 /**
  * @param hasModel the model was found where the provider reads it
- * @param named the models that the body names beside it; of an operation that is not known it names none that anybody could know
+ * @param named the models that the body names beside it; of an operation that is not known it names none that anybody
+ * could know
  */
 export function readingOf(
   provider: Provider | undefined,
@@ -70,7 +74,10 @@ export function readingOf(
   };
 }
 
-/** What ends a segment or a path in some servers, however often its escape was escaped itself: a slash, a backslash, the beginning of a query, of a fragment or of a path parameter. */
+/**
+ * What ends a segment or a path in some servers, however often its escape was escaped itself: a slash, a backslash, the
+ * beginning of a query, of a fragment or of a path parameter.
+ */
 const SEPARATOR = /;|%(?:25)*(?:2F|5C|3F|23|3B)/i;
 const SLASHES = /%(?:25)*(?:2F|5C)/gi;
 /** From where on a server may take no notice of a path. */
@@ -78,8 +85,8 @@ const CUT = /%(?:25)*(?:3F|23).*$/is;
 const PARAMETERS = /(?:;|%(?:25)*3B)[^/]*/gi;
 
 /**
- * The path that a server sees which decodes before it routes, or leaves path parameters out: `/v1/threads/x%2Fruns` is then `/v1/threads/x/runs`. Undefined where
- * there is only one way to read it.
+ * The path that a server sees which decodes before it routes, or leaves path parameters out: `/v1/threads/x%2Fruns` is
+ * then `/v1/threads/x/runs`. Undefined where there is only one way to read it.
  * @param path without its query
  */
 export function otherReading(path: string): string | undefined {
@@ -104,13 +111,17 @@ const CONTROLS = /\p{Cc}/gu;
 export interface LooseReading {
   /** Each begins with a slash. */
   readonly paths: readonly string[];
-  /** All of it, decoded, where it has segments that lead upwards: undefined where it has none. What they take away is not the same for all servers. */
+  /**
+   * All of it, decoded, where it has segments that lead upwards: undefined where it has none. What they take away is
+   * not the same for all servers.
+   */
   readonly climbing: string | undefined;
 }
 
 /**
- * The path as the most lenient of servers may read it: escapes decoded, however often they were escaped, in lower case, without control characters, path parameters,
- * empty segments, and dots and spaces at the end of segments. Undefined for a usual path, which all servers read as it is.
+ * The path as the most lenient of servers may read it: escapes decoded, however often they were escaped, in lower case,
+ * without control characters, path parameters, empty segments, and dots and spaces at the end of segments. Undefined
+ * for a usual path, which all servers read as it is.
  * @param path without its query
  */
 export function looseReading(path: string): LooseReading | undefined {
@@ -132,7 +143,9 @@ export function looseReading(path: string): LooseReading | undefined {
   return { paths, climbing: CLIMBS.test(cleaned) ? cleaned : undefined };
 }
 
-/** A name without what some file systems leave out at its end. By hand: an expression would look again from each dot. */
+/**
+ * A name without what some file systems leave out at its end. By hand: an expression would look again from each dot.
+ */
 function withoutEnding(name: string): string {
   let end = name.length;
   while (end > 0 && (name.charCodeAt(end - 1) === DOT || name.charCodeAt(end - 1) === SPACE)) end--;

@@ -19,7 +19,10 @@ export class RowProblems {
   }
 }
 
-/** A map of a data file, read member by member; what is missing, misspelt or of the wrong type becomes a problem with its place. */
+/**
+ * A map of a data file, read member by member; what is missing, misspelt or of the wrong type becomes a problem with
+ * its place.
+ */
 export class Row {
   readonly node: YamlMap;
   readonly path: string;
@@ -131,7 +134,10 @@ export interface CsvLine {
   readonly cells: readonly string[];
 }
 
-/** Reads a comma-separated file without quoting, the only form that the shipped tables have. The first line must be exactly `columns`. */
+/**
+ * Reads a comma-separated file without quoting, the only form that the shipped tables have. The first line must be
+ * exactly `columns`.
+ */
 export function readCsv(text: string, columns: readonly string[], problems: RowProblems): readonly CsvLine[] {
   const lines = text.split('\n');
   if (lines[0]?.trimEnd() !== columns.join(',')) problems.add('', `the first line must be ${columns.join(',')}`, { line: 1, column: 1 });

@@ -1,10 +1,13 @@
 /**
- * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers is read, so `maxOutputTokens` and
- * `max_output_tokens` alike, at every level.
+ * Which spellings a parser takes for one name. `exact`: the one that is written. `proto`: as JSON of protocol buffers
+ * is read, so `maxOutputTokens` and `max_output_tokens` alike, at every level.
  */
 export type NameRule = 'exact' | 'proto';
 
-/** No format has a field of a longer name. What is longer has one spelling: it is a stranger's, and to write it in others could cost more than to read it. */
+/**
+ * No format has a field of a longer name. What is longer has one spelling: it is a stranger's, and to write it in
+ * others could cost more than to read it.
+ */
 const LONGEST_FIELD = 256;
 const UNDERSCORE = 0x5f;
 /** Between a capital letter and its small one. */
@@ -14,15 +17,18 @@ const scratch = new Uint16Array(2 * LONGEST_FIELD);
 const scratchBytes = Buffer.from(scratch.buffer);
 
 /**
- * The names under which a parser takes a member, the one that was asked for first. JSON of protocol buffers has two: that of the field (`max_output_tokens`)
- * and its lower camel case (`maxOutputTokens`).
+ * The names under which a parser takes a member, the one that was asked for first. JSON of protocol buffers has two:
+ * that of the field (`max_output_tokens`) and its lower camel case (`maxOutputTokens`).
  */
 export function spellingsOf(name: string, rule: NameRule): readonly string[] {
   if (rule === 'exact' || name.length > LONGEST_FIELD) return [name];
   return [...new Set([name, camelCase(name), snakeCase(name)])];
 }
 
-/** Written by hand, as {@link snakeCase} is: a replacement is a call for each letter, and a body may have millions of them. */
+/**
+ * Written by hand, as {@link snakeCase} is: a replacement is a call for each letter, and a body may have millions of
+ * them.
+ */
 function camelCase(name: string): string {
   let length = 0;
   let underscores = 0;
@@ -51,7 +57,10 @@ function snakeCase(name: string): string {
 /** The parts of a path, each in all of its spellings. */
 export type SpelledPath = readonly (readonly string[])[];
 
-/** The value at a path whose parts may each be written in any of their spellings; undefined where the way ends. Own members only, items of lists by number. */
+/**
+ * The value at a path whose parts may each be written in any of their spellings; undefined where the way ends. Own
+ * members only, items of lists by number.
+ */
 export function spelledValue(root: unknown, path: SpelledPath): unknown {
   let at: unknown = root;
   for (const spellings of path) {

@@ -1,14 +1,12 @@
-import type { PartRate } from '../model/rate-kinds.ts';
-import type { PartTokens } from '../model/usage.ts';
-import type { Unit, UnitRate } from '../model/usage-units.ts';
+import type { PartRate, PartTokens, Unit, UnitRate } from '../model/usage.ts';
 import type { CallPlaces, PictureRule } from './call-places.ts';
 import type { DeferredRule, DeltaRule, StreamErrorRule, UsageAskRule } from './dialect-rules.ts';
 import type { Lookalikes } from './lookalikes.ts';
 import type { NameRule } from './spelling.ts';
 
 /**
- * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch means that is not there; the regex of a path
- * place captures the value in group 1.
+ * Where a request keeps a governed value (model, stream switch). `path` of a body is dotted, `absent` what a switch
+ * means that is not there; the regex of a path place captures the value in group 1.
  */
 export type FieldPlace =
   | { readonly in: 'body'; readonly path: string; readonly absent?: boolean }
@@ -16,7 +14,10 @@ export type FieldPlace =
   | { readonly in: 'path'; readonly pattern: RegExp; readonly verbs?: StreamVerbs }
   | { readonly in: 'query'; readonly name: string };
 
-/** The two last words of a path that say whether the answer is a stream, as `generateContent` and `streamGenerateContent`. */
+/**
+ * The two last words of a path that say whether the answer is a stream, as `generateContent` and
+ * `streamGenerateContent`.
+ */
 export interface StreamVerbs {
   readonly plain: string;
   readonly stream: string;
@@ -26,7 +27,10 @@ export interface StreamVerbs {
   readonly body: string | undefined;
 }
 
-/** How token counts are taken from a usage object: all named paths added, the first that is present, or the largest. Paths are dotted, relative to the usage root. */
+/**
+ * How token counts are taken from a usage object: all named paths added, the first that is present, or the largest.
+ * Paths are dotted, relative to the usage root.
+ */
 export interface CountRule {
   readonly how: 'sum' | 'first' | 'most' | 'constant';
   readonly paths: readonly string[];
@@ -35,7 +39,9 @@ export interface CountRule {
 
 /** What an answer says beside counts of tokens; paths as `answer-paths.ts` of the connectors reads them. */
 export interface BesideRule {
-  /** Counts of what is billed beside tokens, by the first path that is there: a number, or as many as there are values. */
+  /**
+   * Counts of what is billed beside tokens, by the first path that is there: a number, or as many as there are values.
+   */
   readonly units: readonly UnitRule[];
   /** Terms of billing, by name; the first path that holds a text. */
   readonly terms: readonly { readonly name: string; readonly paths: readonly string[] }[];
@@ -55,7 +61,10 @@ export interface PassRule {
   /** In an entry: the model, and the usage object ('' = the entry itself). */
   readonly model: string;
   readonly usage: string;
-  /** Kinds (`type`) of entries of which the counts of the call hold a part; `*`: every entry. Any other entry is in addition to these counts. */
+  /**
+   * Kinds (`type`) of entries of which the counts of the call hold a part; `*`: every entry. Any other entry is in
+   * addition to these counts.
+   */
   readonly inside: readonly string[];
   /** Type of the tool in the request that says the model of an entry which names none. */
   readonly tool: string | undefined;
@@ -64,7 +73,10 @@ export interface PassRule {
 }
 
 export interface UsageRule {
-  /** Dotted paths of usage objects in the answer ('' = the answer itself). All are looked at; of each count the largest holds. */
+  /**
+   * Dotted paths of usage objects in the answer ('' = the answer itself). All are looked at; of each count the largest
+   * holds.
+   */
   readonly roots: readonly string[];
   readonly tokensIn: CountRule;
   readonly tokensOut: CountRule;
@@ -80,7 +92,10 @@ export interface UsageRule {
   readonly reasoningBeside: readonly string[];
   /** Reasoning is no part of `tokensOut` where there is no total that would show it. */
   readonly reasoningUntold: boolean;
-  /** Where one of these is more than nothing, what the total holds beyond both counts is input: sound that the model heard. */
+  /**
+   * Where one of these is more than nothing, what the total holds beyond both counts is input: sound that the model
+   * heard.
+   */
   readonly restIn: readonly string[];
   /** Not every answer of this format has counts of tokens: what has none is not charged by them. */
   readonly optional: boolean;
@@ -101,7 +116,10 @@ export interface UsageRule {
     | undefined;
 }
 
-/** How one wire format streams. `event` names are SSE event names or the `type` member of the data object, whichever the dialect uses. */
+/**
+ * How one wire format streams. `event` names are SSE event names or the `type` member of the data object, whichever the
+ * dialect uses.
+ */
 export interface StreamRule {
   readonly framing: 'sse' | 'ndjson' | 'json_array' | 'aws_event_stream';
   /** The stream may also come as one JSON array, which its `application/json` does not tell from a plain answer. */
@@ -115,8 +133,9 @@ export interface StreamRule {
   /** Dotted paths of members that stand, and are not false, only in the event that ends the stream. */
   readonly donePaths: readonly string[];
   /**
-   * Dotted paths at which an answer says why it ended, `*` for each of several answers, and names of events that say so. More may come behind it, such as usage:
-   * it does not end the stream, but a body that ends there has lacked nothing, whether or not the format's own last event came.
+   * Dotted paths at which an answer says why it ended, `*` for each of several answers, and names of events that say
+   * so. More may come behind it, such as usage: it does not end the stream, but a body that ends there has lacked
+   * nothing, whether or not the format's own last event came.
    */
   readonly finishPaths: readonly string[];
   readonly finishEvents: readonly string[];
@@ -129,19 +148,28 @@ export interface StreamRule {
   readonly modelPaths: readonly string[];
 }
 
-/** How calls travel on a WebSocket: JSON events both ways, each named by its member `type`; what an event says of a call stands in its member `response`. */
+/**
+ * How calls travel on a WebSocket: JSON events both ways, each named by its member `type`; what an event says of a call
+ * stands in its member `response`.
+ */
 export interface SocketRule {
   /** The wire format of one call; undefined: the one that the rule belongs to. */
   readonly call: Dialect | undefined;
   /** Client event that asks for a call, and the member that holds its params ('' = the event itself). */
   readonly create: string;
   readonly createIn: string;
-  /** Client events that change the settings of all calls to come, and the server events that tell them. Their member is `session`. */
+  /**
+   * Client events that change the settings of all calls to come, and the server events that tell them. Their member is
+   * `session`.
+   */
   readonly updates: readonly string[];
   readonly settingsEvents: readonly string[];
   /** Those of them that answer a change. */
   readonly updatedEvents: readonly string[];
-  /** Client events that neither ask for a call nor set anything. What is in none of these lists is an event that nobody understands. */
+  /**
+   * Client events that neither ask for a call nor set anything. What is in none of these lists is an event that nobody
+   * understands.
+   */
   readonly passes: readonly string[];
   /** Client event that stops a call; without it a call that must not go on ends the socket. */
   readonly cancel: string | undefined;
@@ -161,17 +189,29 @@ export interface Dialect {
   readonly stream: FieldPlace | undefined;
   /** How its parser takes the names of members; see {@link NameRule}. */
   readonly names: NameRule;
-  /** True where the provider takes the model of a call that names none from something that it keeps, such as an assistant: nobody else knows it. */
+  /**
+   * True where the provider takes the model of a call that names none from something that it keeps, such as an
+   * assistant: nobody else knows it.
+   */
   readonly modelStored: boolean;
   /** Set where the model makes pictures: the tokens of one, for a body that sets no maximum. */
   readonly picture: PictureRule | undefined;
   /** Where a body names further models, asks for what is billed beside tokens, or for terms of billing. */
   readonly places: CallPlaces;
-  /** Dotted body paths of the output maximum; of several that are given the largest counts, since the provider may honour that (decision 6.5). */
+  /**
+   * Dotted body paths of the output maximum; of several that are given the largest counts, since the provider may
+   * honour that (decision 6.5).
+   */
   readonly maxTokens: readonly string[];
-  /** Each of `maxTokens` is read by some models only, so none of them is sure to hold: they can raise what is assumed, and not lower it. */
+  /**
+   * Each of `maxTokens` is read by some models only, so none of them is sure to hold: they can raise what is assumed,
+   * and not lower it.
+   */
   readonly maximaUncertain: boolean;
-  /** Dotted body paths of words of effort that its provider says the tokens of (`low`, `high`); they count where no maximum is set. */
+  /**
+   * Dotted body paths of words of effort that its provider says the tokens of (`low`, `high`); they count where no
+   * maximum is set.
+   */
   readonly efforts: readonly string[];
   /** Dotted body paths of how many answers to each prompt are made; the largest counts. */
   readonly answers: readonly string[];
@@ -179,18 +219,25 @@ export interface Dialect {
   readonly prompts: string | undefined;
   /** Dotted body paths of everything that counts as prompt. */
   readonly promptPaths: readonly string[];
-  /** Dotted body paths of texts that may be charged as output, whatever the maximum says: a prediction of the answer. */
+  /**
+   * Dotted body paths of texts that may be charged as output, whatever the maximum says: a prediction of the answer.
+   */
   readonly outputPaths: readonly string[];
   /** Of these the first is read once for each element of the second. */
   readonly perItem: { readonly path: string; readonly of: string } | undefined;
   readonly usage: UsageRule | undefined;
-  /** A stream reports usage only when the body's `stream_options.include_usage` asks for it, then in one more event with empty `choices`. */
+  /**
+   * A stream reports usage only when the body's `stream_options.include_usage` asks for it, then in one more event with
+   * empty `choices`.
+   */
   readonly usageOnRequest: boolean;
   /** Undefined: every call of this format may ask for it. */
   readonly usageAskedIf: UsageAskRule | undefined;
   /** Paths of the model that the answer names; the last that is there holds. */
   readonly modelEcho: readonly string[] | undefined;
-  /** That is the name which its vendor gives the model, while the call's own says more of its price, such as the region. */
+  /**
+   * That is the name which its vendor gives the model, while the call's own says more of its price, such as the region.
+   */
   readonly echoIsFamily: boolean;
   readonly streaming: StreamRule | undefined;
   /** Undefined: the output of its streams cannot be followed. */
@@ -226,8 +273,9 @@ export interface Operation {
   readonly multipart: boolean;
   readonly websocket: boolean;
   /**
-   * False for what no row describes and for rows that say so: nobody knows what its body means, so neither rule nor cap may rely on that. A POST that no row
-   * names is `ai.infer` (fail towards inspection). The model is known all the same where the path names it.
+   * False for what no row describes and for rows that say so: nobody knows what its body means, so neither rule nor cap
+   * may rely on that. A POST that no row names is `ai.infer` (fail towards inspection). The model is known all the same
+   * where the path names it.
    */
   readonly known: boolean;
   readonly modelNames: ModelNames;
@@ -235,13 +283,17 @@ export interface Operation {
   readonly rest?: true | undefined;
   /** A plan that its caller has with the provider pays for it, not each call (decision 6.3). */
   readonly plan?: true | undefined;
-  /** How the answer of a POST that no row names is read for its usage, where it is no stream. The request, its policy and its caps know nothing of it. */
+  /**
+   * How the answer of a POST that no row names is read for its usage, where it is no stream. The request, its policy
+   * and its caps know nothing of it.
+   */
   readonly answerDialect?: Dialect | undefined;
 }
 
 /**
- * Under which names a provider takes a model beside the one that policy sees. `caseless`: in any case, seen in lower case. `collection`: with Google's collection before it
- * (`models/x`), seen without. `tagged`: in any case, and with the tag of the newest (`x:latest`), seen in lower case and without.
+ * Under which names a provider takes a model beside the one that policy sees. `caseless`: in any case, seen in lower
+ * case. `collection`: with Google's collection before it (`models/x`), seen without. `tagged`: in any case, and with
+ * the tag of the newest (`x:latest`), seen in lower case and without.
  */
 export type ModelNames = 'exact' | 'caseless' | 'collection' | 'tagged';
 
@@ -256,9 +308,15 @@ export interface Provider {
   readonly inProxyRegistry: boolean;
   /** Exact upstream hosts; the first is the one the prefix and default routing use. Empty for per-customer hosts. */
   readonly hosts: readonly string[];
-  /** For hosts per customer or region: `*.` and a domain covers everything below it, any other star is a label or a part of one, `{region}` the name of a region of AWS. */
+  /**
+   * For hosts per customer or region: `*.` and a domain covers everything below it, any other star is a label or a part
+   * of one, `{region}` the name of a region of AWS.
+   */
   readonly hostPatterns: readonly string[];
-  /** Ends of those hosts, with their first dot, that a customer of the provider runs, and so reads what comes to them (decision 6.9). */
+  /**
+   * Ends of those hosts, with their first dot, that a customer of the provider runs, and so reads what comes to them
+   * (decision 6.9).
+   */
   readonly customerDomains: readonly string[];
   /** Its hosts carry much that is no call of a model: what is none passes uninspected (decision 3.8). */
   readonly shared: boolean;
@@ -286,11 +344,16 @@ export interface Provider {
   readonly needsCredential: boolean;
   /** Streams on the structured API. */
   readonly canStream: boolean;
-  /** Lists of the price list that know its models, in this order (decision 6.16); empty: those of its models' makers do. */
+  /**
+   * Lists of the price list that know its models, in this order (decision 6.16); empty: those of its models' makers do.
+   */
   readonly priceLists: readonly string[];
   /** A model runs at one of several suppliers, `model:supplier`: what their lists' ids begin with. */
   readonly priceSuppliers: string | undefined;
-  /** Of a connector that an org has made itself (specification, "Custom connector"); undefined for a row of the registry. */
+  /**
+   * Of a connector that an org has made itself (specification, "Custom connector"); undefined for a row of the
+   * registry.
+   */
   readonly custom?: CustomPlace;
 }
 
@@ -328,7 +391,10 @@ export interface PriceTerm {
   readonly longPrompts?: readonly LongPromptRates[];
 }
 
-/** What a model costs at one moment. JSON data; the same object for the same rates, so that what is reckoned from it can be kept. */
+/**
+ * What a model costs at one moment. JSON data; the same object for the same rates, so that what is reckoned from it can
+ * be kept.
+ */
 export interface Price extends Rates {
   readonly source: 'catalogue' | 'override' | 'default';
   /** The model's maximum output tokens, when known. */
@@ -354,9 +420,14 @@ export interface AiDomain {
   readonly category: string;
 }
 
-/** All data about the outside world as one immutable snapshot. Every look-up is O(1) or a short scan and allocates nothing it need not. */
+/**
+ * All data about the outside world as one immutable snapshot. Every look-up is O(1) or a short scan and allocates
+ * nothing it need not.
+ */
 export interface Catalogue {
-  /** What one org sees: the registry and its own connectors, no other org's. The catalogue itself where nobody has any. */
+  /**
+   * What one org sees: the registry and its own connectors, no other org's. The catalogue itself where nobody has any.
+   */
   forOrg(orgId: string): Catalogue;
   /** Whether it holds connectors that orgs have made. */
   readonly hasCustom: boolean;
@@ -366,11 +437,15 @@ export interface Catalogue {
   /** The registry row whose host this is; the argument is canonical (decision 3.17). */
   providerForHost(host: string): Provider | undefined;
   /**
-   * Classifies by provider, method and canonical path (a query is ignored), never by body. `upgrade`: the request asks for a WebSocket; without it a
-   * GET of a realtime path is the `http.request` that it is.
+   * Classifies by provider, method and canonical path (a query is ignored), never by body. `upgrade`: the request asks
+   * for a WebSocket; without it a GET of a realtime path is the `http.request` that it is.
    */
   operation(provider: Provider, method: string, path: string, upgrade?: boolean): Operation;
-  /** Whether a request to a provider is a call, or may be taken for one: true of all but the rest of a shared host (decision 3.8). @param path as it was sent */
+  /**
+   * Whether a request to a provider is a call, or may be taken for one: true of all but the rest of a shared host
+   * (decision 3.8).
+   * @param path as it was sent
+   */
   isCall(provider: Provider, method: string, path: string): boolean;
   dialect(id: string): Dialect | undefined;
   /** The whole AI domain list; `match` says whether an entry covers one host, everything below it, or a pattern. */

@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../lib/gateway-error.ts';
-import { isWellFormed } from '../lib/well-formed.ts';
+import { isWellFormed } from '../lib/text.ts';
 import type { ModelNames, Provider } from './types.ts';
 
 /** Of a model's name, as of every other text (decision 4.7). */
@@ -9,7 +9,8 @@ const MAX_MODEL = 256;
 export type UsualPath = { readonly path: string } | { readonly missing: ErrorDetail };
 
 /**
- * Where a structured call goes that names no path: the provider's path for its type, with the model put in (decision 8.6).
+ * Where a structured call goes that names no path: the provider's path for its type, with the model put in (decision
+ * 8.6).
  * @param provider undefined: none is known, and the path is `/`
  */
 export function usualPath(provider: Provider | undefined, actionType: string, params: Readonly<Record<string, unknown>>): UsualPath {

@@ -1,17 +1,16 @@
 import { hostname } from 'node:os';
-import { canonicalHost } from '../lib/host.ts';
-import { isLoopbackHost } from '../lib/loopback-host.ts';
+import { canonicalHost, isLoopbackHost } from '../lib/host.ts';
 import { sha256Hex } from '../lib/sha256.ts';
 import { COMMAND_VARIABLES } from './command-variables.ts';
-import { LATER_SETTINGS } from './later-settings.ts';
 import { SETTINGS, type SettingValues } from './settings.ts';
-import { ConfigError, type Environment, guessableTokens, SettingsReader, unknownSettings } from './settings-reader.ts';
+import { ConfigError, type Environment, guessableTokens, LATER_SETTINGS, SettingsReader, unknownSettings } from './settings-reader.ts';
 import { readTraces, type TraceConfig } from './trace-settings.ts';
 import { userFolder } from './user-folder.ts';
 
 /**
- * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who may use the proxy; `policiesDirIsSet`: and about whose policy decides. `traces`: undefined where none
- * are sent. `configDir`: undefined where the user has no folder of his own.
+ * All settings, checked and ready to use; `nodeId` is never absent. `proxyAuthIsSet`: somebody has thought about who
+ * may use the proxy; `policiesDirIsSet`: and about whose policy decides. `traces`: undefined where none are sent.
+ * `configDir`: undefined where the user has no folder of his own.
  */
 export type Config = Readonly<
   Omit<SettingValues, 'nodeId'> & { nodeId: string; proxyAuthIsSet: boolean; policiesDirIsSet: boolean; traces: TraceConfig | undefined }
@@ -54,7 +53,9 @@ function publicNamesOf({ publicNames, publicUrl }: SettingValues): ReadonlySet<s
   return host === undefined ? publicNames : new Set([...publicNames, host]);
 }
 
-/** Stable over restarts, different for two gateways on one machine, and tells an upstream that sees it in `Via` nothing. */
+/**
+ * Stable over restarts, different for two gateways on one machine, and tells an upstream that sees it in `Via` nothing.
+ */
 function derivedNodeId(dataDir: string): string {
   return sha256Hex(`${hostname()}\0${dataDir}`).slice(0, 12);
 }

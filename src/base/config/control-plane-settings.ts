@@ -1,6 +1,6 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
-import { required, type Setting, secret } from './setting.ts';
 import * as type from './setting-types.ts';
+import { required, type Setting, secret } from './setting-types.ts';
 
 const certificateNames: type.SettingType<readonly string[]> = {
   name: 'list of hosts',
@@ -12,7 +12,10 @@ const certificateNames: type.SettingType<readonly string[]> = {
   },
 };
 
-/** The settings of `gw control-plane start`, keyed by the member of `ControlPlaneSettings`: the variable in camel case without `CP_`. */
+/**
+ * The settings of `gw control-plane start`, keyed by the member of `ControlPlaneSettings`: the variable in camel case
+ * without `CP_`.
+ */
 export const CONTROL_PLANE_SETTINGS = {
   host: required('CP_HOST', type.bindHost, '127.0.0.1', 'Bind address of both ports. Gateways on other machines need one that they reach.'),
   grpcPort: required(
@@ -60,7 +63,10 @@ export const CONTROL_PLANE_SETTINGS = {
 
 type ValueOfSetting<S> = S extends Setting<infer T> ? T : never;
 
-/** Every setting of the control plane as a value that is ready to use: durations in milliseconds, the folder absolute, names canonical. */
+/**
+ * Every setting of the control plane as a value that is ready to use: durations in milliseconds, the folder absolute,
+ * names canonical.
+ */
 export type ControlPlaneSettings = {
   readonly [K in keyof typeof CONTROL_PLANE_SETTINGS]: ValueOfSetting<(typeof CONTROL_PLANE_SETTINGS)[K]>;
 };

@@ -1,5 +1,5 @@
-import { optional, required, type Setting } from './setting.ts';
 import * as type from './setting-types.ts';
+import { optional, required, type Setting } from './setting-types.ts';
 
 const DEVIATIONS = 'standard deviations above the mean, of logarithms';
 

@@ -1,9 +1,8 @@
 /* Types of the settings that say where alerts and events go. */
 import { parseAuthority } from '../lib/host.ts';
-import { percentDecoded } from '../lib/percent-text.ts';
-import { readSyslogAddress, type SyslogAddress } from '../lib/syslog-address.ts';
-import { readWebAddress, type WebAddress } from '../lib/web-address.ts';
-import type { SmtpServer } from '../model/smtp-server.ts';
+import { percentDecoded } from '../lib/text.ts';
+import { readSyslogAddress, readWebAddress, type SyslogAddress, type WebAddress } from '../lib/web-address.ts';
+import type { SmtpServer } from '../model/alert-channel.ts';
 import type { SettingType } from './setting-types.ts';
 
 const SMTP_URL = /^(smtps?):\/\/(?:([^@/?#]*)@)?([^@/?#]+)\/?(?:\?tls=(required|none))?$/i;

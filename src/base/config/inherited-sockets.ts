@@ -1,4 +1,4 @@
-import type { TrafficClass } from '../model/connection.ts';
+import type { TrafficClass } from '../model/action-request.ts';
 import type { Environment } from './settings-reader.ts';
 
 /** Where systemd puts the first descriptor that it hands over (sd_listen_fds(3)). */
@@ -10,9 +10,9 @@ const ORDER = ['developer', 'ambient'] as const satisfies readonly TrafficClass[
 export type InheritedSockets = Readonly<Partial<Record<TrafficClass, number>>>;
 
 /**
- * The sockets that whoever started this process hands over, as systemd does (`LISTEN_FDS`, `LISTEN_PID`, `LISTEN_FDNAMES`): those that are named `proxy` and
- * `ambient`; else the first is for `GW_PORT`, the second for `GW_AMBIENT_PORT`. They stay open in that process, so that connections wait while this one
- * restarts.
+ * The sockets that whoever started this process hands over, as systemd does (`LISTEN_FDS`, `LISTEN_PID`,
+ * `LISTEN_FDNAMES`): those that are named `proxy` and `ambient`; else the first is for `GW_PORT`, the second for
+ * `GW_AMBIENT_PORT`. They stay open in that process, so that connections wait while this one restarts.
  * @throws Error for a person when they cannot be told apart
  */
 export function inheritedSockets(env: Environment = process.env, pid = process.pid): InheritedSockets {

@@ -1,4 +1,4 @@
-import { isLoopbackHost } from '../lib/loopback-host.ts';
+import { isLoopbackHost } from '../lib/host.ts';
 import { CONTROL_PLANE_SETTINGS, type ControlPlaneSettings } from './control-plane-settings.ts';
 import { ConfigError, type Environment, guessableTokens, SettingsReader, unknownSettings } from './settings-reader.ts';
 

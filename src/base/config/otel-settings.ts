@@ -1,5 +1,5 @@
-import { optional, secret } from './setting.ts';
 import * as type from './setting-types.ts';
+import { optional, secret } from './setting-types.ts';
 
 const URL_TEXT = type.freeText('URL', 'an `https` or `http` URL without user and password');
 const HEADERS = type.freeText('headers', 'comma-separated `NAME=VALUE`, values percent-encoded');
@@ -12,8 +12,9 @@ const COMPRESSION = type.freeText('compression', '`gzip` or `none`');
 const TRACES = 'Traces only; goes before the variable without `TRACES_`.';
 
 /**
- * Where traces go. The `OTEL_*` variables are OpenTelemetry's own and often there for other programs: they are read as texts, and looked at where traces are sent
- * (trace-settings.ts), so that what is meant for others stops no gateway that sends none.
+ * Where traces go. The `OTEL_*` variables are OpenTelemetry's own and often there for other programs: they are read as
+ * texts, and looked at where traces are sent (trace-settings.ts), so that what is meant for others stops no gateway
+ * that sends none.
  */
 export const OTEL_SETTINGS = {
   otlpEndpoint: secret(

@@ -1,5 +1,4 @@
-import { bracketHost } from '../lib/host.ts';
-import { isLoopbackHost } from '../lib/loopback-host.ts';
+import { bracketHost, isLoopbackHost } from '../lib/host.ts';
 import type { Config } from './config.ts';
 
 /** An address that means "all of mine" to bind is no address to connect to. */
@@ -9,8 +8,8 @@ export function reachableHost(host: string): string {
 }
 
 /**
- * Where and how a gateway with these settings is reached from its own machine: by https where its ports speak TLS (decision 12.1), and then by a host that its
- * certificate is for, as far as one of those that are known is.
+ * Where and how a gateway with these settings is reached from its own machine: by https where its ports speak TLS
+ * (decision 12.1), and then by a host that its certificate is for, as far as one of those that are known is.
  * @param covers whether the certificate is for a host; undefined: nobody can tell
  * @returns an origin without a slash at its end
  */

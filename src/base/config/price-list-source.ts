@@ -2,8 +2,13 @@ import { resolve } from 'node:path';
 import { bracketHost } from '../lib/host.ts';
 import { readWebAddress, type WebAddress } from '../lib/web-address.ts';
 import type { SettingType } from './setting-types.ts';
+import * as type from './setting-types.ts';
+import { optional, required } from './setting-types.ts';
 
-/** Where the price list comes from (decision 6.16). `name` is how people are told of it: of an address without its query, which may hold a key. */
+/**
+ * Where the price list comes from (decision 6.16). `name` is how people are told of it: of an address without its
+ * query, which may hold a key.
+ */
 export type PriceListSource =
   | { readonly kind: 'shipped'; readonly name: 'shipped' }
   | { readonly kind: 'file'; readonly name: string; readonly path: string }
@@ -42,3 +47,30 @@ export const priceListSource: SettingType<PriceListSource> = {
     return source;
   },
 };
+
+/** Settings of what calls are charged (decisions 6.3, 6.16); rows of the one table. */
+export const PRICE_SETTINGS = {
+  pricingFile: optional(
+    'GW_PRICING_FILE',
+    type.file,
+    'YAML file of rates that are laid over the shipped price list, those of caches and sound included; one that does not load stops the start.',
+  ),
+  pricingCached: required(
+    'GW_PRICING_CACHED',
+    type.boolean,
+    'true',
+    'Charges tokens that the price list has rates for (read from a cache, written to one, sound, pictures, …) at these, and what is billed beside tokens; `false` is the formula of the interface to the letter: one rate for input, one for output.',
+  ),
+  priceList: required(
+    'GW_PRICE_LIST',
+    priceListSource,
+    'shipped',
+    'Where the price list comes from: that of the package, a file (read at start and when it changes), or an address (asked at start and every `GW_PRICE_LIST_REFRESH`).',
+  ),
+  priceListRefresh: required(
+    'GW_PRICE_LIST_REFRESH',
+    type.duration('5m'),
+    '24h',
+    'How often the address of `GW_PRICE_LIST` is asked for a newer list.',
+  ),
+} as const;

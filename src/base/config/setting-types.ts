@@ -1,22 +1,22 @@
 /*
- * The gateway's settings. settings.ts is the one table of what this version honours, later-settings.ts lists what it refuses, config.ts reads both; beside it
- * only environment.ts reads the environment, for what stored credentials name there. No defaults are hidden elsewhere, and nothing here acts: it only turns
- * text into values.
+ * The gateway's settings. settings.ts is the one table of what this version honours, later-settings.ts lists what it
+ * refuses, config.ts reads both; beside it only environment.ts reads the environment, for what stored credentials name
+ * there. No defaults are hidden elsewhere, and nothing here acts: it only turns text into values.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseDuration } from '../lib/durations.ts';
-import { type EgressAllow, parseEgressAllow } from '../lib/egress-allow.ts';
-import { bracketHost, canonicalHost, parseAuthority } from '../lib/host.ts';
-import { HostPatterns } from '../lib/host-patterns.ts';
+import { parseDuration } from '../lib/clock.ts';
+import { bracketHost, canonicalHost, type EgressAllow, HostPatterns, parseAuthority, parseEgressAllow } from '../lib/host.ts';
 import { IpSet } from '../lib/ip.ts';
-import { percentDecoded } from '../lib/percent-text.ts';
+import { percentDecoded } from '../lib/text.ts';
 import { readVerifyKeys, type VerifyKeys } from '../lib/verify-keys.ts';
 import { isActionType } from '../model/action-request.ts';
 import type { Authority } from '../model/arrival.ts';
 import { NO_FOLDER } from './user-folder.ts';
 
-/** Turns the text of a variable into its value, or throws a RangeError; `allowed` finishes the sentence "it takes …". */
+/**
+ * Turns the text of a variable into its value, or throws a RangeError; `allowed` finishes the sentence "it takes …".
+ */
 export interface SettingType<T> {
   readonly name: string;
   readonly allowed: string;
@@ -131,7 +131,9 @@ export function choice<const T extends string>(values: readonly T[], later: Read
   };
 }
 
-/** An absolute path; relative ones count from the working directory. Whether anything is there is for its reader to say. */
+/**
+ * An absolute path; relative ones count from the working directory. Whether anything is there is for its reader to say.
+ */
 function path(name: string): SettingType<string> {
   return { name, allowed: 'a path', parse: (text) => (text.includes('\0') ? refuse() : resolve(text)) };
 }
@@ -345,4 +347,33 @@ function basicCredentials(userInfo: string): string {
   // RFC 7617 §2: a colon would end the user name, and neither has control characters.
   if (user.includes(':') || /[\u0000-\u001f\u007f]/.test(user + password)) refuse();
   return `Basic ${Buffer.from(`${user}:${password}`, 'utf8').toString('base64')}`;
+}
+
+/** One environment variable that this version honours. */
+export interface Setting<T> {
+  readonly variable: string;
+  readonly type: SettingType<T>;
+  /** Text that is read when the variable is not set; undefined: the member is undefined then. */
+  readonly fallback: string | undefined;
+  /** What the reference page prints as default where there is no fixed text. */
+  readonly fallbackNote?: string;
+  /** One line. */
+  readonly help: string;
+  /** Its value is never printed, and `<variable>_FILE` may name a file that holds it. */
+  readonly secret: boolean;
+}
+
+/** Has a value always: that of its `fallback` where nobody sets it. */
+export function required<T>(variable: string, of: SettingType<T>, fallback: string, help: string, fallbackNote?: string): Setting<T> {
+  return { variable, type: of, fallback, help, secret: false, ...(fallbackNote === undefined ? {} : { fallbackNote }) };
+}
+
+/** Undefined where nobody sets it. */
+export function optional<T>(variable: string, of: SettingType<T>, help: string, fallbackNote = 'unset'): Setting<T | undefined> {
+  return { variable, type: of, fallback: undefined, help, secret: false, fallbackNote };
+}
+
+/** As {@link optional}; see {@link Setting.secret}. */
+export function secret<T>(variable: string, of: SettingType<T>, help: string, fallbackNote?: string): Setting<T | undefined> {
+  return { ...optional(variable, of, help, fallbackNote), secret: true };
 }

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { nearestName } from '../lib/nearest.ts';
-import { shorten } from '../lib/shorten.ts';
-import type { LaterSetting } from './later-settings.ts';
-import type { Setting } from './setting.ts';
+import { nearestName } from '../lib/mistakes.ts';
+import { shorten } from '../lib/text.ts';
+import type { Setting } from './setting-types.ts';
 import { parseBoolean } from './setting-types.ts';
 
 /** One line that names the variable, its value (never a secret's) and what is allowed. */
@@ -159,3 +158,52 @@ function reasonOf(error: unknown): string {
 function printable(text: string): string {
   return JSON.stringify(shorten(text, 80));
 }
+
+/**
+ * The value of an environment variable that a stored credential names (`secret_ref: env:NAME`, decision 6.6); undefined
+ * when it is unset or blank. Spaces and line ends around it, which files and secret stores like to add, are no part of
+ * a key.
+ */
+export function environmentSecret(name: string): string | undefined {
+  const value = process.env[name]?.trim();
+  return value === '' ? undefined : value;
+}
+
+/** A variable of the shell that a command runs in, which is no setting of ours; undefined when it is unset or empty. */
+export function shellVariable(name: string, env: Environment = process.env): string | undefined {
+  const value = env[name];
+  return value === '' ? undefined : value;
+}
+
+/** All variables, for programs that a command starts. */
+export function wholeEnvironment(env: Environment = process.env): Environment {
+  return env;
+}
+
+/** A variable that the gateway knows and that nothing in this version enforces. */
+export interface LaterSetting {
+  readonly variable: string;
+  /** Undefined: not set by default. */
+  readonly fallback: string | undefined;
+  readonly help: string;
+  /** Its value is never printed. */
+  readonly secret?: true;
+  /** Values besides the default that change nothing, since what they switch off does not exist. */
+  readonly harmless?: readonly string[];
+}
+
+/**
+ * Nothing fails open: each of these, set to anything but its default, stops the start with `not_supported_yet`
+ * (decisions, head). A row moves to settings.ts in the change that makes something obey it.
+ */
+export const LATER_SETTINGS: readonly LaterSetting[] = [
+  {
+    variable: 'GW_CONSOLE_ENABLED',
+    fallback: 'true',
+    help: 'The web console, which comes later: there is nothing at `/console` yet, whatever it is set to.',
+    harmless: ['false'],
+  },
+  { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
+  { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
+  { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
+];

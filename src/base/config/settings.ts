@@ -1,11 +1,11 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
-import { PLAN_TIERS } from '../model/plan-tier.ts';
+import { PLAN_TIERS } from '../model/org.ts';
 import { CONTROL_SETTINGS } from './control-settings.ts';
 import * as delivery from './delivery-types.ts';
 import { OTEL_SETTINGS } from './otel-settings.ts';
-import { PRICE_SETTINGS } from './price-settings.ts';
-import { optional, required, type Setting, secret } from './setting.ts';
+import { PRICE_SETTINGS } from './price-list-source.ts';
 import * as type from './setting-types.ts';
+import { optional, required, type Setting, secret } from './setting-types.ts';
 
 /** Keyed by the member of `Config`, which is the variable in camel case without `GW_` (a test holds this). */
 export const SETTINGS = {

@@ -1,4 +1,4 @@
-import { percentDecoded } from '../lib/percent-text.ts';
+import { percentDecoded } from '../lib/text.ts';
 import { readWebAddress, type WebAddress } from '../lib/web-address.ts';
 import { OTEL_SETTINGS } from './otel-settings.ts';
 

@@ -5,8 +5,9 @@ const NAME = 'ai-request-gateway';
 export const NO_FOLDER = 'none';
 
 /**
- * Where what belongs to a user is kept, whatever folder he works in (decision 12.15): what `GW_CONFIG_DIR` says, else a folder in the place that his system has for such. Undefined where there is none, as for
- * a service or a container whose user has no home.
+ * Where what belongs to a user is kept, whatever folder he works in (decision 12.15): what `GW_CONFIG_DIR` says, else a
+ * folder in the place that his system has for such. Undefined where there is none, as for a service or a container
+ * whose user has no home.
  * @param given the value of `GW_CONFIG_DIR`
  */
 export function userFolder(

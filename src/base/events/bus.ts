@@ -15,7 +15,9 @@ export interface Events {
 type Listener = (event: never, name: EventName) => void;
 const NOBODY: readonly Listener[] = [];
 
-/** The one bus of a gateway: made before the services, and handed to everybody who tells of something or wants to know. */
+/**
+ * The one bus of a gateway: made before the services, and handed to everybody who tells of something or wants to know.
+ */
 export class EventBus implements Events {
   readonly #log: Logger;
   /** Never changed in place: who is told of an event is settled when it is emitted. */

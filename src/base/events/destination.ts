@@ -52,14 +52,18 @@ export interface Destination {
   readonly id: string;
   /** What happened earlier is not for it, milliseconds since the epoch. Default: it takes all that waits. */
   readonly since?: number;
-  /** Whether events of this name are for it: of this org, of none ({@link NO_ORG}), or of whichever org (undefined). It may change its mind, and then says so (`Outbox.reconsider`). Default: all of them are. */
+  /**
+   * Whether events of this name are for it: of this org, of none ({@link NO_ORG}), or of whichever org (undefined). It
+   * may change its mind, and then says so (`Outbox.reconsider`). Default: all of them are.
+   */
   wants?(name: DurableName, orgId: string | undefined): boolean;
   /** Events that it takes at once. Default 100. */
   readonly batch?: number;
   /**
-   * Takes events in the order in which they happened. Every one comes at least once: those of the last batch come again when the process ended before it was noted that
-   * they were taken. Resolves when they need not come again, and rejects when they must; a member `retryAfterMs` of the error says how long it is to be left alone. Once
-   * `signal` is aborted it should end soon.
+   * Takes events in the order in which they happened. Every one comes at least once: those of the last batch come again
+   * when the process ended before it was noted that they were taken. Resolves when they need not come again, and
+   * rejects when they must; a member `retryAfterMs` of the error says how long it is to be left alone. Once `signal` is
+   * aborted it should end soon.
    */
   deliver(batch: readonly DurableEvent[], signal: AbortSignal): Promise<void>;
 }

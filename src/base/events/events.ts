@@ -1,14 +1,15 @@
 /*
- * The table of in-process events: what happens in the gateway, and what is told of it. Events of a request are emitted after its last byte, so that no listener can slow
- * a caller down.
+ * The table of in-process events: what happens in the gateway, and what is told of it. Events of a request are emitted
+ * after its last byte, so that no listener can slow a caller down.
  */
+
+import type { TrafficClass } from '../model/action-request.ts';
 import type { Approval } from '../model/approval.ts';
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
-import type { TrafficClass } from '../model/connection.ts';
-import type { Decision } from '../model/decision.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
+import type { Decision } from '../model/reason-codes.ts';
 import type { RiskAlert } from '../model/risk-alert.ts';
 import type { TracedCall } from './traced-call.ts';
 import type { UnrecordedEvent } from './unrecorded.ts';
@@ -24,7 +25,10 @@ export interface ExecutionEvent {
   readonly shortened?: true | undefined;
 }
 
-/** How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody asked. */
+/**
+ * How a response ended that was made after the answer to its call: with a usage, without one, or unknown because nobody
+ * asked.
+ */
 export type UsageOutcome = 'reported' | 'unreported' | 'assumed';
 
 /** What such a response cost is recorded. */
@@ -53,13 +57,21 @@ export interface AuthFailureEvent {
 /** Where an API key was found: in memory, in the store, or nowhere. */
 export type KeyLookup = 'hit' | 'fallback' | 'miss';
 
-/** What became of a delegation token that was shown: its signatures had been verified lately, were verified, or nobody believes it. */
+/**
+ * What became of a delegation token that was shown: its signatures had been verified lately, were verified, or nobody
+ * believes it.
+ */
 export type DelegationShown = 'hit' | 'verified' | 'refused';
 
-/** How a client shows that it does not take our certificate: it says so, or leaves without a word as soon as the handshake is complete. */
+/**
+ * How a client shows that it does not take our certificate: it says so, or leaves without a word as soon as the
+ * handshake is complete.
+ */
 export type RejectionSignal = 'alert' | 'silent_close';
 
-/** A client did not take the certificate that was made for an intercepted host: it may pin the real one (decision 3.10). */
+/**
+ * A client did not take the certificate that was made for an intercepted host: it may pin the real one (decision 3.10).
+ */
 export interface HandshakeRejectedEvent {
   readonly host: string;
   readonly signal: RejectionSignal;

@@ -1,6 +1,6 @@
+import type { ConnectionType, TrafficClass } from '../model/action-request.ts';
 import type { ArrivalHead } from '../model/arrival.ts';
 import type { CallTrace, OwnSpans } from '../model/call-trace.ts';
-import type { ConnectionType, TrafficClass } from '../model/connection.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 
 /** A call that is over and whose spans are sent. Moments are monotonic milliseconds. */

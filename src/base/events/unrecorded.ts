@@ -1,9 +1,12 @@
+import { requestIdOf } from '../lib/ids.ts';
 import { HIDDEN_TOKEN, holdsOwnToken, withoutOwnTokens } from '../lib/own-tokens.ts';
-import { requestIdOf } from '../lib/request-id.ts';
+import type { TrafficClass } from '../model/action-request.ts';
 import type { Arrival, ArrivalHead } from '../model/arrival.ts';
-import type { TrafficClass } from '../model/connection.ts';
 
-/** A request that ended without a record: why, and what an operator needs to find out whose it was. Never a header, a body or a query. */
+/**
+ * A request that ended without a record: why, and what an operator needs to find out whose it was. Never a header, a
+ * body or a query.
+ */
 export interface UnrecordedEvent {
   readonly code: string;
   /** `X-GW-Request-ID` of its answer. */
@@ -21,7 +24,10 @@ export interface UnrecordedEvent {
 
 const SHOWN = 200;
 
-/** Method and target of a request as they may stand in a log: without user, query and fragment, printable, cut at 200 characters. */
+/**
+ * Method and target of a request as they may stand in a log: without user, query and fragment, printable, cut at 200
+ * characters.
+ */
 export function requestLine({ method, rawTarget, tunnel }: Pick<ArrivalHead, 'method' | 'rawTarget' | 'tunnel'>): string {
   const inside = tunnel && method !== 'CONNECT' ? ` in a tunnel to ${tunnel.authority.host}:${tunnel.authority.port}` : '';
   if (holdsOwnToken(rawTarget)) return `${shown(method)} ${HIDDEN_TOKEN}`;

@@ -1,4 +1,4 @@
-import { isWellFormed } from '../lib/well-formed.ts';
+import { isWellFormed } from '../lib/text.ts';
 
 /** Deeper values are refused; equal to the depth at which request bodies are (decision 3.20). */
 export const MAX_CANONICAL_DEPTH = 64;
@@ -15,16 +15,19 @@ export class CanonicalJsonError extends Error {
 }
 
 /**
- * The RFC 8785 (JCS) form of a JSON value: no white space, members sorted by UTF-16 code units, numbers and strings as ECMAScript writes them.
- * A member whose value is undefined is left out, as `JSON.stringify` does.
- * @throws CanonicalJsonError for lone surrogates, NaN and infinities, BigInt, undefined outside of objects, functions, symbols, objects that are neither
- * plain nor arrays, and more than 64 levels (a cycle ends there too)
+ * The RFC 8785 (JCS) form of a JSON value: no white space, members sorted by UTF-16 code units, numbers and strings as
+ * ECMAScript writes them. A member whose value is undefined is left out, as `JSON.stringify` does.
+ * @throws CanonicalJsonError for lone surrogates, NaN and infinities, BigInt, undefined outside of objects, functions,
+ * symbols, objects that are neither plain nor arrays, and more than 64 levels (a cycle ends there too)
  */
 export function canonicalJson(value: unknown): string {
   return write(value, 0, '');
 }
 
-/** One JSON string in canonical form, with its quotes. @throws CanonicalJsonError for lone surrogates (RFC 8785 §3.2.2.2) */
+/**
+ * One JSON string in canonical form, with its quotes.
+ * @throws CanonicalJsonError for lone surrogates (RFC 8785 §3.2.2.2)
+ */
 export function canonicalString(text: string): string {
   if (!isWellFormed(text)) throw new CanonicalJsonError('', 'text with a lone surrogate');
   return JSON.stringify(text);

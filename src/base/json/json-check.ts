@@ -22,8 +22,8 @@ type Wanted = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'com
 const FAULT = -1;
 
 /**
- * Whether UTF-8 bytes are a JSON text (RFC 8259) of at most 512 levels, without building it: 32 MiB of `{},` take `JSON.parse` seven seconds and a gigabyte. Linear time,
- * no memory.
+ * Whether UTF-8 bytes are a JSON text (RFC 8259) of at most 512 levels, without building it: 32 MiB of `{},` take
+ * `JSON.parse` seven seconds and a gigabyte. Linear time, no memory.
  */
 export function isJson(bytes: Uint8Array): boolean {
   return new Check(bytes).run();

@@ -10,8 +10,9 @@ interface Edit {
 }
 
 /**
- * Sets one member in a JSON text and leaves every other character as it is, so that numbers which a double cannot hold survive. Every occurrence of a repeated
- * name is set, since readers differ in which one they take. Objects that are missing on the way are made, an element of a list must exist.
+ * Sets one member in a JSON text and leaves every other character as it is, so that numbers which a double cannot hold
+ * survive. Every occurrence of a repeated name is set, since readers differ in which one they take. Objects that are
+ * missing on the way are made, an element of a list must exist.
  * @param text valid JSON whose outermost value is an object
  * @param path names from the outside in; a number names an element of a list
  * @returns undefined when the path leads through a value that is neither an object nor a list
@@ -22,7 +23,10 @@ export function setJsonMember(text: string, path: readonly string[], value: unkn
   return applyEdits(text, edits);
 }
 
-/** The value that the outermost object gives a name, the last one as every common reader takes it; undefined when there is none. */
+/**
+ * The value that the outermost object gives a name, the last one as every common reader takes it; undefined when there
+ * is none.
+ */
 export function jsonMember(text: string, name: string): unknown {
   let value: unknown;
   for (const member of jsonMembers(text, skipSpace(text, 0))) {

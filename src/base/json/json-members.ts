@@ -24,7 +24,10 @@ export interface MemberRange extends ValueRange {
   readonly next: number;
 }
 
-/** The members of the object that opens at `open`, in order, repeated names included. The text must be valid JSON; other text ends early, it never throws. */
+/**
+ * The members of the object that opens at `open`, in order, repeated names included. The text must be valid JSON; other
+ * text ends early, it never throws.
+ */
 export function* jsonMembers(text: string, open: number): Generator<MemberRange> {
   let at = skipSpace(text, open + 1);
   while (text.charCodeAt(at) === QUOTE) {

@@ -1,4 +1,4 @@
-import { TextPieces } from '../lib/text-pieces.ts';
+import { TextPieces } from '../lib/text.ts';
 
 /** Names from the outside in. */
 type Path = readonly string[];
@@ -10,8 +10,9 @@ export const ELEMENT = '\u0000[]';
 const MAX_PICK = 64 * 1024;
 const MAX_KEY = 256;
 /**
- * Refusing a broken value costs more than reading a thousand bytes; where a text held so many of them nothing more is picked. Counted for each path, and for the names of each
- * level: what is picked at one path does not depend on what else is picked.
+ * Refusing a broken value costs more than reading a thousand bytes; where a text held so many of them nothing more is
+ * picked. Counted for each path, and for the names of each level: what is picked at one path does not depend on what
+ * else is picked.
  */
 const MAX_BROKEN = 16;
 
@@ -32,8 +33,9 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 /**
- * Takes the values at a few paths, of which some may be alike, out of a JSON text of any size that comes in pieces, in bounded memory and without building the rest. Made for answers and
- * events that are too large to parse for a handful of numbers. Malformed text yields nothing or nonsense values, never an exception.
+ * Takes the values at a few paths, of which some may be alike, out of a JSON text of any size that comes in pieces, in
+ * bounded memory and without building the rest. Made for answers and events that are too large to parse for a handful
+ * of numbers. Malformed text yields nothing or nonsense values, never an exception.
  */
 export class JsonPicker {
   readonly #paths: readonly Path[];
@@ -66,7 +68,10 @@ export class JsonPicker {
   /** Called behind each object or list in a list that is the whole text; false: nothing behind it is read. */
   onElement: (() => boolean) | undefined;
 
-  /** @param decode makes text of the bytes of a picked value, which it may nest as deep as it likes; default: they are taken as they are */
+  /**
+   * @param decode makes text of the bytes of a picked value, which it may nest as deep as it likes; default: they are
+   * taken as they are
+   */
   constructor(paths: readonly Path[], onPick: (path: number, value: unknown) => void, decode?: (text: string) => string) {
     this.#paths = paths;
     this.#onPick = onPick;
@@ -136,7 +141,10 @@ export class JsonPicker {
     return first === from && this.#escaped ? !odd : odd;
   }
 
-  /** Tokens at the levels where something is picked: up to what lies deeper, a string that is not simply whole, or the end of the piece. */
+  /**
+   * Tokens at the levels where something is picked: up to what lies deeper, a string that is not simply whole, or the
+   * end of the piece.
+   */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every token of every answer; a call for each would cost five times as much
   #level(text: string, from: number): number {
     const names = this.#names;

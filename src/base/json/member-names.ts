@@ -12,8 +12,9 @@ const SPACE = 0x20;
 const MAX_NAME = 64;
 
 /**
- * Which of a few names the object has that a JSON text in UTF-8 is, while its bytes pass in pieces of any size. Names of its first level alone: no value is looked at, and
- * nothing of the text is kept but the name that is being read. Malformed text yields nothing or too little, never an exception.
+ * Which of a few names the object has that a JSON text in UTF-8 is, while its bytes pass in pieces of any size. Names
+ * of its first level alone: no value is looked at, and nothing of the text is kept but the name that is being read.
+ * Malformed text yields nothing or too little, never an exception.
  */
 export class MemberNames {
   readonly #bits: ReadonlyMap<string, number>;

@@ -1,10 +1,13 @@
 import { GatewayError } from '../lib/gateway-error.ts';
-import { shorten } from '../lib/shorten.ts';
+import { shorten } from '../lib/text.ts';
 import { endOfString, jsonMembers, nameOf, skipSpace } from './json-members.ts';
 
 /** Most levels of nesting that are parsed (decision 3.20). */
 export const MAX_JSON_DEPTH = 64;
-/** Most structural tokens, `{ } [ ] , :` outside of strings, that are parsed. Those of arrays of numbers alone do not count (decision 3.20). */
+/**
+ * Most structural tokens, `{ } [ ] , :` outside of strings, that are parsed. Those of arrays of numbers alone do not
+ * count (decision 3.20).
+ */
 export const MAX_JSON_TOKENS = 200_000;
 
 /** Two readers of the same text could see different values. */
@@ -31,8 +34,8 @@ export interface SafeJsonOptions {
   /** Code of the error for what is not UTF-8 or not JSON. */
   readonly malformed?: 'ambiguous_body' | 'invalid_request';
   /**
-   * Duplicate names are looked for in the outermost object and along this chain of members: `['action', 'params']` also watches `action` and
-   * `action.params`.
+   * Duplicate names are looked for in the outermost object and along this chain of members: `['action', 'params']` also
+   * watches `action` and `action.params`.
    */
   readonly chain?: readonly string[];
   /** Integers beyond 2^53 are a doubt (decision 3.19, structured API). */
@@ -51,7 +54,10 @@ const LAST_OF_NUMBERS = 0x39;
 const BYTES_OF_TOKEN = 50;
 /** The same of the longest arrays, of whole numbers and others in turn. */
 const BYTES_OF_NUMBER = 40;
-/** The shortest integer literal that can be beyond 2^53 has 16 digits; the shortest without exponent that is not finite has 309. */
+/**
+ * The shortest integer literal that can be beyond 2^53 has 16 digits; the shortest without exponent that is not finite
+ * has 309.
+ */
 const LONG_INTEGER = 16;
 const LONG_NUMBER = 309;
 const NO_CHAIN: readonly string[] = [];
@@ -62,10 +68,12 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const BYTE_ORDER_MARK = 0xfeff;
 
 /**
- * Parses untrusted JSON. The bytes are decoded once; one scan outside of strings bounds depth and tokens before anything is built (decision 3.20: 34 MB of
- * `{},` block the process for seconds) and counts names, so that duplicates, spelled with escapes or not, show as a difference to the parsed object. One byte
- * order mark before it is no part of the text (RFC 8259 §8.1).
- * @throws GatewayError `body_too_deep`, and `options.malformed` (default `ambiguous_body`) for what is not UTF-8 or not JSON
+ * Parses untrusted JSON. The bytes are decoded once; one scan outside of strings bounds depth and tokens before
+ * anything is built (decision 3.20: 34 MB of `{},` block the process for seconds) and counts names, so that duplicates,
+ * spelled with escapes or not, show as a difference to the parsed object. One byte order mark before it is no part of
+ * the text (RFC 8259 §8.1).
+ * @throws GatewayError `body_too_deep`, and `options.malformed` (default `ambiguous_body`) for what is not UTF-8 or not
+ * JSON
  */
 export function parseSafeJson(bytes: Uint8Array, options: SafeJsonOptions = NO_OPTIONS): SafeJson {
   const malformed = options.malformed ?? 'ambiguous_body';
@@ -96,8 +104,8 @@ export function parseSafeJsonText(given: string, options: SafeJsonOptions = NO_O
 }
 
 /**
- * What text and value take in memory, bytes, rounded up: one object is made for some tokens, and each text that is not all ASCII may have two bytes for each
- * character, once as text and once in its value.
+ * What text and value take in memory, bytes, rounded up: one object is made for some tokens, and each text that is not
+ * all ASCII may have two bytes for each character, once as text and once in its value.
  * @param byteLength of the text as UTF-8
  */
 export function sizeInMemory({ text, tokens, numbers }: Pick<SafeJson, 'text' | 'tokens' | 'numbers'>, byteLength: number): number {
@@ -112,7 +120,10 @@ interface Scan {
   readonly doubt: JsonDoubt | undefined;
 }
 
-/** Never throws but for depth and tokens. What it counts is right for valid JSON; everything else is refused by the parser behind it. */
+/**
+ * Never throws but for depth and tokens. What it counts is right for valid JSON; everything else is refused by the
+ * parser behind it.
+ */
 // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every character of every body; a call per character would double its cost
 function scanJson(text: string, chain: readonly string[], exactIntegers: boolean): Scan {
   const length = text.length;
@@ -121,7 +132,10 @@ function scanJson(text: string, chain: readonly string[], exactIntegers: boolean
   let depth = 0;
   let tokens = 0;
   let numbers = 0;
-  /** Tokens of the innermost open array while it holds nothing but numbers; 0 where that is not so. They count once something else stands in it. */
+  /**
+   * Tokens of the innermost open array while it holds nothing but numbers; 0 where that is not so. They count once
+   * something else stands in it.
+   */
   let pending = 0;
   let numbersHere = 0;
   /** How many objects of the chain are open; the watched object is at depth `open + 1`. */

@@ -1,5 +1,5 @@
 import { GatewayError } from '../lib/gateway-error.ts';
-import { isWellFormed } from '../lib/well-formed.ts';
+import { isWellFormed } from '../lib/text.ts';
 import { endOfString } from './json-members.ts';
 import { parseSafeJson, parseSafeJsonText } from './safe-json.ts';
 
@@ -10,8 +10,9 @@ const QUOTE = 0x22;
 const COLON = 0x3a;
 
 /**
- * The one value that JSON has for every reader: no name stands twice in any object, no integer is beyond 2^53, no number is infinite, no text has half a pair of
- * surrogates, and the nesting is no deeper than that of request bodies (decisions 3.19, 3.20, 7.1).
+ * The one value that JSON has for every reader: no name stands twice in any object, no integer is beyond 2^53, no
+ * number is infinite, no text has half a pair of surrogates, and the nesting is no deeper than that of request bodies
+ * (decisions 3.19, 3.20, 7.1).
  * @throws AmbiguousJsonError
  */
 export function unambiguousJson(input: Uint8Array | string): unknown {

@@ -7,8 +7,9 @@ const SMALL_MEMORY = 16_384;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Collects bytes that come in pieces of any size. Small pieces are joined as they come, so that what is held is at most a few times what came, however it was
- * cut: a piece that is kept costs some hundred bytes as an object, and holds the memory that it is a window on.
+ * Collects bytes that come in pieces of any size. Small pieces are joined as they come, so that what is held is at most
+ * a few times what came, however it was cut: a piece that is kept costs some hundred bytes as an object, and holds the
+ * memory that it is a window on.
  */
 export class ByteCollector {
   #pieces: Uint8Array[] = [];

@@ -1,11 +1,15 @@
 /*
- * How many cells a text takes on a terminal: letters of Chinese, Japanese and Korean, full-width forms and emoji take two, marks and joiners none (Unicode Standard Annex 11;
- * the signs of Unicode 16). Texts are those that may be shown: `shown-text.ts` has written out what has no picture.
+ * How many cells a text takes on a terminal: letters of Chinese, Japanese and Korean, full-width forms and emoji take
+ * two, marks and joiners none (Unicode Standard Annex 11; the signs of Unicode 16). Texts are those that may be shown:
+ * `shown-text.ts` has written out what has no picture.
  */
 import { cutShown } from './shown-text.ts';
 
 const PLAIN = /^[ -~]*$/;
-/** The blocks of signs of two cells: scripts that are wide with their punctuation, full-width forms. Half-width forms of the same scripts are not among them. */
+/**
+ * The blocks of signs of two cells: scripts that are wide with their punctuation, full-width forms. Half-width forms of
+ * the same scripts are not among them.
+ */
 const WIDE_BLOCKS = [
   ...[
     '1100-\\u115f',
@@ -26,7 +30,9 @@ const WIDE_PLANES = ['{16fe0}-\\u{18dff}', '{1aff0}-\\u{1b2fb}', '{1d300}-\\u{1d
 const WIDE = new RegExp(`^[${WIDE_BLOCKS.join('')}${WIDE_PLANES.join('')}\\p{Emoji_Presentation}]`, 'u');
 /** Jamo that complete a syllable take no cell of their own. */
 const NOTHING = /^(?:\p{Mn}|\p{Me}|\p{Cf}|[\u1160-\u11ff])/u;
-/** A sign that is drawn as one emoji, however many it is made of: with the selector of that form, joined, a flag, a key. */
+/**
+ * A sign that is drawn as one emoji, however many it is made of: with the selector of that form, joined, a flag, a key.
+ */
 const ONE_EMOJI = /\ufe0f|\u200d\p{ExtPict}|^\p{RI}{2}$/u;
 
 const CLUSTERS = new Intl.Segmenter('en', { granularity: 'grapheme' });
@@ -72,7 +78,8 @@ function clusterWidth(cluster: string): number {
 }
 
 /**
- * The beginning of a text that is shown, `…` behind it when there is more: never half of a sign, of one that was written out, or a letter without its marks.
+ * The beginning of a text that is shown, `…` behind it when there is more: never half of a sign, of one that was
+ * written out, or a letter without its marks.
  * @param max cells, at least 1
  */
 export function cutToCells(text: string, max: number): string {
@@ -81,7 +88,8 @@ export function cutToCells(text: string, max: number): string {
   let cells = 0;
   for (const { segment, index } of clustersOf(text)) {
     cells += clusterWidth(segment);
-    // It is longer than what fits by a unit at least, in the place of which the sign comes that says that there is more.
+    // It is longer than what fits by a unit at least, in the place of which the sign comes that says that there is
+    // more.
     if (cells > max) return cutShown(`${text}  `, kept + 1);
     if (cells < max) kept = index + segment.length;
   }

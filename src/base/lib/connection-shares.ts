@@ -4,7 +4,10 @@ import { networkOf } from './ip.ts';
 import { Roster, type Seat } from './roster.ts';
 import { Shares } from './shares.ts';
 
-/** Connections that the kernel keeps for a port while nobody takes them (it has a limit of its own). Who comes when it is full asks again after one, three, seven seconds. */
+/**
+ * Connections that the kernel keeps for a port while nobody takes them (it has a limit of its own). Who comes when it
+ * is full asks again after one, three, seven seconds.
+ */
 export const BACKLOG = 4_096;
 
 export interface ConnectionSharesOptions {
@@ -15,7 +18,10 @@ export interface ConnectionSharesOptions {
   /** Of these, connections of one caller. */
   readonly each: number;
   readonly clock: Pick<Clock, 'after'>;
-  /** Milliseconds after which a connection that has shown nothing ends, whatever it does; absent: its server looks after that. */
+  /**
+   * Milliseconds after which a connection that has shown nothing ends, whatever it does; absent: its server looks after
+   * that.
+   */
   readonly strangerMs?: number;
 }
 
@@ -39,9 +45,10 @@ interface Held extends HeldConnection {
 }
 
 /**
- * The connections of one port (decision 7.12). Those of strangers have few places, shared by their addresses: where an address, or everybody, has no further one, the oldest connection of
- * that address makes way, or of the one that holds most, so that who comes and shows at once who he is gets in, however many say nothing. Who has shown who he is holds none of these, and
- * is never cut for others.
+ * The connections of one port (decision 7.12). Those of strangers have few places, shared by their addresses: where an
+ * address, or everybody, has no further one, the oldest connection of that address makes way, or of the one that holds
+ * most, so that who comes and shows at once who he is gets in, however many say nothing. Who has shown who he is holds
+ * none of these, and is never cut for others.
  */
 export class ConnectionShares {
   readonly #options: ConnectionSharesOptions;
@@ -84,7 +91,10 @@ export class ConnectionShares {
     return held;
   }
 
-  /** The caller of a connection has shown who he is. @returns false: he, his org or everybody has no further place, and the connection is ended */
+  /**
+   * The caller of a connection has shown who he is.
+   * @returns false: he, his org or everybody has no further place, and the connection is ended
+   */
   recognise(connection: HeldConnection, org: string, id: string): boolean {
     const held = connection as Held;
     if (held.caller !== undefined || held.socket.destroyed) return true;

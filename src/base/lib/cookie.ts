@@ -14,7 +14,10 @@ export interface Cookie {
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const VALUE = /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/;
 
-/** The value of `Set-Cookie`. @throws TypeError for a name or a value that would say something else: a mistake in the program */
+/**
+ * The value of `Set-Cookie`.
+ * @throws TypeError for a name or a value that would say something else: a mistake in the program
+ */
 export function cookieText({ name, value, maxAgeSeconds, sameSite }: Cookie): string {
   if (!TOKEN.test(name) || !VALUE.test(value)) throw new TypeError('a cookie has a name or a value that no cookie can have');
   const age = maxAgeSeconds === undefined ? '' : `; Max-Age=${maxAgeSeconds}`;

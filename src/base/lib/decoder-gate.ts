@@ -1,7 +1,13 @@
-/** How a decoded body ended: whole, cut by the cap, not what its encoding says, or in a form of the encoding that is not decoded. */
+/**
+ * How a decoded body ended: whole, cut by the cap, not what its encoding says, or in a form of the encoding that is not
+ * decoded.
+ */
 export type DecodeOutcome = 'complete' | 'capped' | 'broken' | 'refused';
 
-/** Decodes a copy of a body for policy or metering; the bytes that pass are never touched. Works beside the event loop, so what it yields comes later. */
+/**
+ * Decodes a copy of a body for policy or metering; the bytes that pass are never touched. Works beside the event loop,
+ * so what it yields comes later.
+ */
 export interface Decoder {
   /** Resolves, never rejects, when all that could be decoded of these bytes was handed on. */
   push(chunk: Uint8Array): Promise<void>;

@@ -19,8 +19,9 @@ const ZLIB: Readonly<Record<string, Factory>> = {
 export const DECODABLE: readonly string[] = [...Object.keys(ZLIB), 'zstd'];
 
 /**
- * The one encoding that a Content-Encoding names, in lower case and by its usual name; undefined when it is absent or says that there is none. Elements of its
- * list that are empty or `identity` say nothing (RFC 9110 §5.6.1, §8.4.1); what a chain of encodings is told as cannot be decoded.
+ * The one encoding that a Content-Encoding names, in lower case and by its usual name; undefined when it is absent or
+ * says that there is none. Elements of its list that are empty or `identity` say nothing (RFC 9110 §5.6.1, §8.4.1);
+ * what a chain of encodings is told as cannot be decoded.
  */
 export function encodingOf(contentEncoding: string | undefined): string | undefined {
   if (contentEncoding === undefined) return undefined;
@@ -98,7 +99,9 @@ class ZlibDecoder implements Decoder {
     else await this.#write(stream, chunk);
   }
 
-  /** A stream that is destroyed while it decodes never calls back, so the end of everything releases those who wait too. */
+  /**
+   * A stream that is destroyed while it decodes never calls back, so the end of everything releases those who wait too.
+   */
   #write(stream: Transform, chunk: Uint8Array): Promise<void> {
     return new Promise((resolve) => {
       const release = (): void => {

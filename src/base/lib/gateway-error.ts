@@ -1,6 +1,6 @@
 import { ERROR_CODES, ERROR_HEADERS, type ErrorCode } from '../model/error-codes.ts';
 import { POLICY_BOUNDS } from '../model/work-bounds.ts';
-import { shorten } from './shorten.ts';
+import { shorten } from './text.ts';
 
 /** Whatever a message quotes, it goes into answers, records and log lines. */
 const MAX_MESSAGE = 1_024;
@@ -32,7 +32,10 @@ export interface GatewayErrorOptions {
   readonly body?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A failure with a stable code of {@link ERROR_CODES}. `message` is for people, is short, and never holds a secret, a prompt or a stack. */
+/**
+ * A failure with a stable code of {@link ERROR_CODES}. `message` is for people, is short, and never holds a secret, a
+ * prompt or a stack.
+ */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
@@ -66,4 +69,19 @@ export class GatewayError extends Error {
 
 function shortDetail(detail: ErrorDetail): ErrorDetail {
   return { ...detail, path: shorten(detail.path, MAX_DETAIL_PATH), message: shorten(detail.message, MAX_DETAIL_MESSAGE) };
+}
+
+/** What a thrown value says. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** The code of an error of Node or the system (`ENOENT`); empty when it has none. */
+export function codeOf(thrown: unknown): string {
+  return typeof thrown === 'object' && thrown !== null && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : '';
+}
+
+/** Whether a path leads to nothing: no such file, or something in the place of one of its folders. */
+export function isMissing(thrown: unknown): boolean {
+  return ['ENOENT', 'ENOTDIR'].includes(codeOf(thrown));
 }

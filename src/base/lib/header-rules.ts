@@ -1,4 +1,7 @@
-/** Framing, hop-by-hop, encoding and what is the gateway's own: neither a caller of the structured API nor a mutation may set it (decisions 3.21, 8.4). */
+/**
+ * Framing, hop-by-hop, encoding and what is the gateway's own: neither a caller of the structured API nor a mutation
+ * may set it (decisions 3.21, 8.4).
+ */
 const FIXED: ReadonlySet<string> = new Set([
   'host',
   'content-length',

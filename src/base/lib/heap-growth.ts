@@ -6,7 +6,10 @@ const LOOK_MS = 1_000;
 /** Bytes that are resident: above `LARGE` the heap is kept small, below `SMALL` its growth is left to V8 again. */
 const LARGE = 400 * 1024 * 1024;
 const SMALL = 250 * 1024 * 1024;
-/** Per cent by which the heap may grow before garbage is looked for again. V8 itself lets it grow to four times what lives where the machine has much memory. */
+/**
+ * Per cent by which the heap may grow before garbage is looked for again. V8 itself lets it grow to four times what
+ * lives where the machine has much memory.
+ */
 const KEPT_SMALL = 60;
 const LEFT_TO_V8 = 0;
 
@@ -19,8 +22,8 @@ export interface HeapGrowthOptions {
 }
 
 /**
- * Keeps the heap small while the process is large: garbage is looked for earlier, which costs some per cent of each call and is not worth it before
- * (docs/guides/bodies-and-limits.md, "The memory of the process").
+ * Keeps the heap small while the process is large: garbage is looked for earlier, which costs some per cent of each
+ * call and is not worth it before (docs/guides/bodies-and-limits.md, "The memory of the process").
  * @returns ends it
  */
 export function watchHeapGrowth({ clock, resident = process.memoryUsage.rss, setGrowth = setHeapGrowth }: HeapGrowthOptions): () => void {

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { Clock } from './clock.ts';
-import { messageOf } from './thrown.ts';
+import { messageOf } from './gateway-error.ts';
 
 /** Megabytes; V8 takes three times as many, which makes a thread that lives for a second no faster. */
 const YOUNG_MB = 16;
@@ -20,7 +20,8 @@ export interface InThread {
 }
 
 /**
- * Has something done in a thread, which is begun for it and ends behind its last answer, so that others are served meanwhile. Never rejects.
+ * Has something done in a thread, which is begun for it and ends behind its last answer, so that others are served
+ * meanwhile. Never rejects.
  * @returns why it ended before the last answer; undefined when it did not
  */
 export async function inThread({ clock, worker, maxMemoryMb, limitMs, message, onAnswer }: InThread): Promise<string | undefined> {

@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
 /**
- * An IP address as numbers: one 32-bit word for IPv4, four for IPv6. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) is read as the IPv4 address that it
- * stands for, so that a dual-stack socket and a rule cannot disagree.
+ * An IP address as numbers: one 32-bit word for IPv4, four for IPv6. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) is
+ * read as the IPv4 address that it stands for, so that a dual-stack socket and a rule cannot disagree.
  */
 export interface Ip {
   readonly version: 4 | 6;
@@ -14,7 +14,8 @@ export interface Ip {
 /** Reads a literal address, IPv4 in four plain decimal parts only; brackets are not accepted, a zone is ignored. */
 export function parseIp(text: string): Ip | undefined {
   if (text.length > 64) return undefined;
-  // The peer of a dual-stack socket comes as `::ffff:1.2.3.4` with each request, so the common forms do not go through the package.
+  // The peer of a dual-stack socket comes as `::ffff:1.2.3.4` with each request, so the common forms do not go through
+  // the package.
   const quad = dottedQuad(text.startsWith('::ffff:') ? text.slice(7) : text);
   if (quad !== undefined) return ipv4(quad);
   const hexadecimal = text.includes('.') ? withoutDottedQuad(text) : text;
@@ -22,7 +23,10 @@ export function parseIp(text: string): Ip | undefined {
   return fromIpaddr(ipaddr.IPv6.parse(hexadecimal));
 }
 
-/** Writes `::1.2.3.4` as `::102:304`: ipaddr.js takes a compatible address for a mapped one when it is written with dots. */
+/**
+ * Writes `::1.2.3.4` as `::102:304`: ipaddr.js takes a compatible address for a mapped one when it is written with
+ * dots.
+ */
 function withoutDottedQuad(text: string): string | undefined {
   const colon = text.lastIndexOf(':');
   const word = dottedQuad(text.slice(colon + 1));
@@ -61,7 +65,10 @@ export class IpSet {
     this.#ranges = ranges;
   }
 
-  /** @throws RangeError naming the first text that is neither an address nor a CIDR range; bits set beyond the prefix are refused too */
+  /**
+   * @throws RangeError naming the first text that is neither an address nor a CIDR range; bits set beyond the prefix
+   * are refused too
+   */
   static parse(texts: Iterable<string>): IpSet {
     return new IpSet(Array.from(texts, parseRange));
   }
@@ -144,8 +151,8 @@ export type EgressReason =
   | 'not_an_address';
 
 /**
- * First match wins. The union of what the published egress guards block (IANA special-purpose registries, RFC 6890 and successors), and the metadata
- * services of the clouds, of which Azure's wire server has a public address.
+ * First match wins. The union of what the published egress guards block (IANA special-purpose registries, RFC 6890 and
+ * successors), and the metadata services of the clouds, of which Azure's wire server has a public address.
  */
 const NOT_PUBLIC: readonly (readonly [EgressReason, IpSet])[] = [
   ['metadata', IpSet.parse(['169.254.169.254', '168.63.129.16', '192.0.0.192', '100.100.100.200', 'fd00:ec2::254'])],
@@ -166,8 +173,9 @@ const SIX_TO_FOUR = IpSet.parse(['2002::/16']);
 const GLOBAL_UNICAST = IpSet.parse(['2000::/3']);
 
 /**
- * Judges an address that is about to be dialled. IPv4 addresses inside IPv6 (mapped, NAT64 64:ff9b::/96, 6to4) are taken out and judged themselves, so that
- * IPv6-only hosts keep working; outside of 2000::/3 every other IPv6 address is refused (IPv4-compatible ::/96, 64:ff9b:1::/48, 100::/64, …).
+ * Judges an address that is about to be dialled. IPv4 addresses inside IPv6 (mapped, NAT64 64:ff9b::/96, 6to4) are
+ * taken out and judged themselves, so that IPv6-only hosts keep working; outside of 2000::/3 every other IPv6 address
+ * is refused (IPv4-compatible ::/96, 64:ff9b:1::/48, 100::/64, …).
  */
 export function classifyEgress(ip: Ip | string): 'public' | EgressReason {
   const address = typeof ip === 'string' ? parseIp(ip) : ip;
@@ -183,8 +191,8 @@ export function classifyEgress(ip: Ip | string): 'public' | EgressReason {
 }
 
 /**
- * Whose an address is, for what is shared by addresses: the address itself, of IPv6 the first one of its network of 64 bits, as many as one machine may give itself.
- * A text that is no address is given back.
+ * Whose an address is, for what is shared by addresses: the address itself, of IPv6 the first one of its network of 64
+ * bits, as many as one machine may give itself. A text that is no address is given back.
  */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address;

@@ -1,11 +1,11 @@
-import { ownText } from './own-text.ts';
+import { ownText } from './text.ts';
 
 const MAX_NAMES = 2_048;
 const MAX_LENGTH = 64;
 
 /**
- * What was found out about spellings of names that strangers send: there are few in use, and to find one costs less than to look at it again. Emptied when it
- * is full, so that made-up names cannot fill it for good.
+ * What was found out about spellings of names that strangers send: there are few in use, and to find one costs less
+ * than to look at it again. Emptied when it is full, so that made-up names cannot fill it for good.
  */
 export class KnownNames<V extends {}> {
   /** What was learnt, by spelling; a field of its own, because every header field of every call is looked up. */

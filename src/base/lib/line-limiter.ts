@@ -8,8 +8,8 @@ interface Kind {
 }
 
 /**
- * Lets through so many lines of each kind in a span of time, so that no stranger can fill a disk with the log of what he was refused. Kinds are a closed set:
- * each is remembered for good.
+ * Lets through so many lines of each kind in a span of time, so that no stranger can fill a disk with the log of what
+ * he was refused. Kinds are a closed set: each is remembered for good.
  */
 export class LineLimiter {
   readonly #clock: Pick<Clock, 'monotonic'>;

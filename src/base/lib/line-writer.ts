@@ -1,8 +1,11 @@
 import * as fs from 'node:fs';
 import { type Clock, systemClock } from './clock.ts';
-import { codeOf } from './thrown.ts';
+import { codeOf } from './gateway-error.ts';
 
-/** How long a line waits for company: a write of its own would cost more than the request that it tells of may cost in all. */
+/**
+ * How long a line waits for company: a write of its own would cost more than the request that it tells of may cost in
+ * all.
+ */
 const WAIT_MS = 10;
 const RETRY_MS = 50;
 const FIRST_CAPACITY = 64 * 1024;
@@ -19,12 +22,18 @@ export interface WritableFile {
   writeSync(fd: number, bytes: Buffer, offset: number): number;
 }
 
-/** Writes lines to a file descriptor behind the event loop, in groups. Whoever makes one flushes it when the process exits. */
+/**
+ * Writes lines to a file descriptor behind the event loop, in groups. Whoever makes one flushes it when the process
+ * exits.
+ */
 export class LineWriter {
   readonly #fd: number;
   readonly #clock: Clock;
   readonly #file: WritableFile;
-  /** Lines are copied here at once: kept as strings they would outlive a collection of garbage, which then costs more than the lines. */
+  /**
+   * Lines are copied here at once: kept as strings they would outlive a collection of garbage, which then costs more
+   * than the lines.
+   */
   #waiting = Buffer.allocUnsafeSlow(FIRST_CAPACITY);
   #end = 0;
   /** Takes the place of `#waiting` while that is written. */

@@ -2,8 +2,8 @@ import { type DestinationStream, pino } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import { timestamp } from './clock.ts';
 import { LineWriter } from './line-writer.ts';
-import { shorten } from './shorten.ts';
 import { shownJson, shownLines, shownText, terminalOutput } from './shown-text.ts';
+import { shorten } from './text.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -12,8 +12,8 @@ export const LOG_FORMATS = ['json', 'pretty'] as const;
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
 /**
- * One line per event. Callers never pass a secret, a header, a prompt or a completion: nothing is filtered here, since a filter that is relied on fails
- * in silence.
+ * One line per event. Callers never pass a secret, a header, a prompt or a completion: nothing is filtered here, since
+ * a filter that is relied on fails in silence.
  */
 export interface Logger {
   trace(fields: object, message: string): void;
@@ -36,7 +36,11 @@ export interface LoggerOptions {
   readonly format: LogFormat;
   /** Default: standard output, written behind the event loop and flushed at exit. */
   readonly destination?: DestinationStream;
-  /** How the pretty form shows a line of its own kind, with its line end; undefined: as all others. @param line parsed @param colours whether they show */
+  /**
+   * How the pretty form shows a line of its own kind, with its line end; undefined: as all others.
+   * @param line parsed
+   * @param colours whether they show
+   */
   readonly prettyLine?: PrettyLine;
 }
 
@@ -61,7 +65,10 @@ export function createLogger(options: LoggerOptions): Logger {
 
 const PLAIN = /^[ -~\n]*$/;
 
-/** Lines of JSON are read at terminals as well (`docker logs`, `journalctl`), and pino escapes the controls of ASCII alone. Nearly all lines are plain. */
+/**
+ * Lines of JSON are read at terminals as well (`docker logs`, `journalctl`), and pino escapes the controls of ASCII
+ * alone. Nearly all lines are plain.
+ */
 function shownLine(line: string): string {
   return PLAIN.test(line) ? line : shownJson(line);
 }
@@ -89,11 +96,15 @@ function standardOutput(): LineWriter {
   return output;
 }
 
-/** For people at a terminal: written at once, coloured only where colours show; what strangers chose is shown there as on every terminal. */
+/**
+ * For people at a terminal: written at once, coloured only where colours show; what strangers chose is shown there as
+ * on every terminal.
+ */
 function prettySink({ destination, prettyLine }: LoggerOptions): DestinationStream {
   const colorize = destination === undefined && process.stdout.isTTY === true;
   const format = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', colorize });
-  // A reader that has gone must not end the gateway: its lines are lost, as they are for every reader that is not there.
+  // A reader that has gone must not end the gateway: its lines are lost, as they are for every reader that is not
+  // there.
   const sink = destination ?? pino.destination({ fd: STANDARD_OUTPUT, sync: true }).on('error', () => undefined);
   const told = (line: string): string => {
     const own = prettyLine?.(JSON.parse(line) as Readonly<Record<string, unknown>>, colorize);

@@ -2,8 +2,8 @@
 const waiting: (() => void)[] = [];
 
 /**
- * Resolves in a later turn of the event loop. Of all that look through much, one goes on in each turn, so that many at once hold up everybody else no longer than one alone: between two
- * pages, or two slices of rows.
+ * Resolves in a later turn of the event loop. Of all that look through much, one goes on in each turn, so that many at
+ * once hold up everybody else no longer than one alone: between two pages, or two slices of rows.
  */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

@@ -4,7 +4,10 @@ import type { Clock } from './clock.ts';
 export interface LruOptions<V> {
   /** Entries kept at most. */
   readonly max: number;
-  /** With it the sum of all sizes is bounded too; `sizeOf` gives a positive integer per entry. A value larger than that is not kept. */
+  /**
+   * With it the sum of all sizes is bounded too; `sizeOf` gives a positive integer per entry. A value larger than that
+   * is not kept.
+   */
   readonly size?: { readonly max: number; readonly sizeOf: (value: V) => number };
   /** An entry is gone this long after it was set; reading does not renew it. */
   readonly ttl?: { readonly ms: number; readonly clock: Clock };
@@ -21,7 +24,8 @@ export class Lru<K extends {}, V extends {}> {
     this.#cache = new LRUCache<K, V>({
       max,
       ...(size ? { maxSize: size.max, sizeCalculation: (value: V) => size.sizeOf(value) } : {}),
-      ...(ttl ? { ttl: ttl.ms, ttlResolution: 0, perf: { now: () => 1 + ttl.clock.monotonic() } } : {}), // a start of 0 means "no ttl" to the package
+      // a start of 0 means "no ttl" to the package
+      ...(ttl ? { ttl: ttl.ms, ttlResolution: 0, perf: { now: () => 1 + ttl.clock.monotonic() } } : {}),
       ...(onGone ? { dispose: (value: V) => onGone(value) } : {}),
     });
   }

@@ -1,7 +1,8 @@
 /*
- * Money is never a floating-point number. On the path of a request it is a bigint of pico-dollars (1 USD = 10^12), at the edges an exact decimal text. What people write
- * is read, and reckoned with, in amounts.ts.
- * A rate of up to six decimals per million tokens times any token count is a whole number of pico-dollars, so the listed prices lose nothing.
+ * Money is never a floating-point number. On the path of a request it is a bigint of pico-dollars (1 USD = 10^12), at
+ * the edges an exact decimal text. What people write is read, and reckoned with, in amounts.ts. A rate of up to six
+ * decimals per million tokens times any token count is a whole number of pico-dollars, so the listed prices lose
+ * nothing.
  */
 
 /** Decimals that a pico-dollar amount can hold. */
@@ -41,7 +42,10 @@ export function picoFromUsd(text: string): bigint {
 let lastText = '';
 let lastPico: bigint | undefined;
 
-/** As {@link picoFromUsd}, but undefined instead of an exception. Several ask for the cost of one call, so the last answer is kept. */
+/**
+ * As {@link picoFromUsd}, but undefined instead of an exception. Several ask for the cost of one call, so the last
+ * answer is kept.
+ */
 export function parseUsd(text: string): bigint | undefined {
   if (text === lastText) return lastPico;
   lastPico = readUsd(text);
@@ -67,8 +71,8 @@ export function usdFromPico(pico: bigint): string {
 }
 
 /**
- * Cost of a call: (tokens_in × rate_in + tokens_out × rate_out) / 1,000,000 (specification, "Cost estimation"), exact for rates of up to six decimals, rounded
- * half up to a pico-dollar for finer ones.
+ * Cost of a call: (tokens_in × rate_in + tokens_out × rate_out) / 1,000,000 (specification, "Cost estimation"), exact
+ * for rates of up to six decimals, rounded half up to a pico-dollar for finer ones.
  * @param parts tokens that are priced apart; no token is in two of them, and what exceeds its side counts for nothing
  * @throws RangeError when a count is not a non-negative safe integer
  */
@@ -120,7 +124,9 @@ export function picoFromMicros(micros: number): bigint {
   return BigInt(Math.round(micros)) * PICO_PER_MICRO;
 }
 
-/** The number that is nearest to an amount, in dollars: to be shown where only a number can stand, never for reckoning. */
+/**
+ * The number that is nearest to an amount, in dollars: to be shown where only a number can stand, never for reckoning.
+ */
 export function shownDollars(pico: bigint): number {
   return Number(usdFromPico(pico));
 }

@@ -43,8 +43,8 @@ export function placeOfToken(presented: string | undefined): string | undefined 
 const NO_TOKENS = { apiKey: undefined, workloadToken: undefined };
 
 /**
- * The API key and the workload's token in the headers of this gateway (`X-GW-API-Key`, `X-GW-Workload-Token`): each is taken in the place of the other, since both begin with what they are
- * (decision 9.5).
+ * The API key and the workload's token in the headers of this gateway (`X-GW-API-Key`, `X-GW-Workload-Token`): each is
+ * taken in the place of the other, since both begin with what they are (decision 9.5).
  */
 export function tokensInHeaders(headers: Readonly<Record<string, string | readonly string[] | undefined>>): {
   readonly apiKey: string | undefined;
@@ -72,7 +72,10 @@ function beginning(text: string | undefined, prefix: string): string | undefined
 /** What is said of one that stands in the place of a provider's key. */
 export const NO_PROVIDER_KEY = 'is a key or token of this gateway, and none of a provider';
 
-/** The key or token of this gateway that a header shows as it is or behind a scheme (`Bearer gwk_…`); undefined for any other value. */
+/**
+ * The key or token of this gateway that a header shows as it is or behind a scheme (`Bearer gwk_…`); undefined for any
+ * other value.
+ */
 export function shownToken(value: string): string | undefined {
   if (isOwnToken(value)) return value;
   const blank = firstBlank(value);
@@ -90,15 +93,18 @@ export function firstBlank(value: string): number {
   return -1;
 }
 
-/** A visible ASCII character stands there, and none of ours begins with it: every call has such a header, and needs no copy of it. */
+/**
+ * A visible ASCII character stands there, and none of ours begins with it: every call has such a header, and needs no
+ * copy of it.
+ */
 function beginsOtherwise(value: string, at: number): boolean {
   const first = value.charCodeAt(at);
   return first > SPACE && first < DELETE && first !== G && first !== M;
 }
 
 /**
- * One of ours in a longer text: where a word begins, or, behind other characters of a word, in its whole length of 32 bytes in base64url. Ids of others hold these four
- * characters now and then; hardly ever in either way.
+ * One of ours in a longer text: where a word begins, or, behind other characters of a word, in its whole length of 32
+ * bytes in base64url. Ids of others hold these four characters now and then; hardly ever in either way.
  */
 const INSIDE = /(?<![A-Za-z0-9_-])(?:gw[bkt]|mgk|mcpk)_[A-Za-z0-9_-]*|(?:gw[bkt]|mgk|mcpk)_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])/;
 const EVERY_INSIDE = new RegExp(INSIDE, 'g');
@@ -108,8 +114,8 @@ const ESCAPE = /%(?:25)*([0-7][0-9A-Fa-f])/g;
 const MAX_DECODED = 5;
 
 /**
- * True for a text that holds a key or token of this gateway anywhere, however often it was percent-encoded. Nearly all texts are told apart by one look for an underscore and
- * one for a percent sign.
+ * True for a text that holds a key or token of this gateway anywhere, however often it was percent-encoded. Nearly all
+ * texts are told apart by one look for an underscore and one for a percent sign.
  */
 export function holdsOwnToken(text: string): boolean {
   const escaped = text.includes('%');
@@ -125,7 +131,10 @@ export function holdsOwnToken(text: string): boolean {
   return false;
 }
 
-/** A text for a record, a log line or an answer: of each key or token of this gateway in it only how it begins, and nothing at all where one is hidden by escapes. */
+/**
+ * A text for a record, a log line or an answer: of each key or token of this gateway in it only how it begins, and
+ * nothing at all where one is hidden by escapes.
+ */
 export function withoutOwnTokens(text: string): string {
   if (!holdsOwnToken(text)) return text;
   const shown = text.replace(EVERY_INSIDE, (token) => `${token.slice(0, token.indexOf('_') + 1)}…`);

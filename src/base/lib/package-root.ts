@@ -6,7 +6,8 @@ const PACKAGE_NAME = 'ai-request-gateway';
 let found: string | undefined;
 
 /**
- * The folder of this package's package.json, from wherever the compiled files lie (in a clone, in a build folder, under node_modules).
+ * The folder of this package's package.json, from wherever the compiled files lie (in a clone, in a build folder, under
+ * node_modules).
  * @throws Error when there is none above this file
  */
 export function packageRoot(): string {

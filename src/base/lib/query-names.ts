@@ -1,6 +1,9 @@
 import { type ErrorDetail, GatewayError } from './gateway-error.ts';
 
-/** What clients add to an address so that no cache answers it. Of what anybody may read they are left alone: a probe or a browser that adds one must not be refused. */
+/**
+ * What clients add to an address so that no cache answers it. Of what anybody may read they are left alone: a probe or
+ * a browser that adds one must not be refused.
+ */
 const CACHE_BUSTERS: ReadonlySet<string> = new Set(['_', 'cb', 't', 'ts']);
 
 /**

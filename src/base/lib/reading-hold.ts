@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { hasWrittenAll } from './broken-socket.ts';
 import type { Clock } from './clock.ts';
+import { hasWrittenAll } from './sockets.ts';
 
 /** How often it is looked at whether what waits to be written has left, milliseconds. */
 const AGAIN_MS = 20;
@@ -11,8 +11,9 @@ interface Reader {
 }
 
 /**
- * Lets a connection be read no further for a while, in the place of a reader that cannot be told so itself: node:http2 takes the connection over, and its streams hold back their
- * windows alone, which may be a quarter of a million frames of one byte. Without effect on a Node without the private handle.
+ * Lets a connection be read no further for a while, in the place of a reader that cannot be told so itself: node:http2
+ * takes the connection over, and its streams hold back their windows alone, which may be a quarter of a million frames
+ * of one byte. Without effect on a Node without the private handle.
  */
 export class ReadingHold {
   readonly #socket: Socket;

@@ -2,9 +2,10 @@ import type { RE2JS } from 're2js';
 import { POLICY_BOUNDS } from '../model/work-bounds.ts';
 
 /*
- * RE2 runs a pattern by an automaton of which it builds the states when a text first leads to them, and keeps up to eight megabytes of them for each pattern. Here they are few for each, and
- * few for all. A text that leads to more is tested by all instructions for each character; which texts do depends on nothing but the pattern and the text, since by that the time of a test is
- * told.
+ * RE2 runs a pattern by an automaton of which it builds the states when a text first leads to them, and keeps up to
+ * eight megabytes of them for each pattern. Here they are few for each, and few for all. A text that leads to more is
+ * tested by all instructions for each character; which texts do depends on nothing but the pattern and the text, since
+ * by that the time of a test is told.
  */
 
 interface State {
@@ -51,7 +52,10 @@ const STEPS_OF_WORK = 2;
 /** Bytes for the states of one pattern, as `re2js` counts them, and what an automaton takes beside them. */
 const BUDGET = POLICY_BOUNDS.automata.one;
 const AROUND_STATES = 2_048;
-/** What `re2js` counts for a state with its table, for each instruction in it, and for each class of characters in its table. */
+/**
+ * What `re2js` counts for a state with its table, for each instruction in it, and for each class of characters in its
+ * table.
+ */
 const STATE_BYTES = 198;
 const ELEMENT_BYTES = 8;
 
@@ -148,7 +152,10 @@ export interface Building {
 const kept = new Map<WeakRef<Program>, number>();
 let keptBytes = 0;
 
-/** Notes the bytes of a pattern, and lets go of the states of those that have had some for longest when all have too many. */
+/**
+ * Notes the bytes of a pattern, and lets go of the states of those that have had some for longest when all have too
+ * many.
+ */
 function keep(program: WeakRef<Program>, bytes: number): void {
   const before = kept.get(program) ?? 0;
   if (before === bytes) return;
@@ -190,7 +197,10 @@ function workOf(states: States, start: number): number | undefined {
   return work * STEPS_OF_WORK;
 }
 
-/** Of states that fill their bytes, each with all instructions: they are built once over those of texts before, and once again from none. */
+/**
+ * Of states that fill their bytes, each with all instructions: they are built once over those of texts before, and once
+ * again from none.
+ */
 function mostWork(instructions: number, classes: number): number {
   const most = Math.ceil(BUDGET / (STATE_BYTES + ELEMENT_BYTES * (instructions + classes)));
   return 2 * most * classes * (instructions + 1) * STEPS_OF_WORK;

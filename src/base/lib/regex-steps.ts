@@ -1,5 +1,6 @@
 /*
- * How large the program of a pattern is, by its text alone: what counts repetitions has few characters and many instructions, and is compiled only when that is known.
+ * How large the program of a pattern is, by its text alone: what counts repetitions has few characters and many
+ * instructions, and is compiled only when that is known.
  */
 
 /** What folding the case of one range of characters costs: this many of them as much as an instruction. */
@@ -32,7 +33,8 @@ interface Frame {
 }
 
 /**
- * Instructions of the compiled pattern, never fewer than it has, with a share for what is slow to compile. The time is linear in the text. Of what is no pattern any number.
+ * Instructions of the compiled pattern, never fewer than it has, with a share for what is slow to compile. The time is
+ * linear in the text. Of what is no pattern any number.
  */
 export function regexSteps(pattern: string): number {
   return new Counter(pattern).count();

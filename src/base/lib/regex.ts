@@ -6,7 +6,10 @@ import { regexSteps } from './regex-steps.ts';
 /** Longest pattern that is compiled, in characters. */
 export const MAX_PATTERN_LENGTH = 1024;
 
-/** A regular expression that takes time linear in its input, whatever the input is (RE2 syntax: no look-around, no back-references). */
+/**
+ * A regular expression that takes time linear in its input, whatever the input is (RE2 syntax: no look-around, no
+ * back-references).
+ */
 export interface LinearRegex {
   readonly pattern: string;
   /** About as many instructions as it has when it is compiled: the time per character of input is bounded by it. */
@@ -14,8 +17,9 @@ export interface LinearRegex {
   /** True when the pattern occurs anywhere in the text; anchor it with `^` and `$`. */
   test(text: string): boolean;
   /**
-   * As {@link test}, and tells before it goes on what that takes, in steps of about 10 ns: first what a text of this length takes by few states of its automaton, and, where the text leads to
-   * more, what all instructions take for each character. It depends on the pattern and the text alone.
+   * As {@link test}, and tells before it goes on what that takes, in steps of about 10 ns: first what a text of this
+   * length takes by few states of its automaton, and, where the text leads to more, what all instructions take for each
+   * character. It depends on the pattern and the text alone.
    * @param spend throws when it is too much
    */
   testSpending(text: string, spend: (steps: number) => void): boolean;
@@ -53,7 +57,10 @@ export class LazyRegex implements LinearRegex {
       );
   }
 
-  /** Once for all that have the same pattern, with what tells its cost. @throws RegexSyntaxError when it is not RE2 syntax */
+  /**
+   * Once for all that have the same pattern, with what tells its cost.
+   * @throws RegexSyntaxError when it is not RE2 syntax
+   */
   compile(): void {
     this.building();
   }

@@ -16,8 +16,9 @@ class Chair<T> implements Seat<T> {
 }
 
 /**
- * What is under way, in the order in which it came: for things that come and go with each call. A `Set` keeps the table that it had before it grew or shrank linked to the
- * next one, so that V8 holds everything that was in it until the next full collection; here what has left is linked to nothing.
+ * What is under way, in the order in which it came: for things that come and go with each call. A `Set` keeps the table
+ * that it had before it grew or shrank linked to the next one, so that V8 holds everything that was in it until the
+ * next full collection; here what has left is linked to nothing.
  */
 export class Roster<T> {
   #first: Chair<T> | undefined;

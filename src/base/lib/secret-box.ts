@@ -1,11 +1,14 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 const ALGORITHM = 'aes-256-gcm';
 const KEY_BYTES = 32;
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Something encrypted at rest: a data key that is wrapped by the gateway's key, and the text under that data key. All base64. JSON data. */
+/**
+ * Something encrypted at rest: a data key that is wrapped by the gateway's key, and the text under that data key. All
+ * base64. JSON data.
+ */
 export interface Sealed {
   /** Which of the gateway's keys wraps the data key. */
   readonly kid: string;
@@ -19,8 +22,9 @@ export class SealError extends Error {
 }
 
 /**
- * Envelope encryption with AES-256-GCM (NIST SP 800-38D): every text has a data key of its own, so that a new gateway key only needs the data keys wrapped
- * again. The context (what the text is for) is authenticated with it: a sealed text moved to another place does not open.
+ * Envelope encryption with AES-256-GCM (NIST SP 800-38D): every text has a data key of its own, so that a new gateway
+ * key only needs the data keys wrapped again. The context (what the text is for) is authenticated with it: a sealed
+ * text moved to another place does not open.
  */
 export class SecretBox {
   readonly #keys: ReadonlyMap<string, Buffer>;
@@ -87,4 +91,16 @@ function decrypt(key: Buffer, box: Buffer, context: string): Buffer {
   } catch (error) {
     throw new SealError('it was changed, or sealed for another place', { cause: error });
   }
+}
+
+/**
+ * Compares two secrets in a time that tells nothing about where they differ. Both are hashed first, so that different
+ * lengths take the same way.
+ */
+export function sameSecret(presented: string, expected: string): boolean {
+  return timingSafeEqual(digest(presented), digest(expected));
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text, 'utf8').digest();
 }

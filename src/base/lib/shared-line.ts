@@ -8,8 +8,9 @@ interface Waiter {
 }
 
 /**
- * Work of which a bounded amount goes on at a time, shared as {@link Shares} says, and whose rest waits: the first whose org and caller may take a place goes next, so that nobody waits
- * behind those who hold all that they may. Whoever uses it bounds how many wait.
+ * Work of which a bounded amount goes on at a time, shared as {@link Shares} says, and whose rest waits: the first
+ * whose org and caller may take a place goes next, so that nobody waits behind those who hold all that they may.
+ * Whoever uses it bounds how many wait.
  */
 export class SharedLine {
   readonly #shares: Shares;
@@ -24,7 +25,10 @@ export class SharedLine {
     return this.#waiting.size;
   }
 
-  /** Calls `begin` once there is a place, at once where there is one. @returns what gives the place back, or leaves the line; the second time nothing happens */
+  /**
+   * Calls `begin` once there is a place, at once where there is one.
+   * @returns what gives the place back, or leaves the line; the second time nothing happens
+   */
   enter(org: string, caller: string, begin: () => void): () => void {
     let over = false;
     let seat: Seat<Waiter> | undefined;

@@ -1,4 +1,9 @@
-/** The rule of {@link Shares} where something else counts. @param held places that one holds @param free places that he and others may still take @param wanted places at once */
+/**
+ * The rule of {@link Shares} where something else counts.
+ * @param held places that one holds
+ * @param free places that he and others may still take
+ * @param wanted places at once
+ */
 export function mayTake(held: number, free: number, wanted = 1): boolean {
   return held + wanted <= free;
 }
@@ -12,8 +17,10 @@ interface Held {
 }
 
 /**
- * A bounded place that several orgs use (decision 7.12). One rule shares it: **an org may take another place while it holds fewer than are free**, and a caller of it while he holds
- * fewer than his org may still take. One org alone gets at most half of the places and one caller a third; however many orgs take all that they can, the next one still finds some.
+ * A bounded place that several orgs use (decision 7.12). One rule shares it: **an org may take another place while it
+ * holds fewer than are free**, and a caller of it while he holds fewer than his org may still take. One org alone gets
+ * at most half of the places and one caller a third; however many orgs take all that they can, the next one still finds
+ * some.
  */
 export class Shares {
   readonly #all: number;

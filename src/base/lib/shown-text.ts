@@ -1,6 +1,7 @@
 /*
- * How a text that a stranger chose is shown to people: what they read is what is there (decision 12.14). What cannot be seen, or acts on what stands around it, is written out
- * as `\u{202e}`, which says exactly what it is; the approval page is served with the same pattern.
+ * How a text that a stranger chose is shown to people: what they read is what is there (decision 12.14). What cannot be
+ * seen, or acts on what stands around it, is written out as `\u{202e}`, which says exactly what it is; the approval
+ * page is served with the same pattern.
  */
 
 /** Where a text is read. `line`: a field of a line that programs pass on to people, such as syslog. */
@@ -33,7 +34,10 @@ interface KeptSigns {
   readonly before: string;
 }
 
-/** The flags that are spelt with tags, which are England's, Scotland's and Wales': a tag is kept at its place in one that is whole. */
+/**
+ * The flags that are spelt with tags, which are England's, Scotland's and Wales': a tag is kept at its place in one
+ * that is whole.
+ */
 function flags(regions: readonly string[]): readonly KeptSigns[] {
   return regions.flatMap((region) => {
     const tags = Array.from(`${region}\u007f`, (sign) => `\\u{${(0xe0000 + sign.charCodeAt(0)).toString(16)}}`);
@@ -41,7 +45,10 @@ function flags(regions: readonly string[]): readonly KeptSigns[] {
   });
 }
 
-/** Signs that are not seen by themselves, and between what they are the usual spelling of a text; everywhere else they are written out. What stands around them is always shown. */
+/**
+ * Signs that are not seen by themselves, and between what they are the usual spelling of a text; everywhere else they
+ * are written out. What stands around them is always shown.
+ */
 const KEPT: readonly KeptSigns[] = [
   // Families, professions, flags of several parts.
   { signs: '\\u200d', after: '(?:\\p{ExtPict}\\ufe0f?|[\\u{1f3fb}-\\u{1f3ff}])', before: '\\p{ExtPict}' },
@@ -50,7 +57,8 @@ const KEPT: readonly KeptSigns[] = [
   { signs: '[\\u200c\\u200d]', after: `${letter(JOINING)}(?:${mark(JOINING)})?`, before: mark(JOINING) },
   // A suffix of Persian behind a number, a quote or a name in Latin letters.
   { signs: '\\u200c', after: '(?:\\p{Nd}|\\u00bb|(?!\\p{DI})(?=\\p{L})\\p{sc=Latn})', before: letter(['Arab']) },
-  // Letters of Malayalam and Bengali that stand at the end of a syllable, as they were spelt before they had signs of their own.
+  // Letters of Malayalam and Bengali that stand at the end of a syllable, as they were spelt before they had signs of
+  // their own.
   { signs: '\\u200d', after: '(?:[\\u0d15\\u0d23\\u0d28\\u0d30\\u0d32\\u0d33]\\u0d4d|\\u09a4\\u09cd)', before: '' },
   ...flags(['gbeng', 'gbsct', 'gbwls']),
   // The form of an emoji, and of the digits on keys.
@@ -66,15 +74,19 @@ const KEPT: readonly KeptSigns[] = [
 ];
 
 const KEPT_SIGN = KEPT.map(({ signs, after, before }) => `(?<=${after})${signs}${before === '' ? '' : `(?=${before})`}`).join('|');
-/** What a mark may stand on. Not ASCII's signs: a mark would change a quote of ours, or one that is spelt in another way. */
+/**
+ * What a mark may stand on. Not ASCII's signs: a mark would change a quote of ours, or one that is spelt in another
+ * way.
+ */
 const BASE = `(?:(?!${IGNORED}|${EMPTY}|[$+<=>^\`|~])[\\p{L}\\p{N}\\p{S}]|#\\ufe0f)`;
 const MARKS = `\\p{Mc}{0,${MOST_MARKS}}(?:(?!${IGNORED})[\\p{Mn}\\p{Me}]|${KEPT_SIGN})`;
 /** Behind a letter and so many marks; those that stand beside it are not counted with the others. */
 const behind = (marks: number) => `(?<!${BASE}(?:${MARKS}){0,${marks}}\\p{Mc}{0,${MOST_MARKS - 1}})`;
 
 /**
- * What is never seen by itself, or acts on what stands around it: controls, formats (those of directions among them), halves of signs, what means something else to each
- * reader, fillers, joiners, variation selectors, tags, letters and signs whose picture is empty.
+ * What is never seen by itself, or acts on what stands around it: controls, formats (those of directions among them),
+ * halves of signs, what means something else to each reader, fillers, joiners, variation selectors, tags, letters and
+ * signs whose picture is empty.
  */
 const HIDDEN = `[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Co}\\p{Zl}\\p{Zp}\\p{DI}${EMPTY.slice(1)}`;
 /** All of what can be written out, by one look that passes over the letters of all scripts. */
@@ -93,8 +105,9 @@ const WRITTEN_OUT: readonly string[] = [
 ];
 
 /**
- * What is written out of a text in one line, as the source of a regular expression with the flags `gu`. A backslash with `u{` behind it is, too: so nobody can type what looks
- * like a sign that was written out, and what is shown says what was there.
+ * What is written out of a text in one line, as the source of a regular expression with the flags `gu`. A backslash
+ * with `u{` behind it is, too: so nobody can type what looks like a sign that was written out, and what is shown says
+ * what was there.
  */
 export const UNSEEN = `\\\\(?=u\\{)|(?=${DOUBTFUL})(?!${KEPT_SIGN})(?:${WRITTEN_OUT.join('|')})`;
 
@@ -102,7 +115,9 @@ export const UNSEEN = `\\\\(?=u\\{)|(?=${DOUBTFUL})(?!${KEPT_SIGN})(?:${WRITTEN_
 const LINKS = [':(?=\\/\\/)', '@', '(?<=\\b[Ww]{3})\\.'];
 /** The names of hosts, of which mail programs make links. */
 const DOMAINS = ['(?<=[\\p{L}\\p{N}-])\\.(?=\\p{L}{2,}(?![\\p{L}\\p{N}-]))'];
-/** Of Slack, and of those who take its form and read Markdown; a name of an emoji has more than digits of an address. */
+/**
+ * Of Slack, and of those who take its form and read Markdown; a name of an emoji has more than digits of an address.
+ */
 const MARKUP = ['[*~`]', '(?<![\\p{L}\\p{N}])_', '_(?![\\p{L}\\p{N}])', '(?<=\\])\\(', ':(?=[a-z0-9_+-]{1,60}:)(?=[a-f0-9]*[g-z_+-])'];
 
 interface FaceRow {
@@ -128,7 +143,10 @@ const FACES: Readonly<Record<Face, FaceRow>> = {
   mail: { acts: [...LINKS, ...DOMAINS], spelt: asItIs },
 };
 
-/** Ten milliseconds of a processor go into each pattern of scripts, and every process loads this file: it is made when a text first needs it. */
+/**
+ * Ten milliseconds of a processor go into each pattern of scripts, and every process loads this file: it is made when a
+ * text first needs it.
+ */
 function madeAtFirst(source: string): () => RegExp {
   let made: RegExp | undefined;
   return () => (made ??= new RegExp(source, 'gu'));
@@ -140,7 +158,10 @@ const PATTERNS = Object.fromEntries(
 ) as Readonly<Record<Face, () => RegExp>>;
 const HARMLESS = /^[ -[\]-~]*$/;
 
-/** A stranger's text in a place of one line: a line break is written out too. It can be read back: `\u{…}` is a sign that was written out, everything else itself. */
+/**
+ * A stranger's text in a place of one line: a line break is written out too. It can be read back: `\u{…}` is a sign
+ * that was written out, everything else itself.
+ */
 export function shownText(text: string, face: Face): string {
   const { acts, spelt } = FACES[face];
   return spelt(acts.length === 0 && HARMLESS.test(text) ? text : text.replace(PATTERNS[face](), writtenOut));
@@ -161,7 +182,10 @@ export function ownWords(text: string, face: Face): string {
 
 const hiddenSigns = madeAtFirst(`(?!\\n)${HIDDEN}`);
 
-/** JSON text with what is hidden as escapes of JSON: the same value, also for who reads it at a terminal. @param text as `JSON.stringify` writes it */
+/**
+ * JSON text with what is hidden as escapes of JSON: the same value, also for who reads it at a terminal.
+ * @param text as `JSON.stringify` writes it
+ */
 export function shownJson(text: string): string {
   return text.replace(hiddenSigns(), inJson);
 }
@@ -176,14 +200,15 @@ function writtenOut(sign: string): string {
   return `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`;
 }
 
-/** Those of `policy-tools/paint.ts`, and of the log's pretty form. */
+/** Those of `policy-tools/render-problem.ts`, and of the log's pretty form. */
 const COLOURS = '\\u001b\\[(?:1|2|22|3[1-69]|90)m';
 const colouredOrUnseen = madeAtFirst(`${COLOURS}|${UNSEEN}`);
 /** Of which nothing is written out. */
 const PLAIN = /^[\t\n -~]*$/;
 
 /**
- * A whole output on its way to a terminal, in which strangers' texts were shown already: what was forgotten is written out here. Lines and tabs stay.
+ * A whole output on its way to a terminal, in which strangers' texts were shown already: what was forgotten is written
+ * out here. Lines and tabs stay.
  * @param coloured our own colours stay, too
  */
 export function terminalOutput(text: string, coloured = false): string {
@@ -193,11 +218,17 @@ export function terminalOutput(text: string, coloured = false): string {
   );
 }
 
-/** The rest of a sign, of one that was written out or of how one is spelt, and what is kept before another sign alone. */
+/**
+ * The rest of a sign, of one that was written out or of how one is spelt, and what is kept before another sign alone.
+ */
 const HALF =
   /(?:\u00a0|[\u180b-\u180d]|[\u200b-\u200d]|\u202f|\u3000|[\ufe0e\ufe0f]|\udb40[\udc20-\udc7f])*(?:\\+(?:u\\*(?:\{[0-9a-f]*\\*)?)?|\\*&[a-z]*|[\uD800-\uDBFF])?$/;
 
-/** The beginning of a text that is shown, `…` behind it when there is more: never half of a sign, of one that was written out, or of how one is spelt. @param max UTF-16 units */
+/**
+ * The beginning of a text that is shown, `…` behind it when there is more: never half of a sign, of one that was
+ * written out, or of how one is spelt.
+ * @param max UTF-16 units
+ */
 export function cutShown(text: string, max: number): string {
   if (text.length <= max) return text;
   return `${text.slice(0, max - 1).replace(HALF, '')}…`;

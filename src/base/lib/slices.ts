@@ -16,7 +16,8 @@ export function atOnce<T>(work: Sliced<T>): T {
 
 /**
  * Does it in slices, and serves others between them. Rejects with what the work throws.
- * @param turn waits for the others; default: a later turn of the event loop, which others that look through much have before it
+ * @param turn waits for the others; default: a later turn of the event loop, which others that look through much have
+ * before it
  */
 export async function inSlices<T>(work: Sliced<T>, turn: () => Promise<unknown> = nextTurn): Promise<T> {
   let steps = 0;

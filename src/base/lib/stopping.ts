@@ -1,6 +1,9 @@
 import { GatewayError } from './gateway-error.ts';
 
-/** Why a call is not begun, or is ended before it is complete: the gateway stops (`GW_DRAIN_TIMEOUT`), and another may be there in a moment. */
+/**
+ * Why a call is not begun, or is ended before it is complete: the gateway stops (`GW_DRAIN_TIMEOUT`), and another may
+ * be there in a moment.
+ */
 export function stopping(): GatewayError {
   return new GatewayError('shutting_down', 'The gateway is stopping; try again.');
 }

@@ -5,8 +5,9 @@ const FURTHEST_MS = 16 * 3_600_000;
 const CANONICAL_LENGTH = 64;
 
 /**
- * A time zone of the IANA database. A day of it begins at the first moment that its date is that of the day: at 01:00 where a change of the clock takes the hour from midnight away. Since 1972
- * every zone is whole quarters of an hour from UTC, and so is each beginning of a day; a day that a zone left out begins, and ends, with the one behind it.
+ * A time zone of the IANA database. A day of it begins at the first moment that its date is that of the day: at 01:00
+ * where a change of the clock takes the hour from midnight away. Since 1972 every zone is whole quarters of an hour
+ * from UTC, and so is each beginning of a day; a day that a zone left out begins, and ends, with the one behind it.
  */
 export class TimeZone {
   readonly name: string;

@@ -35,8 +35,9 @@ export interface UnreadConnection {
 }
 
 /**
- * Answers that nobody reads (decision 7.12): how much of them all connections hold, and whose are closed. Connections are told one by one in each look at them, and those that are in
- * the way of others go when it is over: of the share that holds more than half, and while all hold too much of the one that holds most, those that have waited longest.
+ * Answers that nobody reads (decision 7.12): how much of them all connections hold, and whose are closed. Connections
+ * are told one by one in each look at them, and those that are in the way of others go when it is over: of the share
+ * that holds more than half, and while all hold too much of the one that holds most, those that have waited longest.
  */
 export class UnreadAnswers {
   readonly #maxBytes: number;

@@ -1,11 +1,14 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { bytesOfBase64 } from './base64-text.ts';
+import { bytesOfBase64 } from './basic-credentials.ts';
 
 const KEY_BYTES = 32;
 const HEX = /^[0-9a-fA-F]{64}$/;
 const KID = /^[A-Za-z0-9._-]{1,128}$/;
 
-/** The keys that tokens are verified with: one without a name for tokens of any `kid`, or each by its `kid` and none for others. */
+/**
+ * The keys that tokens are verified with: one without a name for tokens of any `kid`, or each by its `kid` and none for
+ * others.
+ */
 export interface VerifyKeys {
   /** @returns undefined for a `kid` that is not known; other keys are not tried */
   find(kid: string): KeyObject | undefined;

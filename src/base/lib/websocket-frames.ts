@@ -35,8 +35,8 @@ const ONE_WRITE_BYTES = 16_384;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Makes messages of the bytes of one direction, without extensions. Control frames may stand between the pieces of a message. Messages are made one by one, when
- * they are asked for: a chunk of bytes may hold thousands of them.
+ * Makes messages of the bytes of one direction, without extensions. Control frames may stand between the pieces of a
+ * message. Messages are made one by one, when they are asked for: a chunk of bytes may hold thousands of them.
  */
 export class FrameReader {
   readonly #masked: boolean;
@@ -78,7 +78,8 @@ export class FrameReader {
 
   /**
    * The next message; undefined when more bytes are needed for it.
-   * @throws WebSocketFault 1002 for what is no frame, 1009 for a message that is too large, 1008 for one in too many pieces; nothing can be read then
+   * @throws WebSocketFault 1002 for what is no frame, 1009 for a message that is too large, 1008 for one in too many
+   * pieces; nothing can be read then
    */
   next(): WebSocketMessage | undefined {
     const { length } = this.#rest;
@@ -164,7 +165,9 @@ export class FrameReader {
   }
 }
 
-/** A message or control frame as one frame. `masked`: it goes to a server (RFC 6455 §5.3). The payload is not changed. */
+/**
+ * A message or control frame as one frame. `masked`: it goes to a server (RFC 6455 §5.3). The payload is not changed.
+ */
 export function frameOf(opcode: number, payload: Uint8Array, masked: boolean): readonly Uint8Array[] {
   const head = headOf(opcode, payload.length, masked);
   const body = masked ? maskedCopy(payload, head.subarray(head.length - 4)) : payload;

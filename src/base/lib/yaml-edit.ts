@@ -14,8 +14,9 @@ export type GivenItem = { readonly yaml: string } | { readonly data: object };
 export class YamlEditError extends Error {}
 
 /**
- * Changes single items of lists in a YAML text that is sound (`parseYaml`), such as the rules of a bundle: maps with an `id`, in lists that stand in maps. Comments, the order of all other items and their
- * spelling stay as they are. Takes as long as `parseYaml`.
+ * Changes single items of lists in a YAML text that is sound (`parseYaml`), such as the rules of a bundle: maps with an
+ * `id`, in lists that stand in maps. Comments, the order of all other items and their spelling stay as they are. Takes
+ * as long as `parseYaml`.
  */
 export class YamlEdit {
   readonly #document: Document;
@@ -43,7 +44,10 @@ export class YamlEdit {
     return isMap(found) && found.flow !== true ? text : text.trimEnd();
   }
 
-  /** Puts an item in the place of the one with its id, or as a new one. @throws YamlEditError when the one that `place` names is not there */
+  /**
+   * Puts an item in the place of the one with its id, or as a new one.
+   * @throws YamlEditError when the one that `place` names is not there
+   */
   put(path: readonly string[], id: string, given: GivenItem, place: ItemPlace = {}): void {
     const list = this.#list(path) ?? this.#newList(path);
     const item = this.#nodeOf(given, id);

@@ -15,7 +15,9 @@ import {
 } from 'yaml';
 import { parseYaml, type YamlNode } from './yaml.ts';
 
-/** The order of a map's keys; keys that are not named come last and stay as they are. Undefined: the map stays as it is. */
+/**
+ * The order of a map's keys; keys that are not named come last and stay as they are. Undefined: the map stays as it is.
+ */
 export type KeyOrder = (keys: readonly string[], way: readonly string[]) => ((a: string, b: string) => number) | undefined;
 
 /** A text that cannot be formatted without changing what it says; `message` is for a person. */
@@ -27,9 +29,11 @@ const MAX_FLOW = 120;
 const MAX_PASSES = 4;
 
 /**
- * The canonical layout of a YAML text: indentation of two, one blank line at most, double quotes, long flow collections as blocks, keys in the given order.
- * Comments stay with what they stand at; scalars keep their source text. Formatting again changes nothing.
- * @throws YamlFormatError when a comment would be lost or the meaning would change: the text is then to be left as it is
+ * The canonical layout of a YAML text: indentation of two, one blank line at most, double quotes, long flow collections
+ * as blocks, keys in the given order. Comments stay with what they stand at; scalars keep their source text. Formatting
+ * again changes nothing.
+ * @throws YamlFormatError when a comment would be lost or the meaning would change: the text is then to be left as it
+ * is
  */
 export function formatYaml(text: string, order: KeyOrder): string {
   const [mistake] = parseYaml(text, '').errors;

@@ -18,7 +18,10 @@ export interface ReadInThread {
   readonly packed?: PackedYaml;
 }
 
-/** Texts that have no more characters together are read at once: that takes about 20 ms, and a thread costs more than it spares. */
+/**
+ * Texts that have no more characters together are read at once: that takes about 20 ms, and a thread costs more than it
+ * spares.
+ */
 export const MAX_AT_ONCE = 16_384;
 /** For each text. The largest ones take some seconds, on a machine that does much else many times that. */
 export const READ_LIMIT_MS = 120_000;
@@ -35,8 +38,9 @@ export interface YamlThreadOptions {
 }
 
 /**
- * Parses as {@link parseYaml}, and serves others meanwhile: texts that are not small are read in a thread, which is begun for them and ends behind the last one.
- * Never rejects. When the thread dies or hangs, what is not read yet has an error of code `unreadable`.
+ * Parses as {@link parseYaml}, and serves others meanwhile: texts that are not small are read in a thread, which is
+ * begun for them and ends behind the last one. Never rejects. When the thread dies or hangs, what is not read yet has
+ * an error of code `unreadable`.
  * @returns the trees in the order of the texts
  */
 export async function readYaml(texts: readonly YamlText[], options: YamlThreadOptions = {}): Promise<readonly ParsedYaml[]> {

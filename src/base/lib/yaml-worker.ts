@@ -4,7 +4,8 @@ import { packYaml } from './yaml-packed.ts';
 import type { ReadInThread, YamlText } from './yaml-thread.ts';
 
 /*
- * What runs in the thread of `readYaml`: answers each text by its tree as soon as it is read, and ends behind the last one.
+ * What runs in the thread of `readYaml`: answers each text by its tree as soon as it is read, and ends behind the last
+ * one.
  */
 
 parentPort?.once('message', (texts: readonly YamlText[]) => {

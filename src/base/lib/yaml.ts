@@ -13,11 +13,10 @@ import {
 } from 'yaml';
 import type { ErrorDetail } from './gateway-error.ts';
 import { Mistakes } from './mistakes.ts';
-import { shorten } from './shorten.ts';
-import { yamlHint } from './yaml-hints.ts';
-import type { Positioned, YamlEntry, YamlNode, YamlScalar } from './yaml-tree.ts';
+import { shorten } from './text.ts';
+import type { Positioned, YamlEntry, YamlNode, YamlScalar } from './yaml-packed.ts';
 
-export type { YamlEntry, YamlMap, YamlNode, YamlScalar, YamlSeq } from './yaml-tree.ts';
+export type { YamlEntry, YamlMap, YamlNode, YamlScalar, YamlSeq } from './yaml-packed.ts';
 
 /** Texts above this are not parsed. */
 export const MAX_YAML_LENGTH = 4 * 1024 * 1024;
@@ -28,7 +27,10 @@ export const MAX_YAML_NODES = 500_000;
 /** Characters of one mistake's description. */
 const MAX_MESSAGE = 500;
 
-/** Characters for each value in a text with more than {@link MAX_DENSE_VALUES} of them: policies have eight, and the parser needs kilobytes for each value. */
+/**
+ * Characters for each value in a text with more than {@link MAX_DENSE_VALUES} of them: policies have eight, and the
+ * parser needs kilobytes for each value.
+ */
 const MIN_VALUE_LENGTH = 3;
 const MAX_DENSE_VALUES = 20_000;
 
@@ -45,10 +47,11 @@ export interface ParsedYaml {
 }
 
 /**
- * Parses one YAML 1.2 document (core schema) into a tree that knows where everything stands. Never throws. Whatever the parser only warns about is an
- * error here, and so are duplicate keys, unknown tags, keys that are not scalars, a second document, aliases that grow beyond {@link MAX_YAML_NODES} and
- * nesting beyond {@link MAX_YAML_DEPTH}; what holds too many values is not parsed. Takes more than a second for each million characters: while calls are
- * served, texts that may be large are read by `readYaml` (`yaml-thread.ts`).
+ * Parses one YAML 1.2 document (core schema) into a tree that knows where everything stands. Never throws. Whatever the
+ * parser only warns about is an error here, and so are duplicate keys, unknown tags, keys that are not scalars, a
+ * second document, aliases that grow beyond {@link MAX_YAML_NODES} and nesting beyond {@link MAX_YAML_DEPTH}; what
+ * holds too many values is not parsed. Takes more than a second for each million characters: while calls are served,
+ * texts that may be large are read by `readYaml` (`yaml-thread.ts`).
  */
 export function parseYaml(text: string, fileName: string): ParsedYaml {
   const lines = new LineCounter();
@@ -100,7 +103,8 @@ function unprintable(character: string, before: string, file: string): ErrorDeta
 /** Undefined for what nests deeper than the parser's stack. */
 function parseDocuments(text: string, lineCounter: LineCounter): readonly Document.Parsed[] | undefined {
   const { stackTraceLimit } = Error;
-  // The parser makes an error object of each mistake, and in a text full of them their stacks, which nobody reads, take most of the time.
+  // The parser makes an error object of each mistake, and in a text full of them their stacks, which nobody reads, take
+  // most of the time.
   Error.stackTraceLimit = 0;
   try {
     const parsed = parseAllDocuments(text, {
@@ -142,7 +146,10 @@ const SMALLER = 'split it into several files';
 const FLATTER = 'write it with fewer maps and lists inside each other';
 const NULL_ROOT: YamlScalar = { kind: 'scalar', value: null, source: '', quoted: false, line: 1, column: 1 };
 
-/** Whether the values take more memory than the text is worth: counted roughly, by what stands between them, before the parser makes objects of them. */
+/**
+ * Whether the values take more memory than the text is worth: counted roughly, by what stands between them, before the
+ * parser makes objects of them.
+ */
 function holdsTooMuch(text: string): boolean {
   const most = Math.min(MAX_YAML_NODES, Math.max(MAX_DENSE_VALUES, text.length / MIN_VALUE_LENGTH));
   let values = 0;
@@ -151,8 +158,8 @@ function holdsTooMuch(text: string): boolean {
 }
 
 /**
- * The parser is recursive and takes quadratic time for nesting, so brackets, indentation steps and compact collections are bounded roughly before it runs.
- * What passes here and is still too deep is found when the tree is read.
+ * The parser is recursive and takes quadratic time for nesting, so brackets, indentation steps and compact collections
+ * are bounded roughly before it runs. What passes here and is still too deep is found when the tree is read.
  */
 function nestsTooDeeply(text: string): boolean {
   if (/(?:[-?:] ){65}/.test(text)) return true;
@@ -271,7 +278,10 @@ class Reader {
     return { kind: 'scalar', value: plain, source, quoted, ...this.#at(offset) };
   }
 
-  /** An anchor is known only after its node was read, so an alias inside its own node is unknown, and there are no cycles. */
+  /**
+   * An anchor is known only after its node was read, so an alias inside its own node is unknown, and there are no
+   * cycles.
+   */
   #alias(name: string, offset: number): YamlNode {
     const target = this.#anchors.get(name);
     if (target === undefined) {
@@ -300,4 +310,44 @@ class Reader {
 
 function codeOf(problem: YAMLError): string {
   return problem.code === 'TAG_RESOLVE_FAILED' ? 'unknown_tag' : 'syntax';
+}
+
+/*
+ * What to do about a mistake of YAML itself, by the parser's code for it. Its messages are in the words of the YAML
+ * specification, which who writes a file need not know.
+ */
+
+const QUOTE_IT = 'put the whole text in quotes';
+const SAME_COLUMN = 'keys of one map stand in one column: indent this line, or the next, as the keys around it';
+
+const BY_CODE: Readonly<Partial<Record<YAMLError['code'], string>>> = {
+  BAD_ALIAS: '& and * are signs of YAML: put the whole text in quotes if it is meant as text',
+  BAD_COLLECTION_TYPE: 'remove the tag (!…)',
+  BAD_DIRECTIVE: 'remove the line that begins with %',
+  BAD_DQ_ESCAPE: 'in double quotes a backslash begins an escape: double it, or use single quotes',
+  BAD_INDENT: SAME_COLUMN,
+  BAD_SCALAR_START: QUOTE_IT,
+  BLOCK_AS_IMPLICIT_KEY: SAME_COLUMN,
+  BLOCK_IN_FLOW: 'in { } and [ ] members are separated by commas, and a text with a colon and a space needs quotes',
+  DUPLICATE_KEY: 'keep one of the two',
+  MULTILINE_IMPLICIT_KEY: 'a key has its colon, with a space behind it, on its own line; check also the indentation around it',
+  MULTIPLE_DOCS: 'remove the line ---',
+  TAB_AS_INDENT: 'indent with spaces',
+  TAG_RESOLVE_FAILED: 'tags (!…) are not used here: write the plain value',
+  UNEXPECTED_TOKEN: 'a comma, a colon or a closing bracket or quote is missing, or is one too many, at or before this place',
+};
+
+const BY_TEXT: readonly (readonly [RegExp, string])[] = [
+  [/without - indicator/, 'begin the item with "- ", or indent the line as the keys around it'],
+  [/^Missing ,/, 'members in { } and [ ] are separated by commas'],
+  [/^Missing space/, 'put a space behind the colon'],
+  [/quote/, 'a quote that is opened at or before this place is not closed'],
+  [/\}$/, 'a { is not closed: its } is missing, or stands too far left'],
+  [/\]$/, 'a [ is not closed: its ] is missing, or stands too far left'],
+];
+
+/** A hint for every mistake that the parser finds. */
+export function yamlHint({ code, message }: YAMLError): string {
+  const byText = code === 'MISSING_CHAR' || code === 'BAD_INDENT' ? BY_TEXT.find(([pattern]) => pattern.test(message))?.[1] : undefined;
+  return byText ?? BY_CODE[code] ?? 'check the indentation, and put texts with special characters in quotes';
 }

@@ -1,4 +1,4 @@
-import type { Attribution } from './attribution.ts';
+import type { RecordedDecision } from './reason-codes.ts';
 
 export const ACTION_REQUEST_SCHEMA = 'gw.action_request.v2';
 
@@ -42,3 +42,48 @@ export interface ActionRequest {
   readonly delegation_id?: string;
   readonly delegation_token?: string;
 }
+
+export const ACTION_RESPONSE_SCHEMA = 'gw.action_response.v1';
+export const DECISION_TRACE_SCHEMA = 'gw.decision_trace.v1';
+
+/** Why a request was decided as it was (specification, "Decision trace"). */
+export interface DecisionTrace {
+  readonly schema: typeof DECISION_TRACE_SCHEMA;
+  readonly decision: RecordedDecision;
+  readonly reason_codes: readonly string[];
+  readonly evaluated_at: string;
+  readonly matched_rule_ids: readonly string[];
+  readonly selected_connector_id?: string;
+  readonly selected_credential_id?: string;
+  readonly attributes: Readonly<Record<string, string>>;
+}
+
+/** Answer of `POST /v1/actions:execute` (specification, "ActionResponse"). */
+export interface ActionResponse {
+  readonly schema: typeof ACTION_RESPONSE_SCHEMA;
+  readonly request_id: string;
+  readonly record_id: string;
+  readonly record_hash: string;
+  readonly decision: RecordedDecision;
+  readonly decision_trace: DecisionTrace;
+  readonly result?: { readonly status_code: number; readonly body?: unknown; readonly body_encoding?: 'base64' };
+  readonly reason?: string;
+  readonly reason_codes?: readonly string[];
+  readonly approval_id?: string;
+}
+
+/** Chargeback context of a request or a default for it. An absent member means that nobody gave it. */
+export interface Attribution {
+  readonly customer_id?: string;
+  readonly account_id?: string;
+  readonly project_id?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** How a request arrived (specification, "Connection types"); the gateway sets it, callers never do. */
+export const CONNECTION_TYPES = ['direct_api', 'sdk_redirect', 'connect_proxy'] as const;
+export type ConnectionType = (typeof CONNECTION_TYPES)[number];
+
+/** `ambient` is traffic that arrived on the second port; everything else is `developer`. */
+export const TRAFFIC_CLASSES = ['developer', 'ambient'] as const;
+export type TrafficClass = (typeof TRAFFIC_CLASSES)[number];

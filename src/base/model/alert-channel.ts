@@ -1,5 +1,6 @@
+import type { Authority } from './arrival.ts';
 import type { BudgetLevel } from './budget-limit.ts';
-import type { FailureReason } from './failure-reason.ts';
+import type { FailureReason } from './export-destination.ts';
 
 /** Chats that alerts go to by webhook; also named `chat_1` to `chat_4`, in this order. */
 export const CHAT_KINDS = ['slack', 'teams', 'discord', 'google_chat'] as const;
@@ -23,11 +24,17 @@ export interface AlertChannel {
   readonly created_at: string;
 }
 
-/** What can be subscribed to beside the alerts of a budget limit (decision 11.1); `budget_alert`: those of all limits of the org, and of caps that rules and delegations set. */
+/**
+ * What can be subscribed to beside the alerts of a budget limit (decision 11.1); `budget_alert`: those of all limits of
+ * the org, and of caps that rules and delegations set.
+ */
 export const ALERT_EVENTS = ['approval', 'quarantine', 'risk_alert', 'budget_alert'] as const;
 export type AlertEventName = (typeof ALERT_EVENTS)[number];
 
-/** What a channel is told of (specification, "Alert subscription"): of a budget limit, or of an event; one of both is there. */
+/**
+ * What a channel is told of (specification, "Alert subscription"): of a budget limit, or of an event; one of both is
+ * there.
+ */
 export interface AlertSubscription {
   readonly subscription_id: string;
   readonly org_id: string;
@@ -64,4 +71,13 @@ export interface AlertHistoryEntry {
   /** A person asked for it to see whether it arrives. */
   readonly test?: true;
   readonly at: string;
+}
+
+/** The mail server that alerts go by (`GW_SMTP_URL`). */
+export interface SmtpServer {
+  readonly authority: Authority;
+  /** `implicit`: from the first byte; `starttls`: before anything else is said; `none`: not at all. */
+  readonly tls: 'implicit' | 'starttls' | 'none';
+  readonly user?: string;
+  readonly password?: string;
 }

@@ -1,5 +1,4 @@
-import type { Attribution } from './attribution.ts';
-import type { ConnectionType } from './connection.ts';
+import type { Attribution, ConnectionType } from './action-request.ts';
 import { type NamedPrincipal, principalText } from './principal.ts';
 
 export const APPROVAL_STATUSES = ['pending', 'approved', 'denied', 'expired'] as const;
@@ -19,7 +18,10 @@ export interface AskedAction {
   readonly target_path: string;
   readonly model?: string;
   readonly stream: boolean;
-  /** Of each member of the params its name and size in bytes as JSON; the params themselves are kept with `GW_APPROVAL_KEEP_CONTENT` alone. */
+  /**
+   * Of each member of the params its name and size in bytes as JSON; the params themselves are kept with
+   * `GW_APPROVAL_KEEP_CONTENT` alone.
+   */
   readonly param_sizes: Readonly<Record<string, number>>;
 }
 
@@ -44,7 +46,10 @@ export interface Approval {
   readonly reason_codes: readonly string[];
   /** `layer/id` of the rules that ask for it. */
   readonly rule_ids: readonly string[];
-  /** SHA-256 of the content of each of them, in the same order; absent in entries from before it was bound, which are good for nothing any more. */
+  /**
+   * SHA-256 of the content of each of them, in the same order; absent in entries from before it was bound, which are
+   * good for nothing any more.
+   */
   readonly rule_hashes?: readonly string[];
   readonly connection_type: ConnectionType;
   readonly attribution: Attribution;

@@ -1,5 +1,5 @@
+import type { TrafficClass } from './action-request.ts';
 import type { ByteChannel } from './channel.ts';
-import type { TrafficClass } from './connection.ts';
 
 /** Host and port as one canonical pair: the host is folded once (decision 3.17), IPv6 literals without brackets. */
 export interface Authority {
@@ -8,13 +8,17 @@ export interface Authority {
 }
 
 /**
- * The connection to a tunnel's origin that was made before the client's handshake was answered, so that both sides of the tunnel speak the same protocol
- * (decision 3.11). It serves that tunnel alone. Only the net room knows how to send on it.
+ * The connection to a tunnel's origin that was made before the client's handshake was answered, so that both sides of
+ * the tunnel speak the same protocol (decision 3.11). It serves that tunnel alone. Only the net room knows how to send
+ * on it.
  */
 export interface Dialled {
   /** What the origin chose. */
   readonly protocol: 'h2' | 'http/1.1';
-  /** Called once when the origin takes no further requests on it: the tunnel is to end when what is under way is done. One listener. */
+  /**
+   * Called once when the origin takes no further requests on it: the tunnel is to end when what is under way is done.
+   * One listener.
+   */
   onGone(listener: () => void): void;
   /** Stops what is under way on it, and closes it. Idempotent. */
   close(): void;
@@ -35,22 +39,34 @@ export interface Tunnel {
   readonly authority: Authority;
   /** Address of who opened it, by the head of the CONNECT (decision 4.2). Absent: that of the TCP peer. */
   readonly callerIp?: string;
-  /** User name and password of the CONNECT's `Proxy-Authorization: Basic`, when it carried one; a workload's token in a header of it stands for the password. */
+  /**
+   * User name and password of the CONNECT's `Proxy-Authorization: Basic`, when it carried one; a workload's token in a
+   * header of it stands for the password.
+   */
   readonly proxyUser?: string;
   readonly proxyPassword?: string;
   /** Set when the CONNECT authenticated: no other workload may be named inside (decision 4.5). */
   readonly fixedWorkload?: string;
-  /** The org of that workload, as its token says; absent where it counts for every org. Another org may have a workload of the same id. */
+  /**
+   * The org of that workload, as its token says; absent where it counts for every org. Another org may have a workload
+   * of the same id.
+   */
   readonly workloadOrg?: string;
   /** `X-GW-API-Key` of the CONNECT: every request inside is asked for by it. */
   readonly apiKey?: string;
   /** Set when the CONNECT showed an API key: no other org may be named inside. */
   readonly fixedOrg?: string;
-  /** Set where the host is an AI host by a connector of this org: requests inside that say nothing else are of it (decision 3.8). */
+  /**
+   * Set where the host is an AI host by a connector of this org: requests inside that say nothing else are of it
+   * (decision 3.8).
+   */
   readonly org?: string;
   /** Requests inside are passed on undecided and unrecorded (`GW_PROXY_NON_AI=inspect`). */
   readonly undecided?: true;
-  /** Leads to a host that carries much beside its calls: what is no call is passed on undecided and unrecorded (decision 3.8). */
+  /**
+   * Leads to a host that carries much beside its calls: what is no call is passed on undecided and unrecorded (decision
+   * 3.8).
+   */
   readonly shared?: true;
   /** Of the self-test alone: what calls of somebody who shows the same to the proxy would come to (decision 12.11). */
   readonly tried?: TriedCaller;
@@ -59,8 +75,8 @@ export interface Tunnel {
 }
 
 /**
- * By which way a request came: `connect` through a CONNECT, `absolute` with a whole URL as to any forward proxy, `origin` to the gateway's own port (base URL,
- * structured API, own routes).
+ * By which way a request came: `connect` through a CONNECT, `absolute` with a whole URL as to any forward proxy,
+ * `origin` to the gateway's own port (base URL, structured API, own routes).
  */
 export type Door = 'connect' | 'absolute' | 'origin';
 
@@ -88,8 +104,8 @@ export interface ArrivalHead {
 }
 
 /**
- * Told the total so far, before more is read; may throw to stop. `stop` ends the reading later, too, with the error that it is given: the rest of the body is
- * nobody's then.
+ * Told the total so far, before more is read; may throw to stop. `stop` ends the reading later, too, with the error
+ * that it is given: the rest of the body is nobody's then.
  */
 export type BodyProgress = (totalBytes: number, stop: (error: Error) => void) => void;
 
@@ -97,17 +113,22 @@ export type BodyProgress = (totalBytes: number, stop: (error: Error) => void) =>
 export interface BodySource {
   /** Value of Content-Length; undefined when chunked or h2 without it; 0 when there is none. */
   readonly declaredLength: number | undefined;
-  /** Reads everything. @throws GatewayError `body_too_large` above `limit` bytes, `client_gone` when the client left or the body was cut. */
+  /**
+   * Reads everything.
+   * @throws GatewayError `body_too_large` above `limit` bytes, `client_gone` when the client left or the body was cut.
+   */
   readAll(limit: number, progress?: BodyProgress): Promise<Uint8Array>;
-  /** The bytes as they come, with back-pressure. Throws `client_gone` as above. `return` lets go of the client at once. */
+  /**
+   * The bytes as they come, with back-pressure. Throws `client_gone` as above. `return` lets go of the client at once.
+   */
   stream(): AsyncIterableIterator<Uint8Array>;
   /** Trailers behind the body, a flat list as received; empty until the body has been read to its end. */
   readonly trailers: readonly string[];
 }
 
 /**
- * Where the answer goes. `sendWhole` or `head` is called at most once. The implementation adds framing (Content-Length, chunked, h2) by itself and
- * drops header fields that the protocol forbids.
+ * Where the answer goes. `sendWhole` or `head` is called at most once. The implementation adds framing (Content-Length,
+ * chunked, h2) by itself and drops header fields that the protocol forbids.
  */
 export interface ReplySink {
   readonly headSent: boolean;
@@ -116,8 +137,9 @@ export interface ReplySink {
   /** Forwards a 1xx (103 and the like; never 101). */
   info(status: number, rawHeaders: readonly string[]): void;
   /**
-   * Sends status and headers; `rawHeaders` is a flat name, value list. `length` is the exact body length when known. `empty`: nothing follows, neither body
-   * nor trailers, which h2 says with the head (gRPC clients tell that apart from a body of no bytes).
+   * Sends status and headers; `rawHeaders` is a flat name, value list. `length` is the exact body length when known.
+   * `empty`: nothing follows, neither body nor trailers, which h2 says with the head (gRPC clients tell that apart from
+   * a body of no bytes).
    */
   head(status: number, rawHeaders: readonly string[], length?: number, empty?: boolean): void;
   /** Queues body bytes. False: the client's window is full, wait for `onDrain` before reading more from upstream. */
@@ -127,12 +149,15 @@ export interface ReplySink {
   end(trailers?: readonly string[]): void;
   /** Head, body and end in one write. */
   sendWhole(status: number, rawHeaders: readonly string[], body: Uint8Array): void;
-  /** Breaks the connection (h1) or the stream (h2, with this error code) so that nobody takes the answer for complete. */
+  /**
+   * Breaks the connection (h1) or the stream (h2, with this error code) so that nobody takes the answer for complete.
+   */
   reset(h2Code?: number): void;
   /** Called once when the client leaves before `end`. */
   onGone(listener: () => void): void;
   /**
-   * Only where the client asks for a WebSocket (RFC 6455 §4.1): answers 101 in place of any other answer. `rawHeaders` without `Connection` and `Upgrade`.
+   * Only where the client asks for a WebSocket (RFC 6455 §4.1): answers 101 in place of any other answer. `rawHeaders`
+   * without `Connection` and `Upgrade`.
    * @throws GatewayError `upstream_protocol` for fields that cannot be passed on; nothing was sent then
    */
   readonly switchProtocols?: ((rawHeaders: readonly string[]) => ByteChannel) | undefined;

@@ -1,12 +1,18 @@
 import type { NamedPrincipal } from './principal.ts';
 
-/** One member of what was changed. Hashes are SHA-256 in lower-case hex over the RFC 8785 form of the value; null: there was none, or is none any more. */
+/**
+ * One member of what was changed. Hashes are SHA-256 in lower-case hex over the RFC 8785 form of the value; null: there
+ * was none, or is none any more.
+ */
 export interface AuditChange {
   /** What kind of thing it is a member of, as the store names it: `workload`, `credential`, … */
   readonly entity: string;
   /** Of a rule of policy: `layer/rule_id@level`. */
   readonly rule?: string;
-  /** `name`, or with dots: `default_attribution.project_id`. Of a thing that is one value: `value`; of a rule that is new, or gone: `rule`. */
+  /**
+   * `name`, or with dots: `default_attribution.project_id`. Of a thing that is one value: `value`; of a rule that is
+   * new, or gone: `rule`.
+   */
   readonly member: string;
   readonly before: string | null;
   readonly after: string | null;

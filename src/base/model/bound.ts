@@ -1,4 +1,7 @@
-/** A place of the product that holds a limited amount: what it is called, how much it takes, who shares it, and what happens when it is full. */
+/**
+ * A place of the product that holds a limited amount: what it is called, how much it takes, who shares it, and what
+ * happens when it is full.
+ */
 export interface Bound {
   /** What is counted, as the guide names it. */
   readonly what: string;

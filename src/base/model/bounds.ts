@@ -4,7 +4,10 @@ import { CONTROL_BOUNDS, ENTITY_BOUNDS } from './org-bounds.ts';
 import { CONNECTION_BOUNDS, OUTBOUND_BOUNDS, STRANGER_BOUNDS } from './traffic-bounds.ts';
 import { POLICY_BOUNDS, REPORT_BOUNDS } from './work-bounds.ts';
 
-/** Every bounded place, by the heading under which the guide shows it ("Who shares what" in docs/guides/bodies-and-limits.md). */
+/**
+ * Every bounded place, by the heading under which the guide shows it ("Who shares what" in
+ * docs/guides/bodies-and-limits.md).
+ */
 export const BOUNDS: Readonly<Record<string, Bounds>> = {
   'Connections and answers': CONNECTION_BOUNDS,
   'Callers who have shown nothing': STRANGER_BOUNDS,

@@ -1,4 +1,7 @@
-/** What happens at a budget limit: `alert` says so at the thresholds, `cap` refuses what would pass it. None of them: a draft. */
+/**
+ * What happens at a budget limit: `alert` says so at the thresholds, `cap` refuses what would pass it. None of them: a
+ * draft.
+ */
 export const BUDGET_ACTIONS = ['alert', 'cap'] as const;
 export type BudgetAction = (typeof BUDGET_ACTIONS)[number];
 
@@ -32,7 +35,10 @@ export interface BudgetOverride {
 /** How near a limit its spend has come. */
 export type BudgetLevel = 'warning' | 'critical' | 'exceeded';
 
-/** What an alert says of the limit that it is about: of a cap that a rule sets for a project, and of the budget of a delegation, as of a budget limit. */
+/**
+ * What an alert says of the limit that it is about: of a cap that a rule sets for a project, and of the budget of a
+ * delegation, as of a budget limit.
+ */
 export interface AlertedLimit {
   readonly limit_id: string;
   readonly org_id: string;
@@ -43,7 +49,10 @@ export interface AlertedLimit {
   readonly period: BudgetLimit['period'] | 'life';
 }
 
-/** A budget reached a threshold, once per period and level (decision 6.2), or its cap refused a call for the first time in the period (decision 6.19). */
+/**
+ * A budget reached a threshold, once per period and level (decision 6.2), or its cap refused a call for the first time
+ * in the period (decision 6.19).
+ */
 export interface BudgetAlert {
   /** Its amount is the one that holds now, under an override too. */
   readonly limit: AlertedLimit;
@@ -82,7 +91,10 @@ export interface RecordedBudget {
   readonly resets_at?: string;
 }
 
-/** Which cap has refused a recorded call, with its amounts, in words; undefined for a record of another refusal, or of none (decision 6.19). */
+/**
+ * Which cap has refused a recorded call, with its amounts, in words; undefined for a record of another refusal, or of
+ * none (decision 6.19).
+ */
 export function capSentence(record: Readonly<Record<string, unknown>>): string | undefined {
   const budget = record['budget'] as Partial<RecordedBudget> | null | undefined;
   if (typeof budget !== 'object' || typeof budget?.limit_usd !== 'string') return undefined;

@@ -2,7 +2,10 @@ import type { ExecutionRecord, Metering } from './execution-record.ts';
 
 /** In which way the cost of a record is not the provider's own count at a known price (decision 6.17). */
 export interface CostDoubt {
-  /** The provider gave no usage, or not all of it: the cost is unknown and 0, or it is what the gateway has approximated. */
+  /**
+   * The provider gave no usage, or not all of it: the cost is unknown and 0, or it is what the gateway has
+   * approximated.
+   */
   readonly withoutUsage: boolean;
   /** For something that was charged the price list has no rate, so that the default rates were taken. */
   readonly byDefault: boolean;
@@ -18,8 +21,9 @@ export interface DoubtedRecord extends Pick<ExecutionRecord, 'upstream_status' |
 const NO_DOUBT: CostDoubt = { withoutUsage: false, byDefault: false };
 
 /**
- * Whether the cost of a record is certain. Certain is what costs nothing whatever was used: what an upstream refused, what a plan pays for, what is free, and a call whose response has a record of
- * its own. A call of which nothing is metered is no question either.
+ * Whether the cost of a record is certain. Certain is what costs nothing whatever was used: what an upstream refused,
+ * what a plan pays for, what is free, and a call whose response has a record of its own. A call of which nothing is
+ * metered is no question either.
  */
 export function costDoubt({ metering, upstream_status: status, usage_record_id: later }: DoubtedRecord): CostDoubt {
   if (metering === undefined) return NO_DOUBT;

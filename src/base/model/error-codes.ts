@@ -1,6 +1,6 @@
 /**
- * Every `error.code` that a gateway surface can answer with, its HTTP status and what it means (decision 8.1). The reference page is generated
- * from this table.
+ * Every `error.code` that a gateway surface can answer with, its HTTP status and what it means (decision 8.1). The
+ * reference page is generated from this table.
  */
 export const ERROR_CODES = {
   invalid_request: { status: 400, meaning: 'The body, a header or a parameter is not valid; `details` names each bad member.' },
@@ -112,7 +112,10 @@ export type ErrorCode = keyof typeof ERROR_CODES;
 
 const AGAIN_SOON = ['Retry-After', '1'];
 
-/** Header fields that an answer with this code must or should carry, as a flat name, value list (RFC 9110 §11.6.1, §11.7.1, §15.5.22, §10.2.3). */
+/**
+ * Header fields that an answer with this code must or should carry, as a flat name, value list (RFC 9110 §11.6.1,
+ * §11.7.1, §15.5.22, §10.2.3).
+ */
 export const ERROR_HEADERS: Readonly<Partial<Record<ErrorCode, readonly string[]>>> = {
   unauthorized: ['WWW-Authenticate', 'Bearer'],
   proxy_authentication_required: ['Proxy-Authenticate', 'Basic realm="AI Request Gateway"'],

@@ -1,7 +1,7 @@
+import type { ConnectionType, TrafficClass } from './action-request.ts';
 import type { RecordedBudget } from './budget-limit.ts';
-import type { ConnectionType, TrafficClass } from './connection.ts';
-import type { Decision, RecordedDecision } from './decision.ts';
-import type { Unit } from './usage-units.ts';
+import type { Decision, RecordedDecision } from './reason-codes.ts';
+import type { Unit } from './usage.ts';
 
 /** So much of the hash of a policy says whether it is another one, and takes little of each record. */
 export const CONTENT_HASH_DIGITS = 16;
@@ -9,8 +9,9 @@ export const CONTENT_HASH_DIGITS = 16;
 export const EXECUTION_RECORD_SCHEMA = 'gw.execution_record.v1';
 
 /**
- * Whether members of a record were left out of what is shown of it, as in a list (decision 7.13): no record has the member `shortened` when it is hashed. Its `record_hash` is then
- * that of the whole record, and nobody can recompute it from what is left.
+ * Whether members of a record were left out of what is shown of it, as in a list (decision 7.13): no record has the
+ * member `shortened` when it is hashed. Its `record_hash` is then that of the whole record, and nobody can recompute it
+ * from what is left.
  */
 export function isShortened(record: Readonly<Record<string, unknown>>): boolean {
   return record['shortened'] !== undefined;
@@ -21,8 +22,8 @@ export const SHORTENED_RULE =
   'it is shortened (policy_trace.attributes is left out), so that neither its hash nor what policy saw can be told from it; whole ones: gw logs --json --whole, gw records list --json --whole, or GET /v1/records/{id}';
 
 /**
- * Tokens and cost of one call. Absent is not zero: `usage_reported` says whether all counts are the provider's (decision 7.5); tokens beside `false` were approximated by
- * the gateway from what it saw.
+ * Tokens and cost of one call. Absent is not zero: `usage_reported` says whether all counts are the provider's
+ * (decision 7.5); tokens beside `false` were approximated by the gateway from what it saw.
  */
 export interface Metering {
   readonly tokens_in: number;
@@ -64,7 +65,10 @@ export interface Metering {
   readonly rate_citation_out?: string;
   /** `default`: for something that was charged the list has no rate. */
   readonly rate_source: RateSource;
-  /** What single models used inside of the call, where the answer tells it apart: together all of its tokens (decision 6.3). */
+  /**
+   * What single models used inside of the call, where the answer tells it apart: together all of its tokens (decision
+   * 6.3).
+   */
   readonly passes?: readonly MeteredPass[];
   /** What was charged beside tokens, by unit; part of `cost_usd` (decision 6.16). */
   readonly units?: Readonly<Partial<Record<Unit, MeteredUnit>>>;
@@ -107,8 +111,8 @@ export interface MeteredUnit {
 }
 
 /**
- * `action`: a call that policy was asked about; `connection`: a tunnel that was only seen as a host (decision 7.7). `usage`: what the response to an earlier call cost
- * that was made after the answer to it; no call by itself.
+ * `action`: a call that policy was asked about; `connection`: a tunnel that was only seen as a host (decision 7.7).
+ * `usage`: what the response to an earlier call cost that was made after the answer to it; no call by itself.
  */
 export const RECORD_TIERS = ['action', 'connection', 'usage'] as const;
 export type RecordTier = (typeof RECORD_TIERS)[number];
@@ -116,7 +120,10 @@ export type RecordTier = (typeof RECORD_TIERS)[number];
 /** How a stream ended. */
 export const STREAM_OUTCOMES = ['complete', 'aborted', 'error'] as const;
 
-/** What a second bundle would have decided (`GW_POLICIES_SHADOW`), from the facts of the same request. It was not enforced. */
+/**
+ * What a second bundle would have decided (`GW_POLICIES_SHADOW`), from the facts of the same request. It was not
+ * enforced.
+ */
 export interface ShadowTrace {
   readonly bundle_id: string;
   readonly decision: Decision;
@@ -129,7 +136,10 @@ export interface ShadowTrace {
 export interface PolicyTrace {
   readonly bundle_id: string;
   readonly version: string;
-  /** The first {@link CONTENT_HASH_DIGITS} hexadecimal digits of the SHA-256 over the texts that decided, those of the org's overlays among them. */
+  /**
+   * The first {@link CONTENT_HASH_DIGITS} hexadecimal digits of the SHA-256 over the texts that decided, those of the
+   * org's overlays among them.
+   */
   readonly content_hash?: string;
   readonly matched_rule_ids: readonly string[];
   /** Layer of each matched rule, same order: one id may stand in two layers. */
@@ -138,7 +148,10 @@ export interface PolicyTrace {
   readonly matched_levels?: readonly string[];
   /** Matched rules, as `layer/id`, in which a negative test on a missing field took the restrictive side. */
   readonly missing_field?: readonly string[];
-  /** What a matched rule of an overlay replaced (`layer/id@level`), and effects that gave way to those of a rule before theirs (`layer/id@level#effect`). */
+  /**
+   * What a matched rule of an overlay replaced (`layer/id@level`), and effects that gave way to those of a rule before
+   * theirs (`layer/id@level#effect`).
+   */
   readonly overridden?: readonly string[];
   readonly shadow?: ShadowTrace;
   /** The layer at which the evaluation ended early. */
@@ -158,8 +171,9 @@ export interface RecordedDelegation {
 }
 
 /**
- * The record of one decided request (specification, "Execution record"; decisions 7.1 to 7.8). Written once, never changed. No prompt and no
- * completion is ever part of it. `record_hash` is lower-case hex SHA-256 over the RFC 8785 form of everything else.
+ * The record of one decided request (specification, "Execution record"; decisions 7.1 to 7.8). Written once, never
+ * changed. No prompt and no completion is ever part of it. `record_hash` is lower-case hex SHA-256 over the RFC 8785
+ * form of everything else.
  */
 export interface ExecutionRecord {
   readonly schema: typeof EXECUTION_RECORD_SCHEMA;
@@ -217,7 +231,10 @@ export interface ExecutionRecord {
   readonly response_bytes: number;
   /** The caller's own Authorization went ahead of a stored credential (specification, "Authentication" 5). */
   readonly oauth_passthrough?: true;
-  /** How many refused calls the record stands for, of callers who have shown nothing and came too often for a record each (decision 7.11); absent: one. */
+  /**
+   * How many refused calls the record stands for, of callers who have shown nothing and came too often for a record
+   * each (decision 7.11); absent: one.
+   */
   readonly summed_requests?: number;
   readonly risk_score?: number;
   readonly risk_signals?: readonly string[];

@@ -1,5 +1,3 @@
-import type { FailureReason } from './failure-reason.ts';
-
 export const EXPORT_KINDS = ['webhook', 'syslog'] as const;
 export type ExportKind = (typeof EXPORT_KINDS)[number];
 
@@ -60,3 +58,18 @@ export interface DeadLetter {
   readonly attempts: number;
   readonly at: string;
 }
+
+/** Why something could not be delivered. */
+export const FAILURE_REASONS = [
+  'client_error',
+  'auth_error',
+  'gone',
+  'rate_limited',
+  'server_error',
+  'timeout',
+  'tls_error',
+  'unreachable',
+  'egress_denied',
+  'not_configured',
+] as const;
+export type FailureReason = (typeof FAILURE_REASONS)[number];

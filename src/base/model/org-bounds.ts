@@ -192,7 +192,10 @@ export const CONTROL_BOUNDS = {
 const OF_ITS_OWN = 'each org has its own';
 const LIMIT_REACHED = '409 `limit_reached`, to who asks for another one';
 
-/** What people lay down for an org, at a gateway and at the control plane alike: workloads, keys, limits, credentials, connectors. */
+/**
+ * What people lay down for an org, at a gateway and at the control plane alike: workloads, keys, limits, credentials,
+ * connectors.
+ */
 export const ENTITY_BOUNDS = {
   workloads: { what: 'registered workloads', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   projects: { what: 'projects', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },

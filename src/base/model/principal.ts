@@ -1,7 +1,8 @@
 /**
- * What may be asked. `none`: anyone who reaches the port. `org`: what concerns one org, which its API keys may ask too (decision 3.6). `read`, `write`: what a management
- * key may do in its org (specification, "Authentication" 4). `review`, `decide`: to see what waits for a person, and to decide it, which `read` and `write` imply, and
- * `approve` opens alone (decision 10.1). `mcp`: to speak MCP at all; what each tool needs is judged with it.
+ * What may be asked. `none`: anyone who reaches the port. `org`: what concerns one org, which its API keys may ask too
+ * (decision 3.6). `read`, `write`: what a management key may do in its org (specification, "Authentication" 4).
+ * `review`, `decide`: to see what waits for a person, and to decide it, which `read` and `write` imply, and `approve`
+ * opens alone (decision 10.1). `mcp`: to speak MCP at all; what each tool needs is judged with it.
  */
 export type Scope = 'none' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'review' | 'decide' | 'mcp';
 
@@ -20,8 +21,9 @@ export const ADMIN_USER_HEADER = 'gw-admin-user';
 /** Who asks one of the gateway's own routes, after what was shown has been judged. */
 export interface Principal {
   /**
-   * `anyone` has shown nothing, because nothing was needed. `node`: a gateway, at its control plane, or at itself for what its settings say. `user`: a person who was
-   * proven in this request. `session`: a person who has signed in before, by a browser's cookie.
+   * `anyone` has shown nothing, because nothing was needed. `node`: a gateway, at its control plane, or at itself for
+   * what its settings say. `user`: a person who was proven in this request. `session`: a person who has signed in
+   * before, by a browser's cookie.
    */
   readonly kind: 'anyone' | 'admin' | 'metrics' | 'api_key' | 'management_key' | 'mcp_key' | 'node' | 'user' | 'session';
   /** Names this one among others of its kind; never a secret. Of a session: the session. */
@@ -39,7 +41,10 @@ export interface Principal {
   readonly session?: AdminSession;
 }
 
-/** How somebody is named where it is told who did something: in the audit trail, at an approval. Never what he says of himself alone. */
+/**
+ * How somebody is named where it is told who did something: in the audit trail, at an approval. Never what he says of
+ * himself alone.
+ */
 export interface NamedPrincipal {
   readonly kind: Principal['kind'];
   readonly id: string;
@@ -65,7 +70,8 @@ export function namedPrincipal({
 }
 
 /**
- * The same in one word, for people. The admin token is nobody's name: where its holder says who he is, that stands for it (decision 9.1).
+ * The same in one word, for people. The admin token is nobody's name: where its holder says who he is, that stands for
+ * it (decision 9.1).
  * @param given what he has said
  */
 export function principalWord({ kind, id, name, user_id: userId }: NamedPrincipal, given?: string): string {

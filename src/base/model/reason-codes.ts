@@ -1,14 +1,18 @@
 interface ReasonCodeRow {
   readonly decision: string;
   readonly meaning: string;
-  /** The cause lies outside of the request: the same one may be let through later, with nothing changed by its caller (decision 6.7). */
+  /**
+   * The cause lies outside of the request: the same one may be let through later, with nothing changed by its caller
+   * (decision 6.7).
+   */
   readonly circumstance?: true;
 }
 
 /**
- * Every reason code that this gateway itself puts into a decision, a record and `gw_policy_deny_total`, the decision that it explains, and what it means.
- * Rules may add codes of their own (`effect.reason_codes`). `missing:<name>` stands for any attribution that a rule requires, labels as
- * `missing:labels.<key>`; the three fixed names have rows, so that metrics can show them. The reference page is generated from this table.
+ * Every reason code that this gateway itself puts into a decision, a record and `gw_policy_deny_total`, the decision
+ * that it explains, and what it means. Rules may add codes of their own (`effect.reason_codes`). `missing:<name>`
+ * stands for any attribution that a rule requires, labels as `missing:labels.<key>`; the three fixed names have rows,
+ * so that metrics can show them. The reference page is generated from this table.
  */
 export const REASON_CODES = {
   default_deny: { decision: 'deny', meaning: 'No rule allowed the request and none refused it.' },
@@ -264,3 +268,25 @@ export type ReasonCode = keyof typeof REASON_CODES;
 export const CODES_OF_CIRCUMSTANCES: ReadonlySet<string> = new Set(
   Object.entries<ReasonCodeRow>(REASON_CODES).flatMap(([code, { circumstance }]) => (circumstance === true ? [code] : [])),
 );
+
+/**
+ * What policy can decide (specification, "What the service does" 1), from the mildest to the most severe (policy.md 4).
+ */
+export const DECISIONS = ['allow', 'downgrade', 'rate_limit', 'require_approval', 'require_attribution', 'deny', 'quarantine'] as const;
+export type Decision = (typeof DECISIONS)[number];
+
+/**
+ * What a record can say: a decision, or `error` for a call that policy let through and the gateway could not complete
+ * (decision 7.8).
+ */
+export type RecordedDecision = Decision | 'error';
+
+/** Position in {@link DECISIONS}: a higher number is more severe. */
+export function severityOf(decision: Decision): number {
+  return DECISIONS.indexOf(decision);
+}
+
+/** True for the two decisions that let a request run. */
+export function permits(decision: Decision): decision is 'allow' | 'downgrade' {
+  return decision === 'allow' || decision === 'downgrade';
+}

@@ -1,8 +1,8 @@
 import type { ReasonCode } from './reason-codes.ts';
 
 /**
- * What lets a call through that a check beside the rules refused, by the code of its record: what an operator can do by a command, and his
- * assistant by a tool.
+ * What lets a call through that a check beside the rules refused, by the code of its record: what an operator can do by
+ * a command, and his assistant by a tool.
  */
 export const REMEDIES: Readonly<Partial<Record<ReasonCode, string>>> = {
   rate_limited:

@@ -13,7 +13,10 @@ export interface ProviderUsage {
   readonly connection_types: CountsByName;
 }
 
-/** One usage report (specification, "Usage telemetry"; decision 12.6). It holds nothing that somebody has written, and nobody's name, key or address. */
+/**
+ * One usage report (specification, "Usage telemetry"; decision 12.6). It holds nothing that somebody has written, and
+ * nobody's name, key or address.
+ */
 export interface TelemetryReport {
   readonly schema: typeof TELEMETRY_SCHEMA;
   /** Random, another at each start. */

@@ -1,5 +1,4 @@
-import type { Attribution } from './attribution.ts';
-import type { ConnectionType } from './connection.ts';
+import type { Attribution, ConnectionType } from './action-request.ts';
 
 /** A registered application (specification, "Workload"). */
 export interface Workload {

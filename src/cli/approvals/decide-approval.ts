@@ -46,7 +46,10 @@ function deciding(verb: 'approve' | 'deny', summary: string): Command {
   };
 }
 
-/** What a person has shortened is looked for among all approvals that whoever asks may see. @throws Unusable where several are meant */
+/**
+ * What a person has shortened is looked for among all approvals that whoever asks may see.
+ * @throws Unusable where several are meant
+ */
 async function wholeApprovalId(approvals: ApprovalsAccess, id: string, changes: boolean, io: CliIo): Promise<string> {
   if (isUuid(id)) return id;
   // The operations are loaded by what needs them alone.

@@ -1,6 +1,4 @@
-import { systemClock, timestamp } from '../../base/lib/clock.ts';
-import { parseDuration } from '../../base/lib/durations.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
+import { parseDuration, parseTime, systemClock, timestamp } from '../../base/lib/clock.ts';
 import type { RootStatus } from '../../inbound/ca/root-status.ts';
 import { badValue, parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';

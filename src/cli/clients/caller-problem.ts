@@ -1,9 +1,9 @@
 /* What keeps a gateway from letting a program's calls in, asked of the gateway before the first call fails by it. */
 import { WORKLOAD_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
-import { shellVariable } from '../../base/config/environment.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
-import { SELF_TEST_HOST } from '../../base/lib/self-test-host.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
+import { SELF_TEST_HOST } from '../../base/lib/host.ts';
 import type { TriedCaller } from '../../base/model/arrival.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import { type CliIo, Unusable } from '../command.ts';
@@ -26,8 +26,9 @@ export interface AskedCaller {
 }
 
 /**
- * What keeps every call of a program with these variables from being let in, and how to get what is missing, in one sentence; undefined: nothing does, or nothing of it can be known.
- * The gateway is asked by its self-test, which counts and records nothing (decision 12.11). Never rejects.
+ * What keeps every call of a program with these variables from being let in, and how to get what is missing, in one
+ * sentence; undefined: nothing does, or nothing of it can be known. The gateway is asked by its self-test, which counts
+ * and records nothing (decision 12.11). Never rejects.
  */
 export async function callerProblem(asked: AskedCaller, io: CliIo): Promise<string | undefined> {
   const { config, variables } = asked;

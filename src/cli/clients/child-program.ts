@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Environment } from '../../base/config/settings-reader.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 
 /** As shells and `env` have them. */
 const NOT_RUNNABLE = 126;

@@ -2,8 +2,8 @@ import { accessSync, constants } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from '../../base/config/config.ts';
-import { shellVariable } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
 import { ownOriginHere } from '../gateway-address.ts';
 import { javaStoreOf, mergeCertificates } from './merged-certificates.ts';
@@ -12,8 +12,10 @@ import { entriesOf, entryPastGateway, mergedNoProxy, NO_PROXY } from './no-proxy
 export type VariableSource = 'proxy' | 'noProxy' | 'one' | 'preload' | 'root' | 'bundle' | 'java';
 
 /**
- * What the runtimes read. Variables that add to the trust store get the root alone, those that replace it get the system's roots and ours; what they name
- * already is kept beside that. curl ignores `HTTP_PROXY` in capitals, so both spellings are set, and what one of them holds is kept in both. On Windows names have no case, and setting one twice is harmless.
+ * What the runtimes read. Variables that add to the trust store get the root alone, those that replace it get the
+ * system's roots and ours; what they name already is kept beside that. curl ignores `HTTP_PROXY` in capitals, so both
+ * spellings are set, and what one of them holds is kept in both. On Windows names have no case, and setting one twice
+ * is harmless.
  */
 export const CLIENT_VARIABLES: readonly (readonly [name: string, source: VariableSource])[] = [
   ['HTTPS_PROXY', 'proxy'],
@@ -62,9 +64,11 @@ export interface ClientVariables {
 }
 
 /**
- * Proxy and CA variables for programs that use the gateway of these settings. What they are set to already is kept where both fit.
+ * Proxy and CA variables for programs that use the gateway of these settings. What they are set to already is kept
+ * where both fit.
  * @param env what is set already
- * @throws Error when certificates cannot be kept beside ours: of half of the variables a program would be worse off than of none
+ * @throws Error when certificates cannot be kept beside ours: of half of the variables a program would be worse off
+ * than of none
  */
 export async function clientVariables(config: Config, options: ClientOptions, env?: Environment): Promise<ClientVariables> {
   const values = await variableValues(config, options, env);
@@ -78,7 +82,10 @@ export async function clientVariables(config: Config, options: ClientOptions, en
   return { variables, problems: [...problems] };
 }
 
-/** Certificate files that the variables name and that cannot be read: the gateway has not been started with these settings yet, or its folder is another user's. */
+/**
+ * Certificate files that the variables name and that cannot be read: the gateway has not been started with these
+ * settings yet, or its folder is another user's.
+ */
 export function missingCertificates(config: Config): readonly string[] {
   const { root, bundle } = certificateFiles(config);
   return [root, bundle].filter((file) => file !== undefined).filter((file) => !isReadable(file));
@@ -202,7 +209,10 @@ async function javaOptions(config: Config, port: number, bundle: string | undefi
   return [...options, quotedOption(`-Djavax.net.ssl.trustStore=${store}`), '-Djavax.net.ssl.trustStoreType=PKCS12'].join(' ');
 }
 
-/** Where the ports speak TLS (decision 12.1), programs must trust that certificate too: it stands in files of its own with what they are to trust anyway. */
+/**
+ * Where the ports speak TLS (decision 12.1), programs must trust that certificate too: it stands in files of its own
+ * with what they are to trust anyway.
+ */
 async function withOwnCertificate(
   files: Pick<Values, 'root' | 'bundle'>,
   { tlsCertFile }: Config,

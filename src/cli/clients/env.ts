@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
+import { isLoopbackHost } from '../../base/lib/host.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue, parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { settingsOf } from '../settings-of.ts';
@@ -80,7 +80,10 @@ function farProblem(variables: ClientVariables['variables']): string | undefined
     : `HTTPS_PROXY names ${host}, which in a container or on another machine is that one itself: put a name there by which the gateway is reached from it (docs/guides/clients/ci.md)`;
 }
 
-/** Merged certificates lie below the cache of this user, elsewhere than those of the gateway: a program that does not find what it is to trust makes no connection at all. */
+/**
+ * Merged certificates lie below the cache of this user, elsewhere than those of the gateway: a program that does not
+ * find what it is to trust makes no connection at all.
+ */
 function folderProblem(variables: ClientVariables['variables']): string {
   const files = variables.filter(([name]) =>
     CLIENT_VARIABLES.some(([one, source]) => one === name && (source === 'root' || source === 'bundle')),

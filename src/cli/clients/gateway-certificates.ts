@@ -1,7 +1,7 @@
 /* The certificates that programs are to trust, of a gateway whose folder may not be readable here. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { inFolder, makeFolder } from '../../base/lib/folder.ts';
+import { inFolder, makeFolder } from '../../base/lib/files.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { certificatePem } from '../../inbound/ca/certificate.ts';
 import { ROOT_CERTIFICATE, TRUST_BUNDLE } from '../../inbound/ca/root-files.ts';
@@ -17,8 +17,8 @@ import { missingCertificates, trustFolder } from './client-variables.ts';
 export const FETCHED_ROOTS = 'roots-';
 
 /**
- * The settings with a folder that holds the certificates of their gateway. Where its own cannot be read here, the gateway is asked for its root, which is taken only when it is one that it
- * handed out at its start (decision 12.15).
+ * The settings with a folder that holds the certificates of their gateway. Where its own cannot be read here, the
+ * gateway is asked for its root, which is taken only when it is one that it handed out at its start (decision 12.15).
  * @throws Unusable when there are none
  */
 export async function withCertificates(config: GatewaySettings, io: CliIo): Promise<GatewaySettings> {

@@ -2,10 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { WORKLOAD_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
 import type { Config } from '../../base/config/config.ts';
-import { shellVariable } from '../../base/config/environment.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { parsePort } from '../../base/lib/host.ts';
 import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
 import type { ClientCaller } from './client-variables.ts';
@@ -25,7 +25,8 @@ const MAX_TOKEN = 4_096;
 const CALLER_TOKEN = new RegExp(`(?<![A-Za-z0-9_-])(?:${WORKLOAD_TOKEN_PREFIX}|${API_KEY_PREFIX})[^\\s"',}]+`, 'g');
 
 /**
- * Who calls: the workload and, from a file or from `GW_WORKLOAD_TOKEN`, its token, which never stands on a command line, where every user of the machine reads it.
+ * Who calls: the workload and, from a file or from `GW_WORKLOAD_TOKEN`, its token, which never stands on a command
+ * line, where every user of the machine reads it.
  * @throws UsageError, Unusable when the file cannot be read
  */
 export async function givenCaller(
@@ -52,7 +53,8 @@ async function textIn(file: string): Promise<string> {
 }
 
 /**
- * The one token or API key in a text: alone, or among what the command printed that made it, which does not show it again.
+ * The one token or API key in a text: alone, or among what the command printed that made it, which does not show it
+ * again.
  * @param place where the text was found, for the message
  */
 function tokenOf(text: string, place: string): string {

@@ -1,7 +1,7 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { inFolder, makeFolder } from '../../base/lib/folder.ts';
+import { inFolder, makeFolder } from '../../base/lib/files.ts';
 import { javaTrustStore } from '../../inbound/ca/java-trust-store.ts';
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED )?CERTIFICATE-----/g;
@@ -16,8 +16,8 @@ export interface MergedCertificates {
 }
 
 /**
- * A file that holds what a variable names already, such as a company's own root, and the gateway's root: naming the gateway's file alone would take the former
- * away from every program of the shell.
+ * A file that holds what a variable names already, such as a company's own root, and the gateway's root: naming the
+ * gateway's file alone would take the former away from every program of the shell.
  * @param existing value of the variable, a PEM file or a folder of such
  * @param own the file that is named where nothing is to be kept
  * @param rootFile PEM of the gateway's root, or of a company's intermediate with its issuers behind it
@@ -27,7 +27,8 @@ export interface MergedCertificates {
 export async function mergeCertificates(existing: string, own: string, rootFile: string, folder: string): Promise<MergedCertificates> {
   const path = resolve(existing);
   if (existing === '' || path === resolve(own) || path === resolve(rootFile)) return { file: own };
-  // A company's chain may stand there, and even a key, which must not come along. While a root is replaced there are two (decision 12.10).
+  // A company's chain may stand there, and even a key, which must not come along. While a root is replaced there are
+  // two (decision 12.10).
   const roots = readFileSync(rootFile, 'utf8').match(CERTIFICATE) ?? [];
   const anchors = anchorsOf(roots);
   let source = path;

@@ -1,4 +1,7 @@
-/* What stands in NO_PROXY and no_proxy: programs read one of the two, each another one first, so that what is in one of them must be in both. */
+/*
+ * What stands in NO_PROXY and no_proxy: programs read one of the two, each another one first, so that what is in one of
+ * them must be in both.
+ */
 
 /** What of this machine goes past a proxy. */
 export const NO_PROXY = 'localhost,127.0.0.1,::1';
@@ -31,8 +34,9 @@ export function noProxyBefore(value: string, other: string): string {
 const AI_HOSTS = ['api.openai.com', 'api.anthropic.com', 'generativelanguage.googleapis.com'];
 
 /**
- * What is wrong with entries that take calls to an AI provider past the gateway, of which it then knows nothing: for a person, undefined when there is none.
- * Programs differ in what they take for a pattern, so that `*.example` is judged as the widest of them reads it.
+ * What is wrong with entries that take calls to an AI provider past the gateway, of which it then knows nothing: for a
+ * person, undefined when there is none. Programs differ in what they take for a pattern, so that `*.example` is judged
+ * as the widest of them reads it.
  */
 export function entryPastGateway(entries: readonly string[]): string | undefined {
   for (const entry of entries) {

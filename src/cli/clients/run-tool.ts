@@ -1,8 +1,8 @@
 import type { Config } from '../../base/config/config.ts';
-import { wholeEnvironment } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
+import { wholeEnvironment } from '../../base/config/settings-reader.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { createLogger } from '../../base/lib/log.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';

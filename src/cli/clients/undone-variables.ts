@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Config } from '../../base/config/config.ts';
-import { shellVariable } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { CLIENT_VARIABLES, nodePreload, otherSpelling, trustFolder, type VariableSource } from './client-variables.ts';
 import { FETCHED_ROOTS } from './gateway-certificates.ts';
@@ -10,7 +10,8 @@ import { noProxyBefore } from './no-proxy.ts';
 import type { Assignment } from './variable-formats.ts';
 
 /**
- * What takes back what `gw env` has set in a shell: what came of it is taken away, what was there before is there again. Another proxy that was replaced is not known any more.
+ * What takes back what `gw env` has set in a shell: what came of it is taken away, what was there before is there
+ * again. Another proxy that was replaced is not known any more.
  * @param env what is set; variables that we did not set are left alone
  * @param port that `gw env` was told, where that is none of the settings
  */

@@ -34,7 +34,10 @@ function lines(line: (name: string, value: string | undefined) => string): Varia
   return { text: (variables) => variables.map(([name, value]) => `${line(name, value)}\n`).join('') };
 }
 
-/** Ended by a semicolon: `eval (…)` of fish joins lines by blanks, and one that is not ended would take all that follow for its value. */
+/**
+ * Ended by a semicolon: `eval (…)` of fish joins lines by blanks, and one that is not ended would take all that follow
+ * for its value.
+ */
 function fishLine(name: string, value: string | undefined): string {
   return value === undefined ? `set -e ${name};` : `set -gx ${name} '${value.replace(/[\\']/g, '\\$&')}';`;
 }
@@ -45,7 +48,9 @@ function powershellLine(name: string, value: string | undefined): string {
   return `$env:${name} = '${value.replaceAll("'", "''")}';`;
 }
 
-/** A line for the file $GITHUB_ENV; a value of several lines stands between two of a delimiter that nobody can guess. */
+/**
+ * A line for the file $GITHUB_ENV; a value of several lines stands between two of a delimiter that nobody can guess.
+ */
 function gitHubLine(name: string, value = ''): string {
   if (!/[\r\n]/.test(value)) return `${name}=${value}`;
   const delimiter = `end_${randomBytes(12).toString('hex')}`;

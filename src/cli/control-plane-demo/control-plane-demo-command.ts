@@ -1,6 +1,6 @@
 import { systemClock } from '../../base/lib/clock.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
-import { paintFor } from '../../policy-tools/paint.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
+import { paintFor } from '../../policy-tools/render-problem.ts';
 import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';

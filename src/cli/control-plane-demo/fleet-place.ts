@@ -43,7 +43,8 @@ export interface FleetPlace {
 }
 
 /**
- * Starts a stand-in provider, a control plane and two gateways that enrol with it, on free ports and in a temporary folder that is removed at the end.
+ * Starts a stand-in provider, a control plane and two gateways that enrol with it, on free ports and in a temporary
+ * folder that is removed at the end.
  * @throws Error that says why it cannot be
  */
 export async function openFleet(clock: Clock): Promise<FleetPlace> {

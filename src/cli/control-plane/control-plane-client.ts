@@ -72,7 +72,8 @@ export class ControlPlaneClient {
   /**
    * The text of an answer.
    * @param args names of the path, parameters and members of the body
-   * @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal; GatewayError for arguments that make no request
+   * @throws Unusable when nobody answers or the token is not accepted; GatewayRefusal; GatewayError for arguments that
+   * make no request
    */
   async text(operation: AdminOperation, args: Readonly<Record<string, unknown>> = {}): Promise<string> {
     if (operation.scope === 'admin' && this.#token === undefined) throw new Unusable(this.#lacking);

@@ -3,11 +3,11 @@ import { loadControlPlaneSettings } from '../../base/config/load-control-plane-s
 import { originOf, reachableHost } from '../../base/config/own-origin.ts';
 import { ConfigError } from '../../base/config/settings-reader.ts';
 import { systemClock } from '../../base/lib/clock.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { watchHeapGrowth } from '../../base/lib/heap-growth.ts';
 import { bracketHost } from '../../base/lib/host.ts';
 import { createLogger } from '../../base/lib/log.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
 
@@ -57,7 +57,10 @@ interface Running {
   readonly adminToken: { readonly file: string | undefined };
 }
 
-/** What a person needs to see after the start: where everything is, and the first thing to do. Never a secret. @param gw how this program is called */
+/**
+ * What a person needs to see after the start: where everything is, and the first thing to do. Never a secret.
+ * @param gw how this program is called
+ */
 export function controlPlaneAnnouncement({ grpcPort, httpPort, adminToken }: Running, settings: ControlPlaneSettings, gw: string): string {
   const host = reachableHost(settings.host);
   const http = originOf('http', host, httpPort);

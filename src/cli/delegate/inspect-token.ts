@@ -1,10 +1,10 @@
-import { shellVariable } from '../../base/config/environment.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { readVerifyKeys, type VerifyKeys } from '../../base/lib/verify-keys.ts';
-import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import type { DelegationLink, Limits } from '../../decide/delegation/link.ts';
+import { DelegationError } from '../../decide/delegation/link.ts';
 import { type DelegationChain, readChain, verifyChain } from '../../decide/delegation/verify-chain.ts';
 import { parseWithOne } from '../checked-arguments.ts';
 import { type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';

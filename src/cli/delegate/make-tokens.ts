@@ -1,5 +1,5 @@
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import { isKid } from '../../base/lib/verify-keys.ts';
 import { objectOfToken } from '../../decide/delegation/token-text.ts';
 import { DELEGATION_SCHEMA, readChain } from '../../decide/delegation/verify-chain.ts';

@@ -1,6 +1,6 @@
 /* Delegations that a running gateway honours no more (decision 9.4), asked for with the admin token. */
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
-import type { RevokedDelegation } from '../../base/model/revoked-delegation.ts';
+import type { RevokedDelegation } from '../../base/model/keys.ts';
 import { readChain } from '../../decide/delegation/verify-chain.ts';
 import { parseOptions, parseWithOne, parseWithWords } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
@@ -102,7 +102,10 @@ function idIn([id]: readonly string[]): Given {
   return { delegation_id: id };
 }
 
-/** Of the last link: what was made of it is revoked with it, what it was made of is not. @throws UsageError, Unusable */
+/**
+ * Of the last link: what was made of it is revoked with it, what it was made of is not.
+ * @throws UsageError, Unusable
+ */
 async function leafOf(token: string, words: readonly string[], io: CliIo): Promise<Given> {
   if (words.length > 0) throw new UsageError('it takes an ID or --token, not both');
   const text = await readToken(token, io);

@@ -1,15 +1,18 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { canonicalJson } from '../../base/json/jcs.ts';
-import { readRegularFile } from '../../base/lib/regular-file.ts';
+import { readRegularFile } from '../../base/lib/files.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
 import { Unusable } from '../command.ts';
 import { whyUnreadable } from '../process-io.ts';
 
 const MAX_KEY_BYTES = 16_384;
 
-/** The private key of an issuer of delegation tokens. It never leaves the machine on which tokens are made; a gateway has the public one alone. */
+/**
+ * The private key of an issuer of delegation tokens. It never leaves the machine on which tokens are made; a gateway
+ * has the public one alone.
+ */
 export class SigningKey {
   readonly #key: KeyObject;
   /** Of 32 bytes, base64. */

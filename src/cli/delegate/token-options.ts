@@ -1,8 +1,6 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
-import { timestamp } from '../../base/lib/clock.ts';
-import { parseDuration } from '../../base/lib/durations.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
-import { DelegationError } from '../../decide/delegation/delegation-error.ts';
+import { parseDuration, parseTime, timestamp } from '../../base/lib/clock.ts';
+import { DelegationError } from '../../decide/delegation/link.ts';
 import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
 import { parseMap, readDocument } from '../policy/policy-target.ts';

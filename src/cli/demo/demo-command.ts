@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
-import { paintFor } from '../../policy-tools/paint.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
+import { paintFor } from '../../policy-tools/render-problem.ts';
 import { checkRecord } from '../../record/verify-record.ts';
 import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';

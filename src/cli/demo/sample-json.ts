@@ -5,8 +5,8 @@ import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 const MAX_DEPTH = 16;
 
 /**
- * A value that the schema allows, where it is of the usual kinds: types, members that are required, choices, constants, bounds of numbers and lengths, references within it. Gemini's
- * spelling of types, in capitals, is known.
+ * A value that the schema allows, where it is of the usual kinds: types, members that are required, choices, constants,
+ * bounds of numbers and lengths, references within it. Gemini's spelling of types, in capitals, is known.
  * @param text what strings say
  */
 export function sampleOf(schema: unknown, text: string): unknown {

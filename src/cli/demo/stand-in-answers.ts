@@ -1,6 +1,7 @@
 /*
- * What the demo's stand-in answers, in the dialects of the providers whose hosts it stands for: OpenAI chat completions and responses, Anthropic messages, Gemini. The text is
- * always the same, or JSON of the form that was asked for; the token counts follow from the length of what was sent: this is no model.
+ * What the demo's stand-in answers, in the dialects of the providers whose hosts it stands for: OpenAI chat completions
+ * and responses, Anthropic messages, Gemini. The text is always the same, or JSON of the form that was asked for; the
+ * token counts follow from the length of what was sent: this is no model.
  */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { sampleOf } from './sample-json.ts';
@@ -98,7 +99,10 @@ function saidTo({ body, bytes }: StandInRequest): Said {
   return { model, text, words: text.split(/(?<= )/), sent: Math.max(1, Math.ceil(bytes / BYTES_PER_TOKEN)), made };
 }
 
-/** Programs that ask for JSON read the answer by its members, and ask again and again when there are none. @returns undefined: a text was asked for */
+/**
+ * Programs that ask for JSON read the answer by its members, and ask again and again when there are none.
+ * @returns undefined: a text was asked for
+ */
 function formAskedFor(body: StandInRequest['body']): { readonly schema: unknown } | undefined {
   const inObject = (place: unknown, ...names: readonly string[]): unknown =>
     names.reduce((value, name) => (isJsonObject(value) ? value[name] : undefined), place);

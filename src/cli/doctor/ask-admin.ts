@@ -1,11 +1,12 @@
-import { messageOf } from '../../base/lib/thrown.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import type { DeadLetter } from '../../base/model/export-destination.ts';
 import type { PriceListStatus } from '../../operations/price-list-operations.ts';
 import { GatewayClient } from '../gateway-client.ts';
 import { type DoctorCheck, type Finding, ok, type Patient, skipped, warning } from './finding.ts';
 
 /**
- * What a check finds in an answer of the gateway that the admin token opens. Where nobody answers, or the token is not there, the check is skipped, with the reason.
+ * What a check finds in an answer of the gateway that the admin token opens. Where nobody answers, or the token is not
+ * there, the check is skipped, with the reason.
  * @param path of a GET, with its query
  */
 export async function findingsOf<T>(

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { GatewayAddress } from '../gateway-address.ts';

@@ -1,6 +1,5 @@
-import { wholeEnvironment } from '../../base/config/environment.ts';
-import { ConfigError } from '../../base/config/settings-reader.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { ConfigError, wholeEnvironment } from '../../base/config/settings-reader.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { badValue, parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { folded } from '../folded-text.ts';

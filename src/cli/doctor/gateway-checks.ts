@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { loadRoot } from '../../inbound/ca/root-chain.ts';
 import { readRootFiles } from '../../inbound/ca/root-files.ts';
 import { certificatesIn, readRootState, splitRoots } from '../../inbound/ca/root-state.ts';

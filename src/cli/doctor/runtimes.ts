@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { shellVariable } from '../../base/config/environment.ts';
-import { SELF_TEST_HOST } from '../../base/lib/self-test-host.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
+import { SELF_TEST_HOST } from '../../base/lib/host.ts';
 import { findProgram, type Ran, runProgram } from '../trust/run-program.ts';
 import { type Finding, ok, type Patient, skipped, warning, wrong } from './finding.ts';
 
@@ -161,7 +161,9 @@ function javaProxy(env: Patient['env']): readonly string[] {
   return [`-Dhttps.proxyHost=${hostname}`, `-Dhttps.proxyPort=${port}`];
 }
 
-/** Has each runtime that is there connect to the gateway's self-test with the variables of this shell (decision 12.11). */
+/**
+ * Has each runtime that is there connect to the gateway's self-test with the variables of this shell (decision 12.11).
+ */
 export async function tryRuntimes(patient: Patient): Promise<readonly Finding[]> {
   const { runtimes: named, health, env } = patient;
   if (health.kind !== 'gateway') return [skipped('runtimes', 'no gateway answers, so that nothing can be tried')];

@@ -1,10 +1,13 @@
-/* Which of the gateways that were started here a command means (decision 12.15): what it is given counts before the environment, that before the folder it is called in, and that before what is remembered. */
+/*
+ * Which of the gateways that were started here a command means (decision 12.15): what it is given counts before the
+ * environment, that before the folder it is called in, and that before what is remembered.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type LoadedConfig, loadConfig } from '../../base/config/config.ts';
-import { wholeEnvironment } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
+import { wholeEnvironment } from '../../base/config/settings-reader.ts';
+import { isLoopbackHost } from '../../base/lib/host.ts';
 import { isRunning, type RememberedGateway, rememberedGateways } from './remembered-gateways.ts';
 
 /** What options of a command name. */
@@ -13,7 +16,10 @@ export interface AskedGateway {
   readonly port?: string | undefined;
 }
 
-/** `option`: by address or port; `environment`: by variables; `folder`: it was started where the command is called; `last`: it was started last. */
+/**
+ * `option`: by address or port; `environment`: by variables; `folder`: it was started where the command is called;
+ * `last`: it was started last.
+ */
 export type FoundBy = 'option' | 'environment' | 'folder' | 'last';
 
 export interface FoundGateway {

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Gateway } from '../../app/gateway.ts';
 import type { Config } from '../../base/config/config.ts';
-import { shellVariable } from '../../base/config/environment.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { certificatesIn } from '../../inbound/ca/root-state.ts';
 import { derOf, fingerprint } from '../trust/trust-place.ts';
 import { type FindingSettings, type RememberedGateway, rememberGateway, rememberStop } from './remembered-gateways.ts';
@@ -20,7 +20,10 @@ export interface NotedStart {
   stopped(): Promise<void>;
 }
 
-/** Notes where a gateway is that has just started, for the commands of its user (decision 12.15). Never rejects: no gateway fails to start because of it. */
+/**
+ * Notes where a gateway is that has just started, for the commands of its user (decision 12.15). Never rejects: no
+ * gateway fails to start because of it.
+ */
 export async function rememberStart(gateway: Gateway, config: Config): Promise<NotedStart> {
   const { configDir } = config;
   const nothing: NotedStart = { done: false, problem: undefined, stopped: () => Promise.resolve() };

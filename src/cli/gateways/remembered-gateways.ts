@@ -1,6 +1,6 @@
 /*
- * The gateways that were started by this user, a file each in his own folder: what a command needs to find one from any folder (decision 12.15). Nothing in there is a secret: of the admin token
- * the place is kept, where it has one.
+ * The gateways that were started by this user, a file each in his own folder: what a command needs to find one from any
+ * folder (decision 12.15). Nothing in there is a secret: of the admin token the place is kept, where it has one.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
@@ -8,9 +8,9 @@ import { uptime } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
-import { makeFolder } from '../../base/lib/folder.ts';
+import { makeFolder } from '../../base/lib/files.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
 
 /** Settings by which a gateway is found, as text; folders and files by their whole path. */
 export type FindingSettings = Readonly<Record<string, string>>;
@@ -83,7 +83,8 @@ function isRemembered(value: unknown): value is RememberedGateway {
 }
 
 /**
- * Keeps one, in the place of what was known of its data folder, and lets go of those that are gone or too many. The folder is for its user alone.
+ * Keeps one, in the place of what was known of its data folder, and lets go of those that are gone or too many. The
+ * folder is for its user alone.
  * @returns false: the folder is another user's, as that of who called `sudo`, and is left alone
  * @throws Error of the file system
  */

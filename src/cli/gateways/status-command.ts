@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
+import { isLoopbackHost } from '../../base/lib/host.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import { ROOT_CERTIFICATE } from '../../inbound/ca/root-files.ts';
 import { readRootState } from '../../inbound/ca/root-state.ts';
@@ -169,7 +169,10 @@ const BY: Readonly<Record<Seen['found_by'], string>> = {
   settings: 'the settings of this shell and folder; no start is noted',
 };
 
-/** A file that is not there is said to be so: of a gateway that no start is noted of, its place is a guess from the settings. */
+/**
+ * A file that is not there is said to be so: of a gateway that no start is noted of, its place is a guess from the
+ * settings.
+ */
 function withAbsence(place: string | undefined): string | undefined {
   return place === undefined || !isAbsolute(place) || existsSync(place) ? place : `${place} (not there)`;
 }

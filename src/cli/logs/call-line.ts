@@ -1,10 +1,9 @@
 /* One call as a person reads it, whether it comes from a record or from the gateway's log. */
 import { isJsonObject } from '../../base/json/json-object.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import { capSentence } from '../../base/model/budget-limit.ts';
-import { DECISIONS, permits } from '../../base/model/decision.ts';
-import { REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
-import type { Paint } from '../../policy-tools/paint.ts';
+import { DECISIONS, permits, REASON_CODES, type ReasonCode } from '../../base/model/reason-codes.ts';
+import type { Paint } from '../../policy-tools/render-problem.ts';
 import { costMark, doubtsOfRecord } from '../money/money-table.ts';
 import { tellingCodes } from '../record-texts.ts';
 import { cellText } from '../terminal-text.ts';
@@ -26,7 +25,10 @@ export interface SeenCall {
   readonly tokens: string;
   readonly cost: string;
   readonly duration: string;
-  /** Why, where it was not simply allowed: codes and text; else what is to be known of it all the same, such as that its token was none. */
+  /**
+   * Why, where it was not simply allowed: codes and text; else what is to be known of it all the same, such as that its
+   * token was none.
+   */
   readonly reason: string;
   /** What of it tells something beside the decision. */
   readonly telling: string;

@@ -1,6 +1,6 @@
 /* Calls below each other: what of them is shown by the width of a terminal, and how wide each column is. */
 import { cellWidth } from '../../base/lib/cell-width.ts';
-import type { Paint } from '../../policy-tools/paint.ts';
+import type { Paint } from '../../policy-tools/render-problem.ts';
 import { UsageError } from '../command.ts';
 import { shortDecision, shortIds, shortTimes } from '../management/table-cells.ts';
 import { type ColumnRoom, type TableLines, tableLines } from '../management/text-table.ts';
@@ -67,7 +67,10 @@ export interface CallTable {
   line(call: SeenCall, paint: Paint): string;
 }
 
-/** @param known calls whose widths the columns have; undefined: they come later, and the columns have usual widths @throws UsageError for a column that there is not */
+/**
+ * @param known calls whose widths the columns have; undefined: they come later, and the columns have usual widths
+ * @throws UsageError for a column that there is not
+ */
 export function callTable(view: CallView, known?: readonly SeenCall[]): CallTable {
   const isShort = view.width !== undefined && view.wide !== true && view.columns === undefined;
   const all = view.columns?.map(columnNamed) ?? view.usual ?? (isShort ? AT_A_TERMINAL : ALL);

@@ -25,11 +25,15 @@ export interface FollowOptions {
   readonly onGap: (problem: string | undefined) => void;
 }
 
-/** A question reaches this far behind the one before: nobody's clock is exact, and what was told of already is not told again. */
+/**
+ * A question reaches this far behind the one before: nobody's clock is exact, and what was told of already is not told
+ * again.
+ */
 const OVERLAP_MS = 600_000;
 
 /**
- * Tells of each record once, in the order in which they were stored, until it is stopped. What is stored while the gateway cannot be asked comes when it can be asked again.
+ * Tells of each record once, in the order in which they were stored, until it is stopped. What is stored while the
+ * gateway cannot be asked comes when it can be asked again.
  * @param records of an order that is that of storing, so that whatever is not known stands before what is
  * @throws what `records` throws, but for Unusable once it has answered
  */

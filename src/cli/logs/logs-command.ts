@@ -1,10 +1,8 @@
 import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
-import { type Clock, systemClock } from '../../base/lib/clock.ts';
-import { parseDuration } from '../../base/lib/durations.ts';
+import { type Clock, parseDate, parseDuration, parseTime, systemClock } from '../../base/lib/clock.ts';
 import { parseIp } from '../../base/lib/ip.ts';
-import { parseDate, parseTime } from '../../base/lib/rfc3339.ts';
-import { type Paint, paintFor } from '../../policy-tools/paint.ts';
+import { type Paint, paintFor } from '../../policy-tools/render-problem.ts';
 import { badValue, parseWithWords } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
@@ -168,7 +166,10 @@ function printTable(calls: readonly SeenCall[], view: CallView, io: CliIo, paint
   for (const call of calls) io.stdout(`${table.line(call, paint)}\n`);
 }
 
-/** Lines that tell of something else, and those that are no JSON, are passed over: what comes from a journal may begin in the middle of one. */
+/**
+ * Lines that tell of something else, and those that are no JSON, are passed over: what comes from a journal may begin
+ * in the middle of one.
+ */
 async function fromLog(values: Options, since: number, io: CliIo, clock: Clock): Promise<void> {
   const paint = paintFor(io.colours);
   const asked = await asGatewayReads(values);
@@ -192,7 +193,10 @@ function objectIn(line: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** Names and words as the gateway's own list reads them (decisions 1, 8.15). The registry is read where a provider is named alone. */
+/**
+ * Names and words as the gateway's own list reads them (decisions 1, 8.15). The registry is read where a provider is
+ * named alone.
+ */
 async function asGatewayReads({ provider, decision, 'caller-ip': ip, ...values }: Options): Promise<Options> {
   let id = provider;
   if (provider !== undefined) {

@@ -16,7 +16,10 @@ const LIFE_MS = 600_000;
 const SPARE_MS = 60_000;
 const AT_ONCE = 200;
 
-/** Where records of a running gateway are read for as long as somebody looks: with the key that is given, else with short-lived ones that the admin token makes. */
+/**
+ * Where records of a running gateway are read for as long as somebody looks: with the key that is given, else with
+ * short-lived ones that the admin token makes.
+ */
 export class RecordSource {
   readonly #access: ManagementAccess;
   readonly #io: CliIo;

@@ -12,7 +12,10 @@ const UNSEEN: ReadonlySet<string> = new Set(['etag', 'org_id']);
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The figures of what was spent, beside what they are of: their headings fit a terminal, which those of the members do not. */
+/**
+ * The figures of what was spent, beside what they are of: their headings fit a terminal, which those of the members do
+ * not.
+ */
 const FIGURES = [
   'cost: cost_usd',
   'requests',
@@ -59,7 +62,10 @@ export function answerText(answer: unknown, facts: TextFacts): string {
   return [namedValues(lines, view.wide === true ? undefined : view.width), ...parts].filter((text) => text !== '').join('\n');
 }
 
-/** A map to figures, each entry a row, the dearest first; days as they come. @param heading what the names of the map are */
+/**
+ * A map to figures, each entry a row, the dearest first; days as they come.
+ * @param heading what the names of the map are
+ */
 export function mapText(map: Json, heading: string, facts: TextFacts): string {
   const entries = Object.entries(map);
   if (heading !== 'day') entries.sort(([, a], [, b]) => (costOf(a) < costOf(b) ? 1 : costOf(a) > costOf(b) ? -1 : 0));

@@ -1,4 +1,4 @@
-import type { KeyScope } from '../../base/model/management-key.ts';
+import type { KeyScope } from '../../base/model/keys.ts';
 import { type CliIo, UsageError } from '../command.ts';
 import { GatewayClient } from '../gateway-client.ts';
 import { settingsOf } from '../settings-of.ts';

@@ -24,8 +24,8 @@ export interface ListFacts {
   /** What its items are, in the plural, where the name of the command does not say it. */
   readonly things?: string;
   /**
-   * Its columns, chosen so that they fit 80 cells: `heading: member`, with dots for what stands deeper; `a | b` is the first of both that is there, `a + b` both. Default: the plain
-   * members, as they come.
+   * Its columns, chosen so that they fit 80 cells: `heading: member`, with dots for what stands deeper; `a | b` is the
+   * first of both that is there, `a + b` both. Default: the plain members, as they come.
    */
   readonly columns?: readonly string[];
   /** An item with what is not a member of it and stands in a column. */
@@ -147,7 +147,10 @@ export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
   subscription_id: 'mgmt.alerts.subscriptions.list',
 };
 
-/** An answer as people see it; undefined: it is not the answer that was expected. @param given the arguments of the call */
+/**
+ * An answer as people see it; undefined: it is not the answer that was expected.
+ * @param given the arguments of the call
+ */
 type AnswerText = (answer: unknown, width: number | undefined, given: Readonly<Record<string, unknown>>) => string | undefined;
 
 /** Answers that people see in a form of their own. */

@@ -1,11 +1,16 @@
-/* Why a call was decided as it was, for people: the verdict, what would change it, then the rules by layer with the tests of each. */
+/*
+ * Why a call was decided as it was, for people: the verdict, what would change it, then the rules by layer with the
+ * tests of each.
+ */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import type { ExplainedRecord } from '../../operations/management/record-explain-operations.ts';
 import { KINDS, OUTCOMES } from '../../policy-tools/render-explanation.ts';
 import { brokenAtBlanks } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
 
-/** Of an answer, which says nothing of layers by their codes, and of a record, which does not keep all that rules read. */
+/**
+ * Of an answer, which says nothing of layers by their codes, and of a record, which does not keep all that rules read.
+ */
 const KIND_WORDS = { ...KINDS, empty: 'no rules: denies everything' };
 const OUTCOME_WORDS = { ...OUTCOMES, unknown: 'cannot be said: it reads what records do not keep' };
 const BECAUSE: Readonly<Record<NonNullable<ExplainedRecord['because']>, string>> = {
@@ -14,7 +19,10 @@ const BECAUSE: Readonly<Record<NonNullable<ExplainedRecord['because']>, string>>
   not_asked: 'The rules were not asked about it.',
 };
 
-/** The answer of `mgmt.records.explain`. @param width of the terminal in cells; undefined: it is none, and no line is broken */
+/**
+ * The answer of `mgmt.records.explain`.
+ * @param width of the terminal in cells; undefined: it is none, and no line is broken
+ */
 export function explainedText(answer: unknown, width: number | undefined): string | undefined {
   if (!isJsonObject(answer) || !Array.isArray(answer['rules']) || !Array.isArray(answer['layers'])) return undefined;
   const explained = answer as ExplainedRecord;

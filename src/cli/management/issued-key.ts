@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
-import type { KeyScope } from '../../base/model/management-key.ts';
+import type { KeyScope } from '../../base/model/keys.ts';
 import { ownSession } from '../own-session.ts';
 
 /** Where the admin token makes management keys. */

@@ -24,7 +24,12 @@ export class ManagementClient {
     this.#key = key;
   }
 
-  /** An answer as it comes. @param timeoutMs without a byte of it; default 10 s @throws Unusable when nobody answers or the key is not accepted; GatewayRefusal; GatewayError for arguments that make no request */
+  /**
+   * An answer as it comes.
+   * @param timeoutMs without a byte of it; default 10 s
+   * @throws Unusable when nobody answers or the key is not accepted; GatewayRefusal; GatewayError for arguments that
+   * make no request
+   */
   async text(
     operation: GatewayOperation,
     args: Arguments = {},
@@ -41,7 +46,10 @@ export class ManagementClient {
     throw new GatewayRefusal(status, code, message || `${this.#gateway.origin} answered ${status}`);
   }
 
-  /** An answer as its operation promises it: arguments and answer are held to its schemas. @throws as {@link text}; Unusable for any other answer */
+  /**
+   * An answer as its operation promises it: arguments and answer are held to its schemas.
+   * @throws as {@link text}; Unusable for any other answer
+   */
   async ask<A extends Arguments, O extends AnswerSchema>(operation: TypedOperation<A, O>, args: A): Promise<AnswerOf<O>> {
     const answer = this.#jsonIn(await this.text(operation, args));
     const read = operation.output.schema?.safeParse(answer);

@@ -8,7 +8,8 @@ const INDENT = '  ';
 
 /**
  * Names with what they are, below each other.
- * @param lines of texts that may be shown @param width of the terminal in cells; undefined: it is none, and each is one line
+ * @param lines of texts that may be shown @param width of the terminal in cells; undefined: it is none, and each is one
+ * line
  */
 export function namedValues(lines: readonly (readonly [name: string, text: string])[], width: number | undefined): string {
   const longest = Math.max(0, ...lines.map(([name]) => cellWidth(name))) + 2;
@@ -16,7 +17,9 @@ export function namedValues(lines: readonly (readonly [name: string, text: strin
   return lines.map(([name, text]) => `${placed(padCells(`${name}: `, room), text, width)}\n`).join('');
 }
 
-/** Behind its name where both fit, else below it, broken at blanks: what has none is whole, so that it can be copied. */
+/**
+ * Behind its name where both fit, else below it, broken at blanks: what has none is whole, so that it can be copied.
+ */
 function placed(name: string, text: string, width: number | undefined): string {
   const line = `${name}${text}`.trimEnd();
   if (width === undefined || cellWidth(line) <= width) return line;

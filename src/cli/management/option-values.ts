@@ -1,6 +1,5 @@
 /* From what is typed behind an option to the value that an operation takes, and the words for both. */
-import { systemClock } from '../../base/lib/clock.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
+import { parseTime, systemClock } from '../../base/lib/clock.ts';
 import { UTC } from '../../base/lib/time-zone.ts';
 import { spelledUntil } from '../../operations/time-words.ts';
 import { badValue } from '../checked-arguments.ts';
@@ -10,7 +9,10 @@ import type { OperationOption, ValueForm } from './operation-options.ts';
 /** Fewer words than this are shown as they are. */
 const FEW_WORDS = 9;
 
-/** Options with the end of something, as the tools name their arguments: a day, `friday` and `3d` mean one to come there (decision 10.15). */
+/**
+ * Options with the end of something, as the tools name their arguments: a day, `friday` and `3d` mean one to come there
+ * (decision 10.15).
+ */
 const TO_COME: ReadonlySet<string> = new Set(['until', 'expires-at']);
 const TO_COME_WORDS = 'a time to come, such as 2030-01-01T00:00:00Z, a day, friday, friday 18:00 (UTC), end of month, or 3d';
 
@@ -61,7 +63,10 @@ function misfit(option: OperationOption, text: string): UsageError {
   return new UsageError(option.elsewhere === undefined ? message : `${message}; ${option.elsewhere}`);
 }
 
-/** A value behind a dot of an option whose members are not told: JSON where it is such, else text; a list when it was given more than once. */
+/**
+ * A value behind a dot of an option whose members are not told: JSON where it is such, else text; a list when it was
+ * given more than once.
+ */
 export function openValue(texts: readonly string[]): unknown {
   const values = texts.map((text) => (/^(?:[[{"]|true$|false$|null$|-?\d+(?:\.\d+)?$)/.test(text) ? (parsed(text) ?? text) : text));
   return values.length === 1 ? values[0] : values;

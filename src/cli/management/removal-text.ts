@@ -9,7 +9,11 @@ const INDENT = '  ';
 /** Members that say what a thing is, and stand in its line already. */
 const SAID: ReadonlySet<string> = new Set(['org_id', 'name', 'display_name']);
 
-/** @param answer to a removal with `dry_run` @param width of the terminal in cells; undefined: lines are whole @returns undefined for any other answer */
+/**
+ * @param answer to a removal with `dry_run`
+ * @param width of the terminal in cells; undefined: lines are whole
+ * @returns undefined for any other answer
+ */
 export function removalText(answer: unknown, width: number | undefined): string | undefined {
   if (!isJsonObject(answer) || answer['dry_run'] !== true || !Array.isArray(answer['lost'])) return undefined;
   const { lost, changed, left, counts } = answer;

@@ -1,6 +1,6 @@
 /*
- * Ids that a person has shortened (decision 10.17): the gateway takes whole ones alone, so what it does not know is looked for among what it lists, its beginning or, of ids that
- * begin with a time, its end.
+ * Ids that a person has shortened (decision 10.17): the gateway takes whole ones alone, so what it does not know is
+ * looked for among what it lists, its beginning or, of ids that begin with a time, its end.
  */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
@@ -39,7 +39,8 @@ export interface IdSearch {
 
 /**
  * The whole id of what a person means.
- * @param pages of the list, to its end or to {@link MOST_LOOKED_THROUGH} things @param io whose terminal shows candidates
+ * @param pages of the list, to its end or to {@link MOST_LOOKED_THROUGH} things @param io whose terminal shows
+ * candidates
  * @returns undefined where nothing is called so, or one thing has exactly that id
  * @throws Unusable where several are meant, or not all could be looked through; it lists the candidates
  */
@@ -87,7 +88,10 @@ interface Ground {
   readonly io: CliIo;
 }
 
-/** What is asked with an id that the gateway does not know is asked once more with the one that it is short for. @throws as `ManagementClient.text`; Unusable */
+/**
+ * What is asked with an id that the gateway does not know is asked once more with the one that it is short for.
+ * @throws as `ManagementClient.text`; Unusable
+ */
 export async function textByShortId(
   operation: GatewayOperation,
   args: Arguments,
@@ -156,7 +160,8 @@ function idMembers(list: string, columns: readonly string[]): { readonly id: str
 }
 
 /**
- * The whole id of one that a table has shortened, of a list that is read with the admin token; else what was typed, of which the gateway says what it knows.
+ * The whole id of one that a table has shortened, of a list that is read with the admin token; else what was typed, of
+ * which the gateway says what it knows.
  * @param columns of the list, one with the heading `id` @throws as {@link wholeId}
  */
 export async function wholeIdAmong(items: readonly unknown[], columns: readonly string[], typed: string, io: CliIo): Promise<string> {

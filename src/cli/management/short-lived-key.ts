@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
-import type { KeyScope } from '../../base/model/management-key.ts';
+import type { KeyScope } from '../../base/model/keys.ts';
 import { Unusable } from '../command.ts';
 import type { GatewayClient } from '../gateway-client.ts';
 import { KEYS_PATH, keyAsked, keyIn, keyPath } from './issued-key.ts';
@@ -16,8 +16,8 @@ export interface ShortLivedKeyOptions {
 }
 
 /**
- * Does something with a management key that is made for it by the admin token, and revoked afterwards, also when it fails: the token itself opens nothing
- * of the management API (decisions 10.1, 10.14).
+ * Does something with a management key that is made for it by the admin token, and revoked afterwards, also when it
+ * fails: the token itself opens nothing of the management API (decisions 10.1, 10.14).
  * @throws Unusable, GatewayRefusal when no key is given, or the key cannot be revoked; and what `use` throws
  */
 export async function withShortLivedKey<T>(

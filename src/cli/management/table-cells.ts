@@ -42,7 +42,10 @@ export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
-/** A column as its table names it: heading, and of each item the members that it shows one behind the other, of each of these the first that is there. */
+/**
+ * A column as its table names it: heading, and of each item the members that it shows one behind the other, of each of
+ * these the first that is there.
+ */
 export interface NamedColumn {
   readonly heading: string;
   readonly parts: readonly (readonly string[])[];
@@ -118,7 +121,8 @@ export function shortIds(ids: readonly string[]): readonly string[] {
 }
 
 /**
- * Times of the zone of the machine, all in one form: of the day where all are of this day, else with month and day, and with the year where one is of another year.
+ * Times of the zone of the machine, all in one form: of the day where all are of this day, else with month and day, and
+ * with the year where one is of another year.
  * @param times RFC 3339, or empty @param now milliseconds since the epoch
  */
 export function shortTimes(times: readonly string[], now: number): readonly string[] {

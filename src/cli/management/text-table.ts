@@ -9,7 +9,10 @@ export interface TableColumn {
 }
 
 const GAP = '  ';
-/** A column of texts is not cut to less, and the first one, which mostly names the thing, not to less than the second. In cells. */
+/**
+ * A column of texts is not cut to less, and the first one, which mostly names the thing, not to less than the second.
+ * In cells.
+ */
 const NARROWEST = 7;
 const NARROWEST_FIRST = 20;
 const NUMERIC = /^(?:-?\$?\d[\d,]*(?:\.\d+)?|-|)$/;
@@ -38,7 +41,8 @@ export interface TableLines {
 
 /**
  * Columns beside each other, numbers and money to the right.
- * @param width in cells of a terminal; texts are cut and, where that is not enough, the last columns left out. Absent: nothing is cut
+ * @param width in cells of a terminal; texts are cut and, where that is not enough, the last columns left out. Absent:
+ * nothing is cut
  */
 export function textTable(columns: readonly TableColumn[], width?: number): string {
   const texts = columns.map(({ cells }) => cells.map(cellText));
@@ -51,7 +55,10 @@ export function textTable(columns: readonly TableColumn[], width?: number): stri
   return `${[heading, ...rows, ...note].join('\n')}\n`;
 }
 
-/** The lines of a table whose rows come one by one. @param width as of {@link textTable}; cells are texts that may be shown */
+/**
+ * The lines of a table whose rows come one by one.
+ * @param width as of {@link textTable}; cells are texts that may be shown
+ */
 export function tableLines(rooms: readonly ColumnRoom[], width?: number): TableLines {
   const all = rooms.map((room, at) => ({ ...room, at }));
   const { shown, widths } = width === undefined ? { shown: all, widths: all.map(({ natural }) => natural) } : fitted(all, width);

@@ -1,7 +1,6 @@
 import type { Clock } from '../../base/lib/clock.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { KEYS_PATH, keyAsked, keyIn, keyPath } from '../management/issued-key.ts';
 import { askGateway } from './gateway-link.ts';
@@ -44,8 +43,8 @@ const LIFE_MS = 3_600_000;
 const MARGIN_MS = 600_000;
 
 /**
- * A management key that this program makes for itself with the admin token, so that the token itself goes along with no call: short-lived, taken anew before it ends, and
- * revoked when the program ends (decision 10.9).
+ * A management key that this program makes for itself with the admin token, so that the token itself goes along with no
+ * call: short-lived, taken anew before it ends, and revoked when the program ends (decision 10.9).
  */
 export class BorrowedKey implements GatewayKey {
   readonly #options: BorrowedKeyOptions;

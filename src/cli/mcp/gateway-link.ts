@@ -1,7 +1,6 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
-import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { type ErrorDetail, GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import { ERROR_CODES, type ErrorCode } from '../../base/model/error-codes.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { type SentToGateway, sendToGateway } from '../gateway-client.ts';
@@ -16,8 +15,8 @@ export interface LinkRequest extends SentToGateway {
 }
 
 /**
- * Asks a gateway, and gives what it answers as JSON (an empty object where there is nothing). What it refuses is thrown as it said it; everything else that is no
- * answer of a gateway's own is `gateway_error` (specification, "Errors").
+ * Asks a gateway, and gives what it answers as JSON (an empty object where there is nothing). What it refuses is thrown
+ * as it said it; everything else that is no answer of a gateway's own is `gateway_error` (specification, "Errors").
  * @throws GatewayError
  */
 export async function askGateway(gateway: GatewayAddress, { path, ...sent }: LinkRequest): Promise<unknown> {
@@ -42,7 +41,10 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** The error that a body tells of; undefined: none. A code that this program does not know may be one of a newer gateway. */
+/**
+ * The error that a body tells of; undefined: none. A code that this program does not know may be one of a newer
+ * gateway.
+ */
 function errorOf(value: unknown): GatewayError | undefined {
   const error = isJsonObject(value) ? value['error'] : undefined;
   if (!isJsonObject(error)) return undefined;

@@ -2,12 +2,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MANAGEMENT_KEY_VARIABLE, MCP_KEY_VARIABLE, MCP_TOKEN_VARIABLE } from '../../base/config/command-variables.ts';
 import type { Config } from '../../base/config/config.ts';
-import { shellVariable } from '../../base/config/environment.ts';
 import { choice, duration, token } from '../../base/config/setting-types.ts';
-import { parseAuthority } from '../../base/lib/host.ts';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
+import { isLoopbackHost, parseAuthority } from '../../base/lib/host.ts';
 import { MANAGEMENT_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, UsageError } from '../command.ts';
@@ -84,7 +83,10 @@ export function gwMcpOptions(args: readonly string[], io: Pick<CliIo, 'env'>): G
   };
 }
 
-/** One of both; what stands in the environment counts where neither option does, since a command line is read by others on the machine. */
+/**
+ * One of both; what stands in the environment counts where neither option does, since a command line is read by others
+ * on the machine.
+ */
 function secretOf(
   { 'admin-token': admin, mgk }: Given,
   ownAdmin: string | undefined,

@@ -1,18 +1,16 @@
 /*
- * `gw-mcp`: the tools of a gateway for an assistant on this machine, by standard input and output or by HTTP. Standard output carries the protocol and nothing
- * else; what there is to say to a person goes to standard error.
+ * `gw-mcp`: the tools of a gateway for an assistant on this machine, by standard input and output or by HTTP. Standard
+ * output carries the protocol and nothing else; what there is to say to a person goes to standard error.
  */
 
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../../base/lib/clock.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { bracketHost } from '../../base/lib/host.ts';
+import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
+import { bracketHost, isLoopbackHost } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
-import { openedBy } from '../../base/model/management-key.ts';
+import { openedBy } from '../../base/model/keys.ts';
 import type { Principal } from '../../base/model/principal.ts';
 import { TOOLS } from '../../operations/tool-table.ts';
 import { McpDispatcher } from '../../surfaces/mcp/mcp-dispatcher.ts';

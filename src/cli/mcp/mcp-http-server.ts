@@ -2,10 +2,9 @@ import { EventBus } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { ConnectionShares } from '../../base/lib/connection-shares.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseAuthority } from '../../base/lib/host.ts';
+import { isLoopbackHost, parseAuthority } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
-import { sameSecret } from '../../base/lib/secret.ts';
+import { sameSecret } from '../../base/lib/secret-box.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal } from '../../base/model/principal.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
@@ -98,7 +97,10 @@ function guardHost({ headers }: ArrivalHead): GatewayError | undefined {
   return new GatewayError('misdirected_request', 'Host is not a name of this machine.');
 }
 
-/** As on the gateway's own port, the pages of browsers that may call are those of this machine on this port, and those that are named (decision 3.14). */
+/**
+ * As on the gateway's own port, the pages of browsers that may call are those of this machine on this port, and those
+ * that are named (decision 3.14).
+ */
 function guardPages({ headers }: ArrivalHead, port: number, allowedOrigins: ReadonlySet<string>): GatewayError | undefined {
   const { origin } = headers;
   if (origin === undefined ? headers['sec-fetch-site'] !== 'cross-site' : allowedOrigins.has(origin)) return undefined;

@@ -10,7 +10,9 @@ export interface RemoteToolsOptions {
   readonly gateway: GatewayAddress;
   readonly key: GatewayKey;
   readonly clock: Pick<Clock, 'now'>;
-  /** Put before each title, which is what a person sees when he is asked whether a tool may be used; undefined: nothing. */
+  /**
+   * Put before each title, which is what a person sees when he is asked whether a tool may be used; undefined: nothing.
+   */
   readonly mark?: string;
 }
 

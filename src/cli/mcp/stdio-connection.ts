@@ -24,7 +24,9 @@ export interface StdioOptions {
   readonly output: Writable;
 }
 
-/** The one client at the other end of standard input and output: a message a line, in both directions, and nothing else. */
+/**
+ * The one client at the other end of standard input and output: a message a line, in both directions, and nothing else.
+ */
 export class StdioConnection {
   readonly #options: StdioOptions;
   /** What `initialize` has agreed on. */

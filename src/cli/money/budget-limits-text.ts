@@ -100,7 +100,10 @@ const WHAT_IT_DOES: Readonly<Record<string, string>> = {
   'alert,cap': 'It alerts at its thresholds, and refuses the calls that would pass it.',
 };
 
-/** What was made, with what was left out: people think of a budget as of something that holds. @param given the arguments of the call */
+/**
+ * What was made, with what was left out: people think of a budget as of something that holds.
+ * @param given the arguments of the call
+ */
 export function madeLimitText(answer: unknown, width: number | undefined, given: Readonly<Record<string, unknown>>): string | undefined {
   if (!isJsonObject(answer) || typeof answer['limit_id'] !== 'string') return undefined;
   const { scope, scope_id: id, limit_usd: limit, period = 'monthly', actions = ['alert'] } = given;

@@ -100,7 +100,10 @@ function unsortedText({ unsorted_requests: requests = 0, unsorted_cost_usd: cost
   return `\nNot in these sums: ${shownUsd(cost)} of ${requestsText(requests)} that are counted without\nsuch a name: removed records, and names beyond those that are counted one by one.\n`;
 }
 
-/** The same of an answer that was not held to what its operation promises; undefined: it is no report. @param given the arguments of the call */
+/**
+ * The same of an answer that was not held to what its operation promises; undefined: it is no report.
+ * @param given the arguments of the call
+ */
 export function answeredReportText(answer: unknown, width: number | undefined, { per = 'total' }: Json): string | undefined {
   if (!isJsonObject(answer) || !Array.isArray(answer['rows']) || !Array.isArray(answer['by']) || typeof per !== 'string') return undefined;
   return reportText(answer as unknown as CostReport, per, width);
@@ -205,7 +208,10 @@ function optionsOf(filter: Doubted['filter'] = {}): string {
   return terminalText(options);
 }
 
-/** How the list of records names what a report is narrowed by. A model is there a part of its name, and nothing a name that there is not. */
+/**
+ * How the list of records names what a report is narrowed by. A model is there a part of its name, and nothing a name
+ * that there is not.
+ */
 const OF_RECORDS: Readonly<Record<string, string>> = {
   ...{ project: 'project', customer: 'customer', account: 'account', provider: 'provider' },
   ...{ caller: 'caller-id', workload: 'workload-id' },

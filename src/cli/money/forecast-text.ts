@@ -37,7 +37,11 @@ export function scopeText({ scope, scope_id: id }: { readonly scope: string; rea
   return id === undefined ? scope : `${scope} ${id || '(none)'}`;
 }
 
-/** Sentences. @param filtered the report is of some calls alone, of which there are no caps @param width of the terminal in cells */
+/**
+ * Sentences.
+ * @param filtered the report is of some calls alone, of which there are no caps
+ * @param width of the terminal in cells
+ */
 export function monthForecastText(
   { forecast_usd: usd, period_end: end, first_cap: cap }: ShownMonthForecast,
   filtered: boolean,
@@ -62,7 +66,10 @@ function capText(cap: NonNullable<ShownMonthForecast['first_cap']>): string {
   return `First cap: ${shownUsd(cap.effective_limit_usd)} ${cap.period} of ${scopeText(cap)}, of which ${shownUsd(cap.spent_usd)} are spent; ${when}.`;
 }
 
-/** One line about a limit, in few words; empty where its gateway tells no forecast. @param own its own amount, and until when an override has its place */
+/**
+ * One line about a limit, in few words; empty where its gateway tells no forecast.
+ * @param own its own amount, and until when an override has its place
+ */
 export function limitForecastText(
   forecast: ShownOutlook | undefined,
   own: { readonly usd: string; readonly from: string } | undefined,

@@ -14,12 +14,16 @@ export interface MoneyColumn {
 }
 
 const GAP = '  ';
-/** In cells. A name is not cut to less; and as long as a column may be spared instead, not to less than people can tell names apart by. */
+/**
+ * In cells. A name is not cut to less; and as long as a column may be spared instead, not to less than people can tell
+ * names apart by.
+ */
 const NARROWEST = 10;
 const READABLE = 18;
 
 /**
- * Names and amounts beside each other. Amounts are never cut: names are, and where that is not enough columns that may be spared are left out.
+ * Names and amounts beside each other. Amounts are never cut: names are, and where that is not enough columns that may
+ * be spared are left out.
  * @param width in cells of a terminal; absent: nothing is cut
  */
 export function moneyTable(columns: readonly MoneyColumn[], width: number | undefined): string {
@@ -49,7 +53,10 @@ export function moneyTable(columns: readonly MoneyColumn[], width: number | unde
   return [line(shown.map(({ name }) => name)), ...rows].join('');
 }
 
-/** What stands behind the cost of one call in a list: `?` the provider told no usage, `*` it is at the default rates. A legend for people is {@link COST_MARKS}. */
+/**
+ * What stands behind the cost of one call in a list: `?` the provider told no usage, `*` it is at the default rates. A
+ * legend for people is {@link COST_MARKS}.
+ */
 export function costMark(doubts: readonly string[]): string {
   return `${doubts.includes('no_usage') ? '?' : ''}${doubts.includes('default_rate') ? '*' : ''}`;
 }
@@ -67,7 +74,10 @@ const PICO = 10n ** 12n;
 /** Below a dollar so many decimals, above it cents. */
 const SMALL_DECIMALS = 4;
 
-/** Pico-dollars as `$1,204.10`, `$0.0042` or `<$0.0001`: rounded half up to cents, below a dollar to a hundredth of a cent. */
+/**
+ * Pico-dollars as `$1,204.10`, `$0.0042` or `<$0.0001`: rounded half up to cents, below a dollar to a hundredth of a
+ * cent.
+ */
 export function dollars(pico: bigint): string {
   if (pico < 0n) return `-${dollars(-pico)}`;
   const small = PICO / 10n ** BigInt(SMALL_DECIMALS);

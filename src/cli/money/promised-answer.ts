@@ -6,7 +6,10 @@ import type { Arguments, ManagementClient } from '../management/management-clien
 /** Where many records are read for an answer, nothing may come for a while. */
 export const TIMEOUT_MS = 600_000;
 
-/** The text of an answer, and what it says, held to what its operation promises. @throws as the client does; Unusable for any other answer */
+/**
+ * The text of an answer, and what it says, held to what its operation promises.
+ * @throws as the client does; Unusable for any other answer
+ */
 export async function promisedAnswer<T>(client: ManagementClient, id: string, args: Arguments): Promise<T> {
   const operation = entryOf(OPERATIONS, id);
   const text = await client.text(operation, args, {}, TIMEOUT_MS);

@@ -1,7 +1,6 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { checkPolicy, textsOf } from '../../policy-tools/check.ts';
-import { paintFor } from '../../policy-tools/paint.ts';
-import { renderProblem, type Severity } from '../../policy-tools/render-problem.ts';
+import { paintFor, renderProblem, type Severity } from '../../policy-tools/render-problem.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { printJsonDocument, terminalText } from '../terminal-text.ts';
 import { openable, type PolicyTarget, policyOptions, policySettings, readOptions, readTarget } from './policy-target.ts';

@@ -1,9 +1,8 @@
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
-import { PolicyComparison } from '../../policy-tools/diff.ts';
+import { PolicyComparison, renderDiff } from '../../policy-tools/diff.ts';
 import { readCall } from '../../policy-tools/given-request.ts';
-import { paintFor } from '../../policy-tools/paint.ts';
-import { renderDiff } from '../../policy-tools/render-diff.ts';
+import { paintFor } from '../../policy-tools/render-problem.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, UsageError } from '../command.ts';
 import { recordTexts, wholeRecord } from '../record-texts.ts';
 import { printJsonDocument } from '../terminal-text.ts';

@@ -6,9 +6,9 @@ import { SUITE_SCHEMA } from '../../decide/policy/suite.ts';
 import { emptyBuckets, inputOf } from '../../decide/policy/suite-case.ts';
 import { type Explanation, explain, explainRecorded } from '../../policy-tools/explain.ts';
 import { callMeaning, factsOfRequest, readCall } from '../../policy-tools/given-request.ts';
-import { paintFor } from '../../policy-tools/paint.ts';
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
+import { paintFor } from '../../policy-tools/render-problem.ts';
 import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
 import { isUuid } from '../management/table-cells.ts';
@@ -97,7 +97,10 @@ async function explainRecord(record: Readonly<Record<string, unknown>>, values: 
   return explainRecorded(policy, request, { contentHash });
 }
 
-/** The policy of `--policies`; of a record that is asked of a gateway that gateway's own, as the org of the record is judged by it; else that of `GW_POLICIES_DIR`. */
+/**
+ * The policy of `--policies`; of a record that is asked of a gateway that gateway's own, as the org of the record is
+ * judged by it; else that of `GW_POLICIES_DIR`.
+ */
 async function judgeOf(
   record: Readonly<Record<string, unknown>>,
   { policies, record: id, url }: Options,
@@ -132,7 +135,8 @@ const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
 
 /**
  * A record of a running gateway.
- * @param id its beginning or end will do @param url of the gateway; default: where a gateway with the same settings listens
+ * @param id its beginning or end will do @param url of the gateway; default: where a gateway with the same settings
+ * listens
  * @throws UnreadablePath when it has no such record; Unusable when it does not answer
  */
 export async function fetchRecord(id: string, url: string | undefined, io: CliIo): Promise<Document> {

@@ -6,11 +6,11 @@ import { CatalogueError } from '../../base/catalogue/row-reader.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
+import { readRegularFile } from '../../base/lib/files.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { readRegularFile } from '../../base/lib/regular-file.ts';
-import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
+import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/text.ts';
 import { parseYaml, toPlain } from '../../base/lib/yaml.ts';
-import { PLAN_TIERS, type PlanTier } from '../../base/model/plan-tier.ts';
+import { PLAN_TIERS, type PlanTier } from '../../base/model/org.ts';
 import { type PolicyText, ruleFileNames } from '../../decide/policy/bundle.ts';
 import { compilePolicy, type PolicyInput, type PolicyOptions } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
@@ -25,7 +25,10 @@ import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
 import { whyUnreadable } from '../process-io.ts';
 import { settingsOf } from '../settings-of.ts';
 
-/** What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are as a person can open them. */
+/**
+ * What a path names, read: a policies folder, a bundle with the files that it names, or one rule file. File names are
+ * as a person can open them.
+ */
 export interface PolicyTarget {
   readonly path: string;
   readonly input: PolicyInput;
@@ -241,7 +244,8 @@ function fromHere(path: string): string {
 }
 
 /**
- * The policy that a running gateway judges the calls of an org by: its bundle, however it came there, with the overlays, presets and switches of the org and the plan tier that holds.
+ * The policy that a running gateway judges the calls of an org by: its bundle, however it came there, with the
+ * overlays, presets and switches of the org and the plan tier that holds.
  * @param url of the gateway; default: where a gateway with the same settings listens
  * @throws Unusable when it does not answer; UnreadablePath when it tells none
  */

@@ -1,4 +1,4 @@
-import { parseTime } from '../../base/lib/rfc3339.ts';
+import { parseTime } from '../../base/lib/clock.ts';
 import type { ExplainedPrice } from '../../operations/price-list-operations.ts';
 import type { ShownPrice } from '../../operations/shown-prices.ts';
 import { badValue, parseWithWords } from '../checked-arguments.ts';

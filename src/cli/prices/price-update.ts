@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { readRegularFile } from '../../base/lib/regular-file.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
-import { decodeUtf8 } from '../../base/lib/utf8.ts';
+import { readRegularFile } from '../../base/lib/files.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import { decodeUtf8 } from '../../base/lib/text.ts';
 import type { PriceListStatus, UpdatedPriceList } from '../../operations/price-list-operations.ts';
 import type { ShownChange, ShownDiff } from '../../operations/shown-prices.ts';
 import { parseWithWords } from '../checked-arguments.ts';

@@ -1,6 +1,5 @@
-import { timestamp } from '../../base/lib/clock.ts';
-import { withDecimals } from '../../base/lib/numbers.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
+import { parseTime, timestamp } from '../../base/lib/clock.ts';
+import { withDecimals } from '../../base/lib/text.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { RISK_SIGNALS } from '../../base/model/risk-alert.ts';
 import { type ReplayedCall, RiskReplay, type RiskSummary } from '../../decide/risk/risk-replay.ts';

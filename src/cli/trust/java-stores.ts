@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { shellVariable } from '../../base/config/environment.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
 import { certificatesIn } from '../../inbound/ca/root-state.ts';
 import { findProgram } from './run-program.ts';
 import { derOf, type Machine, NAME, ROOT_FILE, runOn, type TrustPlace } from './trust-place.ts';

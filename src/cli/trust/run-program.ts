@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { shellVariable } from '../../base/config/environment.ts';
 import type { Environment } from '../../base/config/settings-reader.ts';
+import { shellVariable } from '../../base/config/settings-reader.ts';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
 
 const MAX_OUTPUT = 1_048_576;

@@ -1,6 +1,6 @@
 import { homedir, platform } from 'node:os';
 import { resolve } from 'node:path';
-import { shellVariable, wholeEnvironment } from '../../base/config/environment.ts';
+import { shellVariable, wholeEnvironment } from '../../base/config/settings-reader.ts';
 import { badValue, parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK } from '../command.ts';
 import { URL_OPTION } from '../gateway-client.ts';

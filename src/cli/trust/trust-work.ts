@@ -2,7 +2,7 @@ import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { certificatePem } from '../../inbound/ca/certificate.ts';
 import type { GatewayRoots } from './gateway-roots.ts';
 import {

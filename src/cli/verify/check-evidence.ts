@@ -1,9 +1,8 @@
-import { messageOf } from '../../base/lib/thrown.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { ChainWalk, type WalkedChain } from '../../ledger/chain-walk.ts';
 import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proof.ts';
-import { readKeyList, readProofAnswer } from '../../ledger/ledger-answers.ts';
+import { readKeyList, readKeys, readProofAnswer } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
-import { readKeys } from '../../ledger/ledger-keys.ts';
 import { checkSignature, type LedgerKeys } from '../../ledger/merkle-root.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, Unusable } from '../command.ts';
@@ -31,7 +30,8 @@ export interface CheckedEvidence {
 }
 
 /**
- * Checks what was given without asking anybody (decision 13.4): the record against its hash, the proof against the record, its root and the chain against the keys.
+ * Checks what was given without asking anybody (decision 13.4): the record against its hash, the proof against the
+ * record, its root and the chain against the keys.
  * @throws Unusable for a file that cannot be read
  */
 export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<CheckedEvidence> {
@@ -46,7 +46,10 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
   return { record, proof: holds ? proof : undefined, chain, problems, notes: holds ? notesOn(record, proof) : [] };
 }
 
-/** A call that named another org is refused, and its record is in the ledger of the gateway's own org all the same (decision 13.4). */
+/**
+ * A call that named another org is refused, and its record is in the ledger of the gateway's own org all the same
+ * (decision 13.4).
+ */
 function notesOn(record: CheckedRecord | undefined, { root }: InclusionProof): string[] {
   if (record?.orgId === undefined || record.orgId === root.org_id) return [];
   return [`the record names the org ${record.orgId}, and the ledger is that of ${root.org_id}: its gateway is one of ${root.org_id}`];

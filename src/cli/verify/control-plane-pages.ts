@@ -1,6 +1,6 @@
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { readKeyList, readProofAnswer, readRootsPage } from '../../ledger/ledger-answers.ts';
-import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { type CliIo, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
@@ -10,7 +10,10 @@ const NOT_FOUND = 404;
 /** What it knows of a hash that is under no root yet. */
 const CONFLICT = 409;
 
-/** What anybody may read of a control plane, without a token: roots, proofs and keys (decision 13.6). Its certificate is trusted as the runtime trusts. */
+/**
+ * What anybody may read of a control plane, without a token: roots, proofs and keys (decision 13.6). Its certificate is
+ * trusted as the runtime trusts.
+ */
 export class ControlPlanePages {
   readonly #base: GatewayAddress;
 
@@ -31,7 +34,10 @@ export class ControlPlanePages {
     return readKeyList(await this.#json('keys'));
   }
 
-  /** Roots behind a sequence, in order; undefined: there is no such org. @throws Unusable, GatewayRefusal; LedgerError for what is no root */
+  /**
+   * Roots behind a sequence, in order; undefined: there is no such org.
+   * @throws Unusable, GatewayRefusal; LedgerError for what is no root
+   */
   async roots(orgId: string, after: number): Promise<readonly MerkleRoot[] | undefined> {
     const page = await this.#found(`orgs/${encodeURIComponent(orgId)}/roots?after=${after}`);
     return page === undefined ? undefined : readRootsPage(page);

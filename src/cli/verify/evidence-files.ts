@@ -1,13 +1,16 @@
-/* Files that somebody else may have written, as `gw verify` reads them: of bounded size, and with one meaning only (decision 13.4). */
+/*
+ * Files that somebody else may have written, as `gw verify` reads them: of bounded size, and with one meaning only
+ * (decision 13.4).
+ */
 import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { readKeyList, readRootsPage } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
-import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import { type MerkleRoot, readRoot } from '../../ledger/merkle-root.ts';
 import { type CliIo, Unusable } from '../command.ts';
 import { LineReader } from '../mcp/line-reader.ts';
@@ -22,7 +25,8 @@ const LINES = '.ndjson';
 const SPACE = 0x20;
 
 /**
- * The bytes of a file, or of standard input. An empty one is no evidence of anything: it is what a list of no records leaves, and what a command before a pipe leaves that has failed.
+ * The bytes of a file, or of standard input. An empty one is no evidence of anything: it is what a list of no records
+ * leaves, and what a command before a pipe leaves that has failed.
  * @param source `-`: standard input
  * @throws Unusable
  */
@@ -43,7 +47,8 @@ export async function readJsonFile(source: string, io: CliIo): Promise<unknown> 
 }
 
 /**
- * The roots of several files one after the other: answers of `/roots`, and `.ndjson` files with a root on each line, of any length.
+ * The roots of several files one after the other: answers of `/roots`, and `.ndjson` files with a root on each line, of
+ * any length.
  * @throws Unusable; LedgerError for what is no root
  */
 export async function* rootsInFiles(files: readonly string[], io: CliIo): AsyncGenerator<MerkleRoot> {

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../base/json/jcs.ts';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import { readProofAnswer } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
@@ -47,7 +47,10 @@ interface EvidencePair {
 
 type AskProof = (recordHash: string) => Promise<unknown>;
 
-/** Writes what a third party needs to check records of a gateway without it (decision 13.4). @throws UsageError, Unusable, GatewayRefusal */
+/**
+ * Writes what a third party needs to check records of a gateway without it (decision 13.4).
+ * @throws UsageError, Unusable, GatewayRefusal
+ */
 export async function exportEvidence(asked: ExportArguments, io: CliIo, clock: Clock): Promise<number> {
   const orgId = asked.org ?? settingsOf(io, { url: asked.gateway }).orgId ?? 'default';
   const pages = asked.controlPlane === undefined ? undefined : new ControlPlanePages(asked.controlPlane, '--control-plane', io);

@@ -1,4 +1,4 @@
-import { messageOf } from '../../base/lib/thrown.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
 import { printJson, printJsonDocument, terminalText } from '../terminal-text.ts';

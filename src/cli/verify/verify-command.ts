@@ -35,7 +35,9 @@ const DOINGS = {
 } as const satisfies Readonly<Record<string, readonly OptionName[]>>;
 type Doing = keyof typeof DOINGS;
 
-/** Checks what can be proved about records, watches a ledger, and hands out what a third party needs (decision 13.4). */
+/**
+ * Checks what can be proved about records, watches a ledger, and hands out what a third party needs (decision 13.4).
+ */
 export const verify: Command = {
   name: 'verify',
   usage:

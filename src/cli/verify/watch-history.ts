@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
-import { parseDuration } from '../../base/lib/durations.ts';
+import { parseDuration } from '../../base/lib/clock.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
-import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { WatchedChain } from '../../ledger/watched-chain.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, Unusable, UsageError } from '../command.ts';
@@ -26,7 +26,11 @@ export interface WatchArguments {
   readonly json: boolean;
 }
 
-/** Looks once, or again and again until something does not fit or it is stopped. @returns the exit code @throws UsageError, Unusable, GatewayRefusal */
+/**
+ * Looks once, or again and again until something does not fit or it is stopped.
+ * @returns the exit code
+ * @throws UsageError, Unusable, GatewayRefusal
+ */
 export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Clock): Promise<number> {
   const everyMs = asked.interval === undefined ? undefined : intervalOf(asked.interval);
   const ledger = new ControlPlanePages(asked.url, '--watch', io);
@@ -66,7 +70,9 @@ function orgOf({ org, state }: WatchArguments, seen: WatchedChain | undefined, i
   return seen?.org_id ?? org ?? settingsOf(io).orgId ?? 'default';
 }
 
-/** What is seen again and again in the same state is told once more only by `--json`, which has a line for each look. */
+/**
+ * What is seen again and again in the same state is told once more only by `--json`, which has a line for each look.
+ */
 function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] | undefined, json: boolean, io: CliIo): void {
   const { org_id, sequence, digest, keys } = state;
   if (json) {

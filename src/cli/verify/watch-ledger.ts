@@ -1,9 +1,9 @@
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
-import type { ListedKey } from '../../ledger/ledger-keys.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import {
   askedAfter,
@@ -42,7 +42,8 @@ export interface Looked {
 }
 
 /**
- * Looks once whether the history of a ledger goes on from where it was (decision 13.4). What does not fit is not saved, so that it is found again.
+ * Looks once whether the history of a ledger goes on from where it was (decision 13.4). What does not fit is not saved,
+ * so that it is found again.
  * @throws LedgerError for what does not fit; and what the ledger throws when it cannot be asked
  */
 export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchOptions): Promise<Looked> {
@@ -84,7 +85,10 @@ export class WatchStateFile {
     this.#path = path;
   }
 
-  /** Undefined: there is no such file. @throws Unusable for one that is damaged: then nobody knows any more what was seen */
+  /**
+   * Undefined: there is no such file.
+   * @throws Unusable for one that is damaged: then nobody knows any more what was seen
+   */
   async read(): Promise<WatchedChain | undefined> {
     try {
       if ((await stat(this.#path)).size > MAX_STATE_BYTES) throw new LedgerError(`it is larger than ${MAX_STATE_BYTES} bytes`);

@@ -1,8 +1,8 @@
 import type { Events } from '../../base/events/bus.ts';
 import { requestLine } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { requestIdOf } from '../../base/lib/request-id.ts';
-import { sameSecret } from '../../base/lib/secret.ts';
+import { requestIdOf } from '../../base/lib/ids.ts';
+import { sameSecret } from '../../base/lib/secret-box.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Scope } from '../../base/model/principal.ts';
 import { bearerOf, Proofs, secretProof } from '../../surfaces/http/proofs.ts';

@@ -1,4 +1,7 @@
-/* What the control plane's own table of operations stands on (decision 13.6). Routes, commands and the reference page are faces of it. */
+/*
+ * What the control plane's own table of operations stands on (decision 13.6). Routes, commands and the reference page
+ * are faces of it.
+ */
 import { z } from 'zod';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';

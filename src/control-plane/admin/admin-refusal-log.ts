@@ -3,7 +3,10 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { LineLimiter } from '../../base/lib/line-limiter.ts';
 import type { Logger } from '../../base/lib/log.ts';
 
-/** One line for each request of the HTTP port that was turned away, of which no stranger can make too many: the metrics count them all. */
+/**
+ * One line for each request of the HTTP port that was turned away, of which no stranger can make too many: the metrics
+ * count them all.
+ */
 export function adminRefusalLog(log: Logger, clock: Pick<Clock, 'monotonic'>): Listeners {
   const limiter = new LineLimiter(clock);
   return {

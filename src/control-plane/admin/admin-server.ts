@@ -1,11 +1,9 @@
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { ConnectionShares } from '../../base/lib/connection-shares.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { bracketHost, parseAuthority } from '../../base/lib/host.ts';
+import { codeOf, GatewayError } from '../../base/lib/gateway-error.ts';
+import { bracketHost, isLoopbackHost, parseAuthority } from '../../base/lib/host.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
@@ -123,8 +121,8 @@ interface AdminGuard {
 }
 
 /**
- * Keeps web pages off the port (decisions 3.14, 13.6): no page is served here, so none may ask; and on a loopback bind a Host that is neither loopback nor one of the names
- * is refused (DNS rebinding).
+ * Keeps web pages off the port (decisions 3.14, 13.6): no page is served here, so none may ask; and on a loopback bind
+ * a Host that is neither loopback nor one of the names is refused (DNS rebinding).
  * @returns the refusal, or undefined
  */
 function guardAdmin({ headers }: Pick<ArrivalHead, 'headers'>, { loopbackBind, names }: AdminGuard): GatewayError | undefined {

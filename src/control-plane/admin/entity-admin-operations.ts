@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
-import { holdsMask, maskedUrl } from '../../base/lib/mask.ts';
+import { holdsMask, maskedUrl } from '../../base/lib/text.ts';
 import { CREDENTIAL_BODY } from '../../operations/credential-body.ts';
 import { EXPORT_DESTINATION_BODY } from '../../operations/management/export-operations.ts';
 import { members } from '../../operations/members.ts';

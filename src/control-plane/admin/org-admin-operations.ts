@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { PLAN_TIERS } from '../../base/model/plan-tier.ts';
+import { PLAN_TIERS } from '../../base/model/org.ts';
 import { choice, members, text, textThere, wholeNumber } from '../../operations/members.ts';
 import { ADDS, READS, REMOVES, REPLACES } from '../../operations/operation.ts';
 import { time, timeToCome } from '../../operations/shapes.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseTime } from '../../base/lib/rfc3339.ts';
+import { parseTime } from '../../base/lib/clock.ts';
 import { AUDIT_ENTRY } from '../../operations/audit-operations.ts';
 import { id, text } from '../../operations/members.ts';
 import { READS } from '../../operations/operation.ts';

@@ -1,5 +1,6 @@
 /*
- * The composition root of the control plane: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of the product lives here.
+ * The composition root of the control plane: picks adapters, wires rooms together, and owns the order of starting and
+ * stopping. No rule of the product lives here.
  */
 import { randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
@@ -7,7 +8,7 @@ import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import { EventBus } from '../../base/events/bus.ts';
 import { type Clock, systemClock, timestamp } from '../../base/lib/clock.ts';
-import { inFolder, makeFolder } from '../../base/lib/folder.ts';
+import { inFolder, makeFolder } from '../../base/lib/files.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { SecretBox } from '../../base/lib/secret-box.ts';
@@ -88,7 +89,8 @@ interface Opened {
 
 /**
  * Opens everything in order; what was opened is closed again when a later step fails.
- * @throws Error that says for a person what keeps it from starting; StoreError `in_use` when another process has the folder
+ * @throws Error that says for a person what keeps it from starting; StoreError `in_use` when another process has the
+ * folder
  */
 export async function startControlPlane(config: ControlPlaneConfig, start: ControlPlaneStart = {}): Promise<ControlPlane> {
   const closers: Closers = [];

@@ -20,7 +20,10 @@ export const CUSTOM_CONNECTOR: RegExp = /^custom:[0-9a-f-]{36}$/;
 const MAX_CONFIG = 4_096;
 const ADDON_MEMBERS = ['id', 'enabled', 'config'];
 
-/** How bodies of the admin API are judged: by the schemas of the gateway's own API, with the shipped catalogue. Connectors that an org makes at its gateways are known there alone. */
+/**
+ * How bodies of the admin API are judged: by the schemas of the gateway's own API, with the shipped catalogue.
+ * Connectors that an org makes at its gateways are known there alone.
+ */
 export function entityBodies(catalogue: Catalogue, presets: PolicyPresets): ReadBodies {
   const context: CredentialBodyContext = {
     keyedConnector: (text) => catalogue.provider(text)?.id ?? (CUSTOM_CONNECTOR.test(text) ? text : undefined),
@@ -117,7 +120,9 @@ function readAddon({ id, body, tier }: AskedEntity, isAddon: (id: string) => boo
   return { value: { id, enabled, ...(config === undefined ? {} : { config }) }, secret: undefined };
 }
 
-/** Routing to each provider, whose keys its calls carry, and presets of policy (specification, "Addon catalog entry"). */
+/**
+ * Routing to each provider, whose keys its calls carry, and presets of policy (specification, "Addon catalog entry").
+ */
 function addonIds(catalogue: Catalogue, presets: PolicyPresets): ReadonlySet<string> {
   const ofProviders = catalogue.providers.flatMap(({ id, takesOauth }) => [
     `provider-${id}`,

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isMissing } from '../../base/lib/thrown.ts';
+import { isMissing } from '../../base/lib/gateway-error.ts';
 import { LeafLog } from '../../storage/leaves/leaf-log.ts';
 import type { LeafPlace } from '../state/org-ledgers.ts';
 

@@ -15,7 +15,10 @@ export interface ServerIdentityOptions {
   readonly log: Logger;
 }
 
-/** The certificate that gateways are shown: made at the start, and anew 30 days before its end (decision 13.7). Its key is in memory alone. */
+/**
+ * The certificate that gateways are shown: made at the start, and anew 30 days before its end (decision 13.7). Its key
+ * is in memory alone.
+ */
 export class ServerIdentityInForce {
   readonly #options: ServerIdentityOptions;
   #certificate: ServerCertificate;

@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import type { ApiKey } from '../../base/model/api-key.ts';
+import type { ApiKey } from '../../base/model/keys.ts';
 import type { ApiKeyEntry, ApiKeyResponse, BundleResponse, ControlPlaneCalls, EnrolmentCalls } from '../proto/messages.ts';
 import type { Peer } from '../proto/peer.ts';
 import type { Handlers } from '../proto/protocol-server.ts';

@@ -32,13 +32,16 @@ interface Write {
 type Done = readonly JsonObject[];
 
 /**
- * Carries out what was written at a gateway (decision 13.12): by the rules of the admin API, in the name of who has written it there. A write that is refused is an answer, in the words
- * that its writer would have got here.
+ * Carries out what was written at a gateway (decision 13.12): by the rules of the admin API, in the name of who has
+ * written it there. A write that is refused is an answer, in the words that its writer would have got here.
  */
 export class GatewayWrites {
   readonly #state: StoredControlPlane;
   readonly #states: NodeStates;
-  /** One write of an org after the other: two of the same thing at the same moment both count, as at one gateway, and the later one stays. */
+  /**
+   * One write of an org after the other: two of the same thing at the same moment both count, as at one gateway, and
+   * the later one stays.
+   */
   readonly #turns = new TurnPerKey();
 
   constructor(state: StoredControlPlane, states: NodeStates) {

@@ -54,7 +54,10 @@ export class NodeRates {
     ];
   }
 
-  /** Takes so many for a node. @throws ProtocolError RESOURCE_EXHAUSTED with the time after which there are so many; nothing is taken then */
+  /**
+   * Takes so many for a node.
+   * @throws ProtocolError RESOURCE_EXHAUSTED with the time after which there are so many; nothing is taken then
+   */
   take(node: NodeId, amount = 1): void {
     const now = this.#clock.monotonic();
     const wait = Math.max(...this.#levels.map((level) => level.wait(node, amount, now)));

@@ -26,7 +26,10 @@ export class NodeStates {
     return node;
   }
 
-  /** @throws ProtocolError UNAUTHENTICATED without a certificate that is good; PERMISSION_DENIED for one that counts no longer, and where the org is gone */
+  /**
+   * @throws ProtocolError UNAUTHENTICATED without a certificate that is good; PERMISSION_DENIED for one that counts no
+   * longer, and where the org is gone
+   */
   who({ certificate }: Peer): NodeId {
     if (certificate === undefined)
       throw new ProtocolError(
@@ -56,8 +59,8 @@ export class NodeStates {
   }
 
   /**
-   * Takes in what a node says of its versions. A gateway is told no version of API keys with them, so that one which names none is taken to have forgotten what it was told to forget
-   * at its check-in before.
+   * Takes in what a node says of its versions. A gateway is told no version of API keys with them, so that one which
+   * names none is taken to have forgotten what it was told to forget at its check-in before.
    * @returns the org, with what the node lacks
    */
   async takeVersions(
@@ -76,7 +79,8 @@ export class NodeStates {
         ...(policy && { policy }),
       });
     } catch (error) {
-      // It holds in memory. On a full disk nobody is to count as without contact because of that; after a restart the node lacks more than it does, and fetches it.
+      // It holds in memory. On a full disk nobody is to count as without contact because of that; after a restart the
+      // node lacks more than it does, and fetches it.
       if (!(error instanceof GatewayError) || error.code !== 'record_store_unavailable') throw error;
       this.#log.warn(
         { err: error, node_id: node.nodeId },

@@ -130,7 +130,10 @@ export class OrgPages {
   }
 }
 
-/** `export_auth` credentials never leave the control plane; a `node_scoped` one goes to its nodes alone (specification, "Credential"). */
+/**
+ * `export_auth` credentials never leave the control plane; a `node_scoped` one goes to its nodes alone (specification,
+ * "Credential").
+ */
 function isFor(value: JsonObject, nodeId: string): boolean {
   return value['type'] === 'ai_provider' && (value['distribution'] === 'org_wide' || nodesOf(value).includes(nodeId));
 }

@@ -34,7 +34,10 @@ export interface UpdateStreamsOptions {
   readonly clock: Clock;
 }
 
-/** Streams of updates to managed gateways, one for each node: the log of its org from where it left off, and then what happens (decision 13.5). */
+/**
+ * Streams of updates to managed gateways, one for each node: the log of its org from where it left off, and then what
+ * happens (decision 13.5).
+ */
 export class UpdateStreams {
   readonly #options: UpdateStreamsOptions;
   readonly #open = new Map<string, Open>();
@@ -56,7 +59,10 @@ export class UpdateStreams {
     return this.#open.size;
   }
 
-  /** Sends until the node leaves, its certificate counts no longer, it opens another stream, or the control plane stops. @throws ProtocolError */
+  /**
+   * Sends until the node leaves, its certificate counts no longer, it opens another stream, or the control plane stops.
+   * @throws ProtocolError
+   */
   async run(node: NodeId, request: UpdatesRequest, isGood: () => boolean, out: Out): Promise<void> {
     const after = checkedNumber('after', request.after);
     const versions = checkedVersions(request.versions);

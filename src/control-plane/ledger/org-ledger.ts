@@ -63,8 +63,9 @@ export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, aft
 }
 
 /**
- * The ledger of one org: hashes come in, batches of them are closed under signed roots, each of which names the one before it. The root and the new head are one commit
- * that expects the head before it, so that there are never two roots of one sequence, whoever writes and whenever he dies.
+ * The ledger of one org: hashes come in, batches of them are closed under signed roots, each of which names the one
+ * before it. The root and the new head are one commit that expects the head before it, so that there are never two
+ * roots of one sequence, whoever writes and whenever he dies.
  */
 export class OrgLedger {
   readonly #options: OrgLedgerOptions;
@@ -108,8 +109,10 @@ export class OrgLedger {
   }
 
   /**
-   * Takes hashes of 32 bytes; when it has resolved they are never forgotten. Those that are there already change nothing.
-   * @throws GatewayError `record_store_unavailable` when they cannot be stored, such as on a full disk: none of them counts
+   * Takes hashes of 32 bytes; when it has resolved they are never forgotten. Those that are there already change
+   * nothing.
+   * @throws GatewayError `record_store_unavailable` when they cannot be stored, such as on a full disk: none of them
+   * counts
    */
   async submit(hashes: readonly Uint8Array[]): Promise<void> {
     try {
@@ -203,7 +206,11 @@ export class OrgLedger {
     this.#head = head;
   }
 
-  /** The version of the stored head, which is the one we know: also where a commit has succeeded without our hearing of it. @throws Error when somebody else has written it */
+  /**
+   * The version of the stored head, which is the one we know: also where a commit has succeeded without our hearing of
+   * it.
+   * @throws Error when somebody else has written it
+   */
   async #storedHead(): Promise<string | undefined> {
     const { store, orgId } = this.#options;
     const entity = await store.entity(HEADS, orgId);

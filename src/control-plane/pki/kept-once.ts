@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { link, open, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import { readGuarded } from '../../inbound/ca/root-files.ts';
 
 const GROUP_OR_OTHERS = 0o077;
 
 /**
- * Text of a file that holds a secret, made at the first start. It is there as a whole or not at all, whenever the process is killed: it is written under another name, forced
- * to the medium, and then given its own, which one process alone can do.
+ * Text of a file that holds a secret, made at the first start. It is there as a whole or not at all, whenever the
+ * process is killed: it is written under another name, forced to the medium, and then given its own, which one process
+ * alone can do.
  * @throws CertificateAuthorityError when others can read it; the system's error when the folder cannot be used
  */
 export async function keptOnce(file: string, make: () => Promise<string> | string): Promise<string> {

@@ -1,5 +1,5 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { type ListedKey, listedKey } from '../../ledger/ledger-keys.ts';
+import { type ListedKey, listedKey } from '../../ledger/ledger-answers.ts';
 import { keptOnce } from './kept-once.ts';
 
 const KID_DIGITS = 16;
@@ -13,7 +13,10 @@ export interface KeptSigningKey {
   readonly listed: ListedKey;
 }
 
-/** Reads the key from its file, or makes it. @throws Error when it is no Ed25519 key; CertificateAuthorityError when others can read it */
+/**
+ * Reads the key from its file, or makes it.
+ * @throws Error when it is no Ed25519 key; CertificateAuthorityError when others can read it
+ */
 export async function openSigningKey(file: string, use: ListedKey['use']): Promise<KeptSigningKey> {
   const text = await keptOnce(file, () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
   const key = readKey(file, text);

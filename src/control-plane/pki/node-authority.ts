@@ -39,7 +39,10 @@ export interface ServerCertificate {
   readonly notAfter: number;
 }
 
-/** The one CA of a control plane: it signs the certificates of nodes and the one of the control plane itself (decision 13.7). */
+/**
+ * The one CA of a control plane: it signs the certificates of nodes and the one of the control plane itself (decision
+ * 13.7).
+ */
 export class NodeAuthority {
   /** DER. */
   readonly certificate: Buffer;

@@ -24,7 +24,8 @@ interface Value {
 }
 
 /**
- * The public key of a PKCS #10 request (RFC 2986) whose sender has shown that he has the private one. Its subject and attributes are not read (decision 13.7).
+ * The public key of a PKCS #10 request (RFC 2986) whose sender has shown that he has the private one. Its subject and
+ * attributes are not read (decision 13.7).
  * @param der of the request @returns an EC P-256 or Ed25519 key @throws SigningRequestError
  */
 export function keyOfRequest(der: Uint8Array): KeyObject {

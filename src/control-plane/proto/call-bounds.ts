@@ -7,7 +7,10 @@ const KIB = 1_024;
 export interface CallBound {
   /** Bytes. */
   readonly bytes: number;
-  /** Members as they stand on the wire, each element of a list counted: an empty one takes two bytes there and a hundred times that when it is read. */
+  /**
+   * Members as they stand on the wire, each element of a list counted: an empty one takes two bytes there and a hundred
+   * times that when it is read.
+   */
   readonly members: number;
   /** Its answer may be as large as a message can be: few of those are made and held at a time. */
   readonly answersMuch?: true;
@@ -19,7 +22,10 @@ const SHORT: CallBound = { bytes: 8 * KIB, members: 32 };
 const ASKS: CallBound = { bytes: KIB, members: 8 };
 const FETCHES: CallBound = { ...ASKS, answersMuch: true };
 
-/** What each call may send (decision 13.15). The one that needs no certificate has the least that a signing request fits into. */
+/**
+ * What each call may send (decision 13.15). The one that needs no certificate has the least that a signing request fits
+ * into.
+ */
 export const CALL_BOUNDS: Readonly<Record<keyof ControlPlaneCalls | keyof EnrolmentCalls, CallBound>> = {
   Enroll: { bytes: 12 * KIB, members: 8 },
   Renew: { bytes: 12 * KIB, members: 8 },

@@ -5,8 +5,9 @@ import { ProtocolError } from './protocol-error.ts';
 const PREFIX_BYTES = 5;
 
 /**
- * The one message of a call as it comes in pieces: what is compressed, more than its bound, more than one, or of more members than its call has, is refused before it is kept or read
- * (decision 13.15). Keeps no more than the bytes that have come.
+ * The one message of a call as it comes in pieces: what is compressed, more than its bound, more than one, or of more
+ * members than its call has, is refused before it is kept or read (decision 13.15). Keeps no more than the bytes that
+ * have come.
  */
 export class FramedMessage {
   readonly #bound: CallBound;
@@ -43,7 +44,10 @@ export class FramedMessage {
     if (this.#pieces.length >= 64) this.#pieces = [Buffer.concat(this.#pieces)];
   }
 
-  /** The message, once nothing more comes. @throws ProtocolError INVALID_ARGUMENT where it is not whole, or has more members than its call */
+  /**
+   * The message, once nothing more comes.
+   * @throws ProtocolError INVALID_ARGUMENT where it is not whole, or has more members than its call
+   */
   whole(): Buffer {
     if (this.#prefixBytes < PREFIX_BYTES || this.#bytes < this.#length)
       throw new ProtocolError('INVALID_ARGUMENT', 'the message of the call is not whole');

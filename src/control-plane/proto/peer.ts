@@ -2,7 +2,9 @@
 export interface Peer {
   /** Address and port. */
   readonly address: string;
-  /** DER of the client certificate that the CA has signed and whose key the caller has; undefined: he has shown none. */
+  /**
+   * DER of the client certificate that the CA has signed and whose key the caller has; undefined: he has shown none.
+   */
   readonly certificate: Uint8Array | undefined;
 }
 

@@ -24,12 +24,17 @@ export interface ProtocolClientOptions {
   readonly clock: Clock;
 }
 
-/** TLS has no server name for an address (RFC 6066, section 3); the library sends one always. No host is ever called so. */
+/**
+ * TLS has no server name for an address (RFC 6066, section 3); the library sends one always. No host is ever called so.
+ */
 const NAME_OF_ADDRESS = 'control-plane.invalid';
 
 type AnyCall = { readonly request: unknown; readonly response: unknown };
 
-/** The gateway's side: one connection for as long as it lives, which is built again by itself when it breaks. TLS 1.3 only. */
+/**
+ * The gateway's side: one connection for as long as it lives, which is built again by itself when it breaks. TLS 1.3
+ * only.
+ */
 export class ProtocolClient {
   readonly #client: Client;
   readonly #clock: Clock;
@@ -71,7 +76,8 @@ export class ProtocolClient {
   ): Promise<Calls[K] extends AnyCall ? Calls[K]['response'] : never> {
     const method = methodOf(service, name);
     return new Promise((resolve, reject) => {
-      // Against the clock of the machine, which is the one that the library looks at; ours cancels too, so that tests can let time pass.
+      // Against the clock of the machine, which is the one that the library looks at; ours cancels too, so that tests
+      // can let time pass.
       const call = this.#client.makeUnaryRequest(
         method.path,
         method.requestSerialize,

@@ -9,8 +9,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import { type Clock, systemClock } from '../../base/lib/clock.ts';
 import { BACKLOG, ConnectionShares, type HeldConnection } from '../../base/lib/connection-shares.ts';
-import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { SESSION_MEMORY_MB } from '../../base/lib/sockets.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import { CallRoom } from './call-room.ts';
 import type { CallingNode, Peer } from './peer.ts';
@@ -19,7 +19,10 @@ import { type CallGuard, type CallKind, refuseStream, ServerCall, type ServerCal
 
 type AnyCall = { readonly request: unknown; readonly response: unknown };
 
-/** What carries out a call. A rejection that is no `ProtocolError` is a fault of ours: the caller is told INTERNAL and no more. */
+/**
+ * What carries out a call. A rejection that is no `ProtocolError` is a fault of ours: the caller is told INTERNAL and
+ * no more.
+ */
 export type Handlers<Calls, Streams extends keyof Calls = never> = {
   readonly [K in Exclude<keyof Calls, Streams>]: Calls[K] extends AnyCall
     ? (request: Calls[K]['request'], peer: Peer) => Promise<Calls[K]['response']>
@@ -50,7 +53,10 @@ export interface ProtocolServerOptions {
   readonly port: number;
   readonly identity: ServerIdentity;
   readonly log: Logger;
-  /** Whose certificate this is; undefined: nobody's that counts. Asked once for each connection, which then holds no place of strangers. */
+  /**
+   * Whose certificate this is; undefined: nobody's that counts. Asked once for each connection, which then holds no
+   * place of strangers.
+   */
   readonly callerOf?: (certificate: Uint8Array) => CallingNode | undefined;
   /** For what connections and messages may take; default: that of the machine. */
   readonly clock?: Pick<Clock, 'after'>;
@@ -92,8 +98,9 @@ interface Line {
 }
 
 /**
- * The side of the control plane: one port, on which callers with and without a client certificate come in. gRPC over HTTP/2, spoken here itself: so that who calls is asked before a
- * message is read, and what is kept of callers is bounded one by one and together (decision 13.15).
+ * The side of the control plane: one port, on which callers with and without a client certificate come in. gRPC over
+ * HTTP/2, spoken here itself: so that who calls is asked before a message is read, and what is kept of callers is
+ * bounded one by one and together (decision 13.15).
  */
 export class ProtocolServer {
   readonly #options: ProtocolServerOptions;

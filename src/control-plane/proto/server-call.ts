@@ -20,7 +20,11 @@ const PREFIX_BYTES = 5;
 
 /** Who may call, and who is told of calls that nobody carries out. */
 export interface CallGuard<Names extends string> {
-  /** Asked before anything of the message is read. @returns undefined: a call that needs no certificate @throws ProtocolError */
+  /**
+   * Asked before anything of the message is read.
+   * @returns undefined: a call that needs no certificate
+   * @throws ProtocolError
+   */
   admit(name: Names, peer: Peer): CallingNode | undefined;
   /** A call has ended before its handler was asked. */
   refused(name: Names, fault: ProtocolFault): void;
@@ -58,7 +62,9 @@ export class ServerCall {
   #cancelTimer: () => void = () => undefined;
   /** Nothing more of the message is taken. */
   #isAsked = false;
-  /** What carries it out has begun and not ended: it goes on where the caller leaves, and holds its places meanwhile. */
+  /**
+   * What carries it out has begun and not ended: it goes on where the caller leaves, and holds its places meanwhile.
+   */
   #isRunning = false;
   #isClosed = false;
 
@@ -184,7 +190,10 @@ export class ServerCall {
     else this.#refuse(error, true);
   }
 
-  /** Before anything was answered: the caller may stop sending. @param isCounted whoever carries it out has counted it */
+  /**
+   * Before anything was answered: the caller may stop sending.
+   * @param isCounted whoever carries it out has counted it
+   */
   #refuse(error: unknown, isCounted = false): void {
     const known = this.#known(error, this.#kind.name);
     this.#cancelTimer();

@@ -49,7 +49,10 @@ export class BootstrapTokens {
     return { token, expires_at: stored.expires_at };
   }
 
-  /** What uses this token up; undefined when it cannot be used: it is not known, was used, has expired, or is of another org. */
+  /**
+   * What uses this token up; undefined when it cannot be used: it is not known, was used, has expired, or is of another
+   * org.
+   */
   async use(token: string, orgId: string): Promise<TokenUse | undefined> {
     const key = sha256Hex(token);
     const found = await this.#options.store.entity(SPACE.tokens, key);

@@ -1,4 +1,7 @@
-/** What the control plane counts, for its metrics. Read at any time; nothing is computed but sums over what is in memory. */
+/**
+ * What the control plane counts, for its metrics. Read at any time; nothing is computed but sums over what is in
+ * memory.
+ */
 export interface ControlPlaneCounts {
   readonly orgs: number;
   /** Nodes whose certificate counts. */

@@ -1,12 +1,13 @@
 /*
- * What the control plane keeps, as its two faces see it: the calls of gateways (`calls`) and the admin API (`admin`). Everything is per org; each change names the org,
- * is one commit with its entry in the audit trail, and raises the version of what it changed.
+ * What the control plane keeps, as its two faces see it: the calls of gateways (`calls`) and the admin API (`admin`).
+ * Everything is per org; each change names the org, is one commit with its entry in the audit trail, and raises the
+ * version of what it changed.
  */
 
-import type { ApiKey } from '../../base/model/api-key.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import type { ApiKey } from '../../base/model/keys.ts';
+import type { PlanTier } from '../../base/model/org.ts';
 import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
-import type { ListedKey } from '../../ledger/ledger-keys.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { emptiedWarnings } from '../../services/policy/policy-warnings.ts';
 import type { AcceptWeighed } from '../../services/policy/weigh-policy.ts';
@@ -138,9 +139,15 @@ export interface ControlPlaneState {
   };
   readonly overlays: {
     list(orgId: string): Promise<readonly KeptOverlay[]>;
-    /** @throws GatewayError `invalid_request` for an id that is none, `invalid_policy` with line and column, on the tier of the org */
+    /**
+     * @throws GatewayError `invalid_request` for an id that is none, `invalid_policy` with line and column, on the tier
+     * of the org
+     */
     put(orgId: string, id: string, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<KeptOverlay>;
-    /** @param accept told of what that changes before it is done @throws GatewayError `not_found`, what `accept` throws */
+    /**
+     * @param accept told of what that changes before it is done
+     * @throws GatewayError `not_found`, what `accept` throws
+     */
     remove(orgId: string, id: string, commit: Commit, accept?: AcceptWeighed): Promise<void>;
   };
   readonly entities: {
@@ -151,7 +158,10 @@ export interface ControlPlaneState {
     remove(orgId: string, kind: EntityKind, id: string, commit: Commit): Promise<void>;
   };
   readonly assignments: {
-    /** Gives a `node_scoped` credential to a node, or takes it away. @throws GatewayError `not_found`, `conflict` for one that is org_wide */
+    /**
+     * Gives a `node_scoped` credential to a node, or takes it away.
+     * @throws GatewayError `not_found`, `conflict` for one that is org_wide
+     */
     set(orgId: string, credentialId: string, nodeId: string, assigned: boolean, commit: Commit): Promise<OrgEntity>;
   };
   readonly nodes: {

@@ -10,7 +10,10 @@ import { NO_VERSIONS } from '../proto/no-versions.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';
 import { type NodeEntry, RESOURCES, type Resource } from './control-plane-state.ts';
 
-/** Certificates of one node that count at the same time; of a renewal whose answer was lost the one before is still there. */
+/**
+ * Certificates of one node that count at the same time; of a renewal whose answer was lost the one before is still
+ * there.
+ */
 const MAX_CERTIFICATES = CONTROL_PLANE_BOUNDS.certificates.one;
 /** A certificate that was shown within this is in use. */
 const IN_USE_MS = 86_400_000;
@@ -59,7 +62,10 @@ interface EnrolledNodesGround {
   readonly listeners: Set<(node: NodeId) => void>;
 }
 
-/** The nodes of all orgs, with the certificates that count; in memory, because every call asks. What nodes say of themselves stands apart, so that it never meets a revocation. */
+/**
+ * The nodes of all orgs, with the certificates that count; in memory, because every call asks. What nodes say of
+ * themselves stands apart, so that it never meets a revocation.
+ */
 export class EnrolledNodes {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -159,7 +165,11 @@ export class EnrolledNodes {
     await this.#store.commit(undefined, [{ op: 'put', space: SPACE.seen, key, value: next }]);
   }
 
-  /** The node is enrolled, whatever it was before: of its certificates this one alone counts. @param also what belongs into the commit @throws GatewayError `conflict` */
+  /**
+   * The node is enrolled, whatever it was before: of its certificates this one alone counts.
+   * @param also what belongs into the commit
+   * @throws GatewayError `conflict`
+   */
   async enrol(
     node: NodeId,
     certificate: IssuedCertificate,
@@ -189,7 +199,8 @@ export class EnrolledNodes {
   }
 
   /**
-   * A further certificate of a node that is enrolled. Where there are too many the oldest goes that nobody has shown within a day; never one in use, nor the one that asks.
+   * A further certificate of a node that is enrolled. Where there are too many the oldest goes that nobody has shown
+   * within a day; never one in use, nor the one that asks.
    * @param asking the certificate that was shown with the call, DER
    * @throws GatewayError `not_found` when it was revoked meanwhile, `too_many_attempts` when all are in use, `conflict`
    */
@@ -217,7 +228,10 @@ export class EnrolledNodes {
     return shownAt !== undefined && this.#clock.monotonic() - shownAt < IN_USE_MS;
   }
 
-  /** None of its certificates counts from now on. The second time nothing changes. @throws GatewayError `not_found`, `conflict` */
+  /**
+   * None of its certificates counts from now on. The second time nothing changes.
+   * @throws GatewayError `not_found`, `conflict`
+   */
   async revoke(orgId: string, nodeId: string, commit: Commit): Promise<NodeEntry> {
     const node = this.#space.get(keyIn(orgId, nodeId));
     if (node?.revoked_at !== undefined) return this.#entry(node);

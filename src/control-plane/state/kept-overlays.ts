@@ -3,7 +3,7 @@ import { canonicalJson } from '../../base/json/jcs.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { isWellFormed } from '../../base/lib/well-formed.ts';
+import { isWellFormed } from '../../base/lib/text.ts';
 import { policyTold } from '../../services/policy/audit-policy.ts';
 import { loadPolicy } from '../../services/policy/load-policy.ts';
 import { overlayFile } from '../../services/policy/org-overlays.ts';
@@ -36,7 +36,10 @@ export interface KeptOverlaysOptions {
   readonly bundleOf: (orgId: string) => string | undefined;
 }
 
-/** What orgs lay over their bundles (specification, "Policy bundle"), each loaded alone on the tier of its org and then signed (decision 13.12). */
+/**
+ * What orgs lay over their bundles (specification, "Policy bundle"), each loaded alone on the tier of its org and then
+ * signed (decision 13.12).
+ */
 export class KeptOverlays {
   readonly #options: KeptOverlaysOptions;
 
@@ -52,7 +55,8 @@ export class KeptOverlays {
 
   /**
    * @param accept told of what the change does before it is stored; default: it is meant
-   * @throws GatewayError `invalid_request`, `invalid_policy` with line and column; `conflict` when somebody else was first; what `accept` throws
+   * @throws GatewayError `invalid_request`, `invalid_policy` with line and column; `conflict` when somebody else was
+   * first; what `accept` throws
    */
   async put(org: Org, id: string, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<KeptOverlay> {
     const { store, clock, versions, signer } = this.#options;

@@ -7,7 +7,10 @@ const MAX_PROVIDERS = 500;
 const OTHER = 'other';
 const SUMMED = ['requests', 'tokens_in', 'tokens_out'] as const;
 
-/** Sums of what the nodes of an org have reported, by provider: numbers alone, and no name that the shipped tables do not have (decision 13.5). */
+/**
+ * Sums of what the nodes of an org have reported, by provider: numbers alone, and no name that the shipped tables do
+ * not have (decision 13.5).
+ */
 export class KeptTelemetry {
   readonly #store: Store;
   readonly #isProvider: (id: string) => boolean;

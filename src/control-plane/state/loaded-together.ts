@@ -19,8 +19,10 @@ export interface Together {
 }
 
 /**
- * Whether texts that load alone are small enough together, as each gateway of the org judges them: there the sum of their patterns would deny everything.
- * @throws GatewayError `invalid_policy` for that sum; what else is wrong between them is told at the gateway, as it may be put right here by the next change
+ * Whether texts that load alone are small enough together, as each gateway of the org judges them: there the sum of
+ * their patterns would deny everything.
+ * @throws GatewayError `invalid_policy` for that sum; what else is wrong between them is told at the gateway, as it may
+ * be put right here by the next change
  */
 export async function loadedTogether(together: Together, language: LanguageOptions): Promise<void> {
   try {

@@ -1,8 +1,8 @@
 import type { Clock } from '../../base/lib/clock.ts';
+import { parseTime } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { API_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
-import type { ApiKey } from '../../base/model/api-key.ts';
+import type { ApiKey } from '../../base/model/keys.ts';
 import { HashedKeys } from '../../services/people/hashed-keys.ts';
 import type { Commit } from '../../services/registers/commit.ts';
 import type { Store } from '../../storage/contract/store.ts';

@@ -3,7 +3,7 @@ import { canonicalJson } from '../../base/json/jcs.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { isWellFormed } from '../../base/lib/well-formed.ts';
+import { isWellFormed } from '../../base/lib/text.ts';
 import { policyTold } from '../../services/policy/audit-policy.ts';
 import { loadPolicy } from '../../services/policy/load-policy.ts';
 import { doubtsOf } from '../../services/policy/policy-doubts.ts';
@@ -56,7 +56,8 @@ export class OrgBundles {
 
   /**
    * @param accept told of what the change does before it is stored; default: it is meant
-   * @throws GatewayError `invalid_policy` with line and column; `conflict` when somebody else was first; what `accept` throws
+   * @throws GatewayError `invalid_policy` with line and column; `conflict` when somebody else was first; what `accept`
+   * throws
    */
   async put(org: Org, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<AcceptedBundle> {
     const { store, clock, versions, signer, connectorId } = this.#options;

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../base/json/json-object.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SealError, type Sealed, type SecretBox } from '../../base/lib/secret-box.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import type { PlanTier } from '../../base/model/org.ts';
 import type { Commit } from '../../services/registers/commit.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { ENTITY_SPACE, keyIn, prefixOf } from './control-plane-spaces.ts';
@@ -45,7 +45,10 @@ export interface ReadEntity {
   readonly secret: string | undefined;
 }
 
-/** Judges bodies by the rules of the gateway's own API. @throws GatewayError `invalid_request` naming every member that is wrong */
+/**
+ * Judges bodies by the rules of the gateway's own API.
+ * @throws GatewayError `invalid_request` naming every member that is wrong
+ */
 export type ReadBodies = Readonly<Record<EntityKind, (asked: AskedEntity) => ReadEntity>>;
 
 /** What becomes of something, from what is there. */
@@ -79,7 +82,10 @@ export interface OrgEntitiesOptions {
   readonly read: ReadBodies;
 }
 
-/** Workloads, credentials, export destinations and add-ons of orgs. What is secret of them is sealed at rest, and opened for gateways alone (decision 13.5). */
+/**
+ * Workloads, credentials, export destinations and add-ons of orgs. What is secret of them is sealed at rest, and opened
+ * for gateways alone (decision 13.5).
+ */
 export class OrgEntities {
   readonly #options: OrgEntitiesOptions;
 
@@ -105,13 +111,18 @@ export class OrgEntities {
     return { id, value: stored.value };
   }
 
-  /** Those behind `after`, in the order of their ids, with their secrets. @throws SealError when one cannot be opened */
+  /**
+   * Those behind `after`, in the order of their ids, with their secrets.
+   * @throws SealError when one cannot be opened
+   */
   async open(orgId: string, kind: EntityKind, after: string | undefined, limit: number): Promise<readonly OpenEntity[]> {
     const page = await this.#page(orgId, kind, after, limit);
     return page.map(({ id, value, sealed }) => ({ id, value, secret: this.#secret(orgId, kind, id, sealed) }));
   }
 
-  /** @throws GatewayError `invalid_request` naming every member that is wrong, `conflict` when somebody else was first */
+  /**
+   * @throws GatewayError `invalid_request` naming every member that is wrong, `conflict` when somebody else was first
+   */
   async put(org: Org, kind: EntityKind, id: string, body: JsonObject, commit: Commit): Promise<OrgEntity> {
     const [put = { id, value: {} }] = await this.putAll(org, kind, [{ id, body }], commit);
     return put;
@@ -166,7 +177,10 @@ export class OrgEntities {
     await this.removeAll(orgId, kind, [id], commit);
   }
 
-  /** Several in one commit, all of them or none. @throws GatewayError `not_found`; `conflict` when somebody else was first */
+  /**
+   * Several in one commit, all of them or none.
+   * @throws GatewayError `not_found`; `conflict` when somebody else was first
+   */
   async removeAll(orgId: string, kind: EntityKind, ids: readonly string[], commit: Commit): Promise<void> {
     const space = ENTITY_SPACE[kind];
     const effects: Effect[] = [];
@@ -181,7 +195,10 @@ export class OrgEntities {
     await this.#raising(orgId, kind, commit)(ids.length === 1 ? ids[0] : undefined, effects, expect);
   }
 
-  /** Gives a `node_scoped` credential to a node, or takes it away. @throws GatewayError `not_found`; `conflict` for one that is org_wide */
+  /**
+   * Gives a `node_scoped` credential to a node, or takes it away.
+   * @throws GatewayError `not_found`; `conflict` for one that is org_wide
+   */
   async assign(orgId: string, id: string, nodeId: string, assigned: boolean, commit: Commit): Promise<OrgEntity> {
     return this.#change(orgId, 'credentials', id, commit, (before) => {
       if (before === undefined) throw unknown('credentials', id);
@@ -193,7 +210,8 @@ export class OrgEntities {
   }
 
   /**
-   * Changes what can be changed of a credential that stays: its name, and the nodes that it is assigned to. What is undefined stays.
+   * Changes what can be changed of a credential that stays: its name, and the nodes that it is assigned to. What is
+   * undefined stays.
    * @throws GatewayError `not_found`; `INVALID_ARGUMENT` for another distribution, or nodes of an org_wide one
    */
   async amend(orgId: string, id: string, { name, distribution, node_ids: nodes }: CredentialAmendment, commit: Commit): Promise<OrgEntity> {

@@ -1,19 +1,24 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../base/lib/every.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { Leaves } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { type Inclusion, OrgLedger, type RootSigner, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
 
-/** So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least recently is closed. */
+/**
+ * So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least
+ * recently is closed.
+ */
 export const MOST_OPEN_LEDGERS = CONTROL_PLANE_BOUNDS.openLedgers.all;
 /** A ledger that nobody has used for so long is closed. */
 const IDLE_MS = 600_000;
-/** A ledger that could not be opened is not tried again before: its whole file is read for that. Twice as long each time, from the first to the second. */
+/**
+ * A ledger that could not be opened is not tried again before: its whole file is read for that. Twice as long each
+ * time, from the first to the second.
+ */
 const ASIDE_MS = [1_000, 60_000] as const;
 /** How often it is looked which could be closed: while there are too many, and otherwise. */
 const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
@@ -47,8 +52,9 @@ interface OpenLedger {
 }
 
 /**
- * The ledgers of all orgs. One is opened when it is asked for, and closed when nobody has used it for ten minutes; at the start only those are opened whose leaves have no
- * root yet, or that are not what they should be. A bounded number is open at a time.
+ * The ledgers of all orgs. One is opened when it is asked for, and closed when nobody has used it for ten minutes; at
+ * the start only those are opened whose leaves have no root yet, or that are not what they should be. A bounded number
+ * is open at a time.
  */
 export class OrgLedgers {
   readonly #options: OrgLedgersOptions;

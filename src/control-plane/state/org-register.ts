@@ -1,6 +1,6 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { type PlanTier, planTierOf } from '../../base/model/plan-tier.ts';
+import { type PlanTier, planTierOf } from '../../base/model/org.ts';
 import type { Commit } from '../../services/registers/commit.ts';
 import { changeEntity } from '../../services/registers/commit.ts';
 import { WatchedSpace } from '../../services/registers/watched-space.ts';

@@ -32,8 +32,9 @@ export interface LoggedUpdate {
 }
 
 /**
- * What version of each resource an org has, and the numbered log of its changes (decision 13.5). Both are raised in the commit of the change itself, so that no gateway is told of a
- * change that is not there, and none is there that nobody is told of.
+ * What version of each resource an org has, and the numbered log of its changes (decision 13.5). Both are raised in the
+ * commit of the change itself, so that no gateway is told of a change that is not there, and none is there that nobody
+ * is told of.
  */
 export class OrgVersions {
   readonly #store: Store;
@@ -77,7 +78,10 @@ export class OrgVersions {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The updates behind a number, in their order, at most `limit`; undefined when some of them are no longer there, or the number was never given. */
+  /**
+   * The updates behind a number, in their order, at most `limit`; undefined when some of them are no longer there, or
+   * the number was never given.
+   */
   async updatesAfter(orgId: string, after: number, limit: number): Promise<readonly LoggedUpdate[] | undefined> {
     if (after > this.sequence(orgId)) return undefined;
     if (after === this.sequence(orgId)) return [];
@@ -86,7 +90,9 @@ export class OrgVersions {
     return updates[0]?.sequence === after + 1 ? updates : undefined;
   }
 
-  /** A commit that raises these versions and writes the change into the log; none of them: the org itself has changed. */
+  /**
+   * A commit that raises these versions and writes the change into the log; none of them: the org itself has changed.
+   */
   raising(orgId: string, resources: readonly Resource[], commit: Commit): Commit {
     return (object, effects, expect = [], also = [], told = undefined) =>
       this.#turns.take(orgId, async () => {

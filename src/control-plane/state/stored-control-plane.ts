@@ -3,7 +3,7 @@ import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { SecretBox } from '../../base/lib/secret-box.ts';
-import type { ListedKey } from '../../ledger/ledger-keys.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { AuditTrail } from '../../services/orgs/audit-trail.ts';
 import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
 import type { Store } from '../../storage/contract/store.ts';

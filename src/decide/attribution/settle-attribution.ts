@@ -1,8 +1,9 @@
 /*
- * Attribution: who is charged. Pure: values in, values out. The order in which givers are asked is decision 6.11: caller, delegation, workload, rules, org. An empty text is no
- * value: who sends one must not keep out what others give.
+ * Attribution: who is charged. Pure: values in, values out. The order in which givers are asked is decision 6.11:
+ * caller, delegation, workload, rules, org. An empty text is no value: who sends one must not keep out what others
+ * give.
  */
-import type { Attribution } from '../../base/model/attribution.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -26,7 +27,10 @@ export function mergeLabels(first: Labels, second: Labels): Labels {
   return Object.fromEntries([...Object.entries(second), ...given]);
 }
 
-/** Drops what the caller may not set (specification, "enforce_attribution": `allow_overrides` also restricts `labels.<key>` entries). */
+/**
+ * Drops what the caller may not set (specification, "enforce_attribution": `allow_overrides` also restricts
+ * `labels.<key>` entries).
+ */
 export function restrictOverrides(caller: Attribution, allowed: readonly string[] | undefined): Attribution {
   if (!allowed) return caller;
   const kept: { -readonly [K in keyof Attribution]: Attribution[K] } = {};

@@ -1,10 +1,10 @@
-import { DelegationError } from './delegation-error.ts';
 import type { DelegationLink, Limits } from './link.ts';
-import { covers } from './resource-pattern.ts';
+import { covers, DelegationError } from './link.ts';
 
 /**
- * What is left of a chain's limits, from the root to its leaf. A child that claims more than stands above it is refused, not clipped: its issuer meant
- * something that does not hold (decision 9.4). What a child leaves out it inherits.
+ * What is left of a chain's limits, from the root to its leaf. A child that claims more than stands above it is
+ * refused, not clipped: its issuer meant something that does not hold (decision 9.4). What a child leaves out it
+ * inherits.
  * @param links root first, at least one
  * @throws DelegationError `delegation_not_attenuated`
  */

@@ -1,6 +1,5 @@
-import { type DelegationCode, DelegationError } from './delegation-error.ts';
 import type { Limits } from './link.ts';
-import { covers, pathSegments } from './resource-pattern.ts';
+import { covers, type DelegationCode, DelegationError, pathSegments } from './link.ts';
 import type { VerifiedChain } from './verify-chain.ts';
 
 /** How far the clock of an issuer may be ahead, milliseconds (decision 9.4). Nothing is added to an end. */
@@ -50,7 +49,8 @@ export function checkBearer({ links, leaf }: VerifiedChain, bearer: Bearer): voi
 }
 
 /**
- * Whether the chain allows a call, or as much of it as is here. A model that is there and undefined cannot be known, and is none that is allowed.
+ * Whether the chain allows a call, or as much of it as is here. A model that is there and undefined cannot be known,
+ * and is none that is allowed.
  * @throws DelegationError
  */
 export function checkSent({ limits }: VerifiedChain, sent: Partial<Sent>): void {

@@ -1,10 +1,9 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
+import { parseTime } from '../../base/lib/clock.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { parseUsd } from '../../base/lib/money.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
-import { malformed } from './delegation-error.ts';
-import { patternSegments } from './resource-pattern.ts';
+import { percentDecoded } from '../../base/lib/text.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 
 /** What a link allows. An absent list restricts nothing, an empty one allows nothing (decision 9.4). */
 export interface Limits {
@@ -48,7 +47,8 @@ const LABEL = 'labels.';
 const NOTHING: JsonObject = {};
 
 /**
- * Reads the fields of a token whose signature holds. Members that are not known are ignored beside the known ones, and refused where they would restrict.
+ * Reads the fields of a token whose signature holds. Members that are not known are ignored beside the known ones, and
+ * refused where they would restrict.
  * @throws DelegationError `delegation_malformed`
  */
 export function readLink(token: JsonObject): DelegationLink {
@@ -137,4 +137,76 @@ function amount(budget: JsonObject): bigint | undefined {
   const value = budget['usd_max'];
   if (value === undefined) return undefined;
   return (typeof value === 'string' ? parseUsd(value) : undefined) ?? malformed('usd_max is not a decimal text');
+}
+
+/** Why a delegation token does not hold. These are the reason codes of the denial (decision 9.4). */
+export type DelegationCode =
+  | 'delegation_malformed'
+  | 'delegation_unknown_key'
+  | 'delegation_bad_signature'
+  | 'delegation_expired'
+  | 'delegation_not_yet_valid'
+  | 'delegation_org_mismatch'
+  | 'delegation_workload_mismatch'
+  | 'delegation_method_not_allowed'
+  | 'delegation_resource_not_allowed'
+  | 'delegation_action_not_allowed'
+  | 'delegation_target_not_allowed'
+  | 'delegation_model_not_allowed'
+  | 'delegation_depth_exceeded'
+  | 'delegation_bundle_mismatch'
+  | 'delegation_revoked'
+  | 'delegation_not_attenuated';
+
+/**
+ * A token that is not accepted. The message quotes nothing of the token: it was not verified, or names what its issuer
+ * may keep to itself.
+ */
+export class DelegationError extends Error {
+  readonly code: DelegationCode;
+
+  constructor(code: DelegationCode, message: string) {
+    super(message);
+    this.name = 'DelegationError';
+    this.code = code;
+  }
+}
+
+/** @throws DelegationError `delegation_malformed` */
+export function malformed(what: string): never {
+  throw new DelegationError('delegation_malformed', `The delegation token is malformed: ${what}.`);
+}
+
+const HIDDEN_SEPARATOR = /[/\\]/;
+
+/**
+ * The segments of a path without its query, each decoded once.
+ * @returns undefined for what two servers could read as two paths: empty and dot segments, encoded or literal
+ * backslashes, encoded slashes, bad encodings
+ */
+export function pathSegments(path: string): readonly string[] | undefined {
+  const bare = path.split('?', 1)[0] ?? '';
+  if (!bare.startsWith('/')) return undefined;
+  if (bare === '/') return [];
+  const segments: string[] = [];
+  for (const part of bare.slice(1).split('/')) {
+    const segment = percentDecoded(part);
+    if (segment === undefined || segment === '' || segment === '.' || segment === '..' || HIDDEN_SEPARATOR.test(segment)) return undefined;
+    segments.push(segment);
+  }
+  return segments;
+}
+
+/**
+ * The segments of a pattern, in which `*` alone stands for one segment.
+ * @returns undefined for a star within a segment, and for what no path is
+ */
+export function patternSegments(pattern: string): readonly string[] | undefined {
+  const segments = pattern.includes('?') ? undefined : pathSegments(pattern);
+  return segments?.some((segment) => segment !== '*' && segment.includes('*')) === true ? undefined : segments;
+}
+
+/** Whether the pattern lets through all that `inner` does: a path, or another pattern. */
+export function covers(pattern: readonly string[], inner: readonly string[]): boolean {
+  return pattern.length === inner.length && pattern.every((segment, i) => segment === '*' || segment === inner[i]);
 }

@@ -1,10 +1,9 @@
 import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-members.ts';
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
-import { bytesOfBase64 } from '../../base/lib/base64-text.ts';
-import { byteOrderMark } from '../../base/lib/utf8.ts';
-import { isWellFormed } from '../../base/lib/well-formed.ts';
-import { malformed } from './delegation-error.ts';
+import { bytesOfBase64 } from '../../base/lib/basic-credentials.ts';
+import { byteOrderMark, isWellFormed } from '../../base/lib/text.ts';
+import { malformed } from './link.ts';
 
 /** Bytes of a whole token with its parents, decoded. */
 export const MAX_TOKEN_BYTES = 16_384;
@@ -12,8 +11,8 @@ const MAX_TOKEN_CHARACTERS = Math.ceil(MAX_TOKEN_BYTES / 3) * 4;
 const MAX_TOKEN_DEPTH = 16;
 
 /**
- * The JSON object in a token's base64, when it has one reading only: repeated names, lone surrogates and integers beyond 2^53 mean different things to
- * different readers, so nothing that was signed with them is believed.
+ * The JSON object in a token's base64, when it has one reading only: repeated names, lone surrogates and integers
+ * beyond 2^53 mean different things to different readers, so nothing that was signed with them is believed.
  * @throws DelegationError `delegation_malformed`
  */
 export function objectOfToken(text: string): JsonObject {

@@ -1,11 +1,10 @@
 import { verify } from 'node:crypto';
 import { canonicalJson } from '../../base/json/jcs.ts';
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
-import { bytesOfBase64 } from '../../base/lib/base64-text.ts';
+import { bytesOfBase64 } from '../../base/lib/basic-credentials.ts';
 import type { VerifyKeys } from '../../base/lib/verify-keys.ts';
 import { intersection } from './attenuation.ts';
-import { DelegationError, malformed } from './delegation-error.ts';
-import { type DelegationLink, type Limits, readLink } from './link.ts';
+import { DelegationError, type DelegationLink, type Limits, malformed, readLink } from './link.ts';
 import { objectOfToken } from './token-text.ts';
 
 /** Most links of a chain, the root included (specification, "Delegation"). */
@@ -28,7 +27,8 @@ declare const VERIFIED: unique symbol;
 export type VerifiedChain = DelegationChain & { readonly [VERIFIED]: true };
 
 /**
- * Verifies the text of `delegation_token`: its form, its depth, each link's schema, algorithm, key and signature, only then fields, and how links narrow.
+ * Verifies the text of `delegation_token`: its form, its depth, each link's schema, algorithm, key and signature, only
+ * then fields, and how links narrow.
  * @throws DelegationError
  */
 export function verifyChain(text: string, keys: VerifyKeys): VerifiedChain {

@@ -1,6 +1,12 @@
-/* Where the spend of a period will end, at the rate so far (decision 6.21). Pure: amounts are pico-dollars, times epoch milliseconds. */
+/*
+ * Where the spend of a period will end, at the rate so far (decision 6.21). Pure: amounts are pico-dollars, times epoch
+ * milliseconds.
+ */
 
-/** Before one part in so many of its period has passed, nothing is forecast: an hour of a day, seven hours of a week, 28 to 31 hours of a month. */
+/**
+ * Before one part in so many of its period has passed, nothing is forecast: an hour of a day, seven hours of a week, 28
+ * to 31 hours of a month.
+ */
 const LEAST_PART = 24n;
 
 /** What was spent in a period so far. */
@@ -17,7 +23,10 @@ export interface HeldAmount {
   readonly until: number;
 }
 
-/** `reached`: it is spent already; `will_be_reached`: within the period, at the rate so far; `holds`: not within it; `unknown`: too little of the period has passed. */
+/**
+ * `reached`: it is spent already; `will_be_reached`: within the period, at the rate so far; `holds`: not within it;
+ * `unknown`: too little of the period has passed.
+ */
 export const OUTLOOKS = ['reached', 'will_be_reached', 'holds', 'unknown'] as const;
 export type Outlook = (typeof OUTLOOKS)[number];
 
@@ -31,7 +40,10 @@ export interface LimitForecast {
   readonly reachedPico: bigint | undefined;
 }
 
-/** Spent so far ÷ time that has passed × length of the period, rounded half up to a pico-dollar. @returns undefined where too little of the period has passed */
+/**
+ * Spent so far ÷ time that has passed × length of the period, rounded half up to a pico-dollar.
+ * @returns undefined where too little of the period has passed
+ */
 export function forecastPico({ start, end, spentPico }: PeriodSpend, now: number): bigint | undefined {
   const [passed, whole] = [BigInt(now - start), BigInt(end - start)];
   if (passed <= 0n || passed * LEAST_PART < whole) return undefined;

@@ -1,6 +1,6 @@
 /*
- * Limits as pure arithmetic: how many tokens a bucket holds, what a window of spend is, whether an amount fits under a cap. Who owns a bucket or a sum is
- * the services' business; nothing here keeps state or reads a clock.
+ * Limits as pure arithmetic: how many tokens a bucket holds, what a window of spend is, whether an amount fits under a
+ * cap. Who owns a bucket or a sum is the services' business; nothing here keeps state or reads a clock.
  */
 
 /** How a bucket fills (decision 6.1): continuously, up to its capacity, full at first. */

@@ -1,9 +1,13 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import type { Approval } from '../../base/model/approval.ts';
-import type { AskedByRule } from './asking-rules.ts';
+import type { CompiledPolicy } from './compiled.ts';
 import type { AskingRule } from './facts.ts';
+import type { MatchedRule } from './verdict.ts';
 
-/** Of one request that are looked at when it comes again: those that stand, and spent ones, which a call under way may give back. */
+/**
+ * Of one request that are looked at when it comes again: those that stand, and spent ones, which a call under way may
+ * give back.
+ */
 const MAX_STANDING = 100;
 const MAX_SPENT = 4;
 
@@ -21,7 +25,10 @@ export interface Moment {
   readonly rejectForMs: number;
 }
 
-/** One as it counts now: the time of one that waits, or was given and not used, may be over. @param now epoch milliseconds */
+/**
+ * One as it counts now: the time of one that waits, or was given and not used, may be over.
+ * @param now epoch milliseconds
+ */
 export function asOf(approval: Approval, now: number): Approval {
   const mayExpire = approval.status === 'pending' || (approval.status === 'approved' && approval.executed_at === undefined);
   return mayExpire && Date.parse(approval.expires_at) <= now ? { ...approval, status: 'expired' } : approval;
@@ -34,7 +41,8 @@ export function rejects({ status, decided_at: decidedAt, expires_at: expiresAt }
 }
 
 /**
- * What stands of a request: a denial before all, then what was given or waits for the rules that ask, then one that was not decided or used in time.
+ * What stands of a request: a denial before all, then what was given or waits for the rules that ask, then one that was
+ * not decided or used in time.
  * @param same all of the same request, the newest first
  * @returns else the rules for which nothing stands
  */
@@ -87,7 +95,10 @@ export function onApproval(
   return status === 'approved' && executedAt === undefined ? `allows one identical request until ${expiresAt}` : undefined;
 }
 
-/** What makes two requests the same for whoever decides: the action with the place where it goes, the project that pays, the delegation (decision 9.1). */
+/**
+ * What makes two requests the same for whoever decides: the action with the place where it goes, the project that pays,
+ * the delegation (decision 9.1).
+ */
 export type BoundRequest = Pick<Approval, 'action_hash' | 'delegation_id' | 'principal_id'> & {
   readonly attribution: Pick<Approval['attribution'], 'project_id'>;
 };
@@ -128,4 +139,25 @@ export function coverOf(
 /** Entries from before contents were bound are for none. */
 function isForRule({ rule_ids: ids, rule_hashes: hashes }: Approval, { id, hash }: Pick<AskedByRule, 'id' | 'hash'>): boolean {
   return hashes !== undefined && ids.some((name, at) => name === id && hashes[at] === hash);
+}
+
+/** A rule that asks for an approval of a request, whether or not one was given for it. */
+export interface AskedByRule {
+  /** `layer/id`. */
+  readonly id: string;
+  /** SHA-256 of what it says. */
+  readonly hash: string;
+  readonly reason: string | undefined;
+}
+
+const NONE: readonly AskedByRule[] = [];
+
+/** Those of the rules that a request matched. */
+export function askedBy({ askingRules }: CompiledPolicy, matched: readonly MatchedRule[]): readonly AskedByRule[] {
+  if (askingRules.size === 0) return NONE;
+  return matched.flatMap(({ layer, rule_id: name }) => {
+    const id = `${layer}/${name}`;
+    const rule = askingRules.get(id);
+    return rule?.contentHash === undefined ? [] : [{ id, hash: rule.contentHash, reason: rule.effects.reason }];
+  });
 }

@@ -1,8 +1,11 @@
 import type { YamlNode } from '../../base/lib/yaml.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import type { Problems, SourcePlace } from './problems.ts';
 
-/** One attribution value by its flat name: `customer_id`, `account_id`, `project_id` or `labels.<key>` (specification, "Policy bundle"). */
+/**
+ * One attribution value by its flat name: `customer_id`, `account_id`, `project_id` or `labels.<key>` (specification,
+ * "Policy bundle").
+ */
 export interface AttributionKey {
   readonly name: string;
   /** An empty text is no value. */

@@ -1,10 +1,11 @@
 import { type ParsedYaml, parseYaml, type YamlEntry, type YamlMap, type YamlNode } from '../../base/lib/yaml.ts';
-import { DECISIONS, type Decision } from '../../base/model/decision.ts';
+import { DECISIONS, type Decision } from '../../base/model/reason-codes.ts';
 import { isLayer, STANDARD_LAYERS } from './layers.ts';
 import { type Problems, SourcePlace } from './problems.ts';
 
 /*
- * From text to a bundle's shape: header, layers and their rules as positioned nodes. What a rule means is read elsewhere.
+ * From text to a bundle's shape: header, layers and their rules as positioned nodes. What a rule means is read
+ * elsewhere.
  */
 
 export const BUNDLE_SCHEMA = 'gw.policy_bundle.v1';

@@ -1,8 +1,8 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { atOnce, type Sliced } from '../../base/lib/slices.ts';
 import { parseYaml } from '../../base/lib/yaml.ts';
-import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import type { PlanTier } from '../../base/model/org.ts';
+import { type Decision, permits, severityOf } from '../../base/model/reason-codes.ts';
 import {
   type BundleHeader,
   type BundleShape,
@@ -22,21 +22,27 @@ import { compareLayers, GATE_CODES, isCustomLayer, tierAllows } from './layers.t
 import { PatternSum } from './pattern-sum.ts';
 import { compileMissingMark, compilePredicate } from './predicate.ts';
 import { Problems } from './problems.ts';
-import { type Rule, readRule } from './rule.ts';
-import { contentHashOf } from './rule-content.ts';
+import { contentHashOf, type Rule, readRule } from './rule.ts';
 import { indexRules } from './rule-index.ts';
 import type { Level } from './verdict.ts';
 
 /*
- * The policy room: a bundle's text in, one immutable snapshot out (here), and from snapshot and facts a verdict (evaluate.ts). Pure: no file, no clock, no
- * state. Files are read by whoever holds the policies folder; what the language means is said where it is compiled.
+ * The policy room: a bundle's text in, one immutable snapshot out (here), and from snapshot and facts a verdict
+ * (evaluate.ts). Pure: no file, no clock, no state. Files are read by whoever holds the policies folder; what the
+ * language means is said where it is compiled.
  */
 
 export interface PolicyInput {
   readonly bundle: PolicyText;
-  /** Texts of the rule files by the names that the bundle's `files` uses. Undefined for a bundle that came by API, where `files` is a mistake (decision 5.6) unless there are `inline_rules`, beside which it never counts. */
+  /**
+   * Texts of the rule files by the names that the bundle's `files` uses. Undefined for a bundle that came by API, where
+   * `files` is a mistake (decision 5.6) unless there are `inline_rules`, beside which it never counts.
+   */
   readonly files?: ReadonlyMap<string, string> | undefined;
-  /** Rule files that count when the bundle has neither `inline_rules` nor `files`; none for a bundle that came by API (decision 5.1). */
+  /**
+   * Rule files that count when the bundle has neither `inline_rules` nor `files`; none for a bundle that came by API
+   * (decision 5.1).
+   */
   readonly addons?: readonly PolicyText[];
   /** Of several texts of one level a later one is laid over those before it. */
   readonly overlays?: { readonly org?: OverlayTexts; readonly node?: OverlayTexts };
@@ -47,9 +53,15 @@ export interface PolicyInput {
 
 export type OverlayTexts = PolicyText | readonly PolicyText[] | undefined;
 
-/** A rule file that the gateway itself lays over what persons have written. It only refuses or has effects, and opens no layer that is empty and so closed (policy.md 2). */
+/**
+ * A rule file that the gateway itself lays over what persons have written. It only refuses or has effects, and opens no
+ * layer that is empty and so closed (policy.md 2).
+ */
 export interface GeneratedText extends PolicyText {
-  /** `preset`: a rule of the same layer and id in an overlay stands in its place, and the tier holds. `switch`: nothing stands in its place, on any tier. */
+  /**
+   * `preset`: a rule of the same layer and id in an overlay stands in its place, and the tier holds. `switch`: nothing
+   * stands in its place, on any tier.
+   */
   readonly kind: 'preset' | 'switch';
 }
 
@@ -60,7 +72,10 @@ export function textsOfLevel(texts: OverlayTexts): readonly PolicyText[] {
 }
 
 export interface PolicyOptions {
-  /** Turns a neutral name or alias into the canonical connector id, undefined for an unknown one (decisions, section 1). Default: any id is taken as it is. */
+  /**
+   * Turns a neutral name or alias into the canonical connector id, undefined for an unknown one (decisions, section 1).
+   * Default: any id is taken as it is.
+   */
   readonly connectorId?: (text: string) => string | undefined;
   /** Loads the effects that nothing enforces yet. For tests of the language only. */
   readonly allowUnsupported?: boolean;
@@ -77,7 +92,10 @@ const NO_LAYERS: Layers = new Map();
 const STEPS_OF_RULE = 20;
 const DEFAULT_STOP_ON: readonly Decision[] = ['deny', 'require_approval', 'require_attribution'];
 
-/** Compiles a bundle with its overlays, or reports every mistake in all of the texts at once (policy.md 17). Never throws on any text. */
+/**
+ * Compiles a bundle with its overlays, or reports every mistake in all of the texts at once (policy.md 17). Never
+ * throws on any text.
+ */
 export function compilePolicy(input: PolicyInput, options: PolicyOptions = {}): PolicyResult {
   return atOnce(compiling(input, options));
 }
@@ -111,9 +129,14 @@ export interface ReadPolicy {
   readonly header: BundleHeader;
   /** The effective rules after the base bundle, after the org overlay and after the node overlay, if there are any. */
   readonly levels: readonly Layers[];
-  /** Layers that somebody has written down as empty, up to each of these levels: an empty one of them denies everything. */
+  /**
+   * Layers that somebody has written down as empty, up to each of these levels: an empty one of them denies everything.
+   */
   readonly statedEmpty: readonly ReadonlySet<string>[];
-  /** Layers that are written down as empty and have no rule of persons: what the gateway lays over them opens none of them. */
+  /**
+   * Layers that are written down as empty and have no rule of persons: what the gateway lays over them opens none of
+   * them.
+   */
   readonly closed: ReadonlySet<string>;
   /** Rules that say `disabled`, in the order in which they were laid. */
   readonly disabling: readonly Rule[];
@@ -184,7 +207,10 @@ function closedLayers(layers: Layers, statedEmpty: ReadonlySet<string> = new Set
   return new Set([...statedEmpty].filter((name) => [...(layers.get(name)?.values() ?? [])].every(({ generated }) => generated)));
 }
 
-/** Of each gating layer that counts as absent because its rules were taken away, the last rule that took one (policy.md 9). */
+/**
+ * Of each gating layer that counts as absent because its rules were taken away, the last rule that took one (policy.md
+ * 9).
+ */
 export function emptiedLayers({ levels, closed, disabling }: Pick<ReadPolicy, 'levels' | 'closed' | 'disabling'>): readonly Rule[] {
   const top = levels.at(-1) ?? NO_LAYERS;
   return Object.keys(GATE_CODES).flatMap((name) => {
@@ -327,7 +353,10 @@ function* assemble(
   };
 }
 
-/** A rule that blocks whatever it matches gives no defaults, else one more refusing rule could supply what another one requires. */
+/**
+ * A rule that blocks whatever it matches gives no defaults, else one more refusing rule could supply what another one
+ * requires.
+ */
 function givesDefaults({ effects, decision }: CompiledRule): boolean {
   return effects.defaults !== undefined && decision !== 'deny' && decision !== 'quarantine';
 }
@@ -382,7 +411,10 @@ function compileRule(rule: Rule): CompiledRule {
   };
 }
 
-/** Priority descending, then the more restrictive decision, then id by code unit; never the order in the files (policy.md 6). */
+/**
+ * Priority descending, then the more restrictive decision, then id by code unit; never the order in the files
+ * (policy.md 6).
+ */
 function compareRules(a: CompiledRule, b: CompiledRule): number {
   return b.priority - a.priority || rank(b) - rank(a) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 }

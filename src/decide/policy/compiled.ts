@@ -1,4 +1,4 @@
-import type { Decision } from '../../base/model/decision.ts';
+import type { Decision } from '../../base/model/reason-codes.ts';
 import type { AttributionKey } from './attribution-keys.ts';
 import type { MergeStrategy } from './bundle.ts';
 import type { Condition } from './condition.ts';
@@ -14,7 +14,10 @@ export interface CompiledRule {
   readonly id: string;
   readonly priority: number;
   readonly decision: Decision | undefined;
-  /** SHA-256 of what a rule that asks for an approval says, its description left out: what is approved is approved for that (decision 9.1). Undefined of others. */
+  /**
+   * SHA-256 of what a rule that asks for an approval says, its description left out: what is approved is approved for
+   * that (decision 9.1). Undefined of others.
+   */
   readonly contentHash: string | undefined;
   readonly matches: Predicate;
   /** Undefined when no negative test of the rule can take the restrictive side. */
@@ -37,7 +40,10 @@ export interface CompiledLayer {
   /** By priority, then the more restrictive decision, then id (policy.md 6). */
   readonly rules: readonly CompiledRule[];
   readonly index: RuleIndex;
-  /** The reason code with which the layer denies when none of its rules has an opinion (policy.md 2, 3); undefined: no opinion. */
+  /**
+   * The reason code with which the layer denies when none of its rules has an opinion (policy.md 2, 3); undefined: no
+   * opinion.
+   */
   readonly gateCode: string | undefined;
   /** Position of the last rule without a decision: after the ending rule nothing beyond it can matter. */
   readonly lastEffectOnly: number;

@@ -1,8 +1,10 @@
 import { toPlain, type YamlNode } from '../../base/lib/yaml.ts';
 import type { Condition } from './condition.ts';
+import type { Facts } from './facts.ts';
 import { type Field, isOneText } from './fields.ts';
 import type { Literal } from './literals.ts';
 import { type Limit, YES } from './operators.ts';
+import { compilePredicate } from './predicate.ts';
 
 type ValueCondition = Extract<Condition, { kind: 'value' }>;
 
@@ -32,7 +34,8 @@ export function conjunctionOf(condition: Condition): Conjunction {
 
 /**
  * Whether every request of which `stronger` holds is one of which `weaker` holds.
- * @param sameSide whether both rules refuse or neither does: only then do their negations agree on missing fields (policy.md 13)
+ * @param sameSide whether both rules refuse or neither does: only then do their negations agree on missing fields
+ * (policy.md 13)
  */
 export function implies(stronger: Conjunction, weaker: Conjunction, sameSide: boolean): boolean {
   if (weaker.negates && !sameSide) return false;
@@ -77,7 +80,10 @@ function hasOneValue(field: Field): boolean {
   return isOneText(field) || !['open', 'list', 'connector_list', 'header_names'].includes(field.type);
 }
 
-/** Whether none of the values that one test asks for passes the other, also not in lower case, for a provider that ignores case. */
+/**
+ * Whether none of the values that one test asks for passes the other, also not in lower case, for a provider that
+ * ignores case.
+ */
 function excludeValues({ field, compiled: { equalTo } }: ValueCondition, { compiled }: ValueCondition): boolean {
   if (equalTo === undefined || equalTo.length === 0 || !hasOneValue(field)) return false;
   const { check, folded } = compiled;
@@ -91,4 +97,32 @@ function noneBetween(first: Limit | undefined, second: Limit | undefined): boole
   if (first === undefined || second === undefined || first.side === second.side) return false;
   const [above, below] = first.side === 'above' ? [first, second] : [second, first];
   return above.value > below.value || (above.value === below.value && !(above.included && below.included));
+}
+
+/** Whether the value of a field is known, missing included; of a record only some are. */
+export type IsKnown = (field: Field) => boolean;
+
+/**
+ * Whether a condition holds, where some fields are not known: undefined when it depends on one of those (Kleene's
+ * three-valued logic).
+ * @param refuses as for compilePredicate
+ */
+export function holdsIfKnown(condition: Condition, refuses: boolean, facts: Facts, isKnown: IsKnown): boolean | undefined {
+  if (condition.kind === 'value' || condition.kind === 'exists') {
+    return isKnown(condition.field) ? compilePredicate(condition, refuses)(facts) : undefined;
+  }
+  const decisive = condition.kind === 'any';
+  let result: boolean | undefined = !decisive;
+  for (const part of condition.parts) {
+    const holds = holdsIfKnown(part, refuses, facts, isKnown);
+    if (holds === decisive) return decisive;
+    if (holds === undefined) result = undefined;
+  }
+  return result;
+}
+
+/** Names of the fields that are not known and that the condition reads. */
+export function unknownFields(condition: Condition, isKnown: IsKnown): readonly string[] {
+  if ('parts' in condition) return [...new Set(condition.parts.flatMap((part) => unknownFields(part, isKnown)))];
+  return isKnown(condition.field) ? [] : [`context.${condition.field.name}`];
 }

@@ -6,8 +6,8 @@ import type { PatternSum } from './pattern-sum.ts';
 import type { Problems, SourcePlace } from './problems.ts';
 
 /*
- * A condition as it is evaluated: all negations stand at the single tests. They are pushed down while the clause is read (De Morgan), so an even number of
- * them cancels, and `negate` on `not_in` is `in` (policy.md 14).
+ * A condition as it is evaluated: all negations stand at the single tests. They are pushed down while the clause is
+ * read (De Morgan), so an even number of them cancels, and `negate` on `not_in` is `in` (policy.md 14).
  */
 export type Condition =
   | { readonly kind: 'all' | 'any'; readonly parts: readonly Condition[] }
@@ -124,7 +124,9 @@ function readGroup(kind: Group, node: YamlNode, place: SourcePlace, negated: boo
   return group((kind === 'all') === negated ? 'any' : 'all', parts);
 }
 
-/** The map form: field path to scalar (`equals`) or to operators; the groups of `when` are accepted beside the fields. */
+/**
+ * The map form: field path to scalar (`equals`) or to operators; the groups of `when` are accepted beside the fields.
+ */
 function readConditions(node: YamlNode, place: SourcePlace, reader: ConditionReader): readonly Condition[] {
   const { problems } = reader;
   const map = problems.map(node, place, 'conditions');

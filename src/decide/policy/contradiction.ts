@@ -1,18 +1,18 @@
 import { PLAIN_READING } from '../../base/catalogue/reading.ts';
-import { permits } from '../../base/model/decision.ts';
-import { BAREST } from './barest-facts.ts';
+import { permits } from '../../base/model/reason-codes.ts';
 import type { MergeStrategy } from './bundle.ts';
 import type { CompiledLayer, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
+import { holdsIfKnown } from './condition-logic.ts';
 import type { Facts } from './facts.ts';
 import { type Field, type FieldType, isOneText } from './fields.ts';
 import { giveFacts } from './given-facts.ts';
 import type { Literal } from './literals.ts';
-import { holdsIfKnown } from './three-valued.ts';
 
 /*
- * Whether layers leave nothing of what other layers allow. Each way to be allowed is tried: one allowing rule of each allow-list, with one of the values that these ask for. A way is
- * shut only where it certainly is, whatever else the call has; so "nothing passes" is proved, and "something may" is not.
+ * Whether layers leave nothing of what other layers allow. Each way to be allowed is tried: one allowing rule of each
+ * allow-list, with one of the values that these ask for. A way is shut only where it certainly is, whatever else the
+ * call has; so "nothing passes" is proved, and "something may" is not.
  */
 
 /** What counts as letting through and as refusing. */
@@ -30,7 +30,10 @@ export interface Contradiction {
   readonly rule: CompiledRule | undefined;
 }
 
-/** Rules that are asked in all ways together, some 0.1 s; of a policy that takes more it is not said that nothing passes. */
+/**
+ * Rules that are asked in all ways together, some 0.1 s; of a policy that takes more it is not said that nothing
+ * passes.
+ */
 const MOST_STEPS = 50_000;
 /** A condition of more alternatives is taken as one that may hold. */
 const MOST_ALTERNATIVES = 32;
@@ -192,4 +195,41 @@ function factsOf(given: readonly Given[], ignoresCase: boolean): Facts {
     giveFacts(facts, { [field.name]: folds ? literal.toLowerCase() : literal });
   }
   return facts;
+}
+
+/** A request of which only what every request has is known. */
+export const BAREST: Facts = {
+  org_id: '-',
+  workload_id: '-',
+  caller_id: undefined,
+  caller_ip: undefined,
+  connection_type: 'direct_api',
+  traffic_class: 'developer',
+  time: 0,
+  purpose: undefined,
+  labels: {},
+  action_type: '-',
+  action_method: '-',
+  target_host: '-',
+  target_path: '-',
+  params: {},
+  models: undefined,
+  further: undefined,
+  stream: false,
+  reading: PLAIN_READING,
+  header_names: new Set(),
+  attribution: {},
+  org_attribution: undefined,
+  estimates: { tokens_in: 0, tokens_out_max: 0, cost_pico: 0n },
+  risk: undefined,
+  connector_id: undefined,
+  credential_id: undefined,
+  candidates: { connectors: [], credentials: [] },
+  delegation: undefined,
+  approved: false,
+};
+
+/** Whether a request can be without the field. */
+export function isOptional(field: Field): boolean {
+  return field.get(BAREST) === undefined;
 }

@@ -1,15 +1,16 @@
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
-import { CONNECTION_TYPES, type ConnectionType, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
-import { type Decision, permits } from '../../base/model/decision.ts';
-import { BAREST } from './barest-facts.ts';
+import { CONNECTION_TYPES, type ConnectionType, TRAFFIC_CLASSES } from '../../base/model/action-request.ts';
+import { type Decision, permits } from '../../base/model/reason-codes.ts';
 import type { Condition } from './condition.ts';
+import { holdsIfKnown } from './condition-logic.ts';
+import { BAREST } from './contradiction.ts';
 import type { Facts } from './facts.ts';
 import type { Field } from './fields.ts';
-import { holdsIfKnown } from './three-valued.ts';
 
 /*
- * Which fields can never be there at which door, so that whoever writes a rule is told (policy.md, "Tools around it"). Every layer is asked at every door;
- * what a rule itself says of `connection_type` and `traffic_class` says which doors it is for.
+ * Which fields can never be there at which door, so that whoever writes a rule is told (policy.md, "Tools around it").
+ * Every layer is asked at every door; what a rule itself says of `connection_type` and `traffic_class` says which doors
+ * it is for.
  */
 
 const PROXIED: readonly ConnectionType[] = ['sdk_redirect', 'connect_proxy'];
@@ -119,7 +120,10 @@ export interface DoorFinding {
   readonly hint: string;
 }
 
-/** What a rule asks for that never comes by a door for which it is, where that settles what the rule does there. One for each field. */
+/**
+ * What a rule asks for that never comes by a door for which it is, where that settles what the rule does there. One for
+ * each field.
+ */
 export function doorFindings(condition: Condition, decision: Decision | undefined): readonly DoorFinding[] {
   const fields = fieldsIn(condition);
   const refuses = decision !== undefined && !permits(decision);
@@ -161,7 +165,10 @@ function oneOf(doors: readonly ConnectionType[]): string {
   return doors.length === 1 ? `equals: ${doors.join('')}` : `in: [${doors.join(', ')}]`;
 }
 
-/** What the condition comes to at a door, for each class of traffic there can be, when of everything else only what is missing there is known. */
+/**
+ * What the condition comes to at a door, for each class of traffic there can be, when of everything else only what is
+ * missing there is known.
+ */
 function outcomes(
   condition: Condition,
   refuses: boolean,

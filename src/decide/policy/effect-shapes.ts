@@ -1,6 +1,7 @@
 /**
- * How each effect is written (specification, "Policy bundle"; "Merging effects" of policy.md). The readers in effects.ts are typed by this table, so that
- * neither can have an effect or a member that the other lacks; the JSON Schema and the reference page are made from it.
+ * How each effect is written (specification, "Policy bundle"; "Merging effects" of policy.md). The readers in
+ * effects.ts are typed by this table, so that neither can have an effect or a member that the other lacks; the JSON
+ * Schema and the reference page are made from it.
  */
 export type EffectShape =
   | { readonly kind: EffectValue; readonly help: string }

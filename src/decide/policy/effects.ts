@@ -1,12 +1,12 @@
 import { readAmount } from '../../base/lib/amounts.ts';
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
-import { DECISIONS, type Decision } from '../../base/model/decision.ts';
+import { DECISIONS, type Decision } from '../../base/model/reason-codes.ts';
 import { type AttributionKey, readAttributionKey } from './attribution-keys.ts';
 import { CREDENTIAL_MODES, type EffectName, isEffectName, type MembersOf } from './effect-shapes.ts';
 import { type CompiledMutation, readMutations } from './mutations.ts';
-import { NOT_SUPPORTED_YET, type UnsupportedEffect } from './not-supported.ts';
 import type { PatternSum } from './pattern-sum.ts';
 import type { Problems, SourcePlace } from './problems.ts';
+import { NOT_SUPPORTED_YET, type UnsupportedEffect } from './problems.ts';
 
 /** The effects of one rule; undefined members were not stated. */
 export interface RuleEffects {
@@ -154,7 +154,10 @@ function readBudget(entry: YamlEntry, place: SourcePlace, effects: RuleEffects, 
   });
 }
 
-/** A connector id, a neutral name or `custom:<id>`; whether a custom connector exists is only known when a request comes. */
+/**
+ * A connector id, a neutral name or `custom:<id>`; whether a custom connector exists is only known when a request
+ * comes.
+ */
 function readSelectConnector({ value }: YamlEntry, place: SourcePlace, effects: RuleEffects, reader: EffectReader): void {
   const { problems, connectorId } = reader;
   const text = problems.text(value, place, 'select_connector', MAX_ID);

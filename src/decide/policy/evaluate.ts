@@ -1,15 +1,15 @@
-import type { Attribution } from '../../base/model/attribution.ts';
-import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
+import { MAX_RECORDED, shorten } from '../../base/lib/text.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
+import { type Decision, permits, severityOf } from '../../base/model/reason-codes.ts';
 import { attributionFrom } from './attribution-keys.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import { verdictOfAll } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { firstOpenRule, hidesSomething, type OpenRule } from './hidden.ts';
-import { left, MOST_STEPS, TooCostly } from './judging-steps.ts';
 import { decisionOf, type Hit, type LayerOutcome, type RateLimited, type RunContext, runLayer } from './layer-run.ts';
 import { GATE_CODES } from './layers.ts';
 import { mergeEffects } from './merge.ts';
-import type { MatchedRule, Verdict } from './verdict.ts';
+import { left, type MatchedRule, MOST_STEPS, TooCostly, type Verdict } from './verdict.ts';
 
 /** Reason codes of rules that decide and state none. A denial in a gating layer has the layer's own. */
 const DEFAULT_CODES: Readonly<Partial<Record<Decision, string>>> = {
@@ -25,10 +25,12 @@ const NO_CREDENTIAL = 'no_credential_candidate';
 const DENY = severityOf('deny');
 
 /**
- * Decides one request: deny by default, layers in order, the most restrictive outcome wins (policy.md 1 to 8), of each model that it names (decision 6.3). Pure: no clock, no
- * I/O, no state. What would take too long to judge is denied (`policy_too_costly`).
- * @param rateLimited tells of the buckets of rules that decide `rate_limit`; without it all have tokens. When `effects.rate_limits` of a first verdict names
- *   rules, whoever holds the buckets looks at them and calls again (policy.md 2).
+ * Decides one request: deny by default, layers in order, the most restrictive outcome wins (policy.md 1 to 8), of each
+ * model that it names (decision 6.3). Pure: no clock, no I/O, no state. What would take too long to judge is denied
+ * (`policy_too_costly`).
+ * @param rateLimited tells of the buckets of rules that decide `rate_limit`; without it all have tokens. When
+ * `effects.rate_limits` of a first verdict names rules, whoever holds the buckets looks at them and calls again
+ * (policy.md 2).
  */
 export function decide(policy: CompiledPolicy, facts: Facts, rateLimited?: RateLimited): Verdict {
   left[0] = MOST_STEPS - policy.ruleCount * (1 + (facts.further?.length ?? 0));
@@ -63,7 +65,10 @@ function decideOne(policy: CompiledPolicy, facts: Facts, rateLimited: RateLimite
   return hidesSomething(facts) ? asFarAsKnown(policy, policy.layers, context, verdict) : verdict;
 }
 
-/** The verdict, unless it depends on what the request hides: nobody is allowed anything, or blamed for anything, by a value that is not known. */
+/**
+ * The verdict, unless it depends on what the request hides: nobody is allowed anything, or blamed for anything, by a
+ * value that is not known.
+ */
 export function asFarAsKnown<V extends Verdict | undefined>(
   policy: CompiledPolicy,
   layers: readonly CompiledLayer[],
@@ -172,7 +177,10 @@ function contributing(outcomes: readonly LayerOutcome[], runs: boolean): readonl
   return outcomes.flatMap((outcome) => outcome.hits.filter((hit) => contributes(hit, runs)));
 }
 
-/** Hits below the ending rule of their layer count when the request runs, or when they themselves refused it (policy.md 7). */
+/**
+ * Hits below the ending rule of their layer count when the request runs, or when they themselves refused it (policy.md
+ * 7).
+ */
 function contributes(hit: Hit, runs: boolean): boolean {
   return !hit.below || runs || hit.lacking.length > 0;
 }
@@ -181,7 +189,10 @@ function matchedOf({ rule }: Hit, facts: Facts): MatchedRule {
   return rule.missingMark?.(facts) ? rule.matchedMissing : rule.matched;
 }
 
-/** Union in order: the codes that rules state, the missing attribution, a default for a rule that refused without one, the layers' own. */
+/**
+ * Union in order: the codes that rules state, the missing attribution, a default for a rule that refused without one,
+ * the layers' own.
+ */
 function reasonCodes(outcomes: readonly LayerOutcome[], runs: boolean): readonly string[] {
   const codes = new Set<string>();
   for (const outcome of outcomes) {
@@ -218,4 +229,32 @@ function reasonOf({ layer, decision, decider, code }: DecidedOutcome): string | 
 /** Per key the first by order; undefined when there is none (decision 6.11). */
 function collectDefaults(rules: readonly CompiledRule[]): Attribution | undefined {
   return rules.length === 0 ? undefined : attributionFrom(rules.flatMap(({ effects }) => effects.defaults ?? []));
+}
+
+/**
+ * The observed values of the fields that the policy's rules read, for `policy_trace.attributes` (decision 7.4). JSON
+ * data; missing fields and content of the body (all of it but model, stream and numbers) are left out, a query has its
+ * names only, money is decimal text; long texts and lists are cut.
+ */
+export function observe(policy: CompiledPolicy, facts: Facts): Record<string, unknown> {
+  const seen: Record<string, unknown> = {};
+  for (const { name, get, observed } of policy.fields) {
+    const value = get(facts);
+    if (value === undefined || value === null) continue;
+    const kept = observed === undefined ? value : observed(value);
+    if (kept !== undefined) seen[`context.${name}`] = short(kept);
+  }
+  // Whatever the rules read, they were asked about each of them.
+  if (facts.models !== undefined) seen[MODELS] = short(facts.models);
+  return seen;
+}
+
+const MODELS = 'context.action.models';
+
+/** Names of headers are as many as a request likes. */
+const MAX_ITEMS = 100;
+
+function short(value: unknown): unknown {
+  if (typeof value === 'string') return shorten(value, MAX_RECORDED);
+  return Array.isArray(value) ? value.slice(0, MAX_ITEMS).map((item: unknown) => (typeof item === 'string' ? shorten(item) : item)) : value;
 }

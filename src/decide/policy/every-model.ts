@@ -1,10 +1,11 @@
 /*
- * A call may name more models than its own (decision 6.3): ones that may answer in its place, ones that run inside of it. Policy is asked about each of them as if it
- * were the call's own, and the most restrictive answer holds: what one of them may not do, the call may not do.
+ * A call may name more models than its own (decision 6.3): ones that may answer in its place, ones that run inside of
+ * it. Policy is asked about each of them as if it were the call's own, and the most restrictive answer holds: what one
+ * of them may not do, the call may not do.
  */
 import type { NamedModels } from '../../base/catalogue/named-models.ts';
 import { parseUsd } from '../../base/lib/money.ts';
-import { permits, severityOf } from '../../base/model/decision.ts';
+import { permits, severityOf } from '../../base/model/reason-codes.ts';
 import type { Facts, FurtherModel } from './facts.ts';
 import type { Effects, MatchedRule, Mutation, Verdict } from './verdict.ts';
 
@@ -15,19 +16,28 @@ const MAXIMUM = /max_?\w*tokens/i;
 const NO_PLACE = 'mutation_not_applicable';
 const NO_CREDENTIAL = 'no_credential_candidate';
 
-/** The models that a body names beside its own, as policy is asked about them: an inner one has settings of its own, and reads the rest of the call as it is. */
+/**
+ * The models that a body names beside its own, as policy is asked about them: an inner one has settings of its own, and
+ * reads the rest of the call as it is.
+ */
 export function furtherOf({ alternatives, inner }: NamedModels): readonly FurtherModel[] {
   return [...alternatives, ...inner].map(({ model, place, said }) => ({ model, said: place.as === 'alternative' ? said : undefined }));
 }
 
-/** The body's members as policy sees them: where models are hidden, its own is no answer for all of them, so that no rule that looks at a model lets the call pass. */
+/**
+ * The body's members as policy sees them: where models are hidden, its own is no answer for all of them, so that no
+ * rule that looks at a model lets the call pass.
+ */
 export function shownParams(params: Facts['params'], named: NamedModels | undefined): Facts['params'] {
   if (named?.hidden !== true || !Object.hasOwn(params, 'model')) return params;
   const { model: _, ...others } = params;
   return others;
 }
 
-/** The facts of a call with a further model that it names in the place of its own, and what stands with that in the place of the body's own members. */
+/**
+ * The facts of a call with a further model that it names in the place of its own, and what stands with that in the
+ * place of the body's own members.
+ */
 export function factsWith(facts: Facts, { model, said }: FurtherModel): Facts {
   return {
     ...facts,
@@ -43,7 +53,10 @@ export function factsOfEveryModel(facts: Facts): readonly Facts[] {
   return [facts, ...(facts.further ?? []).map((further) => factsWith(facts, further))];
 }
 
-/** The most severe of the answers that {@link decideOne} gives, the first of equal ones; effects of all that let the call go on hold together. */
+/**
+ * The most severe of the answers that {@link decideOne} gives, the first of equal ones; effects of all that let the
+ * call go on hold together.
+ */
 export function verdictOfAll(facts: Facts, own: Verdict, decideOne: (facts: Facts) => Verdict): Verdict {
   const asked = (facts.further ?? []).map((further) => ({ further, verdict: answerFor(facts, further, own, decideOne) }));
   let combined = own;
@@ -143,8 +156,9 @@ function mergeDefaults(first: Effects['default_attribution'], second: Effects['d
 }
 
 /**
- * A denial where a mutation cannot do what its rule says of a further model: the name of that stands where no mutation is applied, and a member that stands with it holds in
- * place of the one that is changed. Undefined where nothing of the kind is asked for.
+ * A denial where a mutation cannot do what its rule says of a further model: the name of that stands where no mutation
+ * is applied, and a member that stands with it holds in place of the one that is changed. Undefined where nothing of
+ * the kind is asked for.
  */
 function unapplied(verdict: Verdict, { model, said }: FurtherModel, own: Verdict): Verdict | undefined {
   const lost = [...verdict.effects.mutations, ...own.effects.mutations].find((mutation) => isLost(mutation, model, said, verdict));

@@ -1,8 +1,10 @@
 import type { Reading } from '../../base/catalogue/reading.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
-import type { ConnectionType, TrafficClass } from '../../base/model/connection.ts';
+import type { Attribution, ConnectionType, TrafficClass } from '../../base/model/action-request.ts';
 
-/** Everything a rule may ask about one request. An undefined member is a missing field (policy.md 12). The pipeline fills it; decide only reads it. */
+/**
+ * Everything a rule may ask about one request. An undefined member is a missing field (policy.md 12). The pipeline
+ * fills it; decide only reads it.
+ */
 export interface Facts {
   org_id: string;
   workload_id: string;
@@ -19,14 +21,19 @@ export interface Facts {
   target_host: string;
   /** Canonical path with query; in lower case where the provider ignores case. */
   target_path: string;
-  /** Parsed body; own properties only. `model` and `stream` are filled in from wherever the dialect puts them (decision 3.19). */
+  /**
+   * Parsed body; own properties only. `model` and `stream` are filled in from wherever the dialect puts them (decision
+   * 3.19).
+   */
   params: Readonly<Record<string, unknown>>;
   /** All models that the call names, its own first; undefined: no more than its own. */
   models: readonly string[] | undefined;
   /** Those beside its own: policy is asked about each (decision 6.3). */
   further: readonly FurtherModel[] | undefined;
   stream: boolean;
-  /** How much of the request is understood. What is hidden is missing above; whoever decides must not take it for that. */
+  /**
+   * How much of the request is understood. What is hidden is missing above; whoever decides must not take it for that.
+   */
   reading: Reading;
   /** Lower-case names of the request's headers. */
   header_names: ReadonlySet<string>;
@@ -40,7 +47,10 @@ export interface Facts {
   credential_id: string | undefined;
   candidates: { connectors: readonly string[]; credentials: readonly string[] };
   delegation: DelegationFacts | undefined;
-  /** The rules for which a person has approved this very request, and nobody has used that yet (decision 9.1): one that decides `require_approval` counts as `allow` then. */
+  /**
+   * The rules for which a person has approved this very request, and nobody has used that yet (decision 9.1): one that
+   * decides `require_approval` counts as `allow` then.
+   */
   approved: Approved;
 }
 

@@ -1,14 +1,15 @@
 import { spelledPath, spelledValue } from '../../base/catalogue/spelling.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
+import { nearestName } from '../../base/lib/mistakes.ts';
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
-import { nearestName } from '../../base/lib/nearest.ts';
-import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
+import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/action-request.ts';
 import type { Facts } from './facts.ts';
 
 /**
- * How a field's values look and how a literal becomes one (policy.md 15). `open` fields take whatever the request holds: the literal's own type decides.
- * `host` is folded (decision 3.17), `method` upper-case, `connector` a canonical id, `header_names` a list of lower-case names.
+ * How a field's values look and how a literal becomes one (policy.md 15). `open` fields take whatever the request
+ * holds: the literal's own type decides. `host` is folded (decision 3.17), `method` upper-case, `connector` a canonical
+ * id, `header_names` a list of lower-case names.
  */
 export type FieldType =
   | 'text'
@@ -36,14 +37,20 @@ export interface Field {
   readonly values?: readonly string[];
   /** How the value stands in a record (decision 7.4); undefined leaves it out. Without it: the value itself. */
   readonly observed?: (value: unknown) => unknown;
-  /** Set for a field that stands in lower case where its provider ignores case; then the literals of rules are compared so too. */
+  /**
+   * Set for a field that stands in lower case where its provider ignores case; then the literals of rules are compared
+   * so too.
+   */
   readonly folds?: (facts: Facts) => boolean;
 }
 
 const delegated = (get: (delegation: NonNullable<Facts['delegation']>) => unknown) => (facts: Facts) =>
   facts.delegation === undefined ? undefined : get(facts.delegation);
 
-/** The closed part of the table: every field that a rule can name (specification, "Policy bundle"; policy.md, end of "Conditions"). */
+/**
+ * The closed part of the table: every field that a rule can name (specification, "Policy bundle"; policy.md, end of
+ * "Conditions").
+ */
 const FIELDS: readonly Field[] = [
   { name: 'org_id', type: 'text', get: (f) => f.org_id },
   { name: 'workload.id', type: 'text', get: (f) => f.workload_id },
@@ -154,7 +161,10 @@ const SAID: Readonly<Record<string, string>> = {
   caller: 'caller_id',
 };
 
-/** What to write in the place of an unknown field: the known name that is near, one that ends so, or where labels are; undefined when nothing can be said. */
+/**
+ * What to write in the place of an unknown field: the known name that is near, one that ends so, or where labels are;
+ * undefined when nothing can be said.
+ */
 export function fieldHint(path: string): string | undefined {
   const prefix = path.startsWith(PREFIX) ? PREFIX : '';
   const name = path.slice(prefix.length);
@@ -184,7 +194,9 @@ function endingSo(name: string): string | undefined {
 /** Fields of open maps whose value is always one text. */
 const ONE_TEXT = /^(?:labels\.|attribution\.labels\.|action\.params\.model$)/;
 
-/** Whether an open field is always one text, whatever a call says: a label, and the model that policy is asked about. */
+/**
+ * Whether an open field is always one text, whatever a call says: a label, and the model that policy is asked about.
+ */
 export function isOneText({ name }: Field): boolean {
   return ONE_TEXT.test(name);
 }

@@ -2,8 +2,8 @@ import { allNamed, type NamedModels } from '../../base/catalogue/named-models.ts
 import { PLAIN_READING, type Reading } from '../../base/catalogue/reading.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { readAmount } from '../../base/lib/amounts.ts';
+import { parseTime } from '../../base/lib/clock.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
 import { type AttributionKey, attributionFrom, attributionKey } from './attribution-keys.ts';
 import { furtherOf, shownParams } from './every-model.ts';
 import type { DelegationFacts, Facts } from './facts.ts';
@@ -12,7 +12,8 @@ import type { CallCost } from './judge-caps.ts';
 import type { Mutation } from './verdict.ts';
 
 /*
- * A request that somebody describes by the names that rules use: the facts of a test case, of an explanation, of a record that is replayed (decision 7.4).
+ * A request that somebody describes by the names that rules use: the facts of a test case, of an explanation, of a
+ * record that is replayed (decision 7.4).
  */
 
 /** A plain chat call, to which a description is applied. A new one each time: {@link giveFacts} changes it. */
@@ -93,7 +94,8 @@ export interface CallMeaning {
 }
 
 /**
- * Gives the connector of the host, the reading and the estimate of the call, where the description gave none. Without a meaning they are those of the plain call.
+ * Gives the connector of the host, the reading and the estimate of the call, where the description gave none. Without a
+ * meaning they are those of the plain call.
  * @returns what the description states of the estimate
  */
 export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): StatedEstimate {
@@ -120,7 +122,10 @@ export function settleFacts(facts: Facts, meaning: CallMeaning | undefined): Sta
   return stated;
 }
 
-/** What the call may cost once it is mutated: that is what caps are held against (decision 4.6). A cost that the description states stays. */
+/**
+ * What the call may cost once it is mutated: that is what caps are held against (decision 4.6). A cost that the
+ * description states stays.
+ */
 export function costOfCall(
   facts: Facts,
   mutations: readonly Mutation[],
@@ -159,7 +164,10 @@ export function takeModels(facts: Facts): void {
   if (further.length > 0) facts.further = further.map((model) => ({ model, said: undefined }));
 }
 
-/** A label that is described by one of its names is there by the other too, as one that a caller gives is (decision 4.8); null takes it away by one name alone. */
+/**
+ * A label that is described by one of its names is there by the other too, as one that a caller gives is (decision
+ * 4.8); null takes it away by one name alone.
+ */
 function takeLabels(facts: Facts): void {
   const { labels, attribution } = facts;
   const charged = attribution.labels ?? {};
@@ -176,9 +184,11 @@ export interface FactMistake {
 }
 
 /**
- * Sets the named fields, with or without the leading `context.`; a map stands for the names below it, so `action: {method: GET}` is `action.method: GET`.
- * `action.params`, `labels` and `attribution.labels` are replaced when they are given as a whole. Null takes a field away; in the body it is a null.
- * `org_attribution` is the org's last resort, by flat names (decision 6.11); `approved` says that a person has approved this very request, or for which rules (decision 9.1).
+ * Sets the named fields, with or without the leading `context.`; a map stands for the names below it, so `action:
+ * {method: GET}` is `action.method: GET`. `action.params`, `labels` and `attribution.labels` are replaced when they are
+ * given as a whole. Null takes a field away; in the body it is a null. `org_attribution` is the org's last resort, by
+ * flat names (decision 6.11); `approved` says that a person has approved this very request, or for which rules
+ * (decision 9.1).
  */
 export function giveFacts(facts: Facts, given: Readonly<Record<string, unknown>>, prefix = ''): readonly FactMistake[] {
   return Object.entries(given).flatMap(([name, value]) => giveFact(facts, prefix === '' ? name : `${prefix}.${name}`, value));

@@ -1,6 +1,7 @@
 /**
- * Globs over hosts and paths (policy.md 11): `*` stands for any characters within one dot- or slash-separated segment, `**` for any characters at all,
- * every other character for itself. The time is at most pattern length times text length, whatever both are.
+ * Globs over hosts and paths (policy.md 11): `*` stands for any characters within one dot- or slash-separated segment,
+ * `**` for any characters at all, every other character for itself. The time is at most pattern length times text
+ * length, whatever both are.
  */
 export function compileGlob(pattern: string): (text: string) => boolean {
   const tokens = tokenize(pattern);

@@ -1,13 +1,13 @@
-import { permits } from '../../base/model/decision.ts';
+import { permits } from '../../base/model/reason-codes.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
+import { holdsIfKnown, type IsKnown, unknownFields } from './condition-logic.ts';
 import type { Facts } from './facts.ts';
 import type { Field } from './fields.ts';
-import { holdsIfKnown, type IsKnown, unknownFields } from './three-valued.ts';
 import type { Verdict } from './verdict.ts';
 
 /*
- * A request of which a part is not understood: its facts say `missing` where a value may well be, only nobody knows it. Whatever depends on such a value is
- * no answer.
+ * A request of which a part is not understood: its facts say `missing` where a value may well be, only nobody knows it.
+ * Whatever depends on such a value is no answer.
  */
 
 const MODEL = 'action.params.model';
@@ -34,8 +34,8 @@ export interface OpenRule {
 }
 
 /**
- * The rules of a layer that could turn its outcome and depend on what is not known. Behind a rule that certainly ends the layer nothing can turn its decision;
- * effects there count only when the request runs.
+ * The rules of a layer that could turn its outcome and depend on what is not known. Behind a rule that certainly ends
+ * the layer nothing can turn its decision; effects there count only when the request runs.
  */
 export function openRulesOf(policy: CompiledPolicy, layer: CompiledLayer, facts: Facts, isKnown: IsKnown): readonly OpenRule[] {
   const open: OpenRule[] = [];
@@ -52,8 +52,8 @@ export function openRulesOf(policy: CompiledPolicy, layer: CompiledLayer, facts:
 }
 
 /**
- * The first rule that makes a verdict depend on what the request hides; undefined when the verdict is the same whatever that is, or no milder than with any
- * other value.
+ * The first rule that makes a verdict depend on what the request hides; undefined when the verdict is the same whatever
+ * that is, or no milder than with any other value.
  * @param verdict of the facts as they are, so with what is hidden taken for missing; undefined: no opinion
  */
 export function firstOpenRule(

@@ -1,6 +1,6 @@
 import { parseUsd, usdFromPico } from '../../base/lib/money.ts';
-import { permits } from '../../base/model/decision.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
+import { permits } from '../../base/model/reason-codes.ts';
 import type { Effects, Verdict } from './verdict.ts';
 
 /** Every refusal for money says so (decision 6.2). */
@@ -44,7 +44,8 @@ const CODES: Readonly<Record<JudgedCap['effect'], ReasonCode>> = {
 };
 
 /**
- * The caps that rules set, held against a call that the same rules let run, in the order of the gateway (decision 4.6). Budget limits are no rules.
+ * The caps that rules set, held against a call that the same rules let run, in the order of the gateway (decision 4.6).
+ * Budget limits are no rules.
  * @param spentPico what the call's project has spent and set aside this month
  */
 export function judgeCaps(

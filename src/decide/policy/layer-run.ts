@@ -1,5 +1,5 @@
-import type { Attribution } from '../../base/model/attribution.ts';
-import { type Decision, permits, severityOf } from '../../base/model/decision.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
+import { type Decision, permits, severityOf } from '../../base/model/reason-codes.ts';
 import type { MergeStrategy } from './bundle.ts';
 import type { CompiledLayer, CompiledRule } from './compiled.ts';
 import type { Facts } from './facts.ts';
@@ -22,7 +22,9 @@ export interface RunContext {
 /** A rule that matched. */
 export interface Hit {
   readonly rule: CompiledRule;
-  /** Ranked below the rule that ended its layer: contributes only when the outcome lets the request run (policy.md 7). */
+  /**
+   * Ranked below the rule that ended its layer: contributes only when the outcome lets the request run (policy.md 7).
+   */
   readonly below: boolean;
   /** Names of required attribution that nobody gave. */
   readonly lacking: readonly string[];
@@ -106,8 +108,9 @@ function effectsConflict(hits: readonly Hit[]): boolean {
 }
 
 /**
- * What a matching rule decides here: lacking attribution makes a milder rule decide `require_attribution`; a rule that decides `require_attribution` and lacks
- * nothing of what it requires, and one that decides `rate_limit` while its bucket has tokens, have no opinion (decision 6.11, policy.md 2).
+ * What a matching rule decides here: lacking attribution makes a milder rule decide `require_attribution`; a rule that
+ * decides `require_attribution` and lacks nothing of what it requires, and one that decides `rate_limit` while its
+ * bucket has tokens, have no opinion (decision 6.11, policy.md 2).
  */
 function opinionOf({ rule, lacking }: Hit, { facts, rateLimited }: RunContext): Decision | undefined {
   const decision = decisionOf(rule, facts);

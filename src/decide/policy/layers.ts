@@ -1,4 +1,4 @@
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import type { PlanTier } from '../../base/model/org.ts';
 
 /** The standard layers in the order in which they are evaluated (policy.md 2). */
 export const STANDARD_LAYERS = ['identity', 'connectors', 'credentials', 'targets', 'budgets', 'risk', 'transforms'] as const;

@@ -1,13 +1,13 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
-import { nearestName } from '../../base/lib/nearest.ts';
+import { nearestName } from '../../base/lib/mistakes.ts';
 import { type YamlNode, yamlEntry, yamlMember } from '../../base/lib/yaml.ts';
-import { type Decision, permits } from '../../base/model/decision.ts';
-import { isOptional } from './barest-facts.ts';
+import { type Decision, permits } from '../../base/model/reason-codes.ts';
 import type { FileList } from './bundle.ts';
 import { emptiedLayers, type Layers, makesAllowList, type PolicyOptions, type ReadPolicy } from './compile.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import type { Condition } from './condition.ts';
 import { type Conjunction, conjunctionOf, implies, neverHolds } from './condition-logic.ts';
+import { isOptional } from './contradiction.ts';
 import { doorFindings } from './door-fields.ts';
 import { isOneText } from './fields.ts';
 import { GATE_CODES } from './layers.ts';
@@ -338,7 +338,10 @@ function gateChanges({ levels, statedEmpty }: ReadPolicy): readonly ErrorDetail[
   );
 }
 
-/** In one level a single allow beside refusals may be meant as an exemption from them; one that ranks below all of them exempts from nothing. */
+/**
+ * In one level a single allow beside refusals may be meant as an exemption from them; one that ranks below all of them
+ * exempts from nothing.
+ */
 function turnsIntoAllowList(now: readonly Rule[], allowing: readonly Rule[], before: ReadonlyMap<string, Rule> | undefined): boolean {
   if (before === undefined) {
     const [only] = allowing;

@@ -1,6 +1,6 @@
 import { readAmount } from '../../base/lib/amounts.ts';
+import { parseTime } from '../../base/lib/clock.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { YamlNode, YamlScalar } from '../../base/lib/yaml.ts';
 import type { Field, FieldType } from './fields.ts';
 import type { PatternSum } from './pattern-sum.ts';

@@ -1,5 +1,5 @@
 import { usdFromPico } from '../../base/lib/money.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import { attributionEntries, attributionFrom } from './attribution-keys.ts';
 import type { CompiledRule } from './compiled.ts';
 import type { CredentialChoice } from './effects.ts';
@@ -119,7 +119,10 @@ function mergeOverrides(rules: readonly CompiledRule[]): readonly string[] | und
   return names;
 }
 
-/** Defaults count where the request has no value, or one that its caller may not give: what is dropped must not shut the default out. */
+/**
+ * Defaults count where the request has no value, or one that its caller may not give: what is dropped must not shut the
+ * default out.
+ */
 function applicable(defaults: Attribution, own: Attribution, overrides: readonly string[] | undefined): Attribution {
   return attributionFrom(
     attributionEntries(defaults).filter(([key]) => key.get(own) === undefined || overrides?.includes(key.name) === false),

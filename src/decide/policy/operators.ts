@@ -3,14 +3,17 @@ import { MAX_PATTERN_LENGTH } from '../../base/lib/regex.ts';
 import type { YamlNode } from '../../base/lib/yaml.ts';
 import type { FieldType } from './fields.ts';
 import { compileGlob, globCost, MAX_GLOB_LENGTH } from './glob.ts';
-import { spend } from './judging-steps.ts';
 import { type Literal, type LiteralContext, readLiteral, readTextPart } from './literals.ts';
 import { readTimeWindow } from './time-window.ts';
+import { spend } from './verdict.ts';
 
 /** What a test says about a value that is present. */
 export const NO = 0;
 export const YES = 1;
-/** The value has another type than the operator looks at. Equality never says so: another type is unequal (policy.md 14). */
+/**
+ * The value has another type than the operator looks at. Equality never says so: another type is unequal (policy.md
+ * 14).
+ */
 export const OTHER_TYPE = 2;
 export type Outcome = typeof NO | typeof YES | typeof OTHER_TYPE;
 
@@ -33,7 +36,9 @@ export interface CompiledOperator {
   readonly folded?: CompiledOperator;
 }
 
-/** A value in the type of the field, a list of such values, a part of a text, one or more CIDR ranges, a window of time. */
+/**
+ * A value in the type of the field, a list of such values, a part of a text, one or more CIDR ranges, a window of time.
+ */
 export type Operand = 'literal' | 'literals' | 'text' | 'ranges' | 'window';
 
 export interface Operator {
@@ -265,7 +270,9 @@ function compileGlobOf(node: YamlNode, context: LiteralContext): CompiledOperato
   };
 }
 
-/** The pattern may stand anywhere in the text; `^` and `$` anchor it. A pattern is never case-folded: `(?i)` does that. */
+/**
+ * The pattern may stand anywhere in the text; `^` and `$` anchor it. A pattern is never case-folded: `(?i)` does that.
+ */
 function compileMatches(node: YamlNode, { place, problems, patterns }: LiteralContext): CompiledOperator | undefined {
   const pattern = problems.text(node, place, 'the pattern', MAX_PATTERN_LENGTH);
   const regex = pattern === undefined ? undefined : patterns.take(pattern, node, place, problems);

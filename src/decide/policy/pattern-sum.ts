@@ -18,8 +18,9 @@ interface Use {
 }
 
 /**
- * All patterns of a policy: those of the bundle, and what is laid over it has beside them. They are compiled when all are read, and only when neither are too large together (decision 7.12): an
- * org is bounded by what it lays down alone, however much the bundle has.
+ * All patterns of a policy: those of the bundle, and what is laid over it has beside them. They are compiled when all
+ * are read, and only when neither are too large together (decision 7.12): an org is bounded by what it lays down alone,
+ * however much the bundle has.
  */
 export class PatternSum {
   readonly #uses = new Map<string, Use>();

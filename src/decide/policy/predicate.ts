@@ -5,8 +5,9 @@ import { type Check, NO, OTHER_TYPE, YES } from './operators.ts';
 export type Predicate = (facts: Facts) => boolean;
 
 /**
- * Compiles a condition to one closure that allocates nothing. Under a negative test a missing field, and for operators other than equality a value of
- * another type, takes the restrictive side: true in a rule that refuses, false in one that allows or only has effects (policy.md 12 to 14).
+ * Compiles a condition to one closure that allocates nothing. Under a negative test a missing field, and for operators
+ * other than equality a value of another type, takes the restrictive side: true in a rule that refuses, false in one
+ * that allows or only has effects (policy.md 12 to 14).
  */
 export function compilePredicate(condition: Condition, refuses: boolean): Predicate {
   if (condition.kind === 'exists') return existsTest(condition.field.get, condition.present);
@@ -16,8 +17,8 @@ export function compilePredicate(condition: Condition, refuses: boolean): Predic
 }
 
 /**
- * For a rule that refuses and has matched: whether a negative test of it took the restrictive side (the trace marks it). Undefined when the condition has
- * no such test, so that other rules pay nothing.
+ * For a rule that refuses and has matched: whether a negative test of it took the restrictive side (the trace marks
+ * it). Undefined when the condition has no such test, so that other rules pay nothing.
  */
 export function compileMissingMark(condition: Condition): Predicate | undefined {
   if (condition.kind === 'exists') return undefined;

@@ -1,8 +1,6 @@
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
-import { Mistakes } from '../../base/lib/mistakes.ts';
-import { nearestName } from '../../base/lib/nearest.ts';
+import { Mistakes, nearestName } from '../../base/lib/mistakes.ts';
 import { inFewWords, type YamlEntry, type YamlMap, type YamlNode, type YamlScalar } from '../../base/lib/yaml.ts';
-import { HINTS, type ProblemCode } from './problem-hints.ts';
 
 /** Where in a bundle something stands: file, dotted path, and the rule around it when there is one. */
 export class SourcePlace {
@@ -42,7 +40,10 @@ export class Problems {
     return this.#mistakes.found;
   }
 
-  /** In the order in which they stand in the texts, the texts in the order in which they were read. The first fifty, and how many more there are. */
+  /**
+   * In the order in which they stand in the texts, the texts in the order in which they were read. The first fifty, and
+   * how many more there are.
+   */
   sorted(): readonly ErrorDetail[] {
     return this.#mistakes.all(sortByPlace);
   }
@@ -151,3 +152,43 @@ export class Problems {
     }
   }
 }
+
+/**
+ * What the language has and nothing in this version enforces. A rule that uses one of these does not load
+ * (`not_supported_yet`): nothing is silently accepted. Whoever builds the enforcement takes the line out of this list,
+ * and nothing else needs to change here.
+ */
+export const NOT_SUPPORTED_YET: readonly UnsupportedEffect[] = [];
+
+export type UnsupportedEffect = 'select_connector: custom';
+
+const REFERENCE = 'docs/reference/policy-language.md lists what is known here';
+
+/**
+ * Every code that a mistake in a bundle can have, beside those of the YAML reader, with what to do when nothing more
+ * exact can be said at its place: nobody is told that something is wrong without a way on.
+ */
+export const HINTS = {
+  bad_schema: 'the line schema: says what a file is: gw.policy_bundle.v1 a bundle, gw.rule_file.v1 a rule file, gw.policy_tests.v1 a suite',
+  bad_type: REFERENCE,
+  bad_value: REFERENCE,
+  missing_key: REFERENCE,
+  unknown_key: REFERENCE,
+  unknown_layer: REFERENCE,
+  unknown_field: REFERENCE,
+  unknown_operator: REFERENCE,
+  unknown_effect: REFERENCE,
+  unknown_decision: REFERENCE,
+  operator_not_for_field: REFERENCE,
+  empty: 'leave it out, or put something into it',
+  duplicate_rule: 'give one of them another id; only an overlay replaces a rule',
+  not_mutable: REFERENCE,
+  tier_not_allowed: 'GW_PLAN_TIER names the tier of the org; gw policy check takes it as --tier',
+  patterns_too_large:
+    'write shorter patterns and smaller counts, such as {0,20}; what is equal to one of some texts, or begins with one, needs no pattern (in, starts_with)',
+  files_not_allowed: 'write the rules under inline_rules; files are read from the policies folder alone',
+  missing_file: 'names count from the folder of the bundle',
+  not_supported_yet: 'leave it out',
+} as const satisfies Record<string, string>;
+
+export type ProblemCode = keyof typeof HINTS;

@@ -1,11 +1,11 @@
-import { permits, severityOf } from '../../base/model/decision.ts';
+import { permits, severityOf } from '../../base/model/reason-codes.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import { asFarAsKnown, contextOf, decideLayers, refusedAsCostly } from './evaluate.ts';
 import { factsOfEveryModel } from './every-model.ts';
 import type { Facts } from './facts.ts';
 import { hidesSomething } from './hidden.ts';
-import { left, MOST_STEPS } from './judging-steps.ts';
 import type { MatchedRule, Verdict } from './verdict.ts';
+import { left, MOST_STEPS } from './verdict.ts';
 
 const RECHECKED: ReadonlySet<string> = new Set(['connectors', 'credentials', 'targets']);
 const TARGET_HOST = 'action.target_host';
@@ -19,8 +19,8 @@ export interface Choice {
 }
 
 /**
- * Whether policy has to be asked again: what it first saw goes by another connector, with another credential or to another host, or a mutation of its path has made
- * another kind of action of it.
+ * Whether policy has to be asked again: what it first saw goes by another connector, with another credential or to
+ * another host, or a mutation of its path has made another kind of action of it.
  */
 export function isAnotherChoice(
   before: Facts,
@@ -35,8 +35,9 @@ export function isAnotherChoice(
 }
 
 /**
- * Asks the connectors, credentials and targets layers once more about the final choice, after a selection, a hint or a mutation changed what policy first saw
- * (decision 5.4). Its effects are not applied again. The rule that made the change counts as its layer's allow: what else the layer refuses stands.
+ * Asks the connectors, credentials and targets layers once more about the final choice, after a selection, a hint or a
+ * mutation changed what policy first saw (decision 5.4). Its effects are not applied again. The rule that made the
+ * change counts as its layer's allow: what else the layer refuses stands.
  * @param matched takes the rules that it comes to
  * @returns the refusal that stands, or undefined
  */

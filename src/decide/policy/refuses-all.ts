@@ -1,11 +1,14 @@
-import { type Decision, permits } from '../../base/model/decision.ts';
+import { type Decision, permits } from '../../base/model/reason-codes.ts';
 import type { CompiledLayer, CompiledPolicy, CompiledRule } from './compiled.ts';
 import { ALWAYS } from './condition.ts';
 import { type Contradiction, contradictionOf, type Passage } from './contradiction.ts';
 
 /** What is asked beside the policy itself. */
 export interface PassageOptions {
-  /** Whether somebody can be asked: without approvals a rule that asks is a refusal (`GW_APPROVAL_ENABLED`). Default: yes. */
+  /**
+   * Whether somebody can be asked: without approvals a rule that asks is a refusal (`GW_APPROVAL_ENABLED`). Default:
+   * yes.
+   */
   readonly asksPeople?: boolean;
   /** Whether a connector takes calls to a host; undefined: that is not known. */
   readonly covers?: ((connectorId: string, host: string) => boolean | undefined) | undefined;
@@ -15,14 +18,17 @@ const REFUSES: ReadonlySet<Decision | undefined> = new Set<Decision>(['deny', 'q
 /** Policies never change, and health is asked often. */
 const known = new WeakMap<CompiledPolicy, Map<string, string | undefined>>();
 
-/** True for a policy by which no request can ever be let through, as far as can be proved: see {@link whyNothingPasses}. */
+/**
+ * True for a policy by which no request can ever be let through, as far as can be proved: see {@link whyNothingPasses}.
+ */
 export function refusesAll(policy: CompiledPolicy, options: PassageOptions = {}): boolean {
   return whyNothingPasses(policy, options) !== undefined;
 }
 
 /**
- * Why no request can ever be let through by a policy, as a sentence without its end: it has no rule that does so, a layer refuses whatever comes, or layers exclude what others
- * allow (policy.md 1, 2, 4, 7, 8). Undefined where something may pass, or where that would take too long to rule out.
+ * Why no request can ever be let through by a policy, as a sentence without its end: it has no rule that does so, a
+ * layer refuses whatever comes, or layers exclude what others allow (policy.md 1, 2, 4, 7, 8). Undefined where
+ * something may pass, or where that would take too long to rule out.
  */
 export function whyNothingPasses(policy: CompiledPolicy, options: PassageOptions = {}): string | undefined {
   const asked = JSON.stringify([options.asksPeople ?? true, options.covers !== undefined]);

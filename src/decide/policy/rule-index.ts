@@ -3,15 +3,19 @@ import type { Facts } from './facts.ts';
 import type { Field } from './fields.ts';
 
 /*
- * Most rules of a large layer ask first for one workload, model or host. The index keeps the positions of such rules by the value they ask for, so that a
- * request visits only those that can match and those that are not indexed, in the order of the layer.
+ * Most rules of a large layer ask first for one workload, model or host. The index keeps the positions of such rules by
+ * the value they ask for, so that a request visits only those that can match and those that are not indexed, in the
+ * order of the layer.
  */
 
 /** Positions of rules in a layer, ascending. */
 export type Positions = readonly number[];
 
 export interface RuleIndex {
-  /** Lists of positions that hold, together and without overlap, every rule that this request can match. Allocates only when indexed rules are among them. */
+  /**
+   * Lists of positions that hold, together and without overlap, every rule that this request can match. Allocates only
+   * when indexed rules are among them.
+   */
   candidates(facts: Facts): readonly Positions[];
 }
 
@@ -24,7 +28,10 @@ interface KeyedRules {
 /** Below this many rules, or values of a field, a plain scan is as fast. */
 const WORTHWHILE = 16;
 
-/** Builds the index: each rule stands under the one of its equality fields that has the most distinct values in the layer. */
+/**
+ * Builds the index: each rule stands under the one of its equality fields that has the most distinct values in the
+ * layer.
+ */
 export function indexRules(conditions: readonly Condition[]): RuleIndex {
   const selectivity = conditions.length < WORTHWHILE ? new Map<string, Set<string>>() : distinctValues(conditions);
   const always: number[] = [];

@@ -1,3 +1,4 @@
+import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { YamlEntry, YamlMap, YamlNode } from '../../base/lib/yaml.ts';
 import type { RuleNode } from './bundle.ts';
 import { type Condition, readRuleCondition } from './condition.ts';
@@ -17,7 +18,10 @@ export interface Rule {
   readonly effects: RuleEffects;
   readonly place: SourcePlace;
   readonly node: YamlMap;
-  /** The gateway itself has written it, for a reason that persons gave: what it allows shuts out nothing else (policy.md 3). */
+  /**
+   * The gateway itself has written it, for a reason that persons gave: what it allows shuts out nothing else (policy.md
+   * 3).
+   */
   readonly generated: boolean;
   /** What this rule of an overlay stands in the place of, `layer/id@level`, oldest first. */
   readonly replaces: readonly string[];
@@ -76,4 +80,27 @@ function readPriority(node: YamlNode | undefined, place: SourcePlace, { problems
   if (node.kind === 'scalar' && !node.quoted && INTEGER.test(node.source)) return Number(node.source);
   problems.add(place, node, 'bad_value', 'priority must be a whole number', 'higher ones come first; without it a rule has 0');
   return 0;
+}
+
+/** Says nothing of what a rule does. */
+const DESCRIPTION = 'description';
+
+/**
+ * SHA-256 of what a rule says: neither the order of its members nor how they are written changes it, and its
+ * description is left out (decision 9.1).
+ */
+export function contentHashOf({ entries, ...map }: YamlMap): string {
+  return sha256Hex(JSON.stringify(plain({ ...map, entries: entries.filter(({ key }) => key.source !== DESCRIPTION) })));
+}
+
+/** Maps as sorted pairs, so that they are no lists of the same texts. */
+function plain(node: YamlNode): unknown {
+  switch (node.kind) {
+    case 'scalar':
+      return node.source;
+    case 'seq':
+      return node.items.map(plain);
+    case 'map':
+      return { of: node.entries.map(({ key, value }) => [key.source, plain(value)] as const).sort(([a], [b]) => (a < b ? -1 : 1)) };
+  }
 }

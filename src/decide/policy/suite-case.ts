@@ -72,7 +72,10 @@ function compare({ expect = {} }: SuiteCase, verdict: Verdict): readonly Mismatc
   return found;
 }
 
-/** A verdict as cases write it: rules are `layer/id`, with `@level` when an overlay brought them and `?` when a missing field took the restrictive side. */
+/**
+ * A verdict as cases write it: rules are `layer/id`, with `@level` when an overlay brought them and `?` when a missing
+ * field took the restrictive side.
+ */
 export function shownVerdict(verdict: Verdict): Readonly<Record<string, unknown>> {
   const { stopped_at = null, reason = null, model = null, matched } = verdict;
   const rules = matched.map(

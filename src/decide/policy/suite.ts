@@ -1,7 +1,7 @@
 import { readAmount } from '../../base/lib/amounts.ts';
 import type { ErrorDetail } from '../../base/lib/gateway-error.ts';
 import { parseYaml, toPlain, type YamlEntry, type YamlMap, type YamlNode, yamlMember } from '../../base/lib/yaml.ts';
-import { PLAN_TIERS, type PlanTier } from '../../base/model/plan-tier.ts';
+import { PLAN_TIERS, type PlanTier } from '../../base/model/org.ts';
 import type { PolicyText } from './bundle.ts';
 import type { Facts } from './facts.ts';
 import { type CallMeaning, costOfCall, describedCall, giveFacts, settleFacts } from './given-facts.ts';
@@ -10,8 +10,8 @@ import { Problems, SourcePlace } from './problems.ts';
 import type { Mutation } from './verdict.ts';
 
 /*
- * Suites of test cases as data: this policy, this request, that decision. Read here; a case is run in suite-case.ts. Whoever has the files resolves the
- * paths that a suite names.
+ * Suites of test cases as data: this policy, this request, that decision. Read here; a case is run in suite-case.ts.
+ * Whoever has the files resolves the paths that a suite names.
  */
 
 export const SUITE_SCHEMA = 'gw.policy_tests.v1';
@@ -38,18 +38,24 @@ export interface SuiteCase {
   readonly costAfter: (mutations: readonly Mutation[]) => CallCost;
   /** What its project has spent this month, pico-dollars. */
   readonly spentPico: bigint;
-  /** Rules that decide `rate_limit` and whose bucket is empty: `id` or `layer/id`. Undefined: all buckets have tokens. */
+  /**
+   * Rules that decide `rate_limit` and whose bucket is empty: `id` or `layer/id`. Undefined: all buckets have tokens.
+   */
   readonly rateLimited: readonly string[] | undefined;
   /** Members of the verdict that must be so; `effects` member by member. Others are not looked at. */
   readonly expect: Readonly<Record<string, unknown>> | undefined;
   /** The bundle must not load, with exactly these mistakes; members that are not named are not looked at. */
   readonly errors: readonly Readonly<Record<string, unknown>>[] | undefined;
-  /** False: effects that nothing enforces yet are refused, as the gateway does. Undefined: whoever runs the suite says. */
+  /**
+   * False: effects that nothing enforces yet are refused, as the gateway does. Undefined: whoever runs the suite says.
+   */
   readonly unsupported: boolean | undefined;
 }
 
 export interface Suite {
-  /** Path of a policies folder or a bundle, relative to the suite: decides the cases that have no bundle of their own. */
+  /**
+   * Path of a policies folder or a bundle, relative to the suite: decides the cases that have no bundle of their own.
+   */
   readonly policies: string | undefined;
   /** Paths of rule files, relative to the suite, that count as add-ons of an otherwise empty bundle. */
   readonly ruleFiles: readonly string[];
@@ -64,7 +70,10 @@ export type SuiteResult =
 export const EXPECTABLE = ['decision', 'reason', 'reason_codes', 'matched', 'stopped_at', 'effects', 'overridden', 'model'] as const;
 
 export interface SuiteOptions {
-  /** Gives connector and estimate to cases that do not state them. Default: those of the plain call, whatever the case describes. */
+  /**
+   * Gives connector and estimate to cases that do not state them. Default: those of the plain call, whatever the case
+   * describes.
+   */
   readonly meaning?: CallMeaning;
 }
 

@@ -11,8 +11,8 @@ const DATE = /^\d{4}-\d{2}-\d{2}/;
 const CLOCK = /^([01]\d|2[0-3]):([0-5]\d)$/;
 
 /**
- * Reads the literal of `between` (policy.md 11): `{days: [mon, …], from: "08:00", to: "18:00"}` in UTC, each part optional, `to` excluded. A window with
- * `from` after `to` spans midnight and belongs to the day on which it began.
+ * Reads the literal of `between` (policy.md 11): `{days: [mon, …], from: "08:00", to: "18:00"}` in UTC, each part
+ * optional, `to` excluded. A window with `from` after `to` spans midnight and belongs to the day on which it began.
  * @returns a test of milliseconds since the epoch, or undefined after adding a problem
  */
 export function readTimeWindow(node: YamlNode, place: SourcePlace, problems: Problems): ((epochMs: number) => boolean) | undefined {

@@ -23,8 +23,9 @@ export interface AskedModel {
 const VARIANT = /^(?!ft:).*(:[a-z]+)$/;
 
 /**
- * The price at which an answer is charged (decision 6.3): that of the model that it names, where that has one. The operator's rates for the model asked for hold whatever snapshot or
- * deployment answers, but not for another model that the call allows.
+ * The price at which an answer is charged (decision 6.3): that of the model that it names, where that has one. The
+ * operator's rates for the model asked for hold whatever snapshot or deployment answers, but not for another model that
+ * the call allows.
  * @param answered undefined: the answer names none
  */
 export function priceOfAnswer(asked: AskedModel, answered: string | undefined): Price {
@@ -78,7 +79,10 @@ export function chargedFor(
   return { usage: { ...usage, passes }, model, price, passPrices: pricesOfPasses(asked, price, answered, passes) };
 }
 
-/** The price of each pass: of its own model, of its tool's, or of the call. The model asked for may have passes of its own where another one answered. */
+/**
+ * The price of each pass: of its own model, of its tool's, or of the call. The model asked for may have passes of its
+ * own where another one answered.
+ */
 function pricesOfPasses(asked: AskedModel, price: Price, answered: string | undefined, passes: readonly Pass[]): readonly Price[] {
   return passes.map(({ model }) => {
     if (model === undefined || model === answered) return price;
@@ -96,7 +100,10 @@ function namedPasses({ named }: AskedModel, passes: readonly Pass[]): readonly P
   });
 }
 
-/** Snapshots and publishers: `gpt-4o` may answer as `openai/gpt-4o-2024-08-06`. Of several names that fit the longest is meant, and the call's own is no alternative. */
+/**
+ * Snapshots and publishers: `gpt-4o` may answer as `openai/gpt-4o-2024-08-06`. Of several names that fit the longest is
+ * meant, and the call's own is no alternative.
+ */
 function isOneOf(alternatives: NamedModels['alternatives'], answered: string, own: string | undefined): boolean {
   const name = answered.toLowerCase();
   let longest = own !== undefined && name.includes(bareName(own)) ? bareName(own).length : 0;

@@ -15,8 +15,8 @@ export interface AskedCosts {
 }
 
 /**
- * Terms of billing that a call asks for, each as `name=value` (decision 6.3): those that its price knows, undefined where there are none. Whether the provider keeps
- * to them its answer says.
+ * Terms of billing that a call asks for, each as `name=value` (decision 6.3): those that its price knows, undefined
+ * where there are none. Whether the provider keeps to them its answer says.
  */
 export function askedTerms(params: Params, dialect: Dialect | undefined, { terms: known }: Price): readonly string[] | undefined {
   if (known === undefined || dialect === undefined) return undefined;
@@ -31,8 +31,8 @@ export function askedTerms(params: Params, dialect: Dialect | undefined, { terms
 }
 
 /**
- * What a call may cost beside tokens (decision 6.16): so many units as it says that it may use, one where it does not say how many. A price per request is that of
- * every call. Undefined for nothing.
+ * What a call may cost beside tokens (decision 6.16): so many units as it says that it may use, one where it does not
+ * say how many. A price per request is that of every call. Undefined for nothing.
  */
 export function askedUnits(params: Params, dialect: Dialect | undefined, { units: rates }: Price): AskedCosts | undefined {
   if (rates === undefined) return undefined;
@@ -55,7 +55,10 @@ export function askedUnits(params: Params, dialect: Dialect | undefined, { units
   return alone === 0n && shared === undefined ? undefined : { alone, shared: shared ?? [] };
 }
 
-/** What things cost together that share one maximum: each once where the call states none, else as often as that and each time the dearest. */
+/**
+ * What things cost together that share one maximum: each once where the call states none, else as often as that and
+ * each time the dearest.
+ */
 export function sharedCost(costs: readonly bigint[], most: number | undefined): bigint {
   let sum = 0n;
   let dearest = 0n;
@@ -73,8 +76,9 @@ export function sharedMost(params: Params, places: readonly CountPlace[]): numbe
 }
 
 /*
- * What calls ask for beside the maximum of their format: tokens for thought, which each provider calls otherwise, and members of formats in a container that one vendor hands on to another
- * (`extra_body`). An estimate that overlooked them would let a call under a cap that it does not fit under (decision 6.5).
+ * What calls ask for beside the maximum of their format: tokens for thought, which each provider calls otherwise, and
+ * members of formats in a container that one vendor hands on to another (`extra_body`). An estimate that overlooked
+ * them would let a call under a cap that it does not fit under (decision 6.5).
  */
 /** What a call asks for beside the members of its own format. */
 export interface AskedBeside {
@@ -94,12 +98,16 @@ export interface AskedBeside {
 }
 
 type Kind = 'answers' | 'maximum' | 'outside' | 'thought';
-/** `handed`: its members count as those of a body; `thought`: it is about thought alone; `settings`: of it only what is about thought counts, since the rest has its place in the format. */
+/**
+ * `handed`: its members count as those of a body; `thought`: it is about thought alone; `settings`: of it only what is
+ * about thought counts, since the rest has its place in the format.
+ */
 type Container = 'handed' | 'settings' | 'thought';
 
 /** Snake case; each is taken in camel case and without a separator too. */
 const NAMES: Readonly<Record<Kind, readonly string[]>> = {
-  // In formats like OpenAI's (Qwen, SiliconFlow); Gemini's own member of this name stands in a container that is about thought.
+  // In formats like OpenAI's (Qwen, SiliconFlow); Gemini's own member of this name stands in a container that is about
+  // thought.
   outside: ['thinking_budget', 'reasoning_budget', 'thinking_token_budget', 'max_thinking_tokens', 'max_reasoning_tokens'],
   thought: ['budget_tokens', 'token_budget', 'thinking_budget_tokens', 'reasoning_tokens', 'max_thought_tokens'],
   maximum: [
@@ -137,7 +145,10 @@ const CONTAINERS: Readonly<Record<Container, readonly string[]>> = {
 /** Containers of settings that hold a prompt too: only a member of these is looked into. */
 const WITH_PROMPT: ReadonlySet<string> = new Set(['request', 'input', 'config']);
 
-/** Of data: schemas of answers, which nest deeply and name their properties as they like, tools, and tables of tokens. Nothing in them is asked for. */
+/**
+ * Of data: schemas of answers, which nest deeply and name their properties as they like, tools, and tables of tokens.
+ * Nothing in them is asked for.
+ */
 const DATA_NAMES: readonly string[] = [
   'response_schema',
   'response_json_schema',
@@ -177,7 +188,10 @@ function spelled<K extends string>(table: Readonly<Record<K, readonly string[]>>
   );
 }
 
-/** What a body asks for beside the members of its format; undefined for nothing, which is what most calls ask for and costs one look-up for each member. */
+/**
+ * What a body asks for beside the members of its format; undefined for nothing, which is what most calls ask for and
+ * costs one look-up for each member.
+ */
 export function askedBeside(params: JsonMembers): AskedBeside | undefined {
   let finder: Finder | undefined;
   for (const name in params) {

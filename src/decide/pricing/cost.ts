@@ -1,14 +1,22 @@
 /*
- * What a call may cost and what it did cost: token counts and the catalogue's rates in, exact integer pico-dollars out. Nothing here keeps a sum, knows a
- * budget or decides; counts come from the connectors, sums live in the services.
+ * What a call may cost and what it did cost: token counts and the catalogue's rates in, exact integer pico-dollars out.
+ * Nothing here keeps a sum, knows a budget or decides; counts come from the connectors, sums live in the services.
  */
 import type { LongPromptRates, Price, Rates } from '../../base/catalogue/types.ts';
 import { timesFactor } from '../../base/lib/amounts.ts';
 import { costPico, type PricedPart, picoFromUsd, type RatesPico, unitsPico } from '../../base/lib/money.ts';
 import type { Metering } from '../../base/model/execution-record.ts';
-import { type PartRate, RATE_KINDS, type RateKind } from '../../base/model/rate-kinds.ts';
 import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
-import { UNIT_WITHIN, UNITS, type Unit, type UnitCounts, type UnitRate } from '../../base/model/usage-units.ts';
+import {
+  type PartRate,
+  RATE_KINDS,
+  type RateKind,
+  UNIT_WITHIN,
+  UNITS,
+  type Unit,
+  type UnitCounts,
+  type UnitRate,
+} from '../../base/model/usage.ts';
 
 /** Cost and rates of a call, for the record's `metering` (decision 7.5). */
 export interface Cost {
@@ -24,7 +32,10 @@ export interface Cost {
   readonly passes?: readonly PassCost[];
   /** Set where something beside tokens was charged. */
   readonly units?: readonly UnitCost[];
-  /** Terms that the answer states and the list has no rates for, of which the usual ones were charged, and units that it counts and that cost nothing here. */
+  /**
+   * Terms that the answer states and the list has no rates for, of which the usual ones were charged, and units that it
+   * counts and that cost nothing here.
+   */
   readonly unpriced?: readonly string[];
 }
 
@@ -79,7 +90,8 @@ function compile(rates: RatesInForce['rates'], cachedRates: boolean): CompiledRa
     const text = rates[rate];
     if (text !== undefined) texts[rate] = text;
   }
-  // What has no rate of its own goes with the kind that it is a part of, unless there are two of these: then it must not count in both.
+  // What has no rate of its own goes with the kind that it is a part of, unless there are two of these: then it must
+  // not count in both.
   const isStated = (rate: PartRate): boolean => texts[rate] !== undefined;
   const apart = RATE_KINDS.filter(({ rate, within }) => isStated(rate) || (within.length > 1 && within.every(isStated)));
   const parts = apart.map(({ rate, of, tokens, within }): Part => {
@@ -97,11 +109,13 @@ function dearestOf(side: Part['of'], plain: bigint, parts: readonly Part[]): big
 }
 
 /**
- * Cost of a call from its real counts (specification, "Cost estimation"; decisions 6.3, 6.16); zero when the provider reported none. Each token is charged once: at the rate of
- * the narrowest kind that it is of and that has one, of those that hold for so long a prompt and on the terms that the answer states. Passes of other models are charged at
- * the rates of these.
- * @param cachedRates `GW_PRICING_CACHED`: tokens that have a rate of their own (read from a cache, written to one, sound, pictures, …) at that rate, and what is
- * billed beside tokens; without it the formula to the letter: one rate for all input, one for all output
+ * Cost of a call from its real counts (specification, "Cost estimation"; decisions 6.3, 6.16); zero when the provider
+ * reported none. Each token is charged once: at the rate of the narrowest kind that it is of and that has one, of those
+ * that hold for so long a prompt and on the terms that the answer states. Passes of other models are charged at the
+ * rates of these.
+ * @param cachedRates `GW_PRICING_CACHED`: tokens that have a rate of their own (read from a cache, written to one,
+ * sound, pictures, …) at that rate, and what is billed beside tokens; without it the formula to the letter: one rate
+ * for all input, one for all output
  * @param passPrices of the passes of the usage, in their order; where there is none that of the call holds
  * @throws RangeError when a count is not a non-negative safe integer
  */
@@ -129,7 +143,10 @@ export function meter(usage: Usage | undefined, price: Price, cachedRates = fals
   };
 }
 
-/** The prompt whose length decides the rates of the call: each pass has its own, and the call shows those of the longest of its own model. */
+/**
+ * The prompt whose length decides the rates of the call: each pass has its own, and the call shows those of the longest
+ * of its own model.
+ */
 function promptOf(usage: Usage, price: Price, passPrices: readonly Price[]): Pick<Usage, 'tokens_in' | 'terms'> {
   if (usage.passes === undefined) return usage;
   const lengths = usage.passes.map(({ tokens_in: length }, at) => ((passPrices[at] ?? price) === price ? length : 0));
@@ -177,7 +194,10 @@ function ownTokens(counts: TokenCounts, tokens: PartTokens, less: readonly PartT
   return Math.max(0, own);
 }
 
-/** What is charged beside tokens; undefined for nothing. A price per request is that of every call which the model answered. */
+/**
+ * What is charged beside tokens; undefined for nothing. A price per request is that of every call which the model
+ * answered.
+ */
 function unitsOf({ units }: Usage, { units: rates }: Price): readonly UnitCost[] | undefined {
   if (rates === undefined || (units === undefined && rates.requests === undefined)) return undefined;
   const costs: UnitCost[] = [];
@@ -189,7 +209,10 @@ function unitsOf({ units }: Usage, { units: rates }: Price): readonly UnitCost[]
   return costs.length === 0 ? undefined : costs;
 }
 
-/** Units that an answer counts and the price has no rate for, neither for them nor for what they are counted as, too; undefined for none. A plan pays for all. */
+/**
+ * Units that an answer counts and the price has no rate for, neither for them nor for what they are counted as, too;
+ * undefined for none. A plan pays for all.
+ */
 export function unitsWithoutRate({ units }: Usage, { units: rates = {}, plan }: Price): readonly Unit[] | undefined {
   if (units === undefined || plan === true) return undefined;
   const missing = UNITS.filter((unit) => {
@@ -212,8 +235,8 @@ export function plainCost(tokensIn: number, tokensOut: number, price: Price, ter
 }
 
 /**
- * What these tokens can cost at most: more than the plain cost where a part of them is priced apart and is dearer, and where the prompt, of which the count is an
- * approximation, may be long enough for dearer rates (decision 6.3).
+ * What these tokens can cost at most: more than the plain cost where a part of them is priced apart and is dearer, and
+ * where the prompt, of which the count is an approximation, may be long enough for dearer rates (decision 6.3).
  */
 export function dearestCost(tokensIn: number, tokensOut: number, price: Price, cachedRates: boolean, terms?: readonly string[]): bigint {
   let dearest = 0n;
@@ -263,7 +286,8 @@ const MOST_KEPT = 32;
 const known = new WeakMap<Rates, Map<string, RatesInForce>>();
 
 /**
- * The rates that hold for a prompt of so many tokens, on these terms (decision 6.3): first those of its length, then what each term makes of them.
+ * The rates that hold for a prompt of so many tokens, on these terms (decision 6.3): first those of its length, then
+ * what each term makes of them.
  * @param terms each as `name=value`; one that the price does not know changes nothing and is told
  */
 export function ratesInForce(price: Price, tokensIn: number, terms: readonly string[] | undefined): RatesInForce {

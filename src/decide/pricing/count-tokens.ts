@@ -42,8 +42,9 @@ function asciiClass(unit: number): number {
 }
 
 /**
- * What a character costs behind another one of its own class, behind a letter, and behind anything else. Fitted to OpenAI's o200k_base on texts of many kinds,
- * rather too much than too little: a word is about one token, long ones more; three digits are one; letters and digits in any mix are dear.
+ * What a character costs behind another one of its own class, behind a letter, and behind anything else. Fitted to
+ * OpenAI's o200k_base on texts of many kinds, rather too much than too little: a word is about one token, long ones
+ * more; three digits are one; letters and digits in any mix are dear.
  */
 const WEIGHTS: readonly (readonly [same: number, afterLetter: number, other: number])[] = [
   [5, 16, 46],
@@ -81,7 +82,9 @@ for (const [before, unit, weight] of EXCEPTIONS) WEIGHT_OF[before * 16 + unit] =
 const UNITS = new Uint16Array(WHOLE);
 const ROOM = Buffer.from(UNITS.buffer);
 const [LOWER_BYTE_OF_ONE] = new Uint8Array(new Uint16Array([1]).buffer);
-/** From this many units on; never where an array has the higher byte first, which no way of writing a text into it has. */
+/**
+ * From this many units on; never where an array has the higher byte first, which no way of writing a text into it has.
+ */
 const WORTH_COPYING = LOWER_BYTE_OF_ONE === 1 ? 32 : Number.POSITIVE_INFINITY;
 
 /** Tokens of one text, approximated and not rounded. Its cost is bounded by a sixteenth of the text's length. */
@@ -146,9 +149,10 @@ const USUAL_NAMES: ReadonlyMap<string, number> = new Map(
 );
 
 /**
- * Tokens of a prompt, approximated: every text and every member name by `textTokens`, one more for each member, rounded up at the end; a number, true or false is one token (a prompt may
- * be a list of token ids); attachments in base64 (a `data:` URL, a `data` member beside its type, `bytes`, a list of `images`) are at most 1,024 tokens each. Walks the values,
- * makes no copy.
+ * Tokens of a prompt, approximated: every text and every member name by `textTokens`, one more for each member, rounded
+ * up at the end; a number, true or false is one token (a prompt may be a list of token ids); attachments in base64 (a
+ * `data:` URL, a `data` member beside its type, `bytes`, a list of `images`) are at most 1,024 tokens each. Walks the
+ * values, makes no copy.
  */
 export function countTokens(values: readonly unknown[]): number {
   let tokens = 0;
@@ -166,7 +170,8 @@ function tokensOf(value: unknown, depth: number): number {
     return tokens;
   }
   const members = value as Readonly<Record<string, unknown>>;
-  // Not entries: a prompt of many short turns is mostly names, and each list of them would be made anew. What was parsed inherits no members.
+  // Not entries: a prompt of many short turns is mostly names, and each list of them would be made anew. What was
+  // parsed inherits no members.
   for (const name in members) {
     tokens += MEMBER_TOKENS + (USUAL_NAMES.get(name) ?? textTokens(name)) + memberTokens(name, members, depth + 1);
   }

@@ -18,8 +18,9 @@ export interface Estimate {
   readonly tokensOutMax: number;
   readonly costPico: bigint;
   /**
-   * What is set aside before the call (decision 6.2): of input and of output the larger of override and own estimate, so that a caller who states one of them too low
-   * takes nothing from the other, and every input token as if it were written to a cache when that is dearer and priced apart.
+   * What is set aside before the call (decision 6.2): of input and of output the larger of override and own estimate,
+   * so that a caller who states one of them too low takes nothing from the other, and every input token as if it were
+   * written to a cache when that is dearer and priced apart.
    */
   readonly reservePico: bigint;
   /** Input and output of that reservation. */
@@ -29,7 +30,10 @@ export interface Estimate {
   readonly statedOut: number | undefined;
 }
 
-/** Output of a model whose maximum is unknown, and the most that is assumed of one whose maximum is known (decision 6.5). */
+/**
+ * Output of a model whose maximum is unknown, and the most that is assumed of one whose maximum is known (decision
+ * 6.5).
+ */
 const UNKNOWN_OUTPUT = 1_024;
 const ASSUMED_OUTPUT_CAP = 4_096;
 
@@ -42,11 +46,14 @@ const COMMON_COUNTS: readonly string[] = ['n', 'best_of', 'generationConfig.cand
 type Params = Readonly<Record<string, unknown>>;
 
 /**
- * What the answer of a call's own model may cost at most: `(tokens_in × rate_in + tokens_out_max × rate_out) / 1,000,000` (specification, "Cost estimation"). Tokens of the prompt are
- * approximated (see `countTokens`); the output is the largest maximum that the call sets in any spelling that the dialect takes, else what decision 6.5 assumes,
- * times the answers asked for, times the prompts, and what the call predicts of it; the rates are those of the terms that it asks for. A call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
+ * What the answer of a call's own model may cost at most: `(tokens_in × rate_in + tokens_out_max × rate_out) /
+ * 1,000,000` (specification, "Cost estimation"). Tokens of the prompt are approximated (see `countTokens`); the output
+ * is the largest maximum that the call sets in any spelling that the dialect takes, else what decision 6.5 assumes,
+ * times the answers asked for, times the prompts, and what the call predicts of it; the rates are those of the terms
+ * that it asks for. A call without a dialect that holds neither prompt nor maximum costs nothing: it is no inference.
  * @param cachedRates `GW_PRICING_CACHED`
- * @throws GatewayError `invalid_request` for a maximum, or a number of answers, that is no non-negative integer (decision 6.2)
+ * @throws GatewayError `invalid_request` for a maximum, or a number of answers, that is no non-negative integer
+ * (decision 6.2)
  */
 export function estimate(
   params: Params,
@@ -144,13 +151,19 @@ function wholeOutput({ maxOutputTokens }: Price): number {
   return maxOutputTokens ?? MOST_THOUGHT;
 }
 
-/** The maximum that a call sets, with what it asks for beside it: thought that has a number counts, whichever of the two the provider honours. */
+/**
+ * The maximum that a call sets, with what it asks for beside it: thought that has a number counts, whichever of the two
+ * the provider honours.
+ */
 function withThought(own: number, { maximum, thought, thoughtOutside, endless, isUnread }: AskedBeside, price: Price): number {
   const within = Math.max(own, maximum, thought, isUnread ? wholeOutput(price) : 0);
   return Math.min(within + (endless && thoughtOutside > 0 ? endlessThought(price) : thoughtOutside), Number.MAX_SAFE_INTEGER);
 }
 
-/** Without a maximum: thought is beside the answer that is assumed, and a word of effort counts where its provider says how much it is. */
+/**
+ * Without a maximum: thought is beside the answer that is assumed, and a word of effort counts where its provider says
+ * how much it is.
+ */
 function thoughtUnsaid(params: Params, dialect: Dialect | undefined, beside: AskedBeside | undefined, price: Price): number {
   const effort = (dialect?.efforts ?? []).reduce((most, path) => Math.max(most, tokensOfEffort(valueAt(params, path, dialect))), 0);
   if (beside === undefined) return effort;
@@ -224,8 +237,8 @@ function valueAt(params: Params, path: string, dialect: Dialect | undefined): un
 }
 
 /*
- * What a call may cost in all (decisions 6.2, 6.3, 6.16): that of the dearest model that may answer it, of those that run inside of it, and of what is billed
- * beside tokens.
+ * What a call may cost in all (decisions 6.2, 6.3, 6.16): that of the dearest model that may answer it, of those that
+ * run inside of it, and of what is billed beside tokens.
  */
 /** A call, and the prices of all that it names. */
 export interface EstimatedCall {
@@ -252,7 +265,9 @@ interface Answering extends Costs {
   readonly units: AskedCosts | undefined;
 }
 
-/** Models that run inside of the call: those with a maximum of their own in all, those that share one each for itself. */
+/**
+ * Models that run inside of the call: those with a maximum of their own in all, those that share one each for itself.
+ */
 interface Inner extends Costs {
   readonly shared: readonly Costs[];
 }
@@ -260,8 +275,9 @@ interface Inner extends Costs {
 const NO_UNITS: AskedCosts = { alone: 0n, shared: [] };
 
 /**
- * As {@link estimate}, of the whole call. Counts of tokens stay those of its own model; `costPico` and `reservePico` are of everything: an alternative has its own rates and
- * the maximum that stands with it, an inner model reads the prompt of the call and says what the call lets it say, or what is assumed of it.
+ * As {@link estimate}, of the whole call. Counts of tokens stay those of its own model; `costPico` and `reservePico`
+ * are of everything: an alternative has its own rates and the maximum that stands with it, an inner model reads the
+ * prompt of the call and says what the call lets it say, or what is assumed of it.
  * @throws GatewayError `invalid_request` as {@link estimate} does
  */
 export function estimateCall(call: EstimatedCall): Estimate {

@@ -13,7 +13,10 @@ export interface RiskProfile {
   recentCost: number;
   /** Part of the requests that were refused, exponentially weighted by requests. */
   denied: number;
-  /** The window of five minutes that is running, and the highest `recent` at the arrival of a request of it that was let through. */
+  /**
+   * The window of five minutes that is running, and the highest `recent` at the arrival of a request of it that was let
+   * through.
+   */
   window: number;
   peak: number;
   /** Of the peaks of windows. */
@@ -77,7 +80,10 @@ const SETTLED = 20;
 const FARTHEST = 3;
 /** Of one amount, so that sums of them stay numbers. */
 const LARGEST = 1e15;
-/** Smallest deviation of a logarithm that is taken for usual, so that callers that never vary are not alarmed by a trifle. */
+/**
+ * Smallest deviation of a logarithm that is taken for usual, so that callers that never vary are not alarmed by a
+ * trifle.
+ */
 const MIN_DEVIATION = 0.25;
 
 /** @param seed any integer of 32 bits, random */
@@ -106,8 +112,8 @@ export function newProfile(at: number, seed: number): RiskProfile {
 }
 
 /**
- * Lets time pass. A clock that went back a little is waited for. One that went back far counts from there on, and nothing is unlearnt: a leap forward that was set right
- * has cost a week of fading, and no more.
+ * Lets time pass. A clock that went back a little is waited for. One that went back far counts from there on, and
+ * nothing is unlearnt: a leap forward that was set right has cost a week of fading, and no more.
  */
 export function age(profile: RiskProfile, at: number): void {
   const passed = at - profile.lastAt;
@@ -150,7 +156,8 @@ export function arrive(profile: RiskProfile, at: number): number {
 }
 
 /**
- * Its record is stored. What is usual is learnt from what was let through alone, so that nobody makes something usual by trying it until it passes.
+ * Its record is stored. What is usual is learnt from what was let through alone, so that nobody makes something usual
+ * by trying it until it passes.
  * @param rate what {@link arrive} returned
  */
 export function settle(profile: RiskProfile, request: RiskRequest, { at, outcome, costMicros }: RiskOutcome, rate: number): void {

@@ -38,7 +38,10 @@ export interface RiskSummary {
 const TOP = 10;
 const SEED = 0;
 
-/** Scores calls of the past, in the order in which they came, as the gateway would have with these settings (decision 9.3). */
+/**
+ * Scores calls of the past, in the order in which they came, as the gateway would have with these settings (decision
+ * 9.3).
+ */
 export class RiskReplay {
   readonly #settings: RiskSettings;
   readonly #alertAt: number;

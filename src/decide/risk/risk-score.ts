@@ -23,13 +23,19 @@ const MIN_VALUES = 12;
 const HARMLESS_RATE = 10;
 /** Of requests that go to a new target; a caller that never does is taken to do so this often. */
 const LEAST_NOVELTY = 0.001;
-/** Ten thousandths by which a score must be higher than what people know, before they are told again at once (decision 9.3). */
+/**
+ * Ten thousandths by which a score must be higher than what people know, before they are told again at once (decision
+ * 9.3).
+ */
 const WORTH_A_NOTICE = 1_000;
 const NO_SIGNALS: readonly RiskSignal[] = [];
 /** Of a caller of which too little is known, or of a request with nothing unusual. */
 export const NO_RISK: Risk = { score: 0, signals: NO_SIGNALS };
 
-/** Measures how unusual a request is, in the unit of its signal: 0 or less for not at all. The profile has been aged to the time of the request, and has not learnt it. */
+/**
+ * Measures how unusual a request is, in the unit of its signal: 0 or less for not at all. The profile has been aged to
+ * the time of the request, and has not learnt it.
+ */
 const howUnusual: Readonly<Record<RiskSignal, (profile: RiskProfile, request: RiskRequest) => number>> = {
   /** Standard deviations above the mean, of logarithms of the number within five minutes. */
   rate_spike: ({ rate, recent }) => (recent + 1 < HARMLESS_RATE ? 0 : above(rate, recent + 1)),
@@ -41,7 +47,10 @@ const howUnusual: Readonly<Record<RiskSignal, (profile: RiskProfile, request: Ri
     if (targets.length === 0 || targets.includes(targetHash(target, seed))) return 0;
     return 1 / Math.max(novelty, LEAST_NOVELTY);
   },
-  /** How many times rarer it is that this hour of such a day is in use than the hours in which the caller is usually there. */
+  /**
+   * How many times rarer it is that this hour of such a day is in use than the hours in which the caller is usually
+   * there.
+   */
   off_hours: (profile, { at }) => {
     const hour = hourOf(at);
     return lived(profile, hour) < MIN_DAYS ? 0 : usualUse(profile) / useOf(profile, hour);
@@ -98,8 +107,9 @@ export interface RiskNotice {
 }
 
 /**
- * What people are told of a call whose score has reached the threshold: of a caller once in five minutes, and at once when the score is higher by 0.1 than what they know, or
- * another signal has joined. A spike of a thousand requests is one notice.
+ * What people are told of a call whose score has reached the threshold: of a caller once in five minutes, and at once
+ * when the score is higher by 0.1 than what they know, or another signal has joined. A spike of a thousand requests is
+ * one notice.
  * @param last undefined: nothing yet
  * @param at epoch milliseconds
  * @returns what they know then; undefined where there is nothing to tell

@@ -1,18 +1,21 @@
 /*
- * Which connector takes a call, and to which host it then goes. Pure: the catalogue, the request's own words and the effects of policy in, a connector
- * out. Nothing here picks a credential or judges the host.
+ * Which connector takes a call, and to which host it then goes. Pure: the catalogue, the request's own words and the
+ * effects of policy in, a connector out. Nothing here picks a credential or judges the host.
  */
 import { GENERIC_HTTP, registeredConnectorId } from '../../base/catalogue/connector-id.ts';
 import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 
 export interface RouteQuestion {
   /** As the caller wrote it. */
   readonly connectorHint?: string | undefined;
   /** The effect of a matching rule; absent when policy has not been asked yet (decision 5.4). */
   readonly selectConnector?: string | undefined;
-  /** Absent where the mapping of action types does not count: what a client sends to a provider in that provider's own format stays there. */
+  /**
+   * Absent where the mapping of action types does not count: what a client sends to a provider in that provider's own
+   * format stays there.
+   */
   readonly actionType?: string | undefined;
   /** Canonical (decision 3.17). */
   readonly targetHost: string;
@@ -21,8 +24,9 @@ export interface RouteQuestion {
 export interface ChosenConnector {
   readonly connectorId: string;
   /**
-   * The registry row of the host: what the call means, and what it costs. `generic_http` adds nothing to a call, but takes none of that away either, or a
-   * hint could keep a call to a provider out of every budget. Undefined for a host that no row has.
+   * The registry row of the host: what the call means, and what it costs. `generic_http` adds nothing to a call, but
+   * takes none of that away either, or a hint could keep a call to a provider out of every budget. Undefined for a host
+   * that no row has.
    */
   readonly provider: Provider | undefined;
   /** Where the call goes: the request's host when the connector covers it, else the connector's own (decision 6.9). */
@@ -30,16 +34,19 @@ export interface ChosenConnector {
   readonly chosenBy: 'hint' | 'policy' | 'action_type' | 'target_host' | 'fallback';
 }
 
-/** `action.type` → canonical connector id, registered on the gateway (specification, "Connector routing precedence" 2). */
+/**
+ * `action.type` → canonical connector id, registered on the gateway (specification, "Connector routing precedence" 2).
+ */
 export type ActionTypeMap = ReadonlyMap<string, string>;
 
 const NO_ACTION_TYPES: ActionTypeMap = new Map();
 
 /**
- * Routes by the specified precedence: a hint overrides all, then `select_connector`, the mapping of the action type (whatever the host), the provider of the
- * target host, `generic_http`.
- * @throws GatewayError `invalid_request` for a hint that names no connector (decision 5.4), or a connector of per-customer hosts whose host is not given;
- * a name from policy or from the map that nobody has is a fault of ours, `internal`, since both are checked when they are loaded
+ * Routes by the specified precedence: a hint overrides all, then `select_connector`, the mapping of the action type
+ * (whatever the host), the provider of the target host, `generic_http`.
+ * @throws GatewayError `invalid_request` for a hint that names no connector (decision 5.4), or a connector of
+ * per-customer hosts whose host is not given; a name from policy or from the map that nobody has is a fault of ours,
+ * `internal`, since both are checked when they are loaded
  */
 export function chooseConnector(
   catalogue: Catalogue,
@@ -59,8 +66,8 @@ export function chooseConnector(
 }
 
 /**
- * The connectors that could take the call, for `context.candidates.connectors`: those that cover the host, and `generic_http`. A hint that covers another
- * host is added by its caller's choice.
+ * The connectors that could take the call, for `context.candidates.connectors`: those that cover the host, and
+ * `generic_http`. A hint that covers another host is added by its caller's choice.
  */
 export function candidateConnectors(catalogue: Catalogue, chosen: ChosenConnector): readonly string[] {
   const ids = [chosen.connectorId];

@@ -1,4 +1,4 @@
-import type { CredentialMode } from '../../base/model/credential.ts';
+import type { CredentialMode } from '../../base/model/keys.ts';
 
 /** What the choice looks at; a stored credential is one. */
 export interface CredentialCandidate {
@@ -36,7 +36,10 @@ export interface CredentialQuestion {
   readonly callerKey: boolean;
   /** The caller meant its key for another connector than the one that takes the call now (decision 6.9). */
   readonly moved: boolean;
-  /** The passthrough toggle of the connector is on, and the caller has an `Authorization` (specification, "Authentication" 5). */
+  /**
+   * The passthrough toggle of the connector is on, and the caller has an `Authorization` (specification,
+   * "Authentication" 5).
+   */
   readonly passthrough: boolean;
   /** The org takes its callers' own keys for the connector (decision 10.12). */
   readonly byok: boolean;

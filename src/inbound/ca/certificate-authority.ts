@@ -1,14 +1,15 @@
-// The local root, the leaves it signs and the TLS contexts made of them. Here and nowhere else a private key of ours is held. What may not be here:
-// sockets, and any decision whether a host is intercepted. node-forge writes the ASN.1; every key and signature comes from node:crypto (a key made by
-// node-forge stalls the event loop for a third of a second).
+// The local root, the leaves it signs and the TLS contexts made of them. Here and nowhere else a private key of ours is
+// held. What may not be here: sockets, and any decision whether a host is intercepted. node-forge writes the ASN.1;
+// every key and signature comes from node:crypto (a key made by node-forge stalls the event loop for a third of a
+// second).
 import type { KeyObject } from 'node:crypto';
 import type { SecureContext } from 'node:tls';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../base/lib/every.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Turn } from '../../base/lib/turn.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { leafProfile, type Subject, subjectOf } from './certificate.ts';
 import { ContextCache } from './context-cache.ts';
 import { loadRoot, type Root } from './root-chain.ts';
@@ -38,11 +39,17 @@ export interface CertificateAuthorityOptions {
   readonly maxContexts?: number;
 }
 
-/** Asked when all is ready and before it counts; what it throws leaves all as it was. `object` is the fingerprint of what is changed. */
+/**
+ * Asked when all is ready and before it counts; what it throws leaves all as it was. `object` is the fingerprint of
+ * what is changed.
+ */
 export type Agreed = (object: string, after: RootStatus) => Promise<void>;
 
 export interface CertificateAuthority {
-  /** What clients are to trust: the root, that of a company's chain when the file goes up to it; the one that signs first, then a next one and former ones. PEM; never holds a key. */
+  /**
+   * What clients are to trust: the root, that of a company's chain when the file goes up to it; the one that signs
+   * first, then a next one and former ones. PEM; never holds a key.
+   */
   readonly rootPem: string;
   /** Of the one that signs. */
   readonly rootDer: Buffer;
@@ -57,18 +64,22 @@ export interface CertificateAuthority {
   /** System roots and ours, for variables that replace the trust store. */
   bundlePem(): string;
   /**
-   * The TLS context that answers for one host, made at first use and renewed before its leaf expires. Any number of callers at once wait for one leaf.
+   * The TLS context that answers for one host, made at first use and renewed before its leaf expires. Any number of
+   * callers at once wait for one leaf.
    * @param host name or IP literal; folded as decision 3.17 says
-   * @param key of the leaf; default EC, which serves all but a few clients. The one of RSA is made when it is first asked for
+   * @param key of the leaf; default EC, which serves all but a few clients. The one of RSA is made when it is first
+   * asked for
    * @throws GatewayError `invalid_target` when it is no host
-   * @throws CertificateAuthorityError when the root's name constraints leave the host out, and when by the clock of now the root has expired, or is not valid yet
+   * @throws CertificateAuthorityError when the root's name constraints leave the host out, and when by the clock of now
+   * the root has expired, or is not valid yet
    */
   contextFor(host: string, key?: LeafKey): Promise<SecureContext>;
   status(): RootStatus;
   /**
    * Makes a root that is trusted from now on and signs from `switchAt` on (decision 12.10).
    * @param switchAt milliseconds since the epoch; what has passed means at once
-   * @throws GatewayError `conflict` when a next one is there, or the root is not ours to replace; `invalid_request` for a time at which the present one has ended
+   * @throws GatewayError `conflict` when a next one is there, or the root is not ours to replace; `invalid_request` for
+   * a time at which the present one has ended
    * @throws CertificateAuthorityError when the folder cannot be written; all is as before then
    */
   rotate(switchAt: number, agreed: Agreed): Promise<RootStatus>;
@@ -199,7 +210,8 @@ class LocalAuthority implements CertificateAuthority {
   /** Before anybody is served. */
   async ready(): Promise<void> {
     await this.#publish();
-    // The first one takes ten times as long as any later one, which no call should wait for; and a root that cannot sign shows now.
+    // The first one takes ten times as long as any later one, which no call should wait for; and a root that cannot
+    // sign shows now.
     await this.#contexts.warmUp();
     this.#follow();
   }

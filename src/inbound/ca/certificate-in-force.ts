@@ -2,8 +2,8 @@ import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { SecureContext } from 'node:tls';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import {
   judgeOwnCertificate,
@@ -22,7 +22,9 @@ export interface CertificateInForceOptions {
   readonly log: Logger;
 }
 
-/** The certificate that the gateway's own ports show (decision 12.1). A pair that does not load leaves the one before. */
+/**
+ * The certificate that the gateway's own ports show (decision 12.1). A pair that does not load leaves the one before.
+ */
 export class CertificateInForce {
   readonly #options: CertificateInForceOptions;
   readonly #counts = { loaded: 0, refused: 0 };

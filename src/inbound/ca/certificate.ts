@@ -53,7 +53,10 @@ export interface Subject {
   readonly keyIdentifier: Buffer;
 }
 
-/** @param key the public half of an EC P-256, RSA or Ed25519 key. The identifier is SHA-256 cut to 160 bits (RFC 7093 §2, method 1). */
+/**
+ * @param key the public half of an EC P-256, RSA or Ed25519 key. The identifier is SHA-256 cut to 160 bits (RFC 7093
+ * §2, method 1).
+ */
 export function subjectOf(key: KeyObject): Subject {
   if (key.asymmetricKeyType === 'ed25519')
     return subjectOfPoint(key.export({ type: 'spki', format: 'der' }).subarray(-ED25519_BYTES), OID.ed25519);
@@ -91,7 +94,8 @@ export function isNamedAsRoot(name: string): boolean {
 }
 
 /**
- * A self-signed root: critical basicConstraints with path length 0, critical keyUsage (certificates and CRLs), no name constraints.
+ * A self-signed root: critical basicConstraints with path length 0, critical keyUsage (certificates and CRLs), no name
+ * constraints.
  * @param commonName each root has its own: two roots of one name in a trust store make verifiers pick the wrong one
  */
 export async function issueRoot(
@@ -121,7 +125,10 @@ const SIGNS = { byte: 0x80, unused: 7 };
 /** Without ECDHE the client encrypts for an RSA key. */
 const SIGNS_AND_DECRYPTS = { byte: 0xa0, unused: 5 };
 
-/** Critical basicConstraints (no CA) and keyUsage (digital signature; of RSA keys key encipherment too), one EKU, SKI, and AKI from the issuer's SKI. */
+/**
+ * Critical basicConstraints (no CA) and keyUsage (digital signature; of RSA keys key encipherment too), one EKU, SKI,
+ * and AKI from the issuer's SKI.
+ */
 export function leafProfile(
   issuer: Issuer,
   subject: Subject,

@@ -10,7 +10,10 @@ import { CertificateAuthorityError } from './root-files.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** 45 days in all, below the 47 that clients will enforce (CA/Browser Forum SC-081v3); one of them lies in the past for clocks that are behind. */
+/**
+ * 45 days in all, below the 47 that clients will enforce (CA/Browser Forum SC-081v3); one of them lies in the past for
+ * clocks that are behind.
+ */
 const LEAF_LIFE_MS = 45 * DAY_MS;
 const BACKDATED_MS = DAY_MS;
 /** A context is made anew this long before its leaf expires, for clocks that are ahead. */
@@ -97,8 +100,8 @@ export class ContextCache {
     const notBefore = Math.max(wholeSeconds(now - BACKDATED_MS), root.notBefore);
     const notAfter = Math.min(notBefore + LEAF_LIFE_MS, root.notAfter);
     const leaf = await issueLeaf(profile, host, { notBefore, notAfter });
-    // Two thirds of the whole are OpenSSL reading key and certificate from PEM; Node has no way to hand over what is parsed already.
-    // An empty `ca`, or every context would hold all of Node's roots: clients show no certificate here.
+    // Two thirds of the whole are OpenSSL reading key and certificate from PEM; Node has no way to hand over what is
+    // parsed already. An empty `ca`, or every context would hold all of Node's roots: clients show no certificate here.
     const context = createSecureContext({
       cert: certificatePem(leaf) + chainPem,
       key: this.#leafKeyPem,
@@ -110,7 +113,10 @@ export class ContextCache {
   }
 }
 
-/** Early enough for clocks that are ahead; near the root's own end, when there is no later leaf to be had, not in a loop. */
+/**
+ * Early enough for clocks that are ahead; near the root's own end, when there is no later leaf to be had, not in a
+ * loop.
+ */
 function renewalOf(notAfter: number, now: number): number {
   return Math.max(notAfter - RENEW_EARLY_MS, Math.min(now + HOUR_MS, notAfter));
 }

@@ -99,7 +99,10 @@ export function dottedOid(value: Der | undefined): string {
   return value?.type === Type.OID && typeof value.value === 'string' ? asn1.derToOid(value.value) : '';
 }
 
-/** Milliseconds since the epoch of a UTCTime or GeneralizedTime in the form that RFC 5280 prescribes; undefined for any other. */
+/**
+ * Milliseconds since the epoch of a UTCTime or GeneralizedTime in the form that RFC 5280 prescribes; undefined for any
+ * other.
+ */
 export function readTime(value: Der | undefined): number | undefined {
   const text = content(value).toString('latin1');
   const full = value?.type === Type.UTCTIME ? (Number(text.slice(0, 2)) < 50 ? `20${text}` : `19${text}`) : text;

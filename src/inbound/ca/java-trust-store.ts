@@ -10,7 +10,8 @@ const OID = {
 } as const;
 
 /**
- * A PKCS #12 file (RFC 7292) that Java opens as a trust store without a password, so that nobody needs `keytool` for one. Certificates are no secret: it is neither encrypted nor sealed.
+ * A PKCS #12 file (RFC 7292) that Java opens as a trust store without a password, so that nobody needs `keytool` for
+ * one. Certificates are no secret: it is neither encrypted nor sealed.
  * @param certificates DER
  */
 export function javaTrustStore(certificates: readonly Uint8Array[]): Buffer {

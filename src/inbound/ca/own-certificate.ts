@@ -2,9 +2,9 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { timestamp } from '../../base/lib/clock.ts';
-import { readRegularFile } from '../../base/lib/regular-file.ts';
+import { readRegularFile } from '../../base/lib/files.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import { certificatePem } from './certificate.ts';
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
@@ -31,7 +31,10 @@ export interface OwnCertificate {
   readonly notAfter: number;
   /** Lower-case hex SHA-256. */
   readonly fingerprint: string;
-  /** For people: `DNS:gw.example.com, IP Address:10.0.0.7`; empty without a subject alternative name, and then no client of today takes it. */
+  /**
+   * For people: `DNS:gw.example.com, IP Address:10.0.0.7`; empty without a subject alternative name, and then no client
+   * of today takes it.
+   */
   readonly names: string;
   /** Whether a client that dials this host takes it. */
   covers(host: string): boolean;
@@ -112,7 +115,8 @@ function keyOf(keyFile: string, pem: string): KeyObject {
 
 function contextOf({ certFile }: OwnCertificateFiles, chain: readonly X509Certificate[], key: string): SecureContext {
   try {
-    // Encoded anew, so that nothing else that stands in the file can leave with it. The minimum is said here, since NODE_OPTIONS could lower that of the runtime.
+    // Encoded anew, so that nothing else that stands in the file can leave with it. The minimum is said here, since
+    // NODE_OPTIONS could lower that of the runtime.
     return createSecureContext({ cert: chain.map(({ raw }) => certificatePem(raw)).join(''), key, minVersion: 'TLSv1.2' });
   } catch (error) {
     throw new Error(`GW_TLS_CERT_FILE: ${certFile} cannot be used: ${messageOf(error)}`, { cause: error });

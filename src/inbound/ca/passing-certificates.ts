@@ -13,7 +13,8 @@ export interface PassingCertificates {
 }
 
 /**
- * A root that is kept nowhere, and a TLS context for each host that it signs for; for a server of the demo, which nobody but the demo's own gateway is to believe.
+ * A root that is kept nowhere, and a TLS context for each host that it signs for; for a server of the demo, which
+ * nobody but the demo's own gateway is to believe.
  * @param now milliseconds since the epoch
  */
 export async function passingCertificates(hosts: readonly string[], now: number): Promise<PassingCertificates> {

@@ -12,7 +12,10 @@ const SIGN_ANOTHER =
 
 type Role = 'dropped' | 'former' | 'other';
 
-/** Which root of this gateway has signed the certificate of its ports, and what that means for clients and for a rotation (decision 12.10). */
+/**
+ * Which root of this gateway has signed the certificate of its ports, and what that means for clients and for a
+ * rotation (decision 12.10).
+ */
 export class PortIssuer {
   readonly #certificate: Pick<CertificateInForce, 'current'>;
   readonly #ca: Pick<CertificateAuthority, 'rootPem' | 'status'>;
@@ -43,7 +46,10 @@ export class PortIssuer {
     return [];
   }
 
-  /** @throws GatewayError `conflict` while a former root has signed what the ports show: no client would take it any more */
+  /**
+   * @throws GatewayError `conflict` while a former root has signed what the ports show: no client would take it any
+   * more
+   */
   mayDropFormer(): void {
     if (this.#role() === 'former')
       throw new GatewayError(

@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { timestamp } from '../../base/lib/clock.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { type AuthorityCertificate, readAuthority } from './authority-certificate.ts';
 import { certificatePem, type Issuer, keyIdentifierOf } from './certificate.ts';
 import { permits } from './name-constraints.ts';
@@ -19,7 +19,10 @@ export interface Root {
   readonly issuer: Issuer;
   /** PEM of what stands between leaf and trust anchor and is sent with every leaf; empty when the root itself signs. */
   readonly chainPem: string;
-  /** What clients are to trust: the root above all, or when the file does not go up to it, the certificate that signs. PEM and DER. */
+  /**
+   * What clients are to trust: the root above all, or when the file does not go up to it, the certificate that signs.
+   * PEM and DER.
+   */
   readonly anchorPem: string;
   readonly anchorDer: Buffer;
   /** Lower-case hex SHA-256 of the certificate that signs. */
@@ -29,8 +32,9 @@ export interface Root {
 }
 
 /**
- * Reads and judges a root: one certificate, or a company's intermediate with its issuers behind it, each signed by the next. What is served later is
- * encoded anew from the DER, so that a key in the certificate's file can never leave with it.
+ * Reads and judges a root: one certificate, or a company's intermediate with its issuers behind it, each signed by the
+ * next. What is served later is encoded anew from the DER, so that a key in the certificate's file can never leave with
+ * it.
  * @throws CertificateAuthorityError that says what keeps clients from taking what it would sign
  */
 export function loadRoot(dir: string, files: RootFiles, now: number): Root {

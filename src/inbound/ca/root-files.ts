@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { folderError, makeFolder } from '../../base/lib/folder.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
+import { folderError, makeFolder } from '../../base/lib/files.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 
 export const ROOT_CERTIFICATE = 'root-ca.pem';
 export const ROOT_KEY = 'root-ca.key';
@@ -32,8 +32,8 @@ export interface RootFiles {
 
 /**
  * Reads both files of the root, or undefined when neither is there.
- * @throws CertificateAuthorityError when one is missing, is a symbolic link or no plain file, belongs to someone else, or has a mode that lets others
- * read the key or change the certificate
+ * @throws CertificateAuthorityError when one is missing, is a symbolic link or no plain file, belongs to someone else,
+ * or has a mode that lets others read the key or change the certificate
  */
 export async function readRootFiles(dir: string): Promise<RootFiles | undefined> {
   const [hasCertificate, hasKey] = await Promise.all([exists(dir, ROOT_CERTIFICATE), exists(dir, ROOT_KEY)]);
@@ -76,7 +76,10 @@ function folderUnusable(dir: string, error: unknown): CertificateAuthorityError 
   return new CertificateAuthorityError(messageOf(folderError('GW_CA_DIR', dir, error)), { cause: error });
 }
 
-/** Text of a file that is not there before the first rotation; undefined then. @throws CertificateAuthorityError as {@link readRootFiles} */
+/**
+ * Text of a file that is not there before the first rotation; undefined then.
+ * @throws CertificateAuthorityError as {@link readRootFiles}
+ */
 export async function readRotationFile(dir: string, name: typeof NEXT_KEY | typeof ROOT_STATE): Promise<string | undefined> {
   if (!(await exists(dir, name))) return undefined;
   return name === NEXT_KEY
@@ -91,7 +94,10 @@ export async function createNextKey(dir: string, key: string): Promise<void> {
   });
 }
 
-/** The switch: from here on the next key signs, and the former one is gone. One rename, so that there is no time between. */
+/**
+ * The switch: from here on the next key signs, and the former one is gone. One rename, so that there is no time
+ * between.
+ */
 export async function promoteNextKey(dir: string): Promise<void> {
   await rename(join(dir, NEXT_KEY), join(dir, ROOT_KEY)).catch((error: unknown) => {
     throw folderUnusable(dir, error);
@@ -115,7 +121,8 @@ export interface StagedFile {
 type PublicFile = typeof ROOT_CERTIFICATE | typeof TRUST_BUNDLE | typeof ROOT_STATE;
 
 /**
- * Writes what is to replace a file that anybody may read, as a whole: readers see the old one or the new one. A symbolic link in its place is replaced, not followed.
+ * Writes what is to replace a file that anybody may read, as a whole: readers see the old one or the new one. A
+ * symbolic link in its place is replaced, not followed.
  * @param unique part of the name that it has until then
  * @throws CertificateAuthorityError when there is no room for it; nothing is left of it then
  */

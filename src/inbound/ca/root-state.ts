@@ -1,13 +1,14 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { timestamp } from '../../base/lib/clock.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
+import { parseTime, timestamp } from '../../base/lib/clock.ts';
 import { readAuthority } from './authority-certificate.ts';
 import { rootName } from './certificate.ts';
 import { CertificateAuthorityError, ROOT_STATE, readRotationFile, type StagedFile, stagePublicFile } from './root-files.ts';
 
 /** What a folder remembers of its roots (decision 12.10). */
 export interface RootState {
-  /** Fingerprints of roots that were made in this folder, the oldest first: those that `gw trust uninstall` may remove. */
+  /**
+   * Fingerprints of roots that were made in this folder, the oldest first: those that `gw trust uninstall` may remove.
+   */
   readonly made: readonly string[];
   /** The root that is to sign from a date on. That it stands here is what makes it one. */
   readonly next: NextRoot | undefined;
@@ -78,7 +79,10 @@ export interface SplitRoots {
   readonly others: readonly string[];
 }
 
-/** Tells the root that signs from those of a gateway that are trusted beside it. The key decides, so that a switch is the rename of one file. */
+/**
+ * Tells the root that signs from those of a gateway that are trusted beside it. The key decides, so that a switch is
+ * the rename of one file.
+ */
 export function splitRoots(pem: string, keyPem: string): SplitRoots {
   const all = certificatesIn(pem);
   if (all.length < 2 || !all.every(isOwnRoot)) return { signing: all, others: [] };

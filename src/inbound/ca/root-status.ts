@@ -9,7 +9,10 @@ export interface ShownRoot {
   /** Lower-case hex SHA-256 of its DER. */
   readonly fingerprint: string;
   readonly subject: string;
-  /** `signs`: leaves are signed by it, or by what it has signed; `next`: trusted already, signs later; `former`: trusted still. */
+  /**
+   * `signs`: leaves are signed by it, or by what it has signed; `next`: trusted already, signs later; `former`: trusted
+   * still.
+   */
   readonly role: 'signs' | 'next' | 'former';
   readonly not_before: string;
   readonly not_after: string;

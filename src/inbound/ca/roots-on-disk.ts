@@ -1,8 +1,8 @@
 import { generateKeyPair, type KeyObject, X509Certificate } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { Clock } from '../../base/lib/clock.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { certificatePem, issueRoot, subjectOf } from './certificate.ts';
 import { wholeSeconds } from './context-cache.ts';
 import {
@@ -38,8 +38,9 @@ export async function generateRsaKeys(): Promise<{ publicKey: KeyObject; private
 }
 
 /**
- * The roots of one folder, and the steps from one to the next. Each change has one step at which it is done, the writing of `roots.json` or the rename of a
- * key; a process that ends before or after it leaves what {@link RootsOnDisk.open} makes whole (decision 12.10).
+ * The roots of one folder, and the steps from one to the next. Each change has one step at which it is done, the
+ * writing of `roots.json` or the rename of a key; a process that ends before or after it leaves what {@link
+ * RootsOnDisk.open} makes whole (decision 12.10).
  */
 export class RootsOnDisk {
   readonly #dir: string;
@@ -102,7 +103,8 @@ export class RootsOnDisk {
 
   /**
    * Makes the root that signs from `switchAt` on.
-   * @param agreed called when everything that is needed lies ready on the disk, and before it counts; what it throws ends it
+   * @param agreed called when everything that is needed lies ready on the disk, and before it counts; what it throws
+   * ends it
    * @throws CertificateAuthorityError where there is no room; all is as before then
    */
   async plan(switchAt: number, agreed: (fingerprint: string) => Promise<void>): Promise<void> {
@@ -134,7 +136,11 @@ export class RootsOnDisk {
     await this.#write({ made, next: undefined });
   }
 
-  /** The next root is given up; the file of certificates first, so that one that nobody remembers is not trusted for ever. @param agreed as for {@link plan} */
+  /**
+   * The next root is given up; the file of certificates first, so that one that nobody remembers is not trusted for
+   * ever.
+   * @param agreed as for {@link plan}
+   */
   async cancel(agreed: () => Promise<void>): Promise<void> {
     const { next, made } = this.#state;
     if (next === undefined) return;

@@ -11,8 +11,9 @@ export interface ThrowAwayAuthority {
 }
 
 /**
- * An RSA authority that signs nothing and that nobody trusts, for a library that cannot start without one. With it in place the library does not make
- * its own, which takes a quarter of a second and stalls the event loop for a third of that.
+ * An RSA authority that signs nothing and that nobody trusts, for a library that cannot start without one. With it in
+ * place the library does not make its own, which takes a quarter of a second and stalls the event loop for a third of
+ * that.
  */
 export async function throwAwayAuthority(now: number): Promise<ThrowAwayAuthority> {
   // The weakest key that OpenSSL makes: it must be parsed, it must never be used.

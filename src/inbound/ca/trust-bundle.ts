@@ -12,8 +12,9 @@ const SYSTEM_BUNDLES = [
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----([\s\S]*?)-----END CERTIFICATE-----/g;
 
 /**
- * All roots that programs on this machine trust, and ours: for variables that replace the trust store, such as `SSL_CERT_FILE` and
- * `REQUESTS_CA_BUNDLE`, with which a file of ours alone would break every connection that is not intercepted.
+ * All roots that programs on this machine trust, and ours: for variables that replace the trust store, such as
+ * `SSL_CERT_FILE` and `REQUESTS_CA_BUNDLE`, with which a file of ours alone would break every connection that is not
+ * intercepted.
  * @param candidates where to look for the system's own bundle, so that a company's private roots are not lost
  */
 export async function trustBundle(rootPem: string, candidates: readonly string[] = SYSTEM_BUNDLES): Promise<string> {

@@ -29,7 +29,11 @@ export function refuseArrival({ head, reply }: Pick<Arrival, 'head' | 'reply'>, 
   onRefused?.(unrecordedEvent(error, { head }));
 }
 
-/** Hands on an arrival whose address has no place for it, where it shows who it comes from and he has one; any other is answered 503. @param place left when the answer has left */
+/**
+ * Hands on an arrival whose address has no place for it, where it shows who it comes from and he has one; any other is
+ * answered 503.
+ * @param place left when the answer has left
+ */
 export function takeByHolder(arrival: Arrival, place: CallPlace, arrivals: Arrivals): void {
   const enterAs = (holder: Holder | 'own' | undefined): void => {
     if (arrival.reply.gone) return;

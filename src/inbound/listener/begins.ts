@@ -3,8 +3,9 @@ import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 const AT_ONCE = CONNECTION_BOUNDS.begins.one;
 
 /**
- * How many calls of one address begin in one turn of the event loop, and how many of them its clients may reset (decision 7.12). node:http2 tells of all streams of what it has read before
- * anybody else has a turn, and what is reset is no longer one of the streams that a client may have at once.
+ * How many calls of one address begin in one turn of the event loop, and how many of them its clients may reset
+ * (decision 7.12). node:http2 tells of all streams of what it has read before anybody else has a turn, and what is
+ * reset is no longer one of the streams that a client may have at once.
  */
 export class Begins {
   #begun = 0;
@@ -35,7 +36,10 @@ export class Begins {
     this.#later.push(call);
   }
 
-  /** Counts a stream that its client reset. Where there were too many in this turn the connections of the address are read no further in it. */
+  /**
+   * Counts a stream that its client reset. Where there were too many in this turn the connections of the address are
+   * read no further in it.
+   */
   countReset(): void {
     this.#await();
     this.#reset++;

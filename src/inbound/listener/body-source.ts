@@ -22,7 +22,10 @@ export interface RequestBodyOptions {
   sendContinue?: () => void;
 }
 
-/** The body of one request, read at most once; nothing is taken from the client, and no 100 is sent, before that (decision 3.15). */
+/**
+ * The body of one request, read at most once; nothing is taken from the client, and no 100 is sent, before that
+ * (decision 3.15).
+ */
 export class ArrivedBody implements BodySource {
   readonly declaredLength: number | undefined;
   readonly #options: RequestBodyOptions;
@@ -69,7 +72,10 @@ export class ArrivedBody implements BodySource {
     return !this.#abandoned && sendContinue === undefined && this.declaredLength !== undefined && this.declaredLength <= limit;
   }
 
-  /** Asked every now and then, with monotonic milliseconds: true when the client has kept the rest of the body back for too long. */
+  /**
+   * Asked every now and then, with monotonic milliseconds: true when the client has kept the rest of the body back for
+   * too long.
+   */
   isOverdue(now: number, { requestMs, bodyIdleMs }: ListenerLimits): boolean {
     if (this.declaredLength === 0 || this.#abandoned || this.#options.isComplete()) return false;
     const reader = this.#passing;

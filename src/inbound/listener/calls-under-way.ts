@@ -2,7 +2,10 @@ import type { Maybe } from '../../base/lib/maybe.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { type AddressShare, CallCounts, type Holder } from './client-shares.ts';
 
-/** Who has shown by a head who he is; `own`: a route of the gateway itself is asked for, whose answer is there at once; undefined: nobody. */
+/**
+ * Who has shown by a head who he is; `own`: a route of the gateway itself is asked for, whose answer is there at once;
+ * undefined: nobody.
+ */
 export type HolderOf = (head: ArrivalHead) => Maybe<Holder | 'own' | undefined>;
 
 /** The places of calls under way (decision 7.12): who has none is answered 503 before anything is looked at. */

@@ -3,8 +3,9 @@ import type { Clock } from '../../base/lib/clock.ts';
 import type { TinyPieces } from '../../outbound/net/tiny-pieces.ts';
 
 /**
- * Reads a chunked body no faster than its address may send tiny pieces. What is read from a connection at a time holds ten thousand chunks of one byte, and node goes on reading as long as
- * there is something: nobody else would have a turn meanwhile.
+ * Reads a chunked body no faster than its address may send tiny pieces. What is read from a connection at a time holds
+ * ten thousand chunks of one byte, and node goes on reading as long as there is something: nobody else would have a
+ * turn meanwhile.
  */
 export function paceTinyPieces(request: IncomingMessage, tiny: TinyPieces, clock: Pick<Clock, 'after'>): void {
   const push = request.push.bind(request);

@@ -12,7 +12,10 @@ export interface ChunkReaderOptions {
   onAbandoned(): void;
 }
 
-/** Takes a stream chunk by chunk, with back-pressure. Unlike a stream's own iterator it lets go at once, even while it waits for a chunk. */
+/**
+ * Takes a stream chunk by chunk, with back-pressure. Unlike a stream's own iterator it lets go at once, even while it
+ * waits for a chunk.
+ */
 export class ChunkReader implements AsyncIterableIterator<Uint8Array> {
   readonly #options: ChunkReaderOptions;
   #state: 'unread' | 'reading' | 'ended' | 'failed' | 'abandoned' = 'unread';

@@ -1,8 +1,13 @@
 import type { HelloAlgorithms } from './hello-keys.ts';
 
-/** Of the ClientHello message that is looked at. Servers take larger ones, so a longer one is judged by what its first part says. */
+/**
+ * Of the ClientHello message that is looked at. Servers take larger ones, so a longer one is judged by what its first
+ * part says.
+ */
 const MAX_MESSAGE_BYTES = 16_384;
-/** Of everything that is read for it, record headers included: a client may cut the message into records of one byte. */
+/**
+ * Of everything that is read for it, record headers included: a client may cut the message into records of one byte.
+ */
 const MAX_WIRE_BYTES = 2 * MAX_MESSAGE_BYTES;
 /** RFC 8446 §5.1: content type, version, length. */
 const RECORD_HEADER_BYTES = 5;
@@ -37,8 +42,9 @@ interface Wishes {
 }
 
 /**
- * Reads the host names that a TLS ClientHello asks for, from bytes as they come: over any number of segments and records. What is not a well-formed
- * ClientHello names nothing. With encrypted ClientHello the name is that of the outer one, as it is for everybody on the way. Never throws.
+ * Reads the host names that a TLS ClientHello asks for, from bytes as they come: over any number of segments and
+ * records. What is not a well-formed ClientHello names nothing. With encrypted ClientHello the name is that of the
+ * outer one, as it is for everybody on the way. Never throws.
  */
 export class ClientHelloReader {
   #wishes = NOTHING;
@@ -57,12 +63,18 @@ export class ClientHelloReader {
     return this.#wishes.names;
   }
 
-  /** The protocols that it offers by ALPN, in its order; empty without the extension, and until `push` has answered true. */
+  /**
+   * The protocols that it offers by ALPN, in its order; empty without the extension, and until `push` has answered
+   * true.
+   */
   get protocols(): readonly string[] {
     return this.#wishes.protocols;
   }
 
-  /** What it says of suites and algorithms; undefined until `push` has answered true, and for what is no whole ClientHello. */
+  /**
+   * What it says of suites and algorithms; undefined until `push` has answered true, and for what is no whole
+   * ClientHello.
+   */
   get algorithms(): HelloAlgorithms | undefined {
     return this.#wishes.algorithms;
   }
@@ -128,7 +140,10 @@ export class ClientHelloReader {
   }
 }
 
-/** RFC 8446 §4.1.2: version, random, session id, cipher suites, compression methods, extensions. A message that breaks off is read as far as it goes. */
+/**
+ * RFC 8446 §4.1.2: version, random, session id, cipher suites, compression methods, extensions. A message that breaks
+ * off is read as far as it goes.
+ */
 function wishesOf(message: Buffer, size: number): Wishes {
   const broken = size < MESSAGE_HEADER_BYTES + message.readUIntBE(1, 3);
   const hello = new Cursor(message, MESSAGE_HEADER_BYTES, size);
@@ -167,7 +182,9 @@ function readList(type: number, data: Cursor, lists: Lists): void {
   else if (type === SUPPORTED_VERSIONS) lists.versions = data.vector(1)?.numbers();
 }
 
-/** As far as it is well-formed: servers without ALPN do not look at it, so that a fault in it must not hide the names. */
+/**
+ * As far as it is well-formed: servers without ALPN do not look at it, so that a fault in it must not hide the names.
+ */
 function readProtocols(data: Cursor, protocols: string[]): void {
   const list = data.vector(2);
   for (let protocol = list?.vector(1); protocol !== undefined; protocol = list?.vector(1)) protocols.push(protocol.text());

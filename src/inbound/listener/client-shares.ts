@@ -4,7 +4,10 @@ import { Shares } from '../../base/lib/shares.ts';
 import { TinyPieces } from '../../outbound/net/tiny-pieces.ts';
 import { Begins } from './begins.ts';
 
-/** Who has shown who he is: the org of his API key and the key or workload in it, or a workload of which more is not known. */
+/**
+ * Who has shown who he is: the org of his API key and the key or workload in it, or a workload of which more is not
+ * known.
+ */
 export interface Holder {
   readonly org: string;
   readonly caller?: string | undefined;
@@ -74,8 +77,8 @@ export class AddressShares {
 }
 
 /**
- * HTTP calls under way, on all connections (decision 7.12). They count for the address that they come from; where that holds its share, who shows who he is has one of his own. So nothing
- * is looked up as long as there is room.
+ * HTTP calls under way, on all connections (decision 7.12). They count for the address that they come from; where that
+ * holds its share, who shows who he is has one of his own. So nothing is looked up as long as there is room.
  */
 export class CallCounts {
   readonly max: number;

@@ -5,8 +5,8 @@ import type { HandshakeRejectedEvent } from '../../base/events/events.ts';
 import { requestLine, type UnrecordedEvent } from '../../base/events/unrecorded.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
@@ -28,8 +28,9 @@ export type ConnectVerdict =
   /** `dialFirst`: the origin's connection comes before the client's handshake (decision 3.11). */
   | { readonly kind: 'intercept'; readonly tunnel: Tunnel; readonly dialFirst?: boolean }
   /**
-   * `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat name, value list. `notOpened` is told when the
-   * client is never told that the tunnel is open. `watch` may end the tunnel at any time from its beginning on, until what it returns is called.
+   * `judge` is asked about each host that a ClientHello names, before its bytes go on. `headers` of the answer, a flat
+   * name, value list. `notOpened` is told when the client is never told that the tunnel is open. `watch` may end the
+   * tunnel at any time from its beginning on, until what it returns is called.
    */
   | {
       readonly kind: 'tunnel';
@@ -184,7 +185,10 @@ export class ConnectDoor {
     if (links.draining) tunnel.drain();
   }
 
-  /** @throws GatewayError `connect_refused` for a name that leads here, which is seen only now, and whatever dialling throws */
+  /**
+   * @throws GatewayError `connect_refused` for a name that leads here, which is seen only now, and whatever dialling
+   * throws
+   */
   async #dial(connect: ConnectRequest, left: AbortSignal): Promise<Socket> {
     const { dial, own } = this.#options;
     const { authority } = connect;

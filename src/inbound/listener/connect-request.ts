@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
+import type { TrafficClass } from '../../base/model/action-request.ts';
 import type { Authority } from '../../base/model/arrival.ts';
-import type { TrafficClass } from '../../base/model/connection.ts';
 import { framingOf } from './framing.ts';
 import type { Link } from './links.ts';
 
@@ -23,11 +23,13 @@ export interface ConnectRequest {
 }
 
 /**
- * Reads a CONNECT: its target is host and port and nothing else (decision 3.7), and it has no body (RFC 9110 §9.3.6), since what follows belongs to the tunnel.
+ * Reads a CONNECT: its target is host and port and nothing else (decision 3.7), and it has no body (RFC 9110 §9.3.6),
+ * since what follows belongs to the tunnel.
  * @returns GatewayError `invalid_target` or `bad_framing` for what is refused
  */
 export function readConnect(request: IncomingMessage, link: Link): ConnectRequest | GatewayError {
-  // By the rules of 1.0: clients leave out Host here, which says nothing that the target does not, and chunks have no place.
+  // By the rules of 1.0: clients leave out Host here, which says nothing that the target does not, and chunks have no
+  // place.
   const framing = framingOf(request.rawHeaders, request.httpVersion === '1.1' ? '1.0' : request.httpVersion);
   if (framing instanceof GatewayError) return framing;
   if (framing.declaredLength !== 0) return new GatewayError('bad_framing', 'A CONNECT has no body.');

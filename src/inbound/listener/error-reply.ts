@@ -1,6 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf, GatewayError } from '../../base/lib/gateway-error.ts';
 
 /** Parser and server errors of node:http that are not plain bad framing. */
 const BY_NODE_CODE: Readonly<Record<string, GatewayError>> = {
@@ -17,7 +16,10 @@ export function errorOfClient(error: Error): GatewayError | undefined {
   return BY_NODE_CODE[code] ?? BAD_FRAMING;
 }
 
-/** The error body of decision 8.1 as a whole HTTP/1.1 message that ends its connection, for sockets without a response object. */
+/**
+ * The error body of decision 8.1 as a whole HTTP/1.1 message that ends its connection, for sockets without a response
+ * object.
+ */
 export function rawErrorReply(error: GatewayError, extra: readonly string[] = [], status: number = error.status): string {
   const body = JSON.stringify(error.toBody());
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;

@@ -12,8 +12,9 @@ const LENGTHS: ReadonlySet<number> = new Set(['host', 'content-length', 'transfe
 const EMPTY: Framing = { declaredLength: 0 };
 
 /**
- * Judges the framing of an HTTP/1 request from its raw fields, since the parser accepts some that two readers could take differently (decision 3.16):
- * another version than 1.0 and 1.1, duplicate Host, several or unknown Transfer-Encoding values, Transfer-Encoding with Content-Length or on HTTP/1.0, repeated Content-Length.
+ * Judges the framing of an HTTP/1 request from its raw fields, since the parser accepts some that two readers could
+ * take differently (decision 3.16): another version than 1.0 and 1.1, duplicate Host, several or unknown
+ * Transfer-Encoding values, Transfer-Encoding with Content-Length or on HTTP/1.0, repeated Content-Length.
  * @returns GatewayError `bad_framing` for what is refused
  */
 export function framingOf(rawHeaders: readonly string[], httpVersion: string): Framing | GatewayError {

@@ -1,9 +1,11 @@
-// The two ports. This is the only file that knows http-mitm-proxy, so that a bare http.Server could stand here tomorrow. Of the library are used: one
-// `onConnect` handler whose callback is never called, so that it hands over the socket whole; both certificate hooks, which fail closed; a private folder
-// that is thrown away; `httpServer`, before it listens and after; and `_onError`, replaced because it prints. Requests and upgrades it never sees: its listeners make a
-// context of twenty closures per request (a tenth of what a call may cost), throw out of the event loop for `Host: http://[::1`, answer a request without
-// Host in HTML, and dial past policy. What must stay unreachable besides: its certificate store (`CONNECT ca:443` overwrites its authority), its routing by
-// the inner Host, its forwarding (no back-pressure, no aborts), its listening server per host.
+// The two ports. This is the only file that knows http-mitm-proxy, so that a bare http.Server could stand here
+// tomorrow. Of the library are used: one `onConnect` handler whose callback is never called, so that it hands over the
+// socket whole; both certificate hooks, which fail closed; a private folder that is thrown away; `httpServer`, before
+// it listens and after; and `_onError`, replaced because it prints. Requests and upgrades it never sees: its listeners
+// make a context of twenty closures per request (a tenth of what a call may cost), throw out of the event loop for
+// `Host: http://[::1`, answer a request without Host in HTML, and dial past policy. What must stay unreachable besides:
+// its certificate store (`CONNECT ca:443` overwrites its authority), its routing by the inner Host, its forwarding (no
+// back-pressure, no aborts), its listening server per host.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, type ListenOptions, Socket } from 'node:net';
@@ -102,7 +104,10 @@ async function listen(options: FrontOptions, folder: string): Promise<{ server: 
   return opened;
 }
 
-/** The library makes its server in `listen`, for a host and a port: it is taken as it is made, and listens where and how it should. */
+/**
+ * The library makes its server in `listen`, for a host and a port: it is taken as it is made, and listens where and how
+ * it should.
+ */
 function listenOn(proxy: MitmProxy, where: ListenOptions | { readonly fd: number }): void {
   let server: Server | undefined;
   Object.defineProperty(proxy, 'httpServer', {
@@ -127,7 +132,8 @@ function prepare(server: Server, options: FrontOptions): Server {
   server.keepAliveTimeout = limits.keepAliveMs;
   closeIdle(server);
   server.maxHeadersCount = limits.maxHeaderFields;
-  // Options of the constructor, read again for each connection and request; the interval when a server begins to listen.
+  // Options of the constructor, read again for each connection and request; the interval when a server begins to
+  // listen.
   Object.assign(server, {
     maxHeaderSize: limits.maxHeaderBytes,
     requireHostHeader: false,
@@ -138,7 +144,8 @@ function prepare(server: Server, options: FrontOptions): Server {
   server.on('connection', (socket) => options.onConnection(socket));
   server.on('clientError', (error, socket) => options.onClientError(error, socket));
   server.on('checkContinue', (request, response) => options.onRequest(request, response, true));
-  // Without it node:http answers 417 by itself. Any other expectation may be ignored (RFC 9110 §10.1.1), as on h2, and goes no further.
+  // Without it node:http answers 417 by itself. Any other expectation may be ignored (RFC 9110 §10.1.1), as on h2, and
+  // goes no further.
   server.on('checkExpectation', (request, response) => options.onRequest(request, response, false));
   return server;
 }

@@ -4,8 +4,8 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { ClientHelloReader } from './client-hello.ts';
 
 /**
- * Judges a host name that a client asks for in the ClientHello of a passed tunnel (decision 3.9). Undefined: it may pass. A promise: it may not, and that
- * is on record when the promise settles.
+ * Judges a host name that a client asks for in the ClientHello of a passed tunnel (decision 3.9). Undefined: it may
+ * pass. A promise: it may not, and that is on record when the promise settles.
  */
 export type JudgeServerName = (serverName: string) => Promise<unknown> | undefined;
 
@@ -21,9 +21,10 @@ export interface HelloGateOptions {
 }
 
 /**
- * Stands between a client and its passed tunnel until it is known which host the ClientHello names, then pipes the client's bytes, unchanged, into
- * the upstream. What is no TLS passes at its first byte. After `holdMs` the bytes go on, but are still read on their way. Towards the client it does nothing,
- * so that a server which speaks first is not delayed.
+ * Stands between a client and its passed tunnel until it is known which host the ClientHello names, then pipes the
+ * client's bytes, unchanged, into the upstream. What is no TLS passes at its first byte. After `holdMs` the bytes go
+ * on, but are still read on their way. Towards the client it does nothing, so that a server which speaks first is not
+ * delayed.
  */
 export class HelloGate {
   readonly #options: HelloGateOptions;

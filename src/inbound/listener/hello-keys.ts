@@ -1,4 +1,7 @@
-/* Which key of a server a ClientHello lets prove itself: RFC 8446 §4.2.3 for TLS 1.3, RFC 5246 §7.4.2 and RFC 8422 §5.1 below it. */
+/*
+ * Which key of a server a ClientHello lets prove itself: RFC 8446 §4.2.3 for TLS 1.3, RFC 5246 §7.4.2 and RFC 8422 §5.1
+ * below it.
+ */
 
 /** What a ClientHello says of suites and algorithms; a list is undefined where its extension is missing. */
 export interface HelloAlgorithms {
@@ -26,7 +29,10 @@ const ECDSA_SUITES: ReadonlySet<number> = new Set([
   ...[0xcca9, 0xc0ac, 0xc0ad, 0xc0ae, 0xc0af],
 ]);
 
-/** Whether the client can be served by a server that has a key on the curve P-256. What it does not say stands in nobody's way. */
+/**
+ * Whether the client can be served by a server that has a key on the curve P-256. What it does not say stands in
+ * nobody's way.
+ */
 export function takesP256({ suites, versions, signatures, groups }: HelloAlgorithms): boolean {
   if (versions?.includes(TLS_1_3)) return signatures === undefined || signatures.includes(ECDSA_P256_SHA256);
   if (groups !== undefined && !groups.includes(P256)) return false;

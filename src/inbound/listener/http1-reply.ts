@@ -17,7 +17,10 @@ const PIECE = CONNECTION_BOUNDS.unreadOfAnswer.one;
 export interface Http1Owner {
   /** True while draining: this answer is the connection's last. */
   readonly closing: boolean;
-  /** The rest of the request is not wanted: takes no further one, and stays behind the answer until the client has read it. */
+  /**
+   * The rest of the request is not wanted: takes no further one, and stays behind the answer until the client has read
+   * it.
+   */
   linger(request: IncomingMessage): void;
   /** The answer has left, or its connection has. */
   done(reply: Http1Reply): void;
@@ -98,7 +101,8 @@ export class Http1Reply implements ReplySink {
     const { request, response } = this.#options;
     if (this.#gone || this.#headSent || request.httpVersion === '1.0' || status === 101) return;
     if (status !== 103) return;
-    // node:http has no public way to write an arbitrary 1xx; 103 is the only one in use, and its one meaningful field is Link.
+    // node:http has no public way to write an arbitrary 1xx; 103 is the only one in use, and its one meaningful field
+    // is Link.
     const links: string[] = [];
     for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
       if (rawHeaders[i]?.toLowerCase() === 'link') links.push(rawHeaders[i + 1] ?? '');
@@ -116,7 +120,8 @@ export class Http1Reply implements ReplySink {
     if (fields === undefined) return;
     this.#writeHead(status, fields, length);
     if (this.#bodiless || length === 0) return;
-    // With the first bytes when they are there in this turn; alone when they are not, since clients act on the head of a stream.
+    // With the first bytes when they are there in this turn; alone when they are not, since clients act on the head of
+    // a stream.
     setImmediate(() => {
       if (this.#written === 0 && !this.#ended && !this.#gone) this.#options.response.flushHeaders();
     });
@@ -191,7 +196,9 @@ export class Http1Reply implements ReplySink {
     return takeOver(head);
   }
 
-  /** The fields of the answer, and what follows from them for body and connection; undefined when the client has left. */
+  /**
+   * The fields of the answer, and what follows from them for body and connection; undefined when the client has left.
+   */
   #fieldsOf(status: number, rawHeaders: readonly string[], length: number | undefined): string[] | undefined {
     if (this.#headSent) throw new GatewayError('internal', 'The head of an answer was sent twice.');
     if (this.#gone) return undefined;
@@ -217,7 +224,10 @@ export class Http1Reply implements ReplySink {
     this.#headSent = true;
   }
 
-  /** Gives the connection as much as it may hold of an answer, and goes on when that has left: TLS makes a copy of what it is given. */
+  /**
+   * Gives the connection as much as it may hold of an answer, and goes on when that has left: TLS makes a copy of what
+   * it is given.
+   */
   #pour(body: Uint8Array): void {
     const { response } = this.#options;
     let rest = body;
@@ -226,7 +236,8 @@ export class Http1Reply implements ReplySink {
       rest = rest.subarray(PIECE);
       this.#rest = rest;
       if (hasRoom) continue;
-      // node:http tells the answer of it only as long as it has the connection, which it lets go of when the client asks for another protocol.
+      // node:http tells the answer of it only as long as it has the connection, which it lets go of when the client
+      // asks for another protocol.
       response.socket?.once('drain', () => this.#pour(rest));
       return;
     }
@@ -234,7 +245,10 @@ export class Http1Reply implements ReplySink {
     this.#finish(rest);
   }
 
-  /** Completes the answer. An upstream that is through before its request is leaves a body that nobody reads on, as a refusal does. */
+  /**
+   * Completes the answer. An upstream that is through before its request is leaves a body that nobody reads on, as a
+   * refusal does.
+   */
   #finish(last: Uint8Array | undefined): void {
     const { request, response, body, owner, limits } = this.#options;
     if (body.isUnread && (this.#closes || !body.isSkippable(limits.maxDiscardedBytes))) owner.linger(request);

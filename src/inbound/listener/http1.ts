@@ -1,9 +1,8 @@
 import { type IncomingHttpHeaders, type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
-import { stopParsing } from '../../base/lib/stop-parsing.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/ids.ts';
+import { isBroken, stopParsing } from '../../base/lib/sockets.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
@@ -41,8 +40,9 @@ const KEEP_ALIVE_PROBE_MS = 60_000;
 const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\//i;
 
 /**
- * One HTTP/1 connection, on a port of ours or inside a tunnel. One request at a time is worked on: a pipelined one waits until the answer before it has left, so that who reads nothing
- * has one answer waiting for him. Its deadlines for heads, bodies and idleness are node:http's.
+ * One HTTP/1 connection, on a port of ours or inside a tunnel. One request at a time is worked on: a pipelined one
+ * waits until the answer before it has left, so that who reads nothing has one answer waiting for him. Its deadlines
+ * for heads, bodies and idleness are node:http's.
  */
 export class Http1Connection implements Activity, Http1Owner {
   readonly #options: Http1ConnectionOptions;
@@ -102,8 +102,9 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   /**
-   * Calls back when the answers that are complete have left; at once when there are none, or when what comes is thrown away. False: some are still to be given. A
-   * client may have read an answer, and go on, before TLS says here that it was written.
+   * Calls back when the answers that are complete have left; at once when there are none, or when what comes is thrown
+   * away. False: some are still to be given. A client may have read an answer, and go on, before TLS says here that it
+   * was written.
    */
   onceAnswered(listener: () => void): boolean {
     const replies = [...this.#open];
@@ -169,8 +170,8 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   /**
-   * Takes the opening handshake of a WebSocket; node:http has let go of the transport. `head` is what came behind it. Unless it is accepted its answer is the
-   * last one of the connection.
+   * Takes the opening handshake of a WebSocket; node:http has let go of the transport. `head` is what came behind it.
+   * Unless it is accepted its answer is the last one of the connection.
    */
   acceptUpgrade(request: IncomingMessage, head: Buffer): void {
     const { link, transport, tunnel, arrivals } = this.#options;
@@ -207,8 +208,8 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   /**
-   * Ends the connection over what was no request, or no body: answered with `error`, unless that would land in the middle of another answer. Requests that
-   * came whole before it are answered first, and are then the last ones.
+   * Ends the connection over what was no request, or no body: answered with `error`, unless that would land in the
+   * middle of another answer. Requests that came whole before it are answered first, and are then the last ones.
    */
   refuse(error: GatewayError | undefined): void {
     const { transport, link, tunnel, arrivals } = this.#options;
@@ -223,7 +224,8 @@ export class Http1Connection implements Activity, Http1Owner {
       this.#closing = true;
       this.#lost = true;
     } else if (this.#waiting.length > 0 || only?.headSent === true || (only === undefined && this.#arriving?.isArriving === true)) {
-      // The last case: a request that was answered before its body came. Another answer would be taken for that of the next request.
+      // The last case: a request that was answered before its body came. Another answer would be taken for that of the
+      // next request.
       transport.destroy();
     } else {
       only?.connectionClosed();
@@ -282,7 +284,8 @@ export class Http1Connection implements Activity, Http1Owner {
     this.#draining = true;
     const { transport, arrivals } = this.#options;
     const { clock, limits } = arrivals;
-    // A request that was sent before its client could know is answered: one that is here already, and the first one of who has just connected.
+    // A request that was sent before its client could know is answered: one that is here already, and the first one of
+    // who has just connected.
     if (this.#used || transport.readableEnded) setImmediate(() => setImmediate(() => this.#endIdle()));
     else clock.after(limits.firstRequestMs, () => this.#endIdle());
   }
@@ -310,8 +313,8 @@ export class Http1Connection implements Activity, Http1Owner {
   }
 
   /**
-   * Says that nothing follows. Who may still be writing is read from until it has read that and ends as well, or its time is over: unread bytes would turn the
-   * close into a reset, which can overtake the answer (RFC 9112 §9.6).
+   * Says that nothing follows. Who may still be writing is read from until it has read that and ends as well, or its
+   * time is over: unread bytes would turn the close into a reset, which can overtake the answer (RFC 9112 §9.6).
    */
   #hangUp(): void {
     const { transport, arrivals } = this.#options;

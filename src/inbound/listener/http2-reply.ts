@@ -27,7 +27,10 @@ export class Http2Reply implements ReplySink {
   #bodiless = false;
   #length: number | undefined;
   #written = 0;
-  /** A head that would already complete the answer, or the bytes that would, wait here for `end`. It is known by then that the head can be written. */
+  /**
+   * A head that would already complete the answer, or the bytes that would, wait here for `end`. It is known by then
+   * that the head can be written.
+   */
   #heldHead: (() => void) | undefined;
   #last: Uint8Array | undefined;
   #trailers: readonly string[] = [];
@@ -201,8 +204,9 @@ export class Http2Reply implements ReplySink {
   }
 
   /**
-   * After a complete answer a body that nobody reads is stopped without an error (RFC 9113 §8.1). What has come of it is thrown away: node:http2 lets go of a
-   * stream whose body was begun only when that is read, and of the connection only when its streams are gone.
+   * After a complete answer a body that nobody reads is stopped without an error (RFC 9113 §8.1). What has come of it
+   * is thrown away: node:http2 lets go of a stream whose body was begun only when that is read, and of the connection
+   * only when its streams are gone.
    */
   #stopUpload(): void {
     if (!this.#body.isUnread || this.#stream.destroyed) return;

@@ -1,9 +1,8 @@
 import { constants, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
-import { hasWrittenAll, isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { fieldListBytes } from '../../base/lib/http2-fields.ts';
 import { ReadingHold } from '../../base/lib/reading-hold.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
+import { fieldListBytes, hasWrittenAll, isBroken } from '../../base/lib/sockets.ts';
 import { stopping } from '../../base/lib/stopping.ts';
 import type { Arrival, ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
 import { type Arrivals, refuseArrival, takeByHolder } from './arrivals.ts';
@@ -38,7 +37,10 @@ interface Answering {
   readonly reply: Http2Reply;
 }
 
-/** What the client has not taken of all streams. A stream that nobody reads is as old as it is, however fast others are read. */
+/**
+ * What the client has not taken of all streams. A stream that nobody reads is as old as it is, however fast others are
+ * read.
+ */
 class SessionUnread implements Unread {
   readonly #answering: Roster<Answering>;
   since = 0;
@@ -62,12 +64,16 @@ class SessionUnread implements Unread {
 
 /** With fewer streams a connection cannot hold too much. */
 const FEW_STREAMS = 16;
-/** Many answers at once are not too many for who takes them: only those count of which next to nothing was taken for so long, milliseconds. */
+/**
+ * Many answers at once are not too many for who takes them: only those count of which next to nothing was taken for so
+ * long, milliseconds.
+ */
 const TAKEN_WITHIN_MS = 10_000;
 
 /**
- * One h2 connection, inside a tunnel or on a port that speaks TLS. It listens to streams themselves: the compatibility layer of node:http2 costs as much as the rest of an exchange.
- * node:http2 has no deadlines at all, so that all of them are kept here.
+ * One h2 connection, inside a tunnel or on a port that speaks TLS. It listens to streams themselves: the compatibility
+ * layer of node:http2 costs as much as the rest of an exchange. node:http2 has no deadlines at all, so that all of them
+ * are kept here.
  */
 export class Http2Connection implements Activity {
   readonly #options: Http2ConnectionOptions;
@@ -123,7 +129,8 @@ export class Http2Connection implements Activity {
     const { limits } = arrivals;
     const idleMs = this.#open === 0 ? now - this.#idleSince : 0;
     const expired = idleMs > limits.keepAliveMs;
-    // A session without streams reads on; but it may have been broken before the last of them was over. Who has sent something was there.
+    // A session without streams reads on; but it may have been broken before the last of them was over. Who has sent
+    // something was there.
     const settled = idleMs > limits.lingerMs && this.#settledSince !== this.#idleSince;
     if (!this.#isHeard(now)) {
       if (this.#isGone(now, this.#open > 0 || settled || expired)) {
@@ -184,9 +191,10 @@ export class Http2Connection implements Activity {
   }
 
   /**
-   * Whether the client has broken the connection, or its session is over. After a fault of the connection (RFC 9113 §5.4.1) node:http2 sends GOAWAY, and then
-   * neither writes nor reads, so that it does not see its client close, and closes nothing itself. What tells such a session from others is that what it is
-   * given to send stays where it is, although nothing is in its way; for a moment that is so of any session.
+   * Whether the client has broken the connection, or its session is over. After a fault of the connection (RFC 9113
+   * §5.4.1) node:http2 sends GOAWAY, and then neither writes nor reads, so that it does not see its client close, and
+   * closes nothing itself. What tells such a session from others is that what it is given to send stays where it is,
+   * although nothing is in its way; for a moment that is so of any session.
    */
   #isGone(now: number, isSuspect: boolean): boolean {
     const { link, session, arrivals } = this.#options;
@@ -243,7 +251,8 @@ export class Http2Connection implements Activity {
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       };
       watchPieces(stream, { tiny: share.tinyPieces(clock), hold: this.#hold, onTooMany });
-      // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too long.
+      // A relayed stream may send and receive for hours; the net room sees to it that neither side is silent for too
+      // long.
       if (this.#options.tunnel?.dialled === undefined) {
         const arriving = this.#arriving.add({ stream, body });
         seat = arriving;
@@ -271,8 +280,9 @@ export class Http2Connection implements Activity {
   }
 
   /**
-   * Counts the fields that came on a stream. False when they are too many: the stream is reset, as node:http2 does it for a client that has acknowledged the limit
-   * of a head; a connection whose streams hold more than theirs together is ended.
+   * Counts the fields that came on a stream. False when they are too many: the stream is reset, as node:http2 does it
+   * for a client that has acknowledged the limit of a head; a connection whose streams hold more than theirs together
+   * is ended.
    */
   #holds(stream: ServerHttp2Stream, fieldBytes: number): boolean {
     const { session, arrivals } = this.#options;
@@ -306,15 +316,18 @@ export class Http2Connection implements Activity {
   }
 }
 
-/** node:http2 keeps a stream that was reset without an error until its body is read to the end, which nobody may be about to do. */
+/**
+ * node:http2 keeps a stream that was reset without an error until its body is read to the end, which nobody may be
+ * about to do.
+ */
 function letGo(stream: ServerHttp2Stream): void {
   // A reset of ours goes out first.
   if (stream.rstCode === constants.NGHTTP2_NO_ERROR) setImmediate(() => stream.destroy());
 }
 
 /**
- * A host that is said twice must be the same twice (decision 3.16). CONNECT, extended or not, opens no tunnel inside a tunnel, and on a port of ours it is HTTP/1.1's
- * (decision 12.1).
+ * A host that is said twice must be the same twice (decision 3.16). CONNECT, extended or not, opens no tunnel inside a
+ * tunnel, and on a port of ours it is HTTP/1.1's (decision 12.1).
  */
 function refusalOf(method: string, headers: IncomingHttpHeaders, tunnel: Tunnel | undefined): GatewayError | undefined {
   if (method === 'CONNECT') return tunnel === undefined ? CONNECT_BY_HTTP1 : NESTED_CONNECT;
@@ -336,8 +349,8 @@ function sendContinue(stream: ServerHttp2Stream): void {
 }
 
 /**
- * node:http2 gives the raw fields as an untyped flat list; pseudo-headers stand first by protocol. The pieces of a cookie, which may come as fields of their own,
- * are one field everywhere else (RFC 9113 §8.2.3).
+ * node:http2 gives the raw fields as an untyped flat list; pseudo-headers stand first by protocol. The pieces of a
+ * cookie, which may come as fields of their own, are one field everywhere else (RFC 9113 §8.2.3).
  */
 function withoutPseudo(rawHeaders: unknown): string[] {
   const fields: string[] = [];

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
+import { SESSION_MEMORY_MB } from '../../base/lib/sockets.ts';
 import type { Tunnel } from '../../base/model/arrival.ts';
 import type { Arrivals } from './arrivals.ts';
 import { closeIdle } from './close-idle.ts';
@@ -17,10 +17,16 @@ import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
 
 const MAX_LOCAL_WINDOW = 1_048_576;
 const STREAM_WINDOW = 262_144;
-/** The head of an answer, as large as any upstream may send it, with ours and what each field may cost beside its own bytes; the default of nghttp2 is less. */
+/**
+ * The head of an answer, as large as any upstream may send it, with ours and what each field may cost beside its own
+ * bytes; the default of nghttp2 is less.
+ */
 const MAX_SENT_HEAD = 131_072;
 
-/** What a session of a client is made with. Only the number of streams and of fields is kept to before the client has acknowledged it. */
+/**
+ * What a session of a client is made with. Only the number of streams and of fields is kept to before the client has
+ * acknowledged it.
+ */
 export function http2Options({ maxStreams, maxHeaderBytes, maxHeaderFields }: ListenerLimits): ServerOptions {
   return {
     settings: { maxConcurrentStreams: maxStreams, maxHeaderListSize: maxHeaderBytes, initialWindowSize: STREAM_WINDOW },
@@ -30,7 +36,10 @@ export function http2Options({ maxStreams, maxHeaderBytes, maxHeaderFields }: Li
   };
 }
 
-/** The servers that speak HTTP inside tunnels, and h2 on ports that have TLS. Neither ever listens: connections are put into them. */
+/**
+ * The servers that speak HTTP inside tunnels, and h2 on ports that have TLS. Neither ever listens: connections are put
+ * into them.
+ */
 export class InnerServers {
   readonly h2: Http2SecureServer;
   readonly #http1: Server;
@@ -52,13 +61,17 @@ export class InnerServers {
     this.#serve(connection);
   }
 
-  /** Takes a request that asks for another protocol, from here or from a port: a WebSocket, or an ordinary request once its `Upgrade` is left out. */
+  /**
+   * Takes a request that asks for another protocol, from here or from a port: a WebSocket, or an ordinary request once
+   * its `Upgrade` is left out.
+   */
   acceptUpgrade(connection: Http1Connection, request: IncomingMessage, head: Buffer): void {
     const { link, transport } = connection.options;
     const answered = connection.onceAnswered(() => {
       if (!transport.destroyed) this.#upgrade(connection, request, head);
     });
-    // Requests that were sent before their answers came. One that is still on its way would end up inside the other protocol.
+    // Requests that were sent before their answers came. One that is still on its way would end up inside the other
+    // protocol.
     if (!answered) link.reset();
   }
 
@@ -75,7 +88,8 @@ export class InnerServers {
       return;
     }
     transport.unshift(Buffer.concat([headWithoutUpgrade(request), head]));
-    // The same connection, however often: another one would know nothing of a drain, and listen to the socket for as long as that lives.
+    // The same connection, however often: another one would know nothing of a drain, and listen to the socket for as
+    // long as that lives.
     this.#serve(connection);
   }
 

@@ -34,8 +34,8 @@ export interface InterceptionOptions {
 }
 
 /**
- * The part of an intercepted tunnel between its 200 and HTTP: finds out whether the client speaks TLS, and ends that in this process. A client that speaks
- * something else speaks plain HTTP (decision 3.8).
+ * The part of an intercepted tunnel between its 200 and HTTP: finds out whether the client speaks TLS, and ends that in
+ * this process. A client that speaks something else speaks plain HTTP (decision 3.8).
  */
 export class Interception implements Activity {
   readonly #options: InterceptionOptions;
@@ -66,7 +66,8 @@ export class Interception implements Activity {
   }
 
   /**
-   * What the client can do must be known before it is served: which of our keys it takes, and which protocols the origin may choose from.
+   * What the client can do must be known before it is served: which of our keys it takes, and which protocols the
+   * origin may choose from.
    * @param first what it has said so far; it will be read again
    */
   #readHello(socket: Socket, first: Buffer): void {

@@ -16,7 +16,10 @@ export interface ListenerLimits {
   readonly unreadMs: number;
   /** From the 200 of a CONNECT to the end of the TLS handshake, or to the first byte of plain HTTP. */
   readonly handshakeMs: number;
-  /** A client that leaves this soon after its handshake without having said anything did not take our certificate; later it was a spare connection. */
+  /**
+   * A client that leaves this soon after its handshake without having said anything did not take our certificate; later
+   * it was a spare connection.
+   */
   readonly silentCloseMs: number;
   /** How long such a close waits for a sign that its client does take our certificate. */
   readonly silenceHeldMs: number;
@@ -26,7 +29,9 @@ export interface ListenerLimits {
   readonly headersMs: number;
   /** For a whole request with its body, unless the body passes through while it arrives. */
   readonly requestMs: number;
-  /** A body that passes through may take as long as it needs, but the client may not fall silent for longer than this. */
+  /**
+   * A body that passes through may take as long as it needs, but the client may not fall silent for longer than this.
+   */
   readonly bodyIdleMs: number;
   /** A connection without requests is closed after this long. */
   readonly keepAliveMs: number;
@@ -37,13 +42,22 @@ export interface ListenerLimits {
   readonly maxHeaderFields: number;
   /** Concurrent streams of one h2 connection. */
   readonly maxStreams: number;
-  /** Pipelined requests of one HTTP/1.1 connection that may wait for their turn; their heads together may be as long as one may be. */
+  /**
+   * Pipelined requests of one HTTP/1.1 connection that may wait for their turn; their heads together may be as long as
+   * one may be.
+   */
   readonly maxPipelined: number;
   /** A request body that nobody wants and that says to be no larger is skipped, and its connection used again. */
   readonly maxDiscardedBytes: number;
-  /** Of a larger one: read and thrown away so that the answer arrives, before the connection is closed. What follows waits for that. */
+  /**
+   * Of a larger one: read and thrown away so that the answer arrives, before the connection is closed. What follows
+   * waits for that.
+   */
   readonly maxLingerBytes: number;
-  /** How long a client that may still be writing, or whose CONNECT or WebSocket was refused, may take to read its last answer. */
+  /**
+   * How long a client that may still be writing, or whose CONNECT or WebSocket was refused, may take to read its last
+   * answer.
+   */
   readonly lingerMs: number;
   /** A tunnel of which one direction has ended is closed when the other stays silent for this long. */
   readonly halfOpenMs: number;

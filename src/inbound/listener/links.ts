@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
-import { resetSocket } from '../../base/lib/reset-socket.ts';
 import { mayTake } from '../../base/lib/shares.ts';
+import { resetSocket } from '../../base/lib/sockets.ts';
 import { UnreadAnswers } from '../../base/lib/unread-answers.ts';
-import type { TrafficClass } from '../../base/model/connection.ts';
+import type { TrafficClass } from '../../base/model/action-request.ts';
 import { AddressShare, AddressShares } from './client-shares.ts';
 import { DEFAULT_LIMITS, type ListenerLimits } from './limits.ts';
 import type { Unread } from './unread.ts';
@@ -11,7 +11,10 @@ import type { Unread } from './unread.ts';
 export interface Activity {
   /** Called once when draining begins: end what is idle at once, the rest when it is done. */
   drain(): void;
-  /** Called once, behind `drain`, when the time for that is over: tell whoever can still be told; a moment later the connection is destroyed. */
+  /**
+   * Called once, behind `drain`, when the time for that is over: tell whoever can still be told; a moment later the
+   * connection is destroyed.
+   */
   cut?(): void;
   /** Called every {@link ListenerLimits.sweepMs} with monotonic milliseconds; ends what is past its deadline. */
   sweep(now: number): void;
@@ -205,7 +208,10 @@ export class Links {
   }
 }
 
-/** True when nobody takes anything from a socket, or from the TLS socket around it: it has to wait, nobody has begun, or all was said. */
+/**
+ * True when nobody takes anything from a socket, or from the TLS socket around it: it has to wait, nobody has begun, or
+ * all was said.
+ */
 export function isUnread(transport: Socket): boolean {
   return transport.readableFlowing !== true || transport.readableEnded;
 }

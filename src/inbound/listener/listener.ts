@@ -7,8 +7,8 @@ import type { UnrecordedEvent } from '../../base/events/unrecorded.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import type { TrafficClass } from '../../base/model/action-request.ts';
 import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
-import type { TrafficClass } from '../../base/model/connection.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
 import { type Arrivals, refuseArrival } from './arrivals.ts';
 import { type HolderOf, Places } from './calls-under-way.ts';
@@ -33,7 +33,10 @@ export interface ListenerOptions {
   readonly ambientPort: number;
   /** `GW_MGMT_PORT`; undefined: there is none. It is never handed over. */
   readonly managementPort?: number | undefined;
-  /** Descriptors of sockets that listen already, by the traffic they are for; host and port are then theirs. They are closed with the listener, not shut down. */
+  /**
+   * Descriptors of sockets that listen already, by the traffic they are for; host and port are then theirs. They are
+   * closed with the listener, not shut down.
+   */
   readonly inherited?: Readonly<Partial<Record<TrafficClass, number>>>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -50,11 +53,17 @@ export interface ListenerOptions {
   onBound?(places: readonly BoundPort[]): void;
   /** Decides one CONNECT. A GatewayError that it throws is the refusal. */
   onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
-  /** Connects for a blind tunnel, egress guard included; `signal` says that the client has left. A GatewayError is the refusal. */
+  /**
+   * Connects for a blind tunnel, egress guard included; `signal` says that the client has left. A GatewayError is the
+   * refusal.
+   */
   dial(authority: Authority, signal: AbortSignal, request: ConnectRequest): Promise<Socket>;
   /** Connects to the origin of a tunnel with `dialFirst`; never rejects (see Upstream.dial). */
   dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
-  /** Whether an address is that of a proxy whom the operator trusts (`GW_TRUSTED_PROXIES`): it stands for many clients. Default: none is. */
+  /**
+   * Whether an address is that of a proxy whom the operator trusts (`GW_TRUSTED_PROXIES`): it stands for many clients.
+   * Default: none is.
+   */
   isProxy?(address: string): boolean;
   /** Who has shown by a head who he is; asked where an address has its share of calls under way. Default: nobody. */
   readonly holderOf?: HolderOf;
@@ -93,11 +102,16 @@ export interface Listener {
   readonly unreadBytes: number;
   /** Connections that were closed here, by why. */
   readonly closed: Readonly<ClosedCounts>;
-  /** True when the authority is this gateway: its addresses, every loopback spelling and its names, on one of the two ports. */
+  /**
+   * True when the authority is this gateway: its addresses, every loopback spelling and its names, on one of the two
+   * ports.
+   */
   owns(authority: Authority): boolean;
   /**
-   * Stops accepting, ends what is idle, lets running requests, streams and tunnels finish, and closes what is left after `timeoutMs`.
-   * @param cut ends what still waits for an upstream then, so that each call is told why in the words of its door before its connection is closed
+   * Stops accepting, ends what is idle, lets running requests, streams and tunnels finish, and closes what is left
+   * after `timeoutMs`.
+   * @param cut ends what still waits for an upstream then, so that each call is told why in the words of its door
+   * before its connection is closed
    * @returns true when nothing had to be cut
    */
   drain(timeoutMs: number, cut?: () => Promise<void>): Promise<boolean>;
@@ -112,8 +126,8 @@ const CUT_MS = 1_000;
 const PORTS = ['developer', 'ambient', 'management'] as const;
 type PortName = (typeof PORTS)[number];
 /**
- * What ports that speak TLS offer by ALPN. A browser takes h2 where it can, and then opens its tunnels in it, which HTTP/1.1 alone can do here: a port that is a proxy
- * takes it only from who speaks nothing else.
+ * What ports that speak TLS offer by ALPN. A browser takes h2 where it can, and then opens its tunnels in it, which
+ * HTTP/1.1 alone can do here: a port that is a proxy takes it only from who speaks nothing else.
  */
 const PROTOCOLS: Readonly<Record<PortName, readonly string[]>> = {
   developer: ['http/1.1', 'h2'],

@@ -8,8 +8,9 @@ import type { Link } from './links.ts';
 const SHARED_FROM = 8;
 
 /**
- * The connections that are no longer spoken HTTP on by us alone: CONNECTs, intercepted and blind together, and WebSockets (`GW_MAX_TUNNELS`). They count for the address that they
- * come from until somebody has shown there who he is (decision 7.12).
+ * The connections that are no longer spoken HTTP on by us alone: CONNECTs, intercepted and blind together, and
+ * WebSockets (`GW_MAX_TUNNELS`). They count for the address that they come from until somebody has shown there who he
+ * is (decision 7.12).
  */
 export class OpenTunnels {
   readonly #max: number;
@@ -31,7 +32,8 @@ export class OpenTunnels {
   }
 
   /**
-   * Counts a connection until it closes or leaves; one that is counted already stays so. False, and not counted, when there is no room.
+   * Counts a connection until it closes or leaves; one that is counted already stays so. False, and not counted, when
+   * there is no room.
    * @param shows something by which it may turn out who that is: then his own share counts, see {@link recognise}
    */
   enter(link: Link, shows = false): boolean {
@@ -43,7 +45,11 @@ export class OpenTunnels {
     return true;
   }
 
-  /** Who that is has been found out. @param holder undefined: nobody has shown who he is. @returns false: he holds his share, and the connection does not count any more */
+  /**
+   * Who that is has been found out.
+   * @param holder undefined: nobody has shown who he is.
+   * @returns false: he holds his share, and the connection does not count any more
+   */
   recognise(link: Link, holder: Holder | undefined): boolean {
     if (!this.#open.has(link)) return true;
     this.leave(link);
@@ -87,7 +93,10 @@ export class OpenTunnels {
   }
 }
 
-/** Who has shown who he is when he opened a tunnel. Two orgs may have a workload of the same id each: neither takes the share of the other's. */
+/**
+ * Who has shown who he is when he opened a tunnel. Two orgs may have a workload of the same id each: neither takes the
+ * share of the other's.
+ */
 export function holderOfTunnel({
   fixedOrg,
   fixedWorkload,

@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { HandshakeRejectedEvent, RejectionSignal } from '../../base/events/events.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import { Lru } from '../../base/lib/lru.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { ConnectRequest } from './connect-request.ts';
 import type { ListenerLimits } from './limits.ts';
@@ -38,10 +38,12 @@ const MAX_SILENT = CONTROL_BOUNDS.silentCloses.all;
 const MAX_PROGRAM_LENGTH = 100;
 
 /**
- * Sees when a client does not take our certificate (decision 3.10). Most programs say so by an alert, which always counts. Programs on Node judge a certificate
- * when their side of the handshake is complete, and then leave without a word, some before their last message of it is on its way: of them there is nothing
- * else to see. But a browser leaves connections that it opened on speculation in the same way, so that silence counts only when no handshake of this client for
- * this host ever succeeded, neither before nor, since the one that is used may be the slower one, for a while behind it.
+ * Sees when a client does not take our certificate (decision 3.10). Most programs say so by an alert, which always
+ * counts. Programs on Node judge a certificate when their side of the handshake is complete, and then leave without a
+ * word, some before their last message of it is on its way: of them there is nothing else to see. But a browser leaves
+ * connections that it opened on speculation in the same way, so that silence counts only when no handshake of this
+ * client for this host ever succeeded, neither before nor, since the one that is used may be the slower one, for a
+ * while behind it.
  */
 export class RejectionWatch {
   readonly #options: RejectionWatchOptions;
@@ -101,14 +103,17 @@ export class RejectionWatch {
 }
 
 /**
- * One program, as far as a CONNECT tells: its address, the workload whose name it gives, and what it says it is. On a loopback address everything is one
- * neighbour, and a program that pins must not hide behind the browser beside it.
+ * One program, as far as a CONNECT tells: its address, the workload whose name it gives, and what it says it is. On a
+ * loopback address everything is one neighbour, and a program that pins must not hide behind the browser beside it.
  */
 export function tlsClientOf({ remoteAddress, proxyUser = '', headers }: ConnectRequest): string {
   return `${remoteAddress} ${proxyUser.slice(0, MAX_PROGRAM_LENGTH)} ${String(headers['user-agent'] ?? '').slice(0, MAX_PROGRAM_LENGTH)}`;
 }
 
-/** Calls back once, when the connection is closed. `taken`: the client said something; undefined: it was not the certificate that ended it. */
+/**
+ * Calls back once, when the connection is closed. `taken`: the client said something; undefined: it was not the
+ * certificate that ended it.
+ */
 function watchEnd(
   socket: Socket,
   secure: TLSSocket,

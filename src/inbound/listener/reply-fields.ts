@@ -1,7 +1,10 @@
 import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http';
-import { noFields } from '../../base/lib/http2-fields.ts';
+import { noFields } from '../../base/lib/sockets.ts';
 
-/** Fields that belong to one connection or to the framing, which the sink writes itself. Answers keep `upgrade` on HTTP/1.1 for 426. */
+/**
+ * Fields that belong to one connection or to the framing, which the sink writes itself. Answers keep `upgrade` on
+ * HTTP/1.1 for 426.
+ */
 const FRAMING = new Set(['connection', 'content-length', 'keep-alive', 'proxy-connection', 'transfer-encoding']);
 const FORBIDDEN_ON_H2 = new Set([...FRAMING, 'http2-settings', 'te', 'upgrade']);
 const FORBIDDEN_IN_TRAILERS = new Set([...FORBIDDEN_ON_H2, 'host', 'content-encoding', 'content-type', 'set-cookie', 'trailer']);
@@ -16,7 +19,10 @@ const SINGLE_VALUED = new Set([
 /** Statuses whose answers have no content (RFC 9110 §15.3.5, §15.3.6), so that no length of theirs says anything. */
 const NO_CONTENT: ReadonlySet<number> = new Set([204, 205]);
 
-/** @throws RangeError for what is no status of a final answer (RFC 9110 §15): the one place that says so for every answer that is written */
+/**
+ * @throws RangeError for what is no status of a final answer (RFC 9110 §15): the one place that says so for every
+ * answer that is written
+ */
 export function refuseNoStatus(status: number): void {
   if (!Number.isInteger(status) || status < 200 || status > 599) throw new RangeError(`no status of a final answer: ${status}`);
 }
@@ -26,7 +32,10 @@ export function isBodiless(method: string, status: number): boolean {
   return method === 'HEAD' || status === 204 || status === 304;
 }
 
-/** The fields of an HTTP/1.1 answer as a flat list, repeated ones kept; `length` undefined leaves the framing to chunks or to the end of the connection. */
+/**
+ * The fields of an HTTP/1.1 answer as a flat list, repeated ones kept; `length` undefined leaves the framing to chunks
+ * or to the end of the connection.
+ */
 export function http1Fields(
   rawHeaders: readonly string[],
   status: number,
@@ -50,8 +59,8 @@ export function http1Fields(
 }
 
 /**
- * The fields of an h2 answer, of which node:http2 refuses none any more: connection-specific ones dropped (RFC 9113 §8.2.2), repeated ones as lists, of those that may
- * stand there once the first.
+ * The fields of an h2 answer, of which node:http2 refuses none any more: connection-specific ones dropped (RFC 9113
+ * §8.2.2), repeated ones as lists, of those that may stand there once the first.
  * @throws Error for a name or value that HTTP does not have; node:http2 would send it
  */
 export function http2Fields(

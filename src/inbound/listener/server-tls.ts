@@ -22,7 +22,10 @@ export function isTls(first: Uint8Array): boolean {
   return first[0] === TLS_HANDSHAKE;
 }
 
-/** Ends a client's TLS in this process, on a socket that is paused ([ADR 3](../../../docs/adr/0003-tls-ends-in-process.md)). */
+/**
+ * Ends a client's TLS in this process, on a socket that is paused ([ADR
+ * 3](../../../docs/adr/0003-tls-ends-in-process.md)).
+ */
 export function endTls(socket: Socket, { context, protocols, server, onSecure, onFailure }: ServerTls): TLSSocket {
   const secure = new TLSSocket(socket, { isServer: true, server, secureContext: context, ALPNProtocols: [...protocols] });
   const failed = (error: Error): void => {
@@ -35,7 +38,8 @@ export function endTls(socket: Socket, { context, protocols, server, onSecure, o
   secure.once('secure', () => {
     secure.off('error', failed);
     secure.on('error', ignore);
-    // What breaks TLS from now on, one renegotiation too many included: node:tls ends the connection only for its own servers, here it would stay.
+    // What breaks TLS from now on, one renegotiation too many included: node:tls ends the connection only for its own
+    // servers, here it would stay.
     secure.on('_tlsError', (error: Error) => secure.destroy(error));
     // node:tls clears it for sockets of its own servers only; node:http2 waits for it.
     Object.assign(secure, { secureConnecting: false });

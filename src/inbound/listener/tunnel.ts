@@ -1,9 +1,8 @@
 import type { Socket } from 'node:net';
-import { isBroken } from '../../base/lib/broken-socket.ts';
 import type { Clock } from '../../base/lib/clock.ts';
-import { resetSocket } from '../../base/lib/reset-socket.ts';
+import { isBroken, resetSocket } from '../../base/lib/sockets.ts';
+import type { TrafficClass } from '../../base/model/action-request.ts';
 import type { Authority } from '../../base/model/arrival.ts';
-import type { TrafficClass } from '../../base/model/connection.ts';
 import { HelloGate, type JudgeServerName } from './hello-gate.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
@@ -35,8 +34,8 @@ export interface BlindTunnelOptions {
 const UNRECOGNIZED_NAME = Uint8Array.of(21, 3, 3, 0, 2, 2, 112);
 
 /**
- * Copies bytes both ways, with back-pressure; an end in one direction is passed on and leaves the other open. A client whose ClientHello is refused is told
- * so by an alert, once that is on record, and its upstream never hears from it.
+ * Copies bytes both ways, with back-pressure; an end in one direction is passed on and leaves the other open. A client
+ * whose ClientHello is refused is told so by an alert, once that is on record, and its upstream never hears from it.
  */
 export class BlindTunnel implements Activity {
   readonly #options: BlindTunnelOptions;

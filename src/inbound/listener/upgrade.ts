@@ -1,13 +1,16 @@
 import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Socket } from 'node:net';
-import { isBroken } from '../../base/lib/broken-socket.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
+import { isBroken } from '../../base/lib/sockets.ts';
 import type { ChannelEvents } from '../../base/model/channel.ts';
 import { type Activity, isUnread, type Link } from './links.ts';
 import { SocketUnread } from './unread.ts';
 
-/** The opening handshake of a WebSocket (RFC 6455 §4.1). Whatever else asks for an upgrade is an ordinary request: a server may ignore that (RFC 9110 §7.8). */
+/**
+ * The opening handshake of a WebSocket (RFC 6455 §4.1). Whatever else asks for an upgrade is an ordinary request: a
+ * server may ignore that (RFC 9110 §7.8).
+ */
 export function isWebSocketHandshake({ method, httpVersion, headers }: IncomingMessage): boolean {
   return method === 'GET' && httpVersion === '1.1' && headers.upgrade?.trim().toLowerCase() === 'websocket';
 }

@@ -4,7 +4,10 @@ import type { TinyPieces } from '../../outbound/net/tiny-pieces.ts';
 
 /** Pieces of a body that may wait to be read at once, if they are small. */
 const MOST_PIECES = 4_096;
-/** Mean length from which on pieces are no longer small, bytes: below it what node keeps about a piece is more than the piece. */
+/**
+ * Mean length from which on pieces are no longer small, bytes: below it what node keeps about a piece is more than the
+ * piece.
+ */
 const SMALL_PIECE = 64;
 
 export interface PieceWatch {
@@ -17,8 +20,10 @@ export interface PieceWatch {
 }
 
 /**
- * Watches the pieces of a body on HTTP/2. node:http2 makes an object of each DATA frame and keeps it until it is read, which costs more than a hundred times the byte that it may hold, and
- * its windows count the bytes alone. So only some may wait; and a connection is read no faster than its address may send tiny ones, however fast they are taken (decision 7.12).
+ * Watches the pieces of a body on HTTP/2. node:http2 makes an object of each DATA frame and keeps it until it is read,
+ * which costs more than a hundred times the byte that it may hold, and its windows count the bytes alone. So only some
+ * may wait; and a connection is read no faster than its address may send tiny ones, however fast they are taken
+ * (decision 7.12).
  */
 export function watchPieces(source: Readable, { tiny, hold, onTooMany }: PieceWatch): void {
   const push = source.push.bind(source);

@@ -13,7 +13,10 @@ const KNOWN_NAMES = new KnownNames<boolean>();
 export interface WholeAnswer {
   /** Of a final answer. */
   readonly status: number;
-  /** As `http1Fields` makes them, Content-Length among them; `Connection` only where it says more than that the connection stays. */
+  /**
+   * As `http1Fields` makes them, Content-Length among them; `Connection` only where it says more than that the
+   * connection stays.
+   */
   readonly fields: readonly string[];
   readonly body: Uint8Array;
   /** Epoch milliseconds, for `Date`. */
@@ -22,14 +25,18 @@ export interface WholeAnswer {
   readonly keepAliveMs: number;
 }
 
-/** True when an answer behind which the connection stays open may leave by {@link writeWhole}: nothing of it or of an earlier one is on its way. */
+/**
+ * True when an answer behind which the connection stays open may leave by {@link writeWhole}: nothing of it or of an
+ * earlier one is on its way.
+ */
 export function canWriteWhole(response: ServerResponse, body: Uint8Array): boolean {
   return body.length <= MAX_ONE_TEXT && response.socket?.writable === true && response.writableLength === 0;
 }
 
 /**
- * Writes head and body as one text straight to the connection. `ServerResponse` keeps book of the lines of a head, and corks the connection for two pieces that it
- * gathers; here it is only told that the answer has ended, since it sees to the connection's next request.
+ * Writes head and body as one text straight to the connection. `ServerResponse` keeps book of the lines of a head, and
+ * corks the connection for two pieces that it gathers; here it is only told that the answer has ended, since it sees to
+ * the connection's next request.
  * @throws Error for a name or value that HTTP does not have; nothing is written then
  */
 export function writeWhole(response: ServerResponse, answer: WholeAnswer): void {

@@ -39,17 +39,24 @@ export interface AppliedChange {
 }
 
 export interface Mutated extends Mutable {
-  /** What is really different now, in order. Empty: a `downgrade` is reported as `allow` (policy.md, "Merging effects"). */
+  /**
+   * What is really different now, in order. Empty: a `downgrade` is reported as `allow` (policy.md, "Merging effects").
+   */
   readonly changed: readonly AppliedChange[];
-  /** Keys of `action.params` that could not be applied because policy does not parse this request's body. The caller decides what that means. */
+  /**
+   * Keys of `action.params` that could not be applied because policy does not parse this request's body. The caller
+   * decides what that means.
+   */
   readonly unapplied: readonly string[];
 }
 
 /**
- * Applies the mutations of a verdict (specification, effect `mutations`; decisions 3.19, 8.4). `model` and `stream` are rewritten in the place where the dialect
- * keeps them; of a JSON body only the members that change are touched. A changed body is read again as any body is, so that params and bytes cannot differ.
- * Without a real change the request comes back as it is.
- * @throws GatewayError `internal` when a mutation does not fit the request, so that it is not forwarded without it; `invalid_target`; `ambiguous_body`
+ * Applies the mutations of a verdict (specification, effect `mutations`; decisions 3.19, 8.4). `model` and `stream` are
+ * rewritten in the place where the dialect keeps them; of a JSON body only the members that change are touched. A
+ * changed body is read again as any body is, so that params and bytes cannot differ. Without a real change the request
+ * comes back as it is.
+ * @throws GatewayError `internal` when a mutation does not fit the request, so that it is not forwarded without it;
+ * `invalid_target`; `ambiguous_body`
  */
 export function applyMutations(
   request: Mutable,
@@ -137,7 +144,8 @@ class Draft {
       this.#unapplied.push(key);
       return;
     }
-    // Of a body that nobody understands only a model in the path has a place; one that hides others beside it need not be the one that is taken.
+    // Of a body that nobody understands only a model in the path has a place; one that hides others beside it need not
+    // be the one that is taken.
     const isHidden = body.operation.known
       ? name === 'model' && namedModels(body.operation, body.params)?.hidden === true
       : name !== 'model' || body.model === undefined;
@@ -170,7 +178,10 @@ class Draft {
     for (const place of this.#placesToSet(body)) this.#setPlace(key, place, value, body);
   }
 
-  /** Every place that names the model now, of an Azure deployment only the path; when none does, the first one that a value can be put into. */
+  /**
+   * Every place that names the model now, of an Azure deployment only the path; when none does, the first one that a
+   * value can be put into.
+   */
   #placesToSet({ operation: { dialect }, params }: AiBody): readonly FieldPlace[] {
     if (dialect === undefined) return [BODY_MODEL];
     const present = placesOfModel(dialect).filter((place) => typeof readPlace(place, params, this.#path) === 'string');
@@ -277,8 +288,8 @@ function formText(value: unknown): string | undefined {
 }
 
 /**
- * Where a body has a member, in the spelling that it is written in. Of the output maximum that is every place where it has one: the provider may honour any of
- * them.
+ * Where a body has a member, in the spelling that it is written in. Of the output maximum that is every place where it
+ * has one: the provider may honour any of them.
  */
 function writtenNames(name: string, { operation: { dialect }, params }: AiBody): readonly string[] {
   const rule = dialect?.names ?? 'exact';

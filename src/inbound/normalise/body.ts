@@ -3,8 +3,7 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson, parseSafeJsonText, sizeInMemory } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
-import { shorten } from '../../base/lib/shorten.ts';
-import { byteOrderMark } from '../../base/lib/utf8.ts';
+import { byteOrderMark, shorten } from '../../base/lib/text.ts';
 import { MAX_TEXT, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
 import { emptyMap } from './envelope-shape.ts';
 import { ambiguous, type Form, type FormField, fieldText, parseMediaType, parseUrlencoded } from './form.ts';
@@ -27,15 +26,19 @@ const ASCII_SUPERSETS: ReadonlySet<string> = new Set(['iso-8859-1', 'latin1', 'w
 export interface AiBody {
   /** `empty`: there is no body, which counts as `{}`. */
   readonly kind: 'json' | 'form' | 'empty';
-  /** What was read: as received, or decoded when it came compressed. Of JSON without the byte order mark that it came with. */
+  /**
+   * What was read: as received, or decoded when it came compressed. Of JSON without the byte order mark that it came
+   * with.
+   */
   readonly bytes: Uint8Array;
   /** JSON text of `bytes`. */
   readonly text: string;
   /** What text and params take in memory, bytes, rounded up. */
   readonly size: number;
   /**
-   * `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties only. Of an operation that is not
-   * known there are none but the model that its path names: what its body says may mean something else, or nothing.
+   * `action.params`: the parsed body, or the text fields of a form, with `model` and `stream` filled in. Own properties
+   * only. Of an operation that is not known there are none but the model that its path names: what its body says may
+   * mean something else, or nothing.
    */
   readonly params: Readonly<Record<string, unknown>>;
   readonly model: string | undefined;
@@ -63,9 +66,11 @@ export interface AiBodyInput {
 }
 
 /**
- * Reads the body of an `ai.*` operation so that policy sees what the provider will see (decisions 3.19, 3.20). It is parsed by its dialect whatever the
- * Content-Type says; only an operation that takes forms, or one that no registry row knows, lets the Content-Type choose between form and JSON.
- * @throws GatewayError `body_too_deep`, `ambiguous_body`, `invalid_request` for a model name beyond the limit of texts (decision 4.7)
+ * Reads the body of an `ai.*` operation so that policy sees what the provider will see (decisions 3.19, 3.20). It is
+ * parsed by its dialect whatever the Content-Type says; only an operation that takes forms, or one that no registry row
+ * knows, lets the Content-Type choose between form and JSON.
+ * @throws GatewayError `body_too_deep`, `ambiguous_body`, `invalid_request` for a model name beyond the limit of texts
+ * (decision 4.7)
  */
 export function readAiBody(input: AiBodyInput): AiBody {
   const { bytes, operation } = input;
@@ -137,7 +142,8 @@ export function refuseSeveralTypes(rawHeaders: readonly string[]): void {
 }
 
 /**
- * The boundary that a multipart Content-Type names. Some parsers read names and values of the parts in the charset that it declares.
+ * The boundary that a multipart Content-Type names. Some parsers read names and values of the parts in the charset that
+ * it declares.
  * @throws GatewayError `ambiguous_body` for a malformed one, and for another charset than UTF-8
  */
 export function boundaryOf(contentType: string | undefined): string | undefined {
@@ -160,8 +166,8 @@ function readForm({ operation, contentType, bytes, form, partial }: AiBodyInput)
 }
 
 /**
- * Text fields become params; a name that ends in `[]` collects its values. Duplicates and look-alikes are refused as in JSON, and so is a governed field that is
- * a file or too long to look into.
+ * Text fields become params; a name that ends in `[]` collects its values. Duplicates and look-alikes are refused as in
+ * JSON, and so is a governed field that is a file or too long to look into.
  */
 function formParams(form: Form, bytes: Uint8Array, governed: GovernedNames): Record<string, unknown> {
   const params: Record<string, unknown> = emptyMap();
@@ -197,7 +203,8 @@ function sizeOfTexts(params: Readonly<Record<string, unknown>>): number {
 }
 
 /**
- * Looks at a part that comes after the call was decided: a file may follow, a text would be a param that policy has not seen (decision 3.19).
+ * Looks at a part that comes after the call was decided: a file may follow, a text would be a param that policy has not
+ * seen (decision 3.19).
  * @param params of the form as it was decided, mutations applied
  * @throws GatewayError `ambiguous_body`
  */

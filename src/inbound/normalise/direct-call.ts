@@ -11,7 +11,8 @@ import { isDeploymentPlace } from './places.ts';
 const NO_BYTES = new Uint8Array(0);
 
 /**
- * The path of a structured call: its own, else the connector's default path for its type with the model put in (decision 8.6).
+ * The path of a structured call: its own, else the connector's default path for its type with the model put in
+ * (decision 8.6).
  * @throws GatewayError `invalid_request` when there is none, or it needs a model and the call names none
  */
 export function directPath(action: Action, provider: Provider | undefined): string {
@@ -29,8 +30,9 @@ export interface DirectCall {
 }
 
 /**
- * Puts the params of a structured call into the form that its dialect sends (decision 8.6): a stream switch that stands in the path is put there and taken out
- * of the body, and so is a model that the path names; a GET without params has no body. The result is read as any body is, with the same guards.
+ * Puts the params of a structured call into the form that its dialect sends (decision 8.6): a stream switch that stands
+ * in the path is put there and taken out of the body, and so is a model that the path names; a GET without params has
+ * no body. The result is read as any body is, with the same guards.
  * @throws GatewayError `ambiguous_body`, `body_too_deep`
  */
 export function directCall(action: Action, path: string, operation: Operation): DirectCall {

@@ -4,7 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { isFixedHeader } from '../../base/lib/header-rules.ts';
 import { canonicalHost, parseAuthority } from '../../base/lib/host.ts';
 import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
-import { isWellFormed } from '../../base/lib/well-formed.ts';
+import { isWellFormed } from '../../base/lib/text.ts';
 import { ACTION_REQUEST_SCHEMA, type Action, type ActionRequest, isActionType } from '../../base/model/action-request.ts';
 import { actionMethod, EnvelopeProblems, isHeaderName, isHeaderValue, OWN_TOKEN_RULE } from './envelope-rules.ts';
 import { emptyMap, type Member, type Members, readEnvelope } from './envelope-shape.ts';
@@ -27,7 +27,10 @@ export interface DirectOptions {
   readonly isAiHost: (host: string, orgId: string) => boolean;
 }
 
-/** A structured call that is valid but can be read in two ways: it is refused with a record (decisions 3.19, 7.3), for which the last reading serves. */
+/**
+ * A structured call that is valid but can be read in two ways: it is refused with a record (decisions 3.19, 7.3), for
+ * which the last reading serves.
+ */
 export class AmbiguousActionRequest extends GatewayError {
   readonly reading: DirectRequest;
 
@@ -37,15 +40,19 @@ export class AmbiguousActionRequest extends GatewayError {
   }
 }
 
-/** Of `target_path` and of `target`: longer than any provider's path, shorter than any server's limit of a request line. */
+/**
+ * Of `target_path` and of `target`: longer than any provider's path, shorter than any server's limit of a request line.
+ */
 const MAX_TARGET = 8_192;
 const MAX_HEADERS = 100;
 const MAX_HEADER_VALUE = 16_384;
 const TARGET_URL = /^(https?):\/\/([^/?#]*)([^#]*)$/i;
 
 /**
- * Parses and validates the body of `POST /v1/actions:execute` (specification, "ActionRequest"; decisions 3.19, 4.7, 5.3, 7.6, 8.4).
- * @throws GatewayError `invalid_request` with one detail per bad member, `body_too_deep`; {@link AmbiguousActionRequest}
+ * Parses and validates the body of `POST /v1/actions:execute` (specification, "ActionRequest"; decisions 3.19, 4.7,
+ * 5.3, 7.6, 8.4).
+ * @throws GatewayError `invalid_request` with one detail per bad member, `body_too_deep`; {@link
+ * AmbiguousActionRequest}
  */
 export function parseActionRequest(bytes: Uint8Array, options: DirectOptions): DirectRequest {
   const json = parseSafeJson(bytes, { malformed: 'invalid_request', chain: ['action', 'params'], exactIntegers: true });
@@ -123,7 +130,10 @@ interface Target {
   readonly tls: boolean;
 }
 
-/** `target_host`, `target_path` and `target` must say the same; `target` may add the port, and the path when `target_path` is absent (decision 8.4). */
+/**
+ * `target_host`, `target_path` and `target` must say the same; `target` may add the port, and the path when
+ * `target_path` is absent (decision 8.4).
+ */
 function readTarget(map: Members, isAiHost: IsAiHost, problems: EnvelopeProblems): Target | undefined {
   const host = readHost(map, problems);
   const pathText = shortText(map, 'target_path', problems);
@@ -196,7 +206,10 @@ function readHeaders(value: Member, problems: EnvelopeProblems): Readonly<Record
   return stringMap(value);
 }
 
-/** Every value was checked to be a string; this only tells the compiler so without copying names such as `__proto__` into an ordinary object. */
+/**
+ * Every value was checked to be a string; this only tells the compiler so without copying names such as `__proto__`
+ * into an ordinary object.
+ */
 function stringMap(map: JsonObject): Readonly<Record<string, string>> {
   const result: Record<string, string> = emptyMap();
   for (const [name, value] of Object.entries(map)) {
@@ -226,7 +239,10 @@ function shortText(map: Members, name: string, problems: EnvelopeProblems): stri
   return undefined;
 }
 
-/** Names and values with lone surrogates cannot be written as UTF-8, so neither sent nor hashed (decision 7.6). Depth is bounded by the scan before. */
+/**
+ * Names and values with lone surrogates cannot be written as UTF-8, so neither sent nor hashed (decision 7.6). Depth is
+ * bounded by the scan before.
+ */
 function findIllFormed(value: unknown, path: string, problems: EnvelopeProblems): void {
   if (typeof value === 'string') {
     if (!isWellFormed(value)) problems.add(path, 'is not well-formed Unicode');

@@ -1,9 +1,8 @@
 import type { CurrentCatalogue } from '../../base/catalogue/catalogue-in-force.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseAuthority } from '../../base/lib/host.ts';
+import { isLoopbackHost, parseAuthority } from '../../base/lib/host.ts';
 import { parseIp } from '../../base/lib/ip.ts';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 import type { ArrivalHead, Authority } from '../../base/model/arrival.ts';
 import { pathOnly } from './path.ts';
 import { hasProxyPrefix, hostOf, isRegistryHost } from './target.ts';
@@ -12,8 +11,8 @@ import { hasProxyPrefix, hostOf, isRegistryHost } from './target.ts';
 export type OriginKind = 'own_route' | 'transparent' | 'not_found';
 
 /**
- * Tells origin-form requests apart (decision 3.1). A Host that names a provider is never the gateway's own route; a path that a route owns is; of the rest,
- * an `X-GW-*` header or the `/proxy/` prefix make transparent mode.
+ * Tells origin-form requests apart (decision 3.1). A Host that names a provider is never the gateway's own route; a
+ * path that a route owns is; of the rest, an `X-GW-*` header or the `/proxy/` prefix make transparent mode.
  * @param ownsPath whether a route of the gateway has this path (without query), whatever its method
  */
 export function classifyOrigin(
@@ -45,9 +44,10 @@ export interface Pages {
 }
 
 /**
- * Keeps web pages off the gateway's port (decision 3.14): a foreign or cross-site `Origin` is refused, and on a loopback bind so is a Host that is neither
- * loopback nor public nor a provider's (DNS rebinding). Only origin-form requests outside of tunnels are looked at. An allowed origin may be cross-site:
- * every browser says so of it. Who follows a link to a page of the gateway's own comes from another site, and is let through to that page alone.
+ * Keeps web pages off the gateway's port (decision 3.14): a foreign or cross-site `Origin` is refused, and on a
+ * loopback bind so is a Host that is neither loopback nor public nor a provider's (DNS rebinding). Only origin-form
+ * requests outside of tunnels are looked at. An allowed origin may be cross-site: every browser says so of it. Who
+ * follows a link to a page of the gateway's own comes from another site, and is let through to that page alone.
  * @returns the refusal (`origin_not_allowed`, `misdirected_request`), or undefined
  */
 export function guardOrigin(head: ArrivalHead, guard: OriginGuard, pages: Pages): GatewayError | undefined {
@@ -85,7 +85,10 @@ function isVisit(head: ArrivalHead, { catalogues }: OriginGuard, pages: Pages): 
   return isShown && pages.isPage(pathOnly(rawTarget)) && !namesProvider(head, catalogues.current());
 }
 
-/** Own is a page of this gateway: loopback on one of its ports, a public name, or the very address that was called; a mere name could be rebound. */
+/**
+ * Own is a page of this gateway: loopback on one of its ports, a public name, or the very address that was called; a
+ * mere name could be rebound.
+ */
 function isOwnOrigin(origin: string, head: ArrivalHead, guard: OriginGuard): boolean {
   const authority = originAuthority(origin);
   if (authority === undefined) return false;

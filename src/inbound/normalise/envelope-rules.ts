@@ -1,5 +1,5 @@
 import { type ErrorDetail, MAX_DETAILS } from '../../base/lib/gateway-error.ts';
-import { toWellFormed } from '../../base/lib/well-formed.ts';
+import { toWellFormed } from '../../base/lib/text.ts';
 
 /** Most characters of an id and of every other text of the envelope (decision 4.7). */
 export const MAX_ID = 128;
@@ -22,7 +22,10 @@ export const TEXT_RULE = `must be at most ${MAX_TEXT} characters`;
 /** What is recorded, and shown to others, is no place for one (decision 3.21). */
 export const OWN_TOKEN_RULE = 'must not hold a key or token of this gateway';
 
-/** A method that may be an action's, in upper case; undefined for what is no token, and for TRACE and CONNECT (decision 3.21). */
+/**
+ * A method that may be an action's, in upper case; undefined for what is no token, and for TRACE and CONNECT (decision
+ * 3.21).
+ */
 export function actionMethod(text: string): string | undefined {
   if (!METHOD.test(text)) return undefined;
   const upper = text.toUpperCase();
@@ -41,8 +44,8 @@ export function isHeaderValue(value: string): boolean {
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Text of a header field. Node hands header bytes over as one character each; where the bytes are valid UTF-8 they are read as such. What is not well formed
- * is replaced, since it could not be hashed (decision 7.6).
+ * Text of a header field. Node hands header bytes over as one character each; where the bytes are valid UTF-8 they are
+ * read as such. What is not well formed is replaced, since it could not be hashed (decision 7.6).
  */
 export function headerText(value: string): string {
   if (ASCII.test(value)) return value;

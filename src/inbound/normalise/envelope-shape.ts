@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { holdsOwnToken, isOwnToken, NO_PROVIDER_KEY } from '../../base/lib/own-tokens.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import { ACTION_REQUEST_SCHEMA, type ActionRequest } from '../../base/model/action-request.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
 import { mergeLabels } from '../../decide/attribution/settle-attribution.ts';
 import { type EnvelopeProblems, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
 
@@ -83,7 +83,10 @@ export interface Envelope {
   readonly action: Members | undefined;
 }
 
-/** Validates everything of a structured call but the inside of `action`; what is wrong goes to `problems` and is then left out of the result. */
+/**
+ * Validates everything of a structured call but the inside of `action`; what is wrong goes to `problems` and is then
+ * left out of the result.
+ */
 export function readEnvelope(body: JsonObject, problems: EnvelopeProblems): Envelope {
   const top = readMembers(body, '', ENVELOPE, problems);
   const { context, attribution } = withBothLabels(
@@ -106,7 +109,10 @@ export function readEnvelope(body: JsonObject, problems: EnvelopeProblems): Enve
   return { requestId: textOf(top['request_id']), rest, action: readActionNames(top['action'], problems) };
 }
 
-/** A label that a caller gives is one, at whichever of its two places: the other has it too, where that says nothing else (decision 4.8). */
+/**
+ * A label that a caller gives is one, at whichever of its two places: the other has it too, where that says nothing
+ * else (decision 4.8).
+ */
 function withBothLabels(
   context: ActionRequest['context'],
   attribution: Attribution,
@@ -125,7 +131,10 @@ function textOf(value: Member): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Checks every member against its rule and refuses unknown names (decision 8.4). The result holds only members that keep their rule. */
+/**
+ * Checks every member against its rule and refuses unknown names (decision 8.4). The result holds only members that
+ * keep their rule.
+ */
 function readMembers(map: JsonObject, prefix: string, rules: ReadonlyMap<string, MemberRule>, problems: EnvelopeProblems): Members {
   const result: Record<string, Member> = emptyMap();
   for (const name of Object.keys(map)) {
@@ -181,7 +190,9 @@ function readAttribution(value: Member, problems: EnvelopeProblems): Attribution
   };
 }
 
-/** At most 32 labels, names of 1 to 256 characters, values texts (decision 4.7). `__proto__` is a name like any other. */
+/**
+ * At most 32 labels, names of 1 to 256 characters, values texts (decision 4.7). `__proto__` is a name like any other.
+ */
 function readLabels(value: Member, path: string, problems: EnvelopeProblems): Readonly<Record<string, string>> | undefined {
   if (!isJsonObject(value)) return undefined;
   const names = Object.keys(value);

@@ -1,6 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { percentDecoded } from '../../base/lib/percent-text.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { percentDecoded, shorten } from '../../base/lib/text.ts';
 
 /** One field of a form: where its value stands in the bytes. */
 export interface FormField {
@@ -19,8 +18,8 @@ export interface Form {
   /** Multipart only. */
   readonly boundary: string;
   /**
-   * Where another field would be added: before the closing delimiter of a multipart body (its CRLF included), before the part that still arrives, or at the
-   * end of an urlencoded body.
+   * Where another field would be added: before the closing delimiter of a multipart body (its CRLF included), before
+   * the part that still arrives, or at the end of an urlencoded body.
    */
   readonly closing: number;
 }
@@ -53,8 +52,9 @@ export function parseMediaType(text: string): MediaType {
 }
 
 /**
- * The parameters of a header field, `;` before each. Other parsers put a parameter together from pieces, or decode it, when a star stands in its name (RFC 2231:
- * `boundary*0=`, `name*=`), and take that instead of the plain one: it is refused, but for names that say so.
+ * The parameters of a header field, `;` before each. Other parsers put a parameter together from pieces, or decode it,
+ * when a star stands in its name (RFC 2231: `boundary*0=`, `name*=`), and take that instead of the plain one: it is
+ * refused, but for names that say so.
  * @param starred names with a star that mean nothing to us
  * @throws GatewayError `ambiguous_body` for a repeated, malformed or starred one
  */
@@ -98,7 +98,8 @@ function urlencodedField(bytes: Uint8Array, start: number, end: number): FormFie
 }
 
 /**
- * Refuses a name that parsers read differently: they cut it at a NUL, strip blanks and quotes around it, or decode an escape or an encoded word (RFC 2047, `=?…?=`).
+ * Refuses a name that parsers read differently: they cut it at a NUL, strip blanks and quotes around it, or decode an
+ * escape or an encoded word (RFC 2047, `=?…?=`).
  * @throws GatewayError `ambiguous_body`
  */
 export function refuseOddName(name: string): void {
@@ -128,7 +129,10 @@ function decodeUrlencoded(bytes: Uint8Array): string {
   return text;
 }
 
-/** The form with the values of some fields replaced, and fields that it does not have added at its end. Every other byte stays. */
+/**
+ * The form with the values of some fields replaced, and fields that it does not have added at its end. Every other byte
+ * stays.
+ */
 export function rewriteForm(form: Form, bytes: Uint8Array, values: ReadonlyMap<string, string>): Uint8Array {
   const pieces: Uint8Array[] = [];
   const missing = new Map(values);

@@ -12,11 +12,13 @@ import {
   tokensInHeaders,
   WORKLOAD_TOKEN_PREFIX,
 } from '../../base/lib/own-tokens.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
 import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
 
-/** What a proxied request says about its sender, unverified. An absent member means that the request does not say it. */
+/**
+ * What a proxied request says about its sender, unverified. An absent member means that the request does not say it.
+ */
 export interface ProxiedIdentity {
   readonly orgId?: string;
   readonly workloadId?: string;
@@ -28,9 +30,15 @@ export interface ProxiedIdentity {
   readonly attribution: Attribution;
   /** Recorded, never verified (specification, "Transparent proxy mode"). */
   readonly delegationId?: string;
-  /** `X-GW-Workload-Token`, what begins as one in `X-GW-API-Key`, or what begins as one in a header in which a provider takes its key. */
+  /**
+   * `X-GW-Workload-Token`, what begins as one in `X-GW-API-Key`, or what begins as one in a header in which a provider
+   * takes its key.
+   */
   readonly workloadToken?: string;
-  /** `X-GW-API-Key`, what begins as one in `X-GW-Workload-Token`, or what begins as one in a header in which a provider takes its key, or in the Basic credentials of the proxy. */
+  /**
+   * `X-GW-API-Key`, what begins as one in `X-GW-Workload-Token`, or what begins as one in a header in which a provider
+   * takes its key, or in the Basic credentials of the proxy.
+   */
   readonly apiKey?: string;
   /** User name and password of `Proxy-Authorization: Basic`, of the CONNECT or of this request. */
   readonly proxyUser?: string;
@@ -39,7 +47,10 @@ export interface ProxiedIdentity {
 
 type Kind = 'id' | 'text';
 
-/** Request header → member, and the rule that its value keeps (specification, "Transparent proxy mode"; decisions 4.2, 4.3, 4.5). */
+/**
+ * Request header → member, and the rule that its value keeps (specification, "Transparent proxy mode"; decisions 4.2,
+ * 4.3, 4.5).
+ */
 const HEADERS = {
   org: ['x-gw-org-id', 'X-GW-Org-ID', 'id'],
   workload: ['x-gw-workload-id', 'X-GW-Workload-ID', 'id'],
@@ -131,9 +142,10 @@ function readWorkload(
 }
 
 /**
- * The caller's address (specification, "Execution record"; decision 4.2): the first of `X-Forwarded-For`, else `X-Real-IP`, else the TCP peer. The headers
- * count only from a trusted peer and only when they hold an IP address. Inside a tunnel the address is that of its CONNECT: what stands on a request in there
- * was written by the client alone, whoever the peer is. IPv4-mapped IPv6 is given as IPv4.
+ * The caller's address (specification, "Execution record"; decision 4.2): the first of `X-Forwarded-For`, else
+ * `X-Real-IP`, else the TCP peer. The headers count only from a trusted peer and only when they hold an IP address.
+ * Inside a tunnel the address is that of its CONNECT: what stands on a request in there was written by the client
+ * alone, whoever the peer is. IPv4-mapped IPv6 is given as IPv4.
  */
 export function callerIp({ headers, remoteAddress: peer, tunnel }: ArrivalHead, trustedProxies: IpSet): string {
   if (tunnel !== undefined) return tunnel.callerIp ?? peerText(peer);
@@ -227,7 +239,8 @@ function addressText(text: string | undefined): string | undefined {
 }
 
 /**
- * No key or token of this gateway is a part of an address (decision 3.21): of the target of a request, its Host or the host that it asks for.
+ * No key or token of this gateway is a part of an address (decision 3.21): of the target of a request, its Host or the
+ * host that it asks for.
  * @throws GatewayError `invalid_request`
  */
 export function refuseTokenInAddress({ rawTarget, headers }: ArrivalHead, adminToken: string): void {

@@ -29,15 +29,18 @@ interface Part {
 }
 
 /**
- * Reads `multipart/form-data` (RFC 7578) while it arrives. Strict on purpose, so that no other parser can see another form: no preamble, no epilogue, CRLF
- * only, one plain `Content-Disposition` per part, no transfer encoding, no delimiter that only some parsers would see. Bytes are given out again when it is
- * certain what they are: the head of a part as a whole, the closing delimiter when nothing follows it.
+ * Reads `multipart/form-data` (RFC 7578) while it arrives. Strict on purpose, so that no other parser can see another
+ * form: no preamble, no epilogue, CRLF only, one plain `Content-Disposition` per part, no transfer encoding, no
+ * delimiter that only some parsers would see. Bytes are given out again when it is certain what they are: the head of a
+ * part as a whole, the closing delimiter when nothing follows it.
  */
 export class MultipartReader {
   readonly #boundary: string;
   readonly #delimiter: Buffer;
   readonly #parts: Part[] = [];
-  /** Arrived and not given out. Between parts it begins with the delimiter and, but for the first, the CRLF before it. */
+  /**
+   * Arrived and not given out. Between parts it begins with the delimiter and, but for the first, the CRLF before it.
+   */
   #held: Buffer = NOTHING;
   /** Offset of `#held` in the body. */
   #at = 0;
@@ -114,7 +117,10 @@ export class MultipartReader {
     return false;
   }
 
-  /** Up to the CRLF before the next delimiter. Some parsers take the boundary for one wherever it stands, so nowhere else may it be. */
+  /**
+   * Up to the CRLF before the next delimiter. Some parsers take the boundary for one wherever it stands, so nowhere
+   * else may it be.
+   */
   #readValue(): boolean {
     const held = this.#held;
     const at = held.indexOf(this.#delimiter);
@@ -161,7 +167,8 @@ function refuseOddType([type, ...more]: readonly string[]): void {
 }
 
 function readHeaderLine(line: string): readonly [lowerName: string, value: string] {
-  // Blanks before the value belong to it until they are trimmed: two ways to read them would make a head that fails cost the square of its length.
+  // Blanks before the value belong to it until they are trimmed: two ways to read them would make a head that fails
+  // cost the square of its length.
   const match = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\r\n\0]*)$/.exec(line);
   if (match === null) throw ambiguous('A part of the form has a malformed header line.');
   return [(match[1] ?? '').toLowerCase(), (match[2] ?? '').trim()];

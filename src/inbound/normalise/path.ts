@@ -1,11 +1,11 @@
 /*
- * The room `normalise` turns what arrived by the three doors (structured API, transparent redirect, interception) into one form: canonical host and path,
- * identity, parsed body. It is pure: no I/O, no clock, no configuration beyond its arguments. Hostile input ends in a GatewayError with a 4xx code, never in
- * anything else. A request enters by door.ts, then target.ts, identity.ts and body.ts (proxied doors) or direct.ts (structured API); mutate.ts changes it.
+ * The room `normalise` turns what arrived by the three doors (structured API, transparent redirect, interception) into
+ * one form: canonical host and path, identity, parsed body. It is pure: no I/O, no clock, no configuration beyond its
+ * arguments. Hostile input ends in a GatewayError with a 4xx code, never in anything else. A request enters by door.ts,
+ * then target.ts, identity.ts and body.ts (proxied doors) or direct.ts (structured API); mutate.ts changes it.
  */
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { percentDecoded } from '../../base/lib/percent-text.ts';
-import { MAX_RECORDED, shorten } from '../../base/lib/shorten.ts';
+import { MAX_RECORDED, percentDecoded, shorten } from '../../base/lib/text.ts';
 
 const SLASH = 0x2f;
 const DOT = 0x2e;
@@ -29,9 +29,11 @@ const METHOD_OVERRIDE = /(?:^|&)(?:\$|%24)?(?:_method|\.?httpMethod|x-http-metho
 const DOT_SEGMENT = /^\.{1,2}(?:;|$)/;
 
 /**
- * The one path that policy sees and that is sent (decision 3.18). On AI hosts `//`, dot segments in every spelling, backslash, `#`, and bytes that do not belong
- * into a request line are refused; percent-encoded unreserved characters are decoded (RFC 3986 §6.2.2.2), other escapes are kept with upper-case digits, so
- * that an encoded slash stays encoded. Elsewhere only what cannot stand in a request line is refused. A path without need of change is returned as it is.
+ * The one path that policy sees and that is sent (decision 3.18). On AI hosts `//`, dot segments in every spelling,
+ * backslash, `#`, and bytes that do not belong into a request line are refused; percent-encoded unreserved characters
+ * are decoded (RFC 3986 §6.2.2.2), other escapes are kept with upper-case digits, so that an encoded slash stays
+ * encoded. Elsewhere only what cannot stand in a request line is refused. A path without need of change is returned as
+ * it is.
  * @param raw path and query; empty means `/`
  * @throws GatewayError `invalid_target`
  */
@@ -78,7 +80,10 @@ export function queryNames(path: string): string[] {
   return [...names];
 }
 
-/** What a record keeps of a path: of the query the names only, since values may be keys (decision 7.2), and of a very long one the beginning. */
+/**
+ * What a record keeps of a path: of the query the names only, since values may be keys (decision 7.2), and of a very
+ * long one the beginning.
+ */
 export function recordedPath(path: string): string {
   if (!path.includes('?')) return shorten(path, MAX_RECORDED);
   const names = queryNames(path);
@@ -129,7 +134,10 @@ function decodeUnreserved(path: string): string {
   return out + path.slice(kept);
 }
 
-/** Refuses what turns into a dot segment or a control byte in a server that decodes before it routes, once or more often. */
+/**
+ * Refuses what turns into a dot segment or a control byte in a server that decodes before it routes, once or more
+ * often.
+ */
 function refuseHiddenSegments(path: string): void {
   const route = pathOnly(path);
   if (!route.includes('%')) return;

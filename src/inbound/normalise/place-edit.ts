@@ -21,7 +21,8 @@ export function replaceInPath(path: string, pattern: RegExp, value: string): str
 }
 
 /**
- * The path with its stream verb put or taken away, and with the parameter that goes with it: without `alt=sse` Gemini streams one JSON array (decision 8.6).
+ * The path with its stream verb put or taken away, and with the parameter that goes with it: without `alt=sse` Gemini
+ * streams one JSON array (decision 8.6).
  * @returns undefined when the path has no verb that streams
  */
 export function switchStreamVerb(path: string, { verbs }: Extract<FieldPlace, { in: 'path' }>, stream: boolean): string | undefined {

@@ -2,8 +2,7 @@ import { spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect, FieldPlace, Operation } from '../../base/catalogue/types.ts';
 import { modelAsSeen, withoutCollection } from '../../base/catalogue/usual-path.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { percentDecoded } from '../../base/lib/percent-text.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { percentDecoded, shorten } from '../../base/lib/text.ts';
 import { pathOnly, queryOf } from './path.ts';
 
 /** The top-level names of a body that policy and price depend on, in three ways of comparing them. */
@@ -11,7 +10,10 @@ export interface GovernedNames {
   readonly exact: ReadonlySet<string>;
   /** Case-folded name → the name as the dialect writes it. */
   readonly folded: ReadonlyMap<string, string>;
-  /** As `folded`, underscores left out: JSON readers of protocol buffers take `maxTokens` and `max_tokens` for the same member. */
+  /**
+   * As `folded`, underscores left out: JSON readers of protocol buffers take `maxTokens` and `max_tokens` for the same
+   * member.
+   */
   readonly loose: ReadonlyMap<string, string>;
 }
 
@@ -73,7 +75,10 @@ export function fold(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
 
-/** As {@link fold}, underscores left out; undefined for a name with more letters than any that is governed, which is like none of them. */
+/**
+ * As {@link fold}, underscores left out; undefined for a name with more letters than any that is governed, which is
+ * like none of them.
+ */
 export function loosen(name: string): string | undefined {
   let letters = 0;
   for (let at = 0; at < name.length; at++) {
@@ -99,7 +104,10 @@ export function refuseLookalikes(names: readonly string[], governed: GovernedNam
   }
 }
 
-/** Asked once for each name that has an underscore too many, and nearly always for none: the set is made when it is needed. */
+/**
+ * Asked once for each name that has an underscore too many, and nearly always for none: the set is made when it is
+ * needed.
+ */
 function isAmong(names: readonly string[]): (name: string) => boolean {
   let set: ReadonlySet<string> | undefined;
   return (name) => {
@@ -114,8 +122,8 @@ export interface PlacedValues {
 }
 
 /**
- * Reads model and stream switch from wherever the dialect keeps them and writes them to `params.model` and `params.stream`, where policy looks for them
- * (decision 3.19). `params` of a form hold its text fields.
+ * Reads model and stream switch from wherever the dialect keeps them and writes them to `params.model` and
+ * `params.stream`, where policy looks for them (decision 3.19). `params` of a form hold its text fields.
  * @throws GatewayError `ambiguous_body` for a second, contradicting place of the model and for values of another type
  */
 export function fillPlaces(params: Record<string, unknown>, path: string, operation: Operation): PlacedValues {
@@ -161,8 +169,8 @@ function readModel(params: Readonly<Record<string, unknown>>, path: string, dial
 }
 
 /**
- * All places where the model may stand. A dialect whose model stands in the path, the query or a form is not to be told another one
- * in the body.
+ * All places where the model may stand. A dialect whose model stands in the path, the query or a form is not to be told
+ * another one in the body.
  */
 export function placesOfModel(dialect: Dialect): readonly FieldPlace[] {
   return dialect.model.length === 0 || dialect.model.some((place) => place.in === 'body') ? dialect.model : [...dialect.model, BODY_MODEL];
@@ -180,12 +188,17 @@ export function lacksModel(dialect: Dialect | undefined, path: string, names: Re
 /** Where nearly every dialect keeps the model. */
 export const BODY_MODEL: FieldPlace = { in: 'body', path: 'model' };
 
-/** True when the model was taken from an Azure deployment's path: other places are then ignored, as Azure ignores them. */
+/**
+ * True when the model was taken from an Azure deployment's path: other places are then ignored, as Azure ignores them.
+ */
 export function isDeploymentPlace(place: FieldPlace | undefined, path: string): boolean {
   return place?.in === 'path' && DEPLOYMENT.test(pathOnly(path));
 }
 
-/** Google writes a model as `x` in the path and as `models/x` in the body, and gives its version (`x@2407`) perhaps in one of the two only. */
+/**
+ * Google writes a model as `x` in the path and as `models/x` in the body, and gives its version (`x@2407`) perhaps in
+ * one of the two only.
+ */
 function sameModel(a: string, b: string): boolean {
   const [left, right] = [withoutCollection(a), withoutCollection(b)];
   return left === right || left === withoutVersion(right) || withoutVersion(left) === right;
@@ -218,7 +231,10 @@ function switchText(text: string): boolean {
   throw ambiguous('The stream switch is neither true nor false.');
 }
 
-/** The value at a place; undefined when it is not there. @throws GatewayError `ambiguous_body` for a repeated query parameter or a broken escape */
+/**
+ * The value at a place; undefined when it is not there.
+ * @throws GatewayError `ambiguous_body` for a repeated query parameter or a broken escape
+ */
 export function readPlace(place: FieldPlace, params: Readonly<Record<string, unknown>>, path: string): unknown {
   switch (place.in) {
     case 'body':
@@ -240,7 +256,10 @@ function plainName(name: string): string {
   return name;
 }
 
-/** The name of a parameter is taken in any case, since some servers do; of two that differ in nothing else nobody knows which one counts. */
+/**
+ * The name of a parameter is taken in any case, since some servers do; of two that differ in nothing else nobody knows
+ * which one counts.
+ */
 function queryValue(path: string, name: string): string | undefined {
   let found: string | undefined;
   const query = queryOf(path);

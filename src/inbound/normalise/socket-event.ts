@@ -3,7 +3,7 @@ import { setJsonMember } from '../../base/json/json-edit.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import type { AppliedChange } from './apply-mutations.ts';
 import { dottedValue } from './places.ts';
 
@@ -53,7 +53,10 @@ export function readClientEvent(bytes: Uint8Array, rule: SocketRule): ClientEven
   return { type, bytes, text, value };
 }
 
-/** The scan of an event watches one member; the settings, and in them the way to each model beside the session's own, are looked at when they come. */
+/**
+ * The scan of an event watches one member; the settings, and in them the way to each model beside the session's own,
+ * are looked at when they come.
+ */
 function refuseOddSettings(bytes: Uint8Array, session: unknown, { sideModels }: SocketRule): void {
   for (const path of ['model', ...sideModels]) {
     const names = path.split('.');
@@ -90,7 +93,10 @@ export function saidIn({ value }: ClientEvent, member: string): unknown {
   return member === '' ? value : dottedValue(value, member);
 }
 
-/** The event under a name, by which an error of the server can be told; its own, if it has one. `bytes` stay those that came. */
+/**
+ * The event under a name, by which an error of the server can be told; its own, if it has one. `bytes` stay those that
+ * came.
+ */
 export function withEventId(event: ClientEvent, id: string): ClientEvent {
   if (typeof event.value['event_id'] === 'string' && event.value['event_id'] !== '') return event;
   const text = setJsonMember(event.text, ['event_id'], id);

@@ -2,7 +2,7 @@ import { EACH, isCallersOwn } from '../../base/catalogue/holders.ts';
 import { type NameRule, spellingsOf } from '../../base/catalogue/spelling.ts';
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { jsonElements, jsonMembers, skipSpace } from '../../base/json/json-members.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import { ambiguous } from './form.ts';
 import { fold, governedPaths, loosen } from './places.ts';
 
@@ -44,8 +44,9 @@ const MOST_HARMLESS = 256;
 const governedPlaces = new WeakMap<Dialect, GovernedPlace>();
 
 /**
- * Refuses a body of which parsers could take two values for one governed name (decision 3.19): below its outermost object, where names are looked at as they
- * are there, and everywhere, where the format has more than one spelling of a name.
+ * Refuses a body of which parsers could take two values for one governed name (decision 3.19): below its outermost
+ * object, where names are looked at as they are there, and everywhere, where the format has more than one spelling of a
+ * name.
  * @param text of the body, for names that are there twice
  * @throws GatewayError `ambiguous_body`
  */
@@ -98,7 +99,10 @@ function govern(place: GovernedPlace, [name, ...rest]: readonly string[], rule: 
   if (below !== undefined) govern(below, rest, rule);
 }
 
-/** Whether a value holds something that is governed, so that its text is to be looked at. @throws GatewayError for a name that could be read as a governed one */
+/**
+ * Whether a value holds something that is governed, so that its text is to be looked at.
+ * @throws GatewayError for a name that could be read as a governed one
+ */
 function holdsGoverned(value: unknown, place: GovernedPlace | undefined, rule: NameRule): boolean {
   if (typeof value !== 'object' || value === null || place === undefined) return false;
   if (!Array.isArray(value)) return hasGoverned(value as Readonly<Record<string, unknown>>, place, rule);
@@ -139,7 +143,8 @@ function refuseMisspelt(name: string, { exact, meant, harmless }: GovernedPlace,
 /**
  * Parsers differ in which of two equal names they take; the text alone tells of both.
  * @param open where the value begins
- * @param seen the names of this object so far; undefined where they are not to be looked at: those of the outermost are already
+ * @param seen the names of this object so far; undefined where they are not to be looked at: those of the outermost are
+ * already
  */
 function refuseTwice(text: string, open: number, { below, each }: GovernedPlace, seen?: Set<string | undefined>): void {
   if (text[open] === '[') {

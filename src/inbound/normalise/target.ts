@@ -2,10 +2,10 @@ import { pathBelowBase, usualOrigin } from '../../base/catalogue/custom-row.ts';
 import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority } from '../../base/lib/host.ts';
-import { nearestName } from '../../base/lib/nearest.ts';
-import { ownText } from '../../base/lib/own-text.ts';
+import { nearestName } from '../../base/lib/mistakes.ts';
+import { ownText } from '../../base/lib/text.ts';
+import type { ConnectionType } from '../../base/model/action-request.ts';
 import type { ArrivalHead, Authority } from '../../base/model/arrival.ts';
-import type { ConnectionType } from '../../base/model/connection.ts';
 import { canonicalPath } from './path.ts';
 
 /** Where a proxied request goes. */
@@ -33,7 +33,8 @@ const SECURE_SCHEME = /^(?:https|wss)$/i;
 
 /**
  * Finds the upstream of a request that came by a proxied door (decisions 3.1, 3.3, 3.16 to 3.18).
- * @throws GatewayError `misdirected_request` (the Host inside a tunnel is not the CONNECT's authority), `no_target_host`, `invalid_target`
+ * @throws GatewayError `misdirected_request` (the Host inside a tunnel is not the CONNECT's authority),
+ * `no_target_host`, `invalid_target`
  */
 export function resolveTarget(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   switch (head.door) {
@@ -67,15 +68,18 @@ function tunnelled(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const same = host === authority.host && authority.port === defaultPort;
   if (!same && !isAuthority(host, authority, defaultPort)) throw misdirected();
   const rawPath = head.rawTarget.charCodeAt(0) === SLASH ? head.rawTarget : pathInTunnel(head.rawTarget, authority);
-  // To an AI host plain HTTP stays plain on port 80 only; on every other port it is spoken to over TLS, so that no key travels in the clear.
-  // So does it to a custom connector whose own URL says so.
+  // To an AI host plain HTTP stays plain on port 80 only; on every other port it is spoken to over TLS, so that no key
+  // travels in the clear. So does it to a custom connector whose own URL says so.
   const provider = catalogue.providerForHost(authority.host);
   const isPlain = authority.port === HTTP_PORT || (provider?.custom?.tls === false && provider.custom.port === authority.port);
   const tls = head.secure || (!isPlain && provider !== undefined);
   return targetOf(head, { connectionType: 'connect_proxy', authority, tls, rawPath }, catalogue);
 }
 
-/** RFC 9112 §3.2.2: a server takes the authority of an absolute-form target instead of Host, so it must not name another. */
+/**
+ * RFC 9112 §3.2.2: a server takes the authority of an absolute-form target instead of Host, so it must not name
+ * another.
+ */
 function pathInTunnel(rawTarget: string, authority: Authority): string {
   const url = ABSOLUTE_FORM.exec(rawTarget);
   if (url === null) return rawTarget;
@@ -121,7 +125,10 @@ function targetOf(head: ArrivalHead, { connectionType, authority, tls, rawPath }
   return { connectionType, host, port, tls, path, provider };
 }
 
-/** The order of the specification ("Transparent proxy mode", rule 2) as decision 3.3 reads it: header, Host of a known provider, prefix. */
+/**
+ * The order of the specification ("Transparent proxy mode", rule 2) as decision 3.3 reads it: header, Host of a known
+ * provider, prefix.
+ */
 function redirected(head: ArrivalHead, catalogue: Catalogue): ProxiedTarget {
   const prefix = splitPrefix(head.rawTarget, catalogue);
   const own = prefixTarget(prefix);
@@ -149,8 +156,8 @@ function hostTarget(head: ArrivalHead, catalogue: Catalogue): Authority | undefi
 }
 
 /**
- * Whether a Host header with this name means that provider. Of a connector that an org has made it may mean the gateway itself, which can stand on the same machine: else
- * whoever may make one could take the gateway's own routes away.
+ * Whether a Host header with this name means that provider. Of a connector that an org has made it may mean the gateway
+ * itself, which can stand on the same machine: else whoever may make one could take the gateway's own routes away.
  */
 export function isRegistryHost(host: string, catalogue: Catalogue): boolean {
   const provider = catalogue.providerForHost(host);
@@ -158,13 +165,16 @@ export function isRegistryHost(host: string, catalogue: Catalogue): boolean {
 }
 
 /**
- * Hosts of Host headers that were folded before: three guards ask for each request's, nearly always the gateway's own address, and folding an address takes the
- * URL parser. Emptied when full, so that no sender can make it grow.
+ * Hosts of Host headers that were folded before: three guards ask for each request's, nearly always the gateway's own
+ * address, and folding an address takes the URL parser. Emptied when full, so that no sender can make it grow.
  */
 const foldedHosts = new Map<string, string | undefined>();
 const MAX_FOLDED_HOSTS = 512;
 
-/** The canonical host of the Host header, without its port: behind a redirect of DNS or routing that port is the gateway's own. */
+/**
+ * The canonical host of the Host header, without its port: behind a redirect of DNS or routing that port is the
+ * gateway's own.
+ */
 export function hostOf(head: ArrivalHead): string | undefined {
   const text = head.headers['host'];
   if (text === undefined || text.length > 300) return undefined;
@@ -176,7 +186,10 @@ export function hostOf(head: ArrivalHead): string | undefined {
   return host;
 }
 
-/** What a caller of another org, or one who names no org, is told of a connector that an org has made: the same whether it is there or not. */
+/**
+ * What a caller of another org, or one who names no org, is told of a connector that an org has made: the same whether
+ * it is there or not.
+ */
 const OWN_CONNECTOR = /^(?:custom:|catalog:)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])/i;
 const OF_ITS_ORG = "it is another org's (then show the API key of that org, or send X-GW-Org-ID), is switched off, or is not used here.";
 

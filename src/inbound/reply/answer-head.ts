@@ -76,8 +76,8 @@ function readMediaType(field: string): string {
 }
 
 /*
- * The reply room: how an answer leaves. It turns a decision or an upstream's answer into status, headers and bytes; it decides nothing, reads no
- * clock and keeps no state.
+ * The reply room: how an answer leaves. It turns a decision or an upstream's answer into status, headers and bytes; it
+ * decides nothing, reads no clock and keeps no state.
  */
 
 /** What every governed response says about itself (decision 8.3). */
@@ -107,8 +107,8 @@ const LIMITS = /^(?:x-)?(?:[a-z0-9]+-)?rate-?limit(?:-|$)/;
 const KNOWN = new KnownNames<boolean>();
 
 /**
- * The header fields of a provider's answer by which a program decides what it does next; they stand on the answer of the structured API too, whose body says the rest
- * (decision 7.8).
+ * The header fields of a provider's answer by which a program decides what it does next; they stand on the answer of
+ * the structured API too, whose body says the rest (decision 7.8).
  * @param headers flat name, value list
  */
 export function passedHeaders(headers: readonly string[]): string[] {

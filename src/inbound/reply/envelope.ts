@@ -1,13 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { Dialect } from '../../base/catalogue/types.ts';
 import { isJson } from '../../base/json/json-check.ts';
-import { byteOrderMark } from '../../base/lib/utf8.ts';
-import {
-  ACTION_RESPONSE_SCHEMA,
-  type ActionResponse,
-  DECISION_TRACE_SCHEMA,
-  type DecisionTrace,
-} from '../../base/model/action-response.ts';
+import { byteOrderMark } from '../../base/lib/text.ts';
+import { ACTION_RESPONSE_SCHEMA, type ActionResponse, DECISION_TRACE_SCHEMA, type DecisionTrace } from '../../base/model/action-request.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 
 /** What the trace says beyond its record. */
@@ -47,8 +42,8 @@ export interface EnvelopedAnswer {
 }
 
 /**
- * An envelope with the upstream's answer in it: JSON as it is, byte for byte and never parsed, other text as a string, anything else in base64 (decision 7.8). JSON that
- * nests deeper than programs read is given as text.
+ * An envelope with the upstream's answer in it: JSON as it is, byte for byte and never parsed, other text as a string,
+ * anything else in base64 (decision 7.8). JSON that nests deeper than programs read is given as text.
  */
 export function withResult(members: ActionResponse, { status, mediaType, body }: EnvelopedAnswer): Buffer {
   const [kind, text] = body.length === 0 ? ['', ''] : bodyMember(mediaType, body);
@@ -92,7 +87,10 @@ export interface RefusalText {
   readonly detail?: RefusalDetail | undefined;
 }
 
-/** Body of a refusal on the structured API (specification, "Policy outcomes"). A quarantine says no more than a denial must. */
+/**
+ * Body of a refusal on the structured API (specification, "Policy outcomes"). A quarantine says no more than a denial
+ * must.
+ */
 export function directRefusal(record: ExecutionRecord, refusal: RefusalText, facts: TraceFacts): unknown {
   if (record.decision === 'quarantine' || record.decision === 'require_approval') {
     const { decision, approval_id, record_id, record_hash } = record;

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { MASK } from '../../base/lib/mask.ts';
+import { MASK } from '../../base/lib/text.ts';
 import { type AlertChannel, CHANNEL_KINDS, CHAT_KINDS, type ChannelKind } from '../../base/model/alert-channel.ts';
-import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
+import { FAILURE_REASONS } from '../../base/model/export-destination.ts';
 import { choice, members, textThere } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';
 import { pathId, time } from '../shapes.ts';

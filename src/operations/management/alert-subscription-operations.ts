@@ -147,7 +147,9 @@ export const ALERT_SUBSCRIPTION_OPERATIONS: readonly GatewayOperation[] = [
   }),
 ];
 
-/** `alert` raises alerts at thresholds, `cap` when it first refuses; a subscription to a draft would never say anything. */
+/**
+ * `alert` raises alerts at thresholds, `cap` when it first refuses; a subscription to a draft would never say anything.
+ */
 function limitMistakes(found: LimitStatus | undefined): readonly ErrorDetail[] {
   if (found === undefined) return [{ path: 'limit_id', message: 'is not the id of a budget limit of this org' }];
   return found.limit.actions.length > 0 ? [] : [{ path: 'limit_id', message: NO_ALERTS }];

@@ -15,7 +15,9 @@ const USAGE = z.object({ requests: count, tokens_in: count, tokens_out: count, c
 const BY_NAME = z.record(z.string(), USAGE);
 const FROM_RULE = 'must be a time that is over, such as 2026-11-22T05:00:00Z, or a day such as 2026-11-22';
 
-/** `from` alone: the range is open, up to now (specification, "Management API"). Without it the current month is meant. */
+/**
+ * `from` alone: the range is open, up to now (specification, "Management API"). Without it the current month is meant.
+ */
 function fromQuery({ reports }: OperationServices) {
   return z.strictObject({ from: moment, tz: timeZone }).superRefine((query, { addIssue }) => {
     const [now, from] = [reports.clock.now(), startOf(query, reports.clock.now())];

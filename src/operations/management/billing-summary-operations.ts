@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { parseDate } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import { parseDate } from '../../base/lib/rfc3339.ts';
 import { dayAfter } from '../../base/lib/time-zone.ts';
 import { type UsageBreakdown, usageOnDays } from '../../services/reports/usage-breakdown.ts';
 import type { UsageSum } from '../../services/reports/usage-sums.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { nearestName } from '../../base/lib/mistakes.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import { nearestName } from '../../base/lib/nearest.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import { dayAfter } from '../../base/lib/time-zone.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { PeriodSpend } from '../../decide/limits/forecast.ts';

@@ -1,4 +1,7 @@
-/* Lists of the management API (specification, "Management API": `limit`, `cursor`, `{data, next_cursor, has_more}`; "Limits"). */
+/*
+ * Lists of the management API (specification, "Management API": `limit`, `cursor`, `{data, next_cursor, has_more}`;
+ * "Limits").
+ */
 import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
@@ -93,7 +96,10 @@ export function badCursor(): GatewayError {
   return new GatewayError('invalid_request', 'The query has 1 bad parameter(s).', { details: [{ path: 'cursor', message: CURSOR_RULE }] });
 }
 
-/** A page of a list that is in memory, in the order of its keys: what is added meanwhile neither repeats nor hides anything. */
+/**
+ * A page of a list that is in memory, in the order of its keys: what is added meanwhile neither repeats nor hides
+ * anything.
+ */
 export function pageInMemory<T>(items: Iterable<T>, keyOf: (item: T) => string, page: CursorPage): DataPage<T> {
   const { limit, after } = page;
   const keyed = Array.from(items, (item) => ({ key: keyOf(item), item }));

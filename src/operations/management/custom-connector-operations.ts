@@ -198,7 +198,8 @@ export const CUSTOM_CONNECTOR_OPERATIONS: readonly GatewayOperation[] = [
       if (!(await removeConnector(ground, orgOf(principal), id, expect, commit))) throw unknown(id);
       return { json: { id, status: 'deleted' as const } };
     },
-    // Its credentials are the control plane's, itself it is not: those go first, so that what fails between leaves a connector that can be removed again.
+    // Its credentials are the control plane's, itself it is not: those go first, so that what fails between leaves a
+    // connector that can be removed again.
     handOn: async ({ principal, params: { id }, commit, expectShown }, services, handOn) => {
       const { customConnectors, alerts, budgets, credentials } = services;
       const expect = (before: CustomConnector): void => expectShown(shown(before, customConnectors));

@@ -1,4 +1,7 @@
-/* What the examples answered, as management-examples.test.ts recorded it: times and ids are made up, lists have two items at most. */
+/*
+ * What the examples answered, as management-examples.test.ts recorded it: times and ids are made up, lists have two
+ * items at most.
+ */
 export const EXAMPLE_ANSWERS: Readonly<Record<string, string>> = {
   'mgmt.ratelimit.configure': '{"refill_rate":60,"max_tokens":100,"window_duration":"1m"}',
   'mgmt.ratelimit.config': '{"refill_rate":60,"max_tokens":100,"window_duration":"1m"}',

@@ -1,6 +1,7 @@
 /*
- * An example of each operation of the management API, in an order in which they succeed on a gateway where `acme` had some calls: one that was allowed, two that wait for a person, and one of a
- * caller who is in quarantine. What they answered is in example-answers.ts; a test asks them again.
+ * An example of each operation of the management API, in an order in which they succeed on a gateway where `acme` had
+ * some calls: one that was allowed, two that wait for a person, and one of a caller who is in quarantine. What they
+ * answered is in example-answers.ts; a test asks them again.
  */
 
 export interface OperationExample {

@@ -5,10 +5,10 @@ import {
   EXPORT_KINDS,
   type ExportDestination,
   type ExportEventName,
+  FAILURE_REASONS,
   SYSLOG_FORMATS,
   WEBHOOK_FORMATS,
 } from '../../base/model/export-destination.ts';
-import { FAILURE_REASONS } from '../../base/model/failure-reason.ts';
 import type { GivenDestination } from '../../services/sending/exports/export-destinations.ts';
 import { withEtag } from '../etag.ts';
 import { choice, id, members, requiredId, ruled, textThere } from '../members.ts';
@@ -48,7 +48,11 @@ export const EXPORT_DESTINATION_BODY = members({
 const CHANGE = EXPORT_DESTINATION_BODY.partial();
 const OWNED = EXPORT_DESTINATION_BODY.extend({ id: requiredId(), org_id: id.optional() });
 
-/** A destination with its id, as somebody who owns all of them gives it. What its config says is judged where it is stored. @throws GatewayError `invalid_request` */
+/**
+ * A destination with its id, as somebody who owns all of them gives it. What its config says is judged where it is
+ * stored.
+ * @throws GatewayError `invalid_request`
+ */
 export function parseDestination(body: unknown): GivenDestination {
   const { org_id: _org, config: reached, ...rest } = readBody({ schema: OWNED, what: 'The export destination' }, body);
   return { ...rest, config: reached };

@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { parseTime } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
-import type { ManagementKey } from '../../base/model/management-key.ts';
-import { KEY_SCOPE_SETS, KEY_SCOPES, type KeyScope, MANAGEMENT_KEY_KINDS } from '../../base/model/management-key.ts';
+import type { ManagementKey } from '../../base/model/keys.ts';
+import { KEY_SCOPE_SETS, KEY_SCOPES, type KeyScope, MANAGEMENT_KEY_KINDS } from '../../base/model/keys.ts';
 import type { Forgetting } from '../../services/people/hashed-keys.ts';
 import type { NewManagementKey } from '../../services/people/management-keys.ts';
 import type { Commit } from '../../services/registers/commit.ts';

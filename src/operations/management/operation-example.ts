@@ -24,7 +24,10 @@ export function exampleOf(id: string): ShownExample | undefined {
   };
 }
 
-/** Arguments with what other examples answered in the place of references. @param answerOf the answer of an operation */
+/**
+ * Arguments with what other examples answered in the place of references.
+ * @param answerOf the answer of an operation
+ */
 export function exampleArgs(args: Json, answerOf: (id: string) => unknown): Json {
   return Object.fromEntries(
     Object.entries(args).map(([name, value]) => {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../../base/model/credential.ts';
+import { CREDENTIAL_MODES, CREDENTIAL_TYPES, DISTRIBUTIONS } from '../../base/model/keys.ts';
 import type { ShownCredential } from '../../services/people/stored-credential.ts';
 import { type CredentialBody, credentialChange, credentialParts, STRANGE_HOST, strangeHosts } from '../credential-body.ts';
 import { CREDENTIAL, NODE_IDS } from '../credential-operations.ts';

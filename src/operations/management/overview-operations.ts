@@ -13,7 +13,9 @@ import { orgOf } from './org-of.ts';
 const WINDOW_NAMES = Object.keys(WINDOWS) as readonly Window[];
 const DEFAULT_WINDOW: Window = '24h';
 
-/** The one parameter of which a value that is not known is no mistake (specification, "Management API"; decision 8.10). */
+/**
+ * The one parameter of which a value that is not known is no mistake (specification, "Management API"; decision 8.10).
+ */
 const window = z.string().optional().meta({ enum: WINDOW_NAMES, default: DEFAULT_WINDOW, description: 'Any other value counts as `1h`' });
 
 const BUCKET = z.object({ time: time.meta({ description: 'Its beginning' }), allow_count: count, deny_count: count });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseYaml, toPlain } from '../../base/lib/yaml.ts';
-import { DECISIONS } from '../../base/model/decision.ts';
+import { DECISIONS } from '../../base/model/reason-codes.ts';
 import { POLICY_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { DECISIONS } from '../../base/model/decision.ts';
+import { DECISIONS } from '../../base/model/reason-codes.ts';
 import { POLICY_BOUNDS } from '../../base/model/work-bounds.ts';
 import { STANDARD_LAYERS } from '../../decide/policy/layers.ts';
 import { putRule, removeRules } from '../../policy-tools/edit-overlay.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { ListedPrice, LongPromptRates, PriceTerm, Rates } from '../../base/catalogue/types.ts';
-import { RATE_KINDS } from '../../base/model/rate-kinds.ts';
-import { UNITS } from '../../base/model/usage-units.ts';
+import { RATE_KINDS, UNITS } from '../../base/model/usage.ts';
 import { text } from '../members.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
 import { providerFilter } from '../provider-filter.ts';

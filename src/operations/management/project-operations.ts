@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { PROJECT_STATES } from '../../base/model/project.ts';
+import { PROJECT_STATES } from '../../base/model/org.ts';
 import { withEtag } from '../etag.ts';
 import { choice, members, requiredId, text } from '../members.ts';
 import { ADDS, type GatewayOperation, operation, READS, REMOVES, REPLACES } from '../operation.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { ADDON_KINDS } from '../../base/model/addon.ts';
-import { PROVIDER_MODES } from '../../base/model/org-addons.ts';
+import { ADDON_KINDS, PROVIDER_MODES } from '../../base/model/org.ts';
 import { HANDED_ON } from '../hand-on.ts';
 import { switchElsewhere } from '../handed-on-addons.ts';
 import { choice } from '../members.ts';

@@ -1,4 +1,7 @@
-/* How overlays are changed, whole or rule by rule: what is told before, who is refused, and what is answered (decision 5.10). */
+/*
+ * How overlays are changed, whole or rule by rule: what is told before, who is refused, and what is answered (decision
+ * 5.10).
+ */
 import type { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { OrgOverlay, OverlayPlace } from '../../services/policy/org-overlays.ts';
@@ -51,7 +54,10 @@ export interface OverlayAnswer {
 
 type Asker = Pick<Call<z.ZodObject, z.ZodObject, z.ZodObject>, 'commit' | 'expectShown'>;
 
-/** Puts an overlay, or says what that would do. @throws GatewayError as `PolicyService.putOverlay`, `precondition_failed`, `confirmation_needed` */
+/**
+ * Puts an overlay, or says what that would do.
+ * @throws GatewayError as `PolicyService.putOverlay`, `precondition_failed`, `confirmation_needed`
+ */
 export async function putOverlay(
   { commit, expectShown }: Asker,
   services: OperationServices,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import { capSentence } from '../../base/model/budget-limit.ts';
 import { REASON_CODES } from '../../base/model/reason-codes.ts';
 import { type ExplainedRule, type ExplainedTest, type Explanation, explainRecorded } from '../../policy-tools/explain.ts';

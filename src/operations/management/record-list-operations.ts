@@ -3,10 +3,10 @@ import { amountFromNumber } from '../../base/lib/amounts.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { canonicalHost } from '../../base/lib/host.ts';
 import { parseIp } from '../../base/lib/ip.ts';
-import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/connection.ts';
+import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/action-request.ts';
 import { DOUBT_NAMES } from '../../base/model/cost-doubt.ts';
-import { DECISIONS, permits, type RecordedDecision } from '../../base/model/decision.ts';
 import { type ExecutionRecord, RECORD_TIERS, STREAM_OUTCOMES } from '../../base/model/execution-record.ts';
+import { DECISIONS, permits, type RecordedDecision } from '../../base/model/reason-codes.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { RecordFilters } from '../../storage/contract/record-query.ts';
 import type { Store, StoredRecord } from '../../storage/contract/store.ts';
@@ -103,7 +103,10 @@ const LISTED_RECORD = RECORD.extend({
 
 type ListQuery = z.output<ReturnType<typeof listQuery>>;
 
-/** Undefined where the text is no time. Without `to` the list ends now, without `from` it begins 24 hours before its end. */
+/**
+ * Undefined where the text is no time. Without `to` the list ends now, without `from` it begins 24 hours before its
+ * end.
+ */
 function rangeOf(
   { from, to, tz }: Pick<Partial<ListQuery>, 'from' | 'to' | 'tz'>,
   now: number,
@@ -150,8 +153,8 @@ export const RECORD_LIST_OPERATIONS: readonly GatewayOperation[] = [
 ];
 
 /**
- * What stays the same while somebody pages: the time from which the list is goes with the cursor. That to which it is needs no keeping, since every page begins behind
- * what was shown.
+ * What stays the same while somebody pages: the time from which the list is goes with the cursor. That to which it is
+ * needs no keeping, since every page begins behind what was shown.
  */
 async function pageOf(store: Pick<Store, 'records'>, orgId: string, query: ListQuery, page: CursorPage, now: number) {
   const { from, to } = rangeOf(query, now);
@@ -232,7 +235,10 @@ function decisionsFor(asked: RecordedDecision): readonly string[] {
   return asked === 'deny' ? DECISIONS.filter((decision) => !permits(decision)) : [asked];
 }
 
-/** Without the observed values of policy fields, which a list of hundreds has no use for: what lacks them is marked, so that nobody takes it for the record (decision 7.13). */
+/**
+ * Without the observed values of policy fields, which a list of hundreds has no use for: what lacks them is marked, so
+ * that nobody takes it for the record (decision 7.13).
+ */
 function listed(stored: StoredRecord) {
   const record = whole(stored);
   if (record.policy_trace?.attributes === undefined) return { ...record };

@@ -1,6 +1,7 @@
 /*
- * Where something stands in an answer: names of members from the outside in, separated by dots. `*` stands for each element of a list, `[name=value]` for each element that has
- * this member, and `=value` behind the last name takes only the values that are this text. An empty path is the value itself.
+ * Where something stands in an answer: names of members from the outside in, separated by dots. `*` stands for each
+ * element of a list, `[name=value]` for each element that has this member, and `=value` behind the last name takes only
+ * the values that are this text. An empty path is the value itself.
  */
 
 /** Names alone, without anything that stands for several. */

@@ -7,7 +7,10 @@ import { says } from './stream-finish.ts';
 import { type AnswerFacts, modelName, type UsageReader, usageReader } from './usage-reader.ts';
 import { UsageTally } from './usage-tally.ts';
 
-/** Watches the decoded bytes of a JSON answer that is no stream; keeps only what is metered, whatever the size. Never throws. */
+/**
+ * Watches the decoded bytes of a JSON answer that is no stream; keeps only what is metered, whatever the size. Never
+ * throws.
+ */
 export interface AnswerReader {
   push(chunk: Uint8Array): void;
   /** After the last byte. */
@@ -77,13 +80,17 @@ export function placePicks({ roots, places, inUsage }: UsageReader): readonly Us
   );
 }
 
-/** Elements are not told apart while they pass: `[name=value]` stands for all of them, so only paths in usage objects have it. */
+/**
+ * Elements are not told apart while they pass: `[name=value]` stands for all of them, so only paths in usage objects
+ * have it.
+ */
 function pickPath({ steps }: ValuePath): Path {
   return steps.map((step) => (step === EACH || typeof step !== 'string' ? ELEMENT : step));
 }
 
 /**
- * A reader for answers of this dialect: the same facts as `readUsage` on the parsed answer, for a fraction of the work when the answer is large.
+ * A reader for answers of this dialect: the same facts as `readUsage` on the parsed answer, for a fraction of the work
+ * when the answer is large.
  * @param state is told which response the answer is, and whether it has ended
  */
 export function createAnswerReader(dialect: Dialect | undefined, state?: ResponseState): AnswerReader {

@@ -2,9 +2,12 @@ import type { Dialect, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
 import { isOwnToken, NO_PROVIDER_KEY, shownToken } from '../../base/lib/own-tokens.ts';
-import { percentDecoded } from '../../base/lib/percent-text.ts';
+import { percentDecoded } from '../../base/lib/text.ts';
 
-/** Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the upstream is (decision 8.4). */
+/**
+ * Headers that carry a key at some provider. All of them are removed when a credential is injected, whoever the
+ * upstream is (decision 8.4).
+ */
 const KEY = /^[\u0021-\u007e](?:[\u0020-\u007e]*[\u0021-\u007e])?$/;
 const EMPTY_SCHEME = /^(?:bearer|basic)?\s*$/i;
 
@@ -12,9 +15,11 @@ const namesByProvider = new WeakMap<Provider, ReadonlySet<string>>();
 const GENERIC_NAMES: ReadonlySet<string> = new Set(AUTH_HEADERS);
 
 /**
- * The header that gives the provider this key, as a flat name, value list. Empty without a provider: a generic host's scheme is unknown.
+ * The header that gives the provider this key, as a flat name, value list. Empty without a provider: a generic host's
+ * scheme is unknown.
  * @param dialect of the call: some hosts want another header for another wire format
- * @throws GatewayError `invalid_request` when the key cannot stand in a header, or is one of this gateway, which is never sent on (decision 3.21)
+ * @throws GatewayError `invalid_request` when the key cannot stand in a header, or is one of this gateway, which is
+ * never sent on (decision 3.21)
  */
 export function injectAuth(provider: Provider | undefined, key: string, dialect?: Dialect): readonly string[] {
   if (!KEY.test(key)) throw new GatewayError('invalid_request', 'the credential holds characters that no key has');
@@ -82,8 +87,8 @@ function offersKey(offered: string, prefix: string): boolean {
 }
 
 /**
- * The header fields (flat name, value list) without anything that could carry a key to this provider: for a call that gets a stored credential. Browsers
- * bring theirs as a WebSocket subprotocol; the others that are offered stay.
+ * The header fields (flat name, value list) without anything that could carry a key to this provider: for a call that
+ * gets a stored credential. Browsers bring theirs as a WebSocket subprotocol; the others that are offered stay.
  */
 export function withoutAuth(provider: Provider | undefined, headers: readonly string[]): string[] {
   const names = authHeaderNames(provider);
@@ -108,7 +113,10 @@ function withoutKeySubprotocols(provider: Provider | undefined, value: string): 
   return kept.length === 0 ? undefined : kept.join(', ');
 }
 
-/** The path without the query parameters that carry a key: for a call that gets a stored credential. Everything else stays byte for byte. */
+/**
+ * The path without the query parameters that carry a key: for a call that gets a stored credential. Everything else
+ * stays byte for byte.
+ */
 export function withoutAuthQuery(provider: Provider | undefined, path: string): string {
   const names = provider?.authQueryNames ?? [];
   const parts = names.length === 0 ? [] : queryParts(path);
@@ -135,8 +143,8 @@ const IN_HEADER = /\bSignedHeaders=([^,\s]+)/;
 const IN_QUERY = /[?&]X-Amz-SignedHeaders=([^&]*)/i;
 
 /**
- * Lower-case names of the headers that a caller's AWS signature covers, beside method, path, query and body; undefined for a request that is not signed. All of
- * them must reach the provider as they were signed, or it refuses the call.
+ * Lower-case names of the headers that a caller's AWS signature covers, beside method, path, query and body; undefined
+ * for a request that is not signed. All of them must reach the provider as they were signed, or it refuses the call.
  * @param path with its query, where a signature may stand too
  */
 export function signedHeaders(authorization: string | undefined, path: string): readonly string[] | undefined {
@@ -167,8 +175,8 @@ export interface DirectHeadersQuestion {
 }
 
 /**
- * Headers that a call of the structured API needs beyond the caller's own, as a flat name, value list: the type of its body, and the version header that
- * its wire format or its provider cannot do without. What the caller set stands.
+ * Headers that a call of the structured API needs beyond the caller's own, as a flat name, value list: the type of its
+ * body, and the version header that its wire format or its provider cannot do without. What the caller set stands.
  */
 export function directHeaders(question: DirectHeadersQuestion): readonly string[] {
   const { provider, dialect, hasBody, idempotencyKey, callerSet } = question;

@@ -7,8 +7,8 @@ import type { EventReader, StreamTap } from './event-reader.ts';
 import { endsHere, type StreamWatch } from './seen-usage.ts';
 
 /**
- * Taps AWS event streams, as Amazon Bedrock answers. The event's name is a header of its message. A message of another kind than `event` is an error, and so are
- * bytes whose checksums do not hold; the client is given them all the same.
+ * Taps AWS event streams, as Amazon Bedrock answers. The event's name is a header of its message. A message of another
+ * kind than `event` is an error, and so are bytes whose checksums do not hold; the client is given them all the same.
  */
 export class AwsEventTap implements StreamTap {
   readonly #events: EventReader;

@@ -24,14 +24,18 @@ const MAX_KEPT = 1024 * 1024;
 /** The limit of the format; of a length beyond it the stream has lost its framing. */
 const MAX_HEADERS = 128 * 1024;
 const CHECKSUM = 4;
-/** Bytes of a header value by its type; -1: two bytes of length stand before it. Types: true, false, byte, short, integer, long, bytes, text, timestamp, UUID. */
+/**
+ * Bytes of a header value by its type; -1: two bytes of length stand before it. Types: true, false, byte, short,
+ * integer, long, bytes, text, timestamp, UUID.
+ */
 const VALUE_BYTES: readonly number[] = [0, 0, 1, 2, 4, 8, -1, -1, 8, 16];
 const TEXT_TYPE = 7;
 
 /**
- * Reads `application/vnd.amazon.eventstream` however it is cut: messages of a length, a length of headers and a checksum of both, then headers, payload and a
- * checksum of it all (CRC-32, all numbers big-endian). A message is handed on when its checksums hold. The first one whose do not ends the reading: nobody
- * can tell where the next would begin.
+ * Reads `application/vnd.amazon.eventstream` however it is cut: messages of a length, a length of headers and a
+ * checksum of both, then headers, payload and a checksum of it all (CRC-32, all numbers big-endian). A message is
+ * handed on when its checksums hold. The first one whose do not ends the reading: nobody can tell where the next would
+ * begin.
  */
 export class AwsFrames {
   readonly #onFrame: (frame: AwsFrame) => void;

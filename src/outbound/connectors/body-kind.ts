@@ -33,8 +33,9 @@ export interface BodyClues {
 }
 
 /**
- * What a body is by its first bytes, whatever its head calls it: servers and what stands before them label streams as plain text, JSON or bytes, and plain answers as
- * streams. It is told as soon as it is certain, and a prefix of a body never says another thing than the body.
+ * What a body is by its first bytes, whatever its head calls it: servers and what stands before them label streams as
+ * plain text, JSON or bytes, and plain answers as streams. It is told as soon as it is certain, and a prefix of a body
+ * never says another thing than the body.
  * @param text first bytes, as Latin-1
  * @param isEnd nothing comes behind them
  * @returns undefined: more is needed
@@ -67,7 +68,10 @@ function usualKind(label: BodyKind): BodyKind {
   return label === 'ndjson' ? label : 'whole';
 }
 
-/** Where something stands that is no blank; the length of the text where nothing does, or where all of it may be the beginning of a byte order mark. */
+/**
+ * Where something stands that is no blank; the length of the text where nothing does, or where all of it may be the
+ * beginning of a byte order mark.
+ */
 function firstSign(text: string): number {
   if (BYTE_ORDER_MARK.startsWith(text)) return text.length;
   const from = text.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0;
@@ -81,7 +85,10 @@ function awsKind(text: string, label: BodyKind, isEnd: boolean): BodyKind | unde
   return beginsAwsFrame(Buffer.from(text.slice(0, PRELUDE), 'latin1')) ? 'aws_event_stream' : label;
 }
 
-/** One answer, or the first of many lines where a format streams so: an answer reports its usage, or its end, a first event does not yet. */
+/**
+ * One answer, or the first of many lines where a format streams so: an answer reports its usage, or its end, a first
+ * event does not yet.
+ */
 function objectKind(text: string, { dialect, label, isAsked }: BodyClues, isEnd: boolean): BodyKind | undefined {
   const usual = usualKind(label);
   const end = text.search(/[\r\n]/);
@@ -107,8 +114,8 @@ function isAnswer(value: unknown, dialect: Dialect | undefined): boolean {
 }
 
 /**
- * Server-sent events, by their lines. A call that asks for a stream has one from its first field or comment on. What nobody asked for, and what may as well be a text, is
- * one when its data is that of an event.
+ * Server-sent events, by their lines. A call that asks for a stream has one from its first field or comment on. What
+ * nobody asked for, and what may as well be a text, is one when its data is that of an event.
  */
 function eventKind(text: string, clues: BodyClues, isEnd: boolean): BodyKind | undefined {
   const isOver = isEnd || text.length >= MAX_SILENT;

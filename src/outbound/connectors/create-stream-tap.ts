@@ -10,8 +10,8 @@ import { endsHere, type StreamWatch } from './seen-usage.ts';
 import type { ResponseState } from './stream-finish.ts';
 
 /**
- * A tap for one streamed answer. Without a dialect, or with one that does not stream, nothing is read from the bytes: there is no terminal event, and the
- * outcome is `complete` when the body ended.
+ * A tap for one streamed answer. Without a dialect, or with one that does not stream, nothing is read from the bytes:
+ * there is no terminal event, and the outcome is `complete` when the body ended.
  * @param contentType of the answer, as received
  * @param watch follows what the stream says and may end it
  * @param state is told which response the stream is of, and whether it has ended
@@ -50,8 +50,8 @@ class OpaqueTap implements StreamTap {
 }
 
 /**
- * Taps a stream that is one JSON array of chunks, as Gemini sends it without `alt=sse`. The bracket that closes the array is its terminal event. An error
- * may come as an array with one element or as a bare object.
+ * Taps a stream that is one JSON array of chunks, as Gemini sends it without `alt=sse`. The bracket that closes the
+ * array is its terminal event. An error may come as an array with one element or as a bare object.
  */
 export class ArrayTap implements StreamTap {
   readonly #events: EventReader;

@@ -41,7 +41,10 @@ interface CompiledRule {
   /** Of events that hold output of a stream that is followed. */
   readonly withOutput: EventTrees;
   readonly withoutOutput: EventTrees;
-  /** Quoted names: of usage, error and end members, of end members alone, of the model's members, and of the events that end the stream or say an error. */
+  /**
+   * Quoted names: of usage, error and end members, of end members alone, of the model's members, and of the events that
+   * end the stream or say an error.
+   */
   readonly memberNeedles: readonly string[];
   readonly donePathNeedles: readonly string[];
   readonly modelNeedles: readonly string[];
@@ -60,13 +63,19 @@ interface EventTrees {
   readonly rest: PathTree;
 }
 
-/** What a value of an event is for: a usage object by its root, a place of the answer by its number, output, or a member that says something. */
+/**
+ * What a value of an event is for: a usage object by its root, a place of the answer by its number, output, or a member
+ * that says something.
+ */
 interface Meaning {
   readonly kind: 'done' | 'error' | 'model' | 'output' | 'place' | 'usage';
   readonly number: number;
 }
 
-/** Refusing a broken JSON text costs more than a thousand bytes of an intact one; in a stream with so many of them only names are looked at. */
+/**
+ * Refusing a broken JSON text costs more than a thousand bytes of an intact one; in a stream with so many of them only
+ * names are looked at.
+ */
 const MAX_BROKEN = 100;
 
 /** By the rule for output that is followed beside it. */
@@ -153,8 +162,8 @@ function usageNeedles(roots: readonly ValuePath[], reader: UsageReader | undefin
 }
 
 /**
- * Where the answer stands in an event of which the usage object is known: before the path that the usage has in an answer. What is one of several choices is not an answer
- * of its own.
+ * Where the answer stands in an event of which the usage object is known: before the path that the usage has in an
+ * answer. What is one of several choices is not an answer of its own.
  */
 function answersAround(usageRoots: readonly string[], { firstRoot }: UsageReader): readonly Path[] {
   const own = firstRoot.join('.');
@@ -170,7 +179,10 @@ function lastNames(paths: readonly Path[]): readonly string[] {
   return [...new Set(paths.filter((path) => path.length > 0).map((path) => `"${path.at(-1) ?? ''}"`))];
 }
 
-/** Understands the events of one stream: gathers usage, model, error, end, and what it has said so far. Knows nothing of framing. */
+/**
+ * Understands the events of one stream: gathers usage, model, error, end, and what it has said so far. Knows nothing of
+ * framing.
+ */
 export class EventReader implements ValueSink {
   /** The last model that the stream named, and whether it said its end or an error. */
   model: string | undefined;
@@ -186,7 +198,10 @@ export class EventReader implements ValueSink {
   readonly #tally: UsageTally | undefined;
   /** Changes of the tally that were told to `#seen`. */
   #toldAt = 0;
-  /** Broken texts, of those that matter, that may tell whether all answers are finished, and that are read only to follow the stream: that must not make it end otherwise. */
+  /**
+   * Broken texts, of those that matter, that may tell whether all answers are finished, and that are read only to
+   * follow the stream: that must not make it end otherwise.
+   */
   readonly #broken = { mattering: 0, telling: 0, followed: 0 };
   /** Set when what the stream says is followed while it runs. */
   readonly #seen: SeenUsage | undefined;
@@ -368,7 +383,10 @@ export class EventReader implements ValueSink {
     });
   }
 
-  /** An event without anything that counts, for those who follow the stream or ask whether its answers are finished; undefined: nobody asks. */
+  /**
+   * An event without anything that counts, for those who follow the stream or ask whether its answers are finished;
+   * undefined: nobody asks.
+   */
   #valueOf(data: string): unknown {
     if (this.#seen !== undefined && this.#broken.followed < MAX_BROKEN)
       return data === '' ? undefined : this.#parsed(data, 'followed', true);
@@ -418,14 +436,20 @@ const COLON = 0x3a;
 const NO_NAMES: ReadonlySet<string> = new Set();
 const TYPE_FIRST = '{"type":"';
 
-/** The event's name where it stands first in its data, as most providers write it; undefined when one would have to look closer. */
+/**
+ * The event's name where it stands first in its data, as most providers write it; undefined when one would have to look
+ * closer.
+ */
 function leadingType(data: string): string | undefined {
   if (!data.startsWith(TYPE_FIRST)) return undefined;
   const end = data.indexOf('"', TYPE_FIRST.length);
   return end === -1 || end - TYPE_FIRST.length > 64 ? undefined : data.slice(TYPE_FIRST.length, end);
 }
 
-/** Is there a member of this name with a value other than null and false? A quoted name cannot stand inside a JSON text, there its quotes are escaped. */
+/**
+ * Is there a member of this name with a value other than null and false? A quoted name cannot stand inside a JSON text,
+ * there its quotes are escaped.
+ */
 function hasMember(data: string, quotedName: string): boolean {
   for (let found = data.indexOf(quotedName); found !== -1; found = data.indexOf(quotedName, found + 1)) {
     let at = found + quotedName.length;
@@ -453,18 +477,25 @@ function utf8Text(text: string): string {
 /** Watches the decoded bytes of one streamed answer go by; never changes them. Never throws on any input. */
 export interface StreamTap {
   /**
-   * Feeds bytes. Returns the offset in `chunk` from which bytes belong to the dialect's terminal event (`[DONE]`, `message_stop`, …) or lie behind it,
-   * or -1 while it has not begun in this or an earlier chunk. Once it returned an offset, later calls return 0.
+   * Feeds bytes. Returns the offset in `chunk` from which bytes belong to the dialect's terminal event (`[DONE]`,
+   * `message_stop`, …) or lie behind it, or -1 while it has not begun in this or an earlier chunk. Once it returned an
+   * offset, later calls return 0.
    */
   push(chunk: Uint8Array): number;
   /** The upstream's body ended. */
   end(): void;
-  /** Complete: a terminal event was seen, or the dialect has none and the body ended cleanly. Error: an error object was in the stream. */
+  /**
+   * Complete: a terminal event was seen, or the dialect has none and the body ended cleanly. Error: an error object was
+   * in the stream.
+   */
   readonly outcome: 'open' | 'complete' | 'error';
   /** Usage so far; undefined when the provider gave none. */
   readonly usage: Usage | undefined;
   /** The model that the answer names. */
   readonly model: string | undefined;
-  /** Offset in the last chunk behind the event at which the stream is to end (see StreamWatch); -1 while it may go on. Nothing behind it is read. */
+  /**
+   * Offset in the last chunk behind the event at which the stream is to end (see StreamWatch); -1 while it may go on.
+   * Nothing behind it is read.
+   */
   readonly stopsAt: number;
 }

@@ -1,5 +1,5 @@
 import { type JsonPicker, parsed } from '../../base/json/json-picker.ts';
-import { TextPieces } from '../../base/lib/text-pieces.ts';
+import { TextPieces } from '../../base/lib/text.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import { latin1 } from './answer-reader.ts';
 import type { EventReader, StreamTap } from './event-reader.ts';
@@ -14,9 +14,9 @@ const SPACE = 0x20;
 const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 
 /**
- * Taps formats whose events are lines: server-sent events as the WHATWG describes them (LF, CR, CRLF in any mix, comments, data of several lines), and one
- * JSON object per line. The end of the stream is recognised as soon as the line that says it is complete, not at the empty line behind it, because
- * clients act on that line.
+ * Taps formats whose events are lines: server-sent events as the WHATWG describes them (LF, CR, CRLF in any mix,
+ * comments, data of several lines), and one JSON object per line. The end of the stream is recognised as soon as the
+ * line that says it is complete, not at the empty line behind it, because clients act on that line.
  */
 export class LineTap implements StreamTap {
   readonly #events: EventReader;
@@ -104,7 +104,10 @@ export class LineTap implements StreamTap {
     this.#dispatch();
   }
 
-  /** Takes every line that ends in this text; returns where the unfinished one begins. No generator: a stream has thousands of them. */
+  /**
+   * Takes every line that ends in this text; returns where the unfinished one begins. No generator: a stream has
+   * thousands of them.
+   */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every line of every stream; a call for each would double its cost
   #wholeLines(text: string, base: number): number {
     let at = this.#afterCr && text.charCodeAt(0) === LF ? 1 : 0;
@@ -174,7 +177,8 @@ export class LineTap implements StreamTap {
       if (this.#data.length + this.#furtherData.length > MAX_KEPT) this.#pickFromData();
       return;
     }
-    // Only the first line is looked at by itself: looking at all data again with each further line would take quadratic time.
+    // Only the first line is looked at by itself: looking at all data again with each further line would take quadratic
+    // time.
     const { doneData, mayEndInside } = this.#events;
     if (this.#terminalStart === -1 && (value === doneData || (mayEndInside && this.#events.endsByData(value)))) this.#terminate();
     this.#data = value;
@@ -219,7 +223,9 @@ export class LineTap implements StreamTap {
     this.#eventStart = -1;
   }
 
-  /** Keeps the beginning of a line whose end is not here yet; of one that grows too large only its data is looked at. */
+  /**
+   * Keeps the beginning of a line whose end is not here yet; of one that grows too large only its data is looked at.
+   */
   #keep(piece: string): void {
     if (this.#inLongLine) {
       this.#picker?.push(piece);

@@ -57,8 +57,8 @@ const SHAPES: Readonly<Record<ErrorShape, (text: ProviderErrorText) => Members>>
 };
 
 /**
- * The members that make a provider's own SDK show the reason of a refusal (decision 8.2), to be merged with the specified fields. There is always an
- * `error` object with a `message`.
+ * The members that make a provider's own SDK show the reason of a refusal (decision 8.2), to be merged with the
+ * specified fields. There is always an `error` object with a `message`.
  * @param shape of the dialect; undefined for a host without one takes the commonest
  */
 export function refusalBody(shape: ErrorShape | undefined, text: ProviderErrorText): Members {
@@ -69,7 +69,10 @@ const TEXT_TYPE = 7;
 /** Prelude with its checksum, and the checksum at the end. */
 const AROUND = 16;
 
-/** A message of an AWS event stream that tells an error with a code of its own, which every SDK throws. `code` and `message` are ASCII. */
+/**
+ * A message of an AWS event stream that tells an error with a code of its own, which every SDK throws. `code` and
+ * `message` are ASCII.
+ */
 export function awsErrorFrame(code: string, message: string, json: string): Buffer {
   const fields = { ':message-type': 'error', ':error-code': code, ':error-message': message, ':content-type': 'application/json' };
   const headers = Buffer.concat(Object.entries(fields).map(([name, value]) => textHeader(name, value)));
@@ -91,8 +94,8 @@ function textHeader(name: string, value: string): Buffer {
 }
 
 /**
- * The last event of a stream that is ended in place of its provider, in the form in which this format tells an error, so that the provider's own SDK takes
- * it for one. Each piece is written by itself.
+ * The last event of a stream that is ended in place of its provider, in the form in which this format tells an error,
+ * so that the provider's own SDK takes it for one. Each piece is written by itself.
  * @param more members beside those that the format knows
  */
 export function streamError(

@@ -15,7 +15,10 @@ export interface StreamWatch {
   readonly seen: SeenUsage;
   /** False: the stream is followed and never ended. Default true. */
   readonly mayStop?: boolean;
-  /** True: the stream is to end here. Asked again after each event that brought output, never of one that ends the stream anyway. */
+  /**
+   * True: the stream is to end here. Asked again after each event that brought output, never of one that ends the
+   * stream anyway.
+   */
   passes(): boolean;
 }
 
@@ -24,12 +27,15 @@ export function endsHere(watch: StreamWatch): boolean {
   return watch.mayStop !== false && watch.seen.takeGrowth() && watch.passes();
 }
 
-/** Up to so many halves of the stated maximum an approximation above it is taken for an error of the approximation: providers end the output there. */
+/**
+ * Up to so many halves of the stated maximum an approximation above it is taken for an error of the approximation:
+ * providers end the output there.
+ */
 const STATED_HALVES = 3;
 
 /**
- * What a stream has used so far: the provider's last report, and an approximation of what came since. A report counts once it says more output than the one before: some
- * providers repeat a zero until the end.
+ * What a stream has used so far: the provider's last report, and an approximation of what came since. A report counts
+ * once it says more output than the one before: some providers repeat a zero until the end.
  */
 export class SeenUsage implements ValueSink {
   readonly #deltas: Deltas;

@@ -34,7 +34,8 @@ const OUTCOMES: Readonly<Record<string, ServerEvent['outcome']>> = { failed: 'er
 /**
  * Reads a server event; undefined for what is no event, which concerns no call.
  * @param call the wire format of the calls
- * @throws GatewayError `upstream_protocol` for one that nests deeper, or has more members, than the event of a client may: what it says of a call cannot be known then
+ * @throws GatewayError `upstream_protocol` for one that nests deeper, or has more members, than the event of a client
+ * may: what it says of a call cannot be known then
  */
 export function readServerEvent(payload: Buffer, rule: SocketRule, call: Dialect): ServerEvent | undefined {
   const event = parsed(payload);

@@ -4,7 +4,9 @@ import { ELEMENT } from '../../base/json/json-picker.ts';
 import { compilePath, EACH, type Path, valueAt } from './answer-paths.ts';
 import { countOf } from './usage-tally.ts';
 
-/** Answers that are told apart in one stream; of one with more nobody can say any more that all of them are finished. */
+/**
+ * Answers that are told apart in one stream; of one with more nobody can say any more that all of them are finished.
+ */
 const MAX_ANSWERS = 1024;
 
 /** Member of an answer that says which of several it is. Without it the place in the list does. */
@@ -37,8 +39,9 @@ export class FinishRule {
 }
 
 /**
- * Whether every answer that a stream has begun has said why it ended. Providers and servers that leave out the event with which their format ends a stream do say
- * that, and usage may still come behind it: so it ends nothing by itself, and tells only what the end of the body means.
+ * Whether every answer that a stream has begun has said why it ended. Providers and servers that leave out the event
+ * with which their format ends a stream do say that, and usage may still come behind it: so it ends nothing by itself,
+ * and tells only what the end of the body means.
  */
 export class StreamFinish {
   readonly #rule: FinishRule;
@@ -101,7 +104,10 @@ export class StreamFinish {
     }
   }
 
-  /** An answer that was finished once stays so: some servers send further events of it, without a reason, to report usage. */
+  /**
+   * An answer that was finished once stays so: some servers send further events of it, without a reason, to report
+   * usage.
+   */
   #note(index: number, isFinished: boolean): void {
     const before = this.#answers.get(index);
     if (before === true || before === isFinished) return;
@@ -117,7 +123,10 @@ export class StreamFinish {
 
 const MAX_ID = 256;
 
-/** Which response an answer tells of, and whether that has ended: followed where a response may be made after the answer to its call. */
+/**
+ * Which response an answer tells of, and whether that has ended: followed where a response may be made after the answer
+ * to its call.
+ */
 export class ResponseState {
   /** Undefined while the answer has named none. */
   id: string | undefined;

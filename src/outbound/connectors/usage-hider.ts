@@ -1,11 +1,14 @@
 import { jsonMembers, type MemberRange } from '../../base/json/json-members.ts';
 import { parsed } from '../../base/json/json-picker.ts';
-import { TextPieces } from '../../base/lib/text-pieces.ts';
+import { TextPieces } from '../../base/lib/text.ts';
 import { latin1 } from './answer-reader.ts';
 
 /** A line that is longer holds no usage event; it passes as it comes. */
 const MAX_LINE = 256 * 1024;
-/** Refusing a broken JSON text costs more than a thousand bytes of an intact one; from a stream with so many of them nothing is taken out any more. */
+/**
+ * Refusing a broken JSON text costs more than a thousand bytes of an intact one; from a stream with so many of them
+ * nothing is taken out any more.
+ */
 const MAX_BROKEN = 100;
 const LF = 0x0a;
 const CR = 0x0d;
@@ -13,8 +16,9 @@ const NOTHING = new Uint8Array(0);
 const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 
 /**
- * Takes out of an OpenAI stream what `stream_options.include_usage` adds to it: the event with empty `choices` and a usage, and the `"usage":null` of all
- * others. Everything else passes byte for byte, line by line, however it is cut. An event with empty `choices` and no usage is Azure's and stays.
+ * Takes out of an OpenAI stream what `stream_options.include_usage` adds to it: the event with empty `choices` and a
+ * usage, and the `"usage":null` of all others. Everything else passes byte for byte, line by line, however it is cut.
+ * An event with empty `choices` and no usage is Azure's and stays.
  */
 export class UsageHider {
   /** The line so far. */
@@ -109,8 +113,8 @@ function cutFrom(members: readonly MemberRange[], at: number, member: MemberRang
 }
 
 /**
- * Goes through the lines that end in a text (LF, CR, CRLF in any mix), each kind of end searched for again only when it was passed. No generator: a stream has
- * thousands of lines.
+ * Goes through the lines that end in a text (LF, CR, CRLF in any mix), each kind of end searched for again only when it
+ * was passed. No generator: a stream has thousands of lines.
  */
 export class LineEnds {
   /** Where the line ends, and where the next one begins. */

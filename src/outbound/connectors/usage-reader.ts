@@ -1,12 +1,12 @@
 /*
- * How the gateway speaks each provider's language, by the catalogue's dialects and never by a provider's name: token counts out of answers and streams,
- * credentials into requests, the structured API's form of a call, the error body that an SDK shows. Nothing here opens a connection, decides about a
- * request or changes a byte that passes. Bytes are looked at as Latin-1 text: offsets stay byte offsets, UTF-8 may be cut anywhere, and the members that
- * count (names, numbers) are ASCII.
+ * How the gateway speaks each provider's language, by the catalogue's dialects and never by a provider's name: token
+ * counts out of answers and streams, credentials into requests, the structured API's form of a call, the error body
+ * that an SDK shows. Nothing here opens a connection, decides about a request or changes a byte that passes. Bytes are
+ * looked at as Latin-1 text: offsets stay byte offsets, UTF-8 may be cut anywhere, and the members that count (names,
+ * numbers) are ASCII.
  */
 import type { BesideRule, CountRule, Dialect, PassRule, UsageRule } from '../../base/catalogue/types.ts';
-import type { PartTokens, Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
-import type { Unit } from '../../base/model/usage-units.ts';
+import type { PartTokens, Pass, TokenCounts, Unit, Usage } from '../../base/model/usage.ts';
 import {
   compilePath,
   compileValuePath,
@@ -41,7 +41,10 @@ interface CompiledUnit {
   readonly given: readonly number[];
 }
 
-/** A dialect's rule for what an answer used, compiled. Only what stands at known places is taken, whatever else the answer holds. */
+/**
+ * A dialect's rule for what an answer used, compiled. Only what stands at known places is taken, whatever else the
+ * answer holds.
+ */
 export class UsageReader implements PlaceTable {
   /** Of usage objects in the answer, the first as names alone. */
   readonly roots: readonly ValuePath[];

@@ -1,5 +1,5 @@
-import { RATE_KINDS } from '../../base/model/rate-kinds.ts';
 import type { Pass, TokenCounts, Usage } from '../../base/model/usage.ts';
+import { RATE_KINDS } from '../../base/model/usage.ts';
 import { isUsualTerm, termOf } from '../../decide/pricing/cost.ts';
 import { type PathTree, type ValuePath, type ValueSink, walkTree } from './answer-paths.ts';
 
@@ -10,8 +10,9 @@ const MOST_PLACES = 128;
 const NO_SUMS: number[] = [];
 
 /**
- * Gathers what an answer says of its usage, in one piece or by the events of a stream. Of counts that one event has at several places for the same the largest holds. Counts of a
- * stream are cumulative, so later ones hold, but for zeros, with which some providers end it.
+ * Gathers what an answer says of its usage, in one piece or by the events of a stream. Of counts that one event has at
+ * several places for the same the largest holds. Counts of a stream are cumulative, so later ones hold, but for zeros,
+ * with which some providers end it.
  */
 export class UsageTally implements ValueSink {
   readonly #reader: PlaceTable;
@@ -158,7 +159,10 @@ function numberOf({ takes, path }: AnswerPlace, value: unknown): number | undefi
 /** Some providers write seconds as a text. */
 const DECIMAL = /^\d{1,9}(?:\.\d{1,9})?$/;
 
-/** What is taken at a path: a count of tokens, a number of units, whether anything is there, a text, or entries about single models. */
+/**
+ * What is taken at a path: a count of tokens, a number of units, whether anything is there, a text, or entries about
+ * single models.
+ */
 export type Taken = 'tokens' | 'units' | 'presence' | 'text' | 'entries';
 
 /** One place of an answer that matters. */
@@ -195,7 +199,10 @@ export interface PlaceTable {
   usageOf(found: FoundValues): Usage | undefined;
 }
 
-/** A whole number that is no less than nothing and that no arithmetic of ours rounds; undefined for everything else that providers may call a count. */
+/**
+ * A whole number that is no less than nothing and that no arithmetic of ours rounds; undefined for everything else that
+ * providers may call a count.
+ */
 export function countOf(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
@@ -216,9 +223,10 @@ export interface CountForm {
 }
 
 /**
- * The tokens that counts mean (decision 6.3). Vendors of one format count alike under the same names but for a few things, which show in the counts themselves, so that
- * no host has to be known: reasoning may be missing in the count of output, cached input or sound in that of the input, and a total may hold what neither does. Where the counts leave it open the
- * dearer meaning holds.
+ * The tokens that counts mean (decision 6.3). Vendors of one format count alike under the same names but for a few
+ * things, which show in the counts themselves, so that no host has to be known: reasoning may be missing in the count
+ * of output, cached input or sound in that of the input, and a total may hold what neither does. Where the counts leave
+ * it open the dearer meaning holds.
  * @param counts as they stand in the answer; changed
  */
 export function meant(counts: TokenCounts, form: CountForm): TokenCounts {
@@ -268,8 +276,8 @@ export function mostOf(a: TokenCounts, b: TokenCounts): TokenCounts {
 }
 
 /**
- * The usage of a call whose answer lists what single models used (decision 6.3). What the counts of the call hold beyond the entries that are a part of them is a pass of the
- * call's own model; everything else is in addition.
+ * The usage of a call whose answer lists what single models used (decision 6.3). What the counts of the call hold
+ * beyond the entries that are a part of them is a pass of the call's own model; everything else is in addition.
  * @param own the counts of the call
  */
 export function allOf(own: TokenCounts | undefined, listed: readonly { readonly pass: Pass; readonly inside: boolean }[]): Usage {

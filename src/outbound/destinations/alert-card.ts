@@ -6,7 +6,9 @@ interface CardPart {
   readonly theirs: boolean;
 }
 
-/** What an alert says: a channel shows what is ours and what strangers chose in two ways. A text alone is a stranger's. */
+/**
+ * What an alert says: a channel shows what is ours and what strangers chose in two ways. A text alone is a stranger's.
+ */
 export type CardText = string | readonly CardPart[];
 
 /** Our own words, with what strangers chose between them. */

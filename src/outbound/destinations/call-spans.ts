@@ -3,7 +3,10 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { GEN_AI, operationName, PROVIDER_NAMES } from './gen-ai-conventions.ts';
 import { closed, double, flag, nameText, text, texts, whole } from './otlp-attributes.ts';
 
-/** How a moment of the monotonic clock becomes one of the day: milliseconds since the epoch when the monotonic clock was at 0. */
+/**
+ * How a moment of the monotonic clock becomes one of the day: milliseconds since the epoch when the monotonic clock was
+ * at 0.
+ */
 export interface SpanClock {
   readonly epochAtZero: number;
 }
@@ -22,7 +25,10 @@ const METHODS: ReadonlySet<string> = new Set(['CONNECT', 'DELETE', 'GET', 'HEAD'
 const DIRECT_ROUTE = '/v1/actions:execute';
 const REDIRECT_ROUTE = '/proxy/{provider}';
 
-/** The spans of a call, as JSON texts joined by commas: the call as the gateway got it, and where it was sent the one to the provider. */
+/**
+ * The spans of a call, as JSON texts joined by commas: the call as the gateway got it, and where it was sent the one to
+ * the provider.
+ */
 export function spansOf(call: TracedCall, clock: SpanClock): string {
   const { upstream } = call;
   const server = serverSpan(call, clock);

@@ -32,7 +32,10 @@ const LABELLED: readonly (readonly [label: string, member: string])[] = [
   ['releasedBy', 'released_by'],
 ];
 
-/** An event as a line of the Common Event Format; `externalId` is the same whenever it comes again. @param severity of syslog */
+/**
+ * An event as a line of the Common Event Format; `externalId` is the same whenever it comes again.
+ * @param severity of syslog
+ */
 export function cefLine({ id, envelope }: ExportedEvent, severity: number): string {
   const { event_type: type, event_time: time, org_id: org, workload_id: workload, payload } = envelope;
   const head = ['CEF:0', 'AI Request Gateway', 'ai-request-gateway', '1', type, nameOf(envelope)].map((text) => inHead(text));

@@ -23,7 +23,10 @@ interface ChatWebhook {
 const SLACK_ERROR =
   /^\s*(?:invalid_\w+|no_\w+|\w+_not_found|\w+_is_archived|\w+_denied|\w+_prohibited|\w+_disabled|too_many_\w+|rollup_error|missing_\w+|fatal_error|internal_error)\b/;
 
-/** Whether a body says in JSON that it was not done: `ok` or `success` that is false, an error that says something, or a code other than 0 beside nothing that was made. */
+/**
+ * Whether a body says in JSON that it was not done: `ok` or `success` that is false, an error that says something, or a
+ * code other than 0 beside nothing that was made.
+ */
 function saysNo(body: string): boolean {
   const said = objectIn(body);
   if (said === undefined) return /^\s*(?:<!doctype|<html)/i.test(body);
@@ -47,9 +50,13 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** The four chat products: what each takes, and how it says that it has not. Any 2xx is taken unless its body says otherwise in that product's words. */
+/**
+ * The four chat products: what each takes, and how it says that it has not. Any 2xx is taken unless its body says
+ * otherwise in that product's words.
+ */
 export const CHAT_WEBHOOKS: Readonly<Record<ChatKind, ChatWebhook>> = {
-  // Receivers that take the form of Slack answer in words of their own: Rocket.Chat with `{"success": true}`, Mattermost with `ok`, others with nothing.
+  // Receivers that take the form of Slack answer in words of their own: Rocket.Chat with `{"success": true}`,
+  // Mattermost with `ok`, others with nothing.
   slack: { message: slackMessage, isTaken: ({ body }) => !SLACK_ERROR.test(body) && !saysNo(body) },
   // Its older connectors told of a limit in the text of a 200.
   teams: { message: teamsMessage, isTaken: ({ body }) => !/returned HTTP error \d|delivery failed/i.test(body) && !saysNo(body) },

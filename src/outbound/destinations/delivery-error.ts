@@ -1,5 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { FailureReason } from '../../base/model/failure-reason.ts';
+import type { FailureReason } from '../../base/model/export-destination.ts';
 
 interface DeliveryErrorOptions {
   readonly retryable: boolean;

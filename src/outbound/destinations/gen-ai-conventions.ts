@@ -1,6 +1,6 @@
 /*
- * The one place that knows OpenTelemetry's conventions for calls of models: v1.41 of the semantic conventions, the last with a stable home, all of them still "in
- * development". When they change, this file does.
+ * The one place that knows OpenTelemetry's conventions for calls of models: v1.41 of the semantic conventions, the last
+ * with a stable home, all of them still "in development". When they change, this file does.
  */
 
 /** Sent with every batch: which version of the conventions the names are of. */
@@ -39,7 +39,10 @@ export const PROVIDER_NAMES: Readonly<Record<string, string>> = {
   xai: 'x_ai',
 };
 
-/** `gen_ai.operation.name` by what an operation is in detail; those behind the line are ours, where the conventions have none. */
+/**
+ * `gen_ai.operation.name` by what an operation is in detail; those behind the line are ours, where the conventions have
+ * none.
+ */
 export const OPERATION_NAMES: Readonly<Record<string, string>> = {
   'ai.infer.chat': 'chat',
   'ai.infer.messages': 'chat',

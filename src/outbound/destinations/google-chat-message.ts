@@ -6,7 +6,9 @@ const TITLE = 200;
 const TEXT = 3_000;
 const VALUE = 400;
 
-/** An alert as a webhook of Google Chat takes it. Nothing of it is in `text`, where `<users/all>` would call everybody. */
+/**
+ * An alert as a webhook of Google Chat takes it. Nothing of it is in `text`, where `<users/all>` would call everybody.
+ */
 export function googleChatMessage(card: AlertCard): unknown {
   const widgets: unknown[] = [
     { textParagraph: { text: onFace(card.text, 'google_chat', TEXT) } },

@@ -1,6 +1,7 @@
 /*
- * Attributes as OTLP writes them in JSON (its protocol buffers in their JSON form: 64-bit numbers are texts). They are joined as text: objects of them, which
- * JSON.stringify would go through, cost three times as much. Each ends with a comma; `closed` takes the last one away.
+ * Attributes as OTLP writes them in JSON (its protocol buffers in their JSON form: 64-bit numbers are texts). They are
+ * joined as text: objects of them, which JSON.stringify would go through, cost three times as much. Each ends with a
+ * comma; `closed` takes the last one away.
  */
 
 /** Values a stranger chose may be long. */

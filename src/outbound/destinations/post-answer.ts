@@ -1,6 +1,6 @@
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import type { WebAddress } from '../../base/lib/web-address.ts';
-import type { FailureReason } from '../../base/model/failure-reason.ts';
+import type { FailureReason } from '../../base/model/export-destination.ts';
 import { DeliveryError } from './delivery-error.ts';
 import type { PostAnswer } from './way-out.ts';
 
@@ -24,7 +24,8 @@ const BY_STATUS: Readonly<Record<number, Row>> = {
 const OTHERS: Row = { reason: 'client_error', retryable: false };
 
 /**
- * Why an answer is a failure: 429 and 5xx are worth another try, other 4xx are not, and a redirect is none that is followed.
+ * Why an answer is a failure: 429 and 5xx are worth another try, other 4xx are not, and a redirect is none that is
+ * followed.
  * @param now milliseconds since the epoch, for a `Retry-After` that is a date
  */
 export function refusedPost(answer: PostAnswer, to: WebAddress, now: number): DeliveryError {
@@ -33,7 +34,9 @@ export function refusedPost(answer: PostAnswer, to: WebAddress, now: number): De
   return new DeliveryError(reason, whatCameBack(answer, to), { retryable, retryAfterMs: retryAfter(answer, now) });
 }
 
-/** An answer as people are told of it: its status and the beginning of its text, in which nothing of the address stands. */
+/**
+ * An answer as people are told of it: its status and the beginning of its text, in which nothing of the address stands.
+ */
 export function whatCameBack({ status, body }: PostAnswer, { path }: WebAddress): string {
   // A path of one slash would take all slashes.
   const secrets = [path, path.split('?', 1)[0] ?? path, path.split('?', 2)[1] ?? ''].filter(({ length }) => length > 1);
@@ -42,7 +45,10 @@ export function whatCameBack({ status, body }: PostAnswer, { path }: WebAddress)
   return line === '' ? `HTTP ${status}` : `HTTP ${status}: ${shorten(line, SHOWN)}`;
 }
 
-/** Milliseconds; seconds or a date in the header (RFC 9110 §10.2.3), else seconds in the body's `retry_after`, as Discord says it. */
+/**
+ * Milliseconds; seconds or a date in the header (RFC 9110 §10.2.3), else seconds in the body's `retry_after`, as
+ * Discord says it.
+ */
 export function retryAfter({ headers, body }: PostAnswer, now: number): number | undefined {
   const header = headers.get('retry-after');
   const seconds = header === undefined ? Number(/"retry_after":\s*([\d.]{1,12})/.exec(body)?.[1]) : Number(header);
@@ -50,7 +56,10 @@ export function retryAfter({ headers, body }: PostAnswer, now: number): number |
   return Number.isFinite(ms) && ms > 0 ? Math.ceil(ms) : undefined;
 }
 
-/** How long whoever was told something wants to hear nothing, milliseconds: `Retry-After`, else `next_interval_seconds` of a JSON body. */
+/**
+ * How long whoever was told something wants to hear nothing, milliseconds: `Retry-After`, else `next_interval_seconds`
+ * of a JSON body.
+ */
 export function askedPause(answer: PostAnswer, now: number): number | undefined {
   const seconds = Number(/"next_interval_seconds":\s*(\d{1,9})\b/.exec(answer.body)?.[1]);
   return answer.headers.has('retry-after') || !(seconds > 0) ? retryAfter(answer, now) : seconds * 1_000;

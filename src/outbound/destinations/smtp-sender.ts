@@ -2,10 +2,10 @@ import type { Socket } from 'node:net';
 import { rootCertificates } from 'node:tls';
 import { createTransport } from 'nodemailer';
 import type { Clock } from '../../base/lib/clock.ts';
-import { shorten } from '../../base/lib/shorten.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
-import type { FailureReason } from '../../base/model/failure-reason.ts';
-import type { SmtpServer } from '../../base/model/smtp-server.ts';
+import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import { shorten } from '../../base/lib/text.ts';
+import type { SmtpServer } from '../../base/model/alert-channel.ts';
+import type { FailureReason } from '../../base/model/export-destination.ts';
 import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { AlertCard } from './alert-card.ts';
 import { alertMail } from './alert-mail.ts';
@@ -102,7 +102,8 @@ export class SmtpSender {
 }
 
 /**
- * Ends a connection on which a server talks without end, or takes for ever: the library keeps every line until an answer is whole.
+ * Ends a connection on which a server talks without end, or takes for ever: the library keeps every line until an
+ * answer is whole.
  * @returns what ends the watch
  */
 function boundTalk(socket: Socket, clock: Clock): () => void {

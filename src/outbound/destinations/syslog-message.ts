@@ -23,8 +23,10 @@ export function severityOf({ event_type: type, payload }: EventEnvelope): number
 }
 
 /**
- * One message of RFC 5424: the envelope as JSON (without a byte order mark, which receivers would keep) and its key fields as structured data.
- * @param most bytes of the whole; the largest members of the payload are dropped until it fits, and `dropped` names them
+ * One message of RFC 5424: the envelope as JSON (without a byte order mark, which receivers would keep) and its key
+ * fields as structured data.
+ * @param most bytes of the whole; the largest members of the payload are dropped until it fits, and `dropped` names
+ * them
  */
 export function syslogMessage(event: ExportedEvent, host: string, format: SyslogFormat, most: number): Buffer {
   const { envelope } = event;

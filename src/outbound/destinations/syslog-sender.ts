@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
-import type { SyslogAddress } from '../../base/lib/syslog-address.ts';
+import type { SyslogAddress } from '../../base/lib/web-address.ts';
 import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
 import type { ExportedEvent } from './event-envelope.ts';
@@ -20,8 +20,8 @@ const WRITE_MS = 15_000;
 const END_MS = 5_000;
 
 /**
- * Sends events to a syslog server. TCP tells nobody what was taken, so each batch has a connection of its own that both sides end: what a receiver has reset is
- * found out and sent again.
+ * Sends events to a syslog server. TCP tells nobody what was taken, so each batch has a connection of its own that both
+ * sides end: what a receiver has reset is found out and sent again.
  * @param host our own name in the messages
  * @throws DeliveryError
  */

@@ -43,7 +43,10 @@ export interface ConnectOptions {
   readonly operatorOwn: boolean;
 }
 
-/** The ways out that senders have: each address passes the egress guard behind it. Rejects with GatewayError, whose messages name hosts and ports alone. */
+/**
+ * The ways out that senders have: each address passes the egress guard behind it. Rejects with GatewayError, whose
+ * messages name hosts and ports alone.
+ */
 export interface WayOut {
   /** Redirects are not followed; the whole answer is taken. */
   post(request: PostRequest): Promise<PostAnswer>;

@@ -18,8 +18,9 @@ export interface AnswerGuardOptions {
 const NOT_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 
 /**
- * Stands between an upstream's bytes and whoever carries them to a client. What it hands on can be written: a head whose status or fields HTTP does not have fails
- * the call as any other answer that is none. And what its listener throws fails that call alone: it would be thrown out of a socket's event, which ends the process.
+ * Stands between an upstream's bytes and whoever carries them to a client. What it hands on can be written: a head
+ * whose status or fields HTTP does not have fails the call as any other answer that is none. And what its listener
+ * throws fails that call alone: it would be thrown out of a socket's event, which ends the process.
  */
 export class AnswerGuard implements UpgradeEvents {
   readonly #options: AnswerGuardOptions;

@@ -1,10 +1,11 @@
-// The only door out: every byte that leaves for an upstream leaves through here. In this room: which address may be dialled, TLS, connections, time-outs, and
-// the two header filters. Not in here: what is sent (connectors), who may send it (policy), and what an answer means.
+// The only door out: every byte that leaves for an upstream leaves through here. In this room: which address may be
+// dialled, TLS, connections, time-outs, and the two header filters. Not in here: what is sent (connectors), who may
+// send it (policy), and what an answer means.
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
-import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { EgressAllow } from '../../base/lib/host.ts';
 import { networkOf } from '../../base/lib/ip.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { Lru } from '../../base/lib/lru.ts';
@@ -34,7 +35,9 @@ export interface UpstreamOptions {
   readonly clock: Clock;
   /** Default: nothing is logged. */
   readonly log?: Logger;
-  /** Who speaks HTTP/1.1 on the connections. Default: {@link DirectLane}. Another one stands here in tests, to judge it. */
+  /**
+   * Who speaks HTTP/1.1 on the connections. Default: {@link DirectLane}. Another one stands here in tests, to judge it.
+   */
   readonly openLane?: OpenLane | undefined;
   /** `GW_UPSTREAM_CONNECT_TO`; hosts canonical. */
   readonly connectTo?: readonly DialTo[];

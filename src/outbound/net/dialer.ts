@@ -36,7 +36,10 @@ const KEEP_ALIVE_PROBE_MS = 60_000;
 /** Names of this machine wherever they are resolved (RFC 6761 §6.3). */
 const LOCAL_NAME = /(?:^|\.)localhost$/;
 
-/** Makes TCP connections: connect-to table, parent proxy, resolver, egress guard, happy eyeballs among what the guard admits. */
+/**
+ * Makes TCP connections: connect-to table, parent proxy, resolver, egress guard, happy eyeballs among what the guard
+ * admits.
+ */
 export class Dialer {
   readonly #clock: Clock;
   readonly #resolver: Resolver;
@@ -71,13 +74,20 @@ export class Dialer {
     return openThroughParent(socket, { ...parent, via: this.#via }, authority, this.#clock, CONNECT_TIMEOUT_MS);
   }
 
-  /** A connection for plain HTTP requests to `authority`: the parent proxy takes them in absolute form, without a tunnel. Throws as `dial` does. */
+  /**
+   * A connection for plain HTTP requests to `authority`: the parent proxy takes them in absolute form, without a
+   * tunnel. Throws as `dial` does.
+   */
   dialPlain(authority: Authority, operatorOwn: boolean): Promise<Socket> {
     const parent = this.parentOf(authority);
     return parent === undefined ? this.#dialDirect(authority, operatorOwn) : this.#dialParent(parent, authority, operatorOwn);
   }
 
-  /** Looks at what the guard would say of a connection, and makes none. A name that cannot be looked up is left to the call. @throws GatewayError `egress_denied` */
+  /**
+   * Looks at what the guard would say of a connection, and makes none. A name that cannot be looked up is left to the
+   * call.
+   * @throws GatewayError `egress_denied`
+   */
   async admits(authority: Authority): Promise<void> {
     if (this.parentOf(authority) !== undefined) {
       this.#admitToParent(authority, false);
@@ -96,7 +106,10 @@ export class Dialer {
     return this.#dialTarget(authority, redirected ?? authority, operatorOwn || redirected !== undefined);
   }
 
-  /** A target's literal address is judged here; names are the parent's to resolve, so what they stand for is the parent's to judge. */
+  /**
+   * A target's literal address is judged here; names are the parent's to resolve, so what they stand for is the
+   * parent's to judge.
+   */
   #admitToParent(authority: Authority, operatorOwn: boolean): void {
     const { host } = authority;
     if (isIP(host) !== 0) this.#guard.admit(authority, [host], operatorOwn);
@@ -112,7 +125,10 @@ export class Dialer {
     }
   }
 
-  /** The addresses of `authority` that the guard admits, for what makes no connection. @throws GatewayError as `dial` */
+  /**
+   * The addresses of `authority` that the guard admits, for what makes no connection.
+   * @throws GatewayError as `dial`
+   */
   async addresses({ host, port }: Authority, operatorOwn: boolean): Promise<readonly string[]> {
     const addresses = isIP(host) === 0 ? await this.#resolver.resolve(host) : [host];
     return this.#guard.admit({ host, port }, addresses, operatorOwn);

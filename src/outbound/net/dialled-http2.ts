@@ -1,13 +1,12 @@
 import { type ClientHttp2Session, connect } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { isBroken } from '../../base/lib/broken-socket.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
-import { SESSION_MEMORY_MB } from '../../base/lib/http2-memory.ts';
 import { ReadingHold } from '../../base/lib/reading-hold.ts';
 import { Roster } from '../../base/lib/roster.ts';
+import { isBroken, SESSION_MEMORY_MB } from '../../base/lib/sockets.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import type { DialledOrigin } from './dialled.ts';
 import { Http2Call, type Http2Lane } from './http2-call.ts';
@@ -103,8 +102,9 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   }
 
   /**
-   * An answer may be silent for as long as the connection is alive: an idle gRPC stream is no fault, so the origin is asked by a PING before it is given up. A
-   * connection on which nothing comes any more, not even that, is given up itself: all calls to come would wait in vain as well.
+   * An answer may be silent for as long as the connection is alive: an idle gRPC stream is no fault, so the origin is
+   * asked by a PING before it is given up. A connection on which nothing comes any more, not even that, is given up
+   * itself: all calls to come would wait in vain as well.
    */
   failSilent(tick: number, limits: SilenceLimits, texts: { readonly headers: string; readonly idle: string }): void {
     if (isBroken(this.#raw)) {
@@ -145,8 +145,9 @@ export class DialledHttp2 implements DialledOrigin, Http2Lane {
   }
 
   /**
-   * What there is to say is written as far as the system takes it at once. node:http2 lets go of the connection only when everything is written: later or never
-   * where the origin reads nothing, and never where the connection breaks between two of its writes.
+   * What there is to say is written as far as the system takes it at once. node:http2 lets go of the connection only
+   * when everything is written: later or never where the origin reads nothing, and never where the connection breaks
+   * between two of its writes.
    */
   #destroy(error?: Error): void {
     this.session.destroy(error);

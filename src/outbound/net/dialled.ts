@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf, GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Authority, Dialled } from '../../base/model/arrival.ts';
 import { CallInLane, type SlowCounter } from './lane.ts';
 import { Origin, type OriginOptions, type SilenceLimits } from './origin.ts';
@@ -32,7 +31,10 @@ export interface DialledHttp1Options {
   laneMaker(connect: () => Promise<Socket>): OriginOptions['openLane'];
 }
 
-/** An http/1.1 origin: one connection at a time, the dialled one first. One that the origin has closed between two requests is made anew. */
+/**
+ * An http/1.1 origin: one connection at a time, the dialled one first. One that the origin has closed between two
+ * requests is made anew.
+ */
 export class DialledHttp1 implements DialledOrigin {
   readonly protocol = 'http/1.1';
   readonly #counter: SlowCounter;
@@ -84,7 +86,10 @@ export class DialledHttp1 implements DialledOrigin {
     void this.#origin.close(error);
   }
 
-  /** @throws GatewayError when the origin has refused us already: TLS 1.3 asks for a client certificate when the handshake is over */
+  /**
+   * @throws GatewayError when the origin has refused us already: TLS 1.3 asks for a client certificate when the
+   * handshake is over
+   */
   #takeFirst(): TLSSocket | undefined {
     const first = this.#first;
     const fault = this.#fault;

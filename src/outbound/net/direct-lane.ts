@@ -13,14 +13,15 @@ import { answerError, lostError, NOT_HTTP, SWITCHED, TOO_LARGE } from './upstrea
 /** Bodies up to this size are copied behind their head, so that both are one write. */
 const COPIED_BYTES = 16_384;
 /**
- * Larger ones go piece by piece: node:tls encrypts what it is given in one go, which stops everything else, and keeps as much memory until the connection is closed.
+ * Larger ones go piece by piece: node:tls encrypts what it is given in one go, which stops everything else, and keeps
+ * as much memory until the connection is closed.
  */
 const PIECE_BYTES = 262_144;
 const TURNS_BETWEEN = 4;
 
 /**
- * One connection with our own HTTP/1.1 on it (ADR 5). A request is written once or never: what was given a call and finds its connection gone before anything
- * was written connects anew, anything later fails the call.
+ * One connection with our own HTTP/1.1 on it (ADR 5). A request is written once or never: what was given a call and
+ * finds its connection gone before anything was written connects anew, anything later fails the call.
  */
 export class DirectLane implements Lane, Waiting, ResponseSink, BodyEvents {
   call: CallInLane | undefined;
@@ -269,8 +270,8 @@ function writeWhole(socket: Socket, head: string, body: Uint8Array): void {
 }
 
 /**
- * Between two pieces what has come is read, and everybody else has his turn: an upstream that closes without reading to the end has said why, and a write would only
- * find the connection broken.
+ * Between two pieces what has come is read, and everybody else has his turn: an upstream that closes without reading to
+ * the end has said why, and a write would only find the connection broken.
  */
 async function* pieces(body: Uint8Array): AsyncGenerator<Uint8Array, void> {
   for (let at = 0; at < body.length; at += PIECE_BYTES) {

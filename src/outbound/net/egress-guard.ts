@@ -1,10 +1,13 @@
 import { networkInterfaces } from 'node:os';
-import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import type { EgressAllow } from '../../base/lib/host.ts';
 import { classifyEgress, IpSet, parseIp } from '../../base/lib/ip.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 
-/** An address that this process listens on; an unspecified one (`0.0.0.0`, `::`) stands for every address of this machine. */
+/**
+ * An address that this process listens on; an unspecified one (`0.0.0.0`, `::`) stands for every address of this
+ * machine.
+ */
 export interface OwnAddress {
   readonly address: string;
   readonly port: number;
@@ -28,8 +31,8 @@ const WHY: Readonly<Record<string, string>> = {
 };
 
 /**
- * Judges every address just before it is dialled (decision 8.5): what is not the public internet is refused unless the operator exempted it, and the
- * gateway's own ports are refused always.
+ * Judges every address just before it is dialled (decision 8.5): what is not the public internet is refused unless the
+ * operator exempted it, and the gateway's own ports are refused always.
  */
 export class EgressGuard {
   readonly #allow: EgressAllow | undefined;

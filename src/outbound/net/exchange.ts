@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import Client from 'undici/lib/dispatcher/client.js';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import { bracketHost } from '../../base/lib/host.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MAX_MS, KEEP_ALIVE_MS, MAX_HEADER_BYTES } from './lane.ts';
 import { answerError, type CallPhase, MAX_STATUS, NO_STATUS } from './upstream-error.ts';
@@ -21,7 +21,11 @@ export interface ExchangedHead {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** Takes the bytes of an answer's body. @returns false when nothing more is needed @throws Error with which the exchange then fails */
+/**
+ * Takes the bytes of an answer's body.
+ * @returns false when nothing more is needed
+ * @throws Error with which the exchange then fails
+ */
 export type Taker = (chunk: Uint8Array) => boolean;
 
 /** What an answer may have besides its body: a head, interim answers, the framing of chunks of one byte each. */
@@ -30,7 +34,10 @@ const FRAMING_OF_A_BYTE = 5;
 const MOSTLY_FRAMING = 'sent an answer that is mostly framing';
 const ENOUGH = new Error('nothing more of the answer is needed');
 
-/** One HTTP/1.1 connection by undici, for one exchange after the other. Its caller says how it connects, and with that whom it trusts. */
+/**
+ * One HTTP/1.1 connection by undici, for one exchange after the other. Its caller says how it connects, and with that
+ * whom it trusts.
+ */
 export class ExchangeLine {
   readonly #authority: Authority;
   readonly #client: Client;
@@ -44,7 +51,10 @@ export class ExchangeLine {
   #bodyBytes = 0;
   #abort: (reason: Error) => void = () => undefined;
 
-  /** @param connect makes the connection, TLS included, whenever there is none; what it rejects with is the error of the exchange */
+  /**
+   * @param connect makes the connection, TLS included, whenever there is none; what it rejects with is the error of the
+   * exchange
+   */
   constructor(authority: Authority, tls: boolean, connect: () => Promise<Socket>) {
     this.#authority = authority;
     this.#client = new Client(`${tls ? 'https' : 'http'}://${bracketHost(authority.host)}:${authority.port}`, {
@@ -81,7 +91,8 @@ export class ExchangeLine {
   /**
    * Sends one request when the one before is over. No redirect is followed, and nothing is sent twice.
    * @param take gets the body @param signal its reason is then the error
-   * @returns the head, when the last byte that is needed was taken @throws Error of the connection, of undici, of `take`
+   * @returns the head, when the last byte that is needed was taken @throws Error of the connection, of undici, of
+   * `take`
    */
   exchange({ method, path, headers, body }: ExchangeRequest, take: Taker, signal: AbortSignal): Promise<ExchangedHead> {
     this.#isReusable = false;
@@ -134,7 +145,10 @@ export class ExchangeLine {
     this.#client.destroy().catch(() => undefined);
   }
 
-  /** undici reads extensions of chunks and interim answers without an end, and hands on none of them, so that bytes are counted where they arrive. */
+  /**
+   * undici reads extensions of chunks and interim answers without an end, and hands on none of them, so that bytes are
+   * counted where they arrive.
+   */
   #watched(socket: Socket): Socket {
     this.#socket = socket;
     this.#fault = undefined;

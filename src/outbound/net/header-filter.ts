@@ -67,8 +67,8 @@ export function via(node: string): string {
 }
 
 /**
- * True when the request has passed this very gateway before (decision 3.13). `Via` is read as RFC 9110 §7.6.3 writes it: entries parted by commas, each a
- * protocol, a name and perhaps a comment.
+ * True when the request has passed this very gateway before (decision 3.13). `Via` is read as RFC 9110 §7.6.3 writes
+ * it: entries parted by commas, each a protocol, a name and perhaps a comment.
  */
 export function seenVia(rawHeaders: readonly string[], node: string): boolean {
   const own = `gw-${node}`.toLowerCase();
@@ -181,7 +181,10 @@ function connectionNames(rawHeaders: readonly string[]): Set<string> | undefined
   return names;
 }
 
-/** True for a token of this gateway anywhere in a value: a cookie, a URL, a subprotocol, or the user name or password of a Basic credential. No value of most calls takes another step. */
+/**
+ * True for a token of this gateway anywhere in a value: a cookie, a URL, a subprotocol, or the user name or password of
+ * a Basic credential. No value of most calls takes another step.
+ */
 function holdsOwnSecret(lowerName: string, value: string, adminToken = ''): boolean {
   if ((value.includes('_') || value.includes('%')) && holdsOwnToken(value)) return true;
   if (adminToken !== '' && value.length >= adminToken.length && showsAdminToken(lowerName, value, adminToken)) return true;
@@ -192,7 +195,10 @@ function holdsOwnSecret(lowerName: string, value: string, adminToken = ''): bool
 const SMALL_B = 0x62;
 const BIG_B = 0x42;
 
-/** A short one counts alone, behind a scheme, or among subprotocols, where browsers send keys behind a prefix such as `openai-insecure-api-key.`. */
+/**
+ * A short one counts alone, behind a scheme, or among subprotocols, where browsers send keys behind a prefix such as
+ * `openai-insecure-api-key.`.
+ */
 function showsAdminToken(lowerName: string, value: string, adminToken: string): boolean {
   if (holdsAdminToken(value, adminToken) || (lowerName === 'sec-websocket-protocol' && value.includes(adminToken))) return true;
   const blank = firstBlank(value);

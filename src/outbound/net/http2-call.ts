@@ -1,11 +1,10 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, constants, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
 import { Readable } from 'node:stream';
 import { ByteCollector } from '../../base/lib/byte-collector.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
-import { fieldListBytes, noFields } from '../../base/lib/http2-fields.ts';
 import type { Seat } from '../../base/lib/roster.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { fieldListBytes, noFields } from '../../base/lib/sockets.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { MAX_HEADER_BYTES, type SlowCounter } from './lane.ts';
 import { OutgoingBody, STOPPED } from './request-body.ts';
@@ -136,7 +135,8 @@ export class Http2Call implements UpstreamHandle {
       }
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       this.#events.onHead(status, fieldsOf(more[0]), () => this.#resume(), isWhole);
-      // Not before: node:http2 tells of a head in the next tick and of bytes at once, which is sooner when both are read after a write had held reading up.
+      // Not before: node:http2 tells of a head in the next tick and of bytes at once, which is sooner when both are
+      // read after a write had held reading up.
       this.#pieces?.open();
     });
     stream.on('trailers', (_headers: IncomingHttpHeaders, _flags: number, ...more: readonly unknown[]) => {
@@ -311,12 +311,16 @@ export interface AnswerPiecesOptions {
   seen(piece: Uint8Array): void;
 }
 
-/** A piece that is shorter waits for the others that are read with it: to hand it on costs as much as to hand on kilobytes. */
+/**
+ * A piece that is shorter waits for the others that are read with it: to hand it on costs as much as to hand on
+ * kilobytes.
+ */
 const SMALL_PIECE = 64;
 
 /**
- * The body of an answer on HTTP/2, taken from node:http2 before its stream keeps it: that is an object for each DATA frame, which costs more than a hundred times the byte that it may hold,
- * while the windows count the bytes alone. Small pieces are joined: those that are read at a time, and all that come while nobody takes them.
+ * The body of an answer on HTTP/2, taken from node:http2 before its stream keeps it: that is an object for each DATA
+ * frame, which costs more than a hundred times the byte that it may hold, while the windows count the bytes alone.
+ * Small pieces are joined: those that are read at a time, and all that come while nobody takes them.
  */
 export class AnswerPieces {
   readonly #options: AnswerPiecesOptions;
@@ -332,8 +336,9 @@ export class AnswerPieces {
   }
 
   /**
-   * Whether the origin has ended the stream by END_STREAM. node:http2 ends one that is reset with NO_ERROR as it ends one that is complete, and tells of neither, except that the former is
-   * closed by then. Only END_STREAM makes an answer complete, whatever follows it (RFC 9113 §8.1).
+   * Whether the origin has ended the stream by END_STREAM. node:http2 ends one that is reset with NO_ERROR as it ends
+   * one that is complete, and tells of neither, except that the former is closed by then. Only END_STREAM makes an
+   * answer complete, whatever follows it (RFC 9113 §8.1).
    */
   get endedByOrigin(): boolean {
     return this.#endedByOrigin;
@@ -362,7 +367,8 @@ export class AnswerPieces {
     if (!(piece instanceof Uint8Array)) {
       if (!stream.closed) this.#endedByOrigin = true;
       this.#hasEnd = true;
-      // As long as nothing was given it does not flow, and tells of its end when it does; or it was reset before its head came.
+      // As long as nothing was given it does not flow, and tells of its end when it does; or it was reset before its
+      // head came.
       if (this.#held.size === 0 && stream.readableFlowing !== true) return Readable.prototype.push.call(stream, null);
       this.give();
       return false;

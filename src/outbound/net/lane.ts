@@ -12,7 +12,9 @@ export interface Lane extends CallLane {
   readonly call: CallInLane | undefined;
   /** Monotonic milliseconds from which on it may not be given a call; undefined: the lane itself sees to that. */
   readonly expiresAt: number | undefined;
-  /** Serves `call`: connects where that is needed, sends once, and tells the call. Nothing is told before this returns. */
+  /**
+   * Serves `call`: connects where that is needed, sends once, and tells the call. Nothing is told before this returns.
+   */
   run(call: CallInLane): void;
   /** Closes the connection and tells nobody. */
   close(): Promise<void>;
@@ -39,7 +41,10 @@ export interface LaneOptions {
 /** Makes a lane that has no connection yet. */
 export type OpenLane = (owner: LaneOwner, options: LaneOptions) => Lane;
 
-/** Idle connections are closed after that long; the upstream's `Keep-Alive: timeout=` comes first, less a margin for what is under way. */
+/**
+ * Idle connections are closed after that long; the upstream's `Keep-Alive: timeout=` comes first, less a margin for
+ * what is under way.
+ */
 export const KEEP_ALIVE_MS = 30_000;
 export const KEEP_ALIVE_MAX_MS = 60_000;
 export const KEEP_ALIVE_MARGIN_MS = 1_000;
@@ -85,7 +90,10 @@ export class CallInLane implements UpstreamHandle {
   #resumedEarly = false;
   #interims = 0;
 
-  /** @param parent the proxy that takes this plain HTTP request in absolute form; undefined: the connection leads to the origin itself */
+  /**
+   * @param parent the proxy that takes this plain HTTP request in absolute form; undefined: the connection leads to the
+   * origin itself
+   */
   constructor(request: UpstreamCall, events: UpstreamEvents, counter: SlowCounter, parent: ParentProxy | undefined) {
     this.request = request.body === undefined ? request : { ...request, body: undefined };
     this.#parent = parent;
@@ -204,8 +212,8 @@ export interface Waiting {
 }
 
 /**
- * Runs things once everything that the event loop has at hand is read: a connection that is used again has told by then whether its upstream has closed it,
- * or sent bytes that nobody asked for. One callback serves all that wait in a turn.
+ * Runs things once everything that the event loop has at hand is read: a connection that is used again has told by then
+ * whether its upstream has closed it, or sent bytes that nobody asked for. One callback serves all that wait in a turn.
  */
 export class NextTurn {
   #waiting: Waiting[] = [];

@@ -12,7 +12,10 @@ export interface OriginOptions {
   readonly clock: Clock;
   /** Connections at most; further calls wait for one. */
   readonly maxConnections: number;
-  /** Whether somebody has laid down something for an org: names that callers make up share one place. Default: all are known. */
+  /**
+   * Whether somebody has laid down something for an org: names that callers make up share one place. Default: all are
+   * known.
+   */
   readonly isKnownOrg?: ((org: string) => boolean) | undefined;
   /** Calls that may wait for a connection. Default: {@link CONNECTION_BOUNDS}. */
   readonly maxWaiting?: number | undefined;
@@ -34,7 +37,10 @@ const OWN_CALLS = '\n';
 /** Stands for all orgs that nobody has laid down anything for; no org has this id. */
 const UNKNOWN_ORGS = '';
 
-/** The connections to one scheme, host and port: which one serves a call, and which calls wait. Nothing is pipelined, redirected or sent twice. */
+/**
+ * The connections to one scheme, host and port: which one serves a call, and which calls wait. Nothing is pipelined,
+ * redirected or sent twice.
+ */
 export class Origin implements LaneOwner {
   readonly #options: OriginOptions;
   readonly #lanes = new Set<Lane>();
@@ -82,7 +88,10 @@ export class Origin implements LaneOwner {
     return org === OWN_CALLS || isKnownOrg === undefined || isKnownOrg(org) ? org : UNKNOWN_ORGS;
   }
 
-  /** Who has how many connections. While fewer than a third are in use nobody can be at his share: undefined, so that nothing is counted for calls that find room. */
+  /**
+   * Who has how many connections. While fewer than a third are in use nobody can be at his share: undefined, so that
+   * nothing is counted for calls that find room.
+   */
   #inUse(): Shares | undefined {
     const { maxConnections } = this.#options;
     if (FEW * (this.#lanes.size - this.#idle.length) < maxConnections) return undefined;
@@ -106,7 +115,10 @@ export class Origin implements LaneOwner {
     for (const lane of this.#idle.filter(({ expiresAt }) => expiresAt !== undefined && now >= expiresAt)) this.disconnected(lane);
   }
 
-  /** Fails the calls that have been silent for too long. `limits` in ticks of the counter that the calls know, `texts` complete "host:port …". */
+  /**
+   * Fails the calls that have been silent for too long. `limits` in ticks of the counter that the calls know, `texts`
+   * complete "host:port …".
+   */
   failSilent(tick: number, limits: SilenceLimits, texts: { readonly headers: string; readonly idle: string }): void {
     const { authority } = this.#options;
     for (const { call } of this.#lanes) {

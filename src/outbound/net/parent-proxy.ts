@@ -13,7 +13,10 @@ export interface ParentProxy extends Authority {
 
 /** What the gateway says in each CONNECT to its parent. */
 export interface ParentGreeting extends ParentProxy {
-  /** Our own entry of `Via`: by it a ring of proxies is noticed, since no request can be seen inside of a tunnel (decision 3.13). */
+  /**
+   * Our own entry of `Via`: by it a ring of proxies is noticed, since no request can be seen inside of a tunnel
+   * (decision 3.13).
+   */
   readonly via: string | undefined;
 }
 
@@ -40,7 +43,10 @@ export function parentRefusal(authority: Authority, status: number): GatewayErro
   return new GatewayError('upstream_unreachable', `${said}${why === undefined ? '' : `: ${why}`}.`);
 }
 
-/** A failure on the way to the parent, without the parent's address: that is the operator's own and no client's business. */
+/**
+ * A failure on the way to the parent, without the parent's address: that is the operator's own and no client's
+ * business.
+ */
 export function parentFault(parent: Authority, error: unknown): unknown {
   if (!(error instanceof GatewayError)) return error;
   const named = [formatAuthority(parent), parent.host].find((name) => error.message.startsWith(`${name} `));
@@ -48,7 +54,10 @@ export function parentFault(parent: Authority, error: unknown): unknown {
   return new GatewayError(error.code, `The parent proxy${error.message.slice(named.length)}`, { cause: error.cause });
 }
 
-/** The absolute form of a request's target (RFC 9112 §3.2.2), as a proxy takes it; empty for what is no path, so that nothing sends it. */
+/**
+ * The absolute form of a request's target (RFC 9112 §3.2.2), as a proxy takes it; empty for what is no path, so that
+ * nothing sends it.
+ */
 export function absoluteForm(authority: Authority, path: string): string {
   if (!path.startsWith('/')) return '';
   const host = bracketHost(authority.host);
@@ -112,7 +121,10 @@ export function openThroughParent(
   });
 }
 
-/** The first answer in `held` that is not an interim one, and what follows its head; undefined: more has to come. Status 0 is no HTTP. */
+/**
+ * The first answer in `held` that is not an interim one, and what follows its head; undefined: more has to come. Status
+ * 0 is no HTTP.
+ */
 function finalAnswer(held: Buffer): { readonly status: number; readonly rest: Buffer } | undefined {
   for (let rest = held; ; ) {
     const end = rest.indexOf(HEAD_END);

@@ -5,7 +5,10 @@ import { bodyLengthError } from './upstream-error.ts';
 /** The reason with which a stopped call ends inside; never seen by its caller. */
 export const STOPPED = new Error('the call was stopped');
 
-/** A streamed request body that can be stopped while it waits for its source, so that nothing hangs on a client that went away. */
+/**
+ * A streamed request body that can be stopped while it waits for its source, so that nothing hangs on a client that
+ * went away.
+ */
 export class OutgoingBody implements AsyncIterableIterator<Uint8Array> {
   readonly #source: AsyncIterable<Uint8Array>;
   #iterator: AsyncIterator<Uint8Array> | undefined;
@@ -58,7 +61,10 @@ export interface BodyEvents {
   failed(error: unknown): void;
 }
 
-/** Writes a streamed request body, the head with its first piece. No piece is asked for while the connection does not take any. */
+/**
+ * Writes a streamed request body, the head with its first piece. No piece is asked for while the connection does not
+ * take any.
+ */
 export class BodyWriter {
   readonly #socket: Socket;
   readonly #body: OutgoingBody;

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { bracketHost, formatAuthority } from '../../base/lib/host.ts';
 import { KnownNames } from '../../base/lib/known-names.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import type { CallInLane, LaneOptions } from './lane.ts';
 import { absoluteForm, type ParentProxy } from './parent-proxy.ts';
 import type { UpstreamCall } from './upstream.ts';
@@ -66,7 +66,10 @@ export function requestHead({ request }: CallInLane, parent: ParentProxy | undef
   return head;
 }
 
-/** True when a request without a body says `Content-Length: 0`; a body of any other method makes servers unsure where the next request begins. */
+/**
+ * True when a request without a body says `Content-Length: 0`; a body of any other method makes servers unsure where
+ * the next request begins.
+ */
 export function expectsBody(method: string): boolean {
   return EXPECTS_BODY.has(method);
 }

@@ -4,7 +4,10 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { lookupError } from './upstream-error.ts';
 
-/** Turns a canonical name into its addresses, in the order in which they should be tried. Rejects with the system's error. */
+/**
+ * Turns a canonical name into its addresses, in the order in which they should be tried. Rejects with the system's
+ * error.
+ */
 export type Lookup = (host: string) => Promise<readonly string[]>;
 
 export interface ResolverOptions {
@@ -22,7 +25,9 @@ const STALE_MS = 600_000;
 const FAILED_MS = 2_000;
 const LIMIT_MS = 5_000;
 const MAX_NAMES = 2_048;
-/** Unknown names never hold more of the thread pool than this: dead names kept every other look-up waiting for minutes. */
+/**
+ * Unknown names never hold more of the thread pool than this: dead names kept every other look-up waiting for minutes.
+ */
 const UNKNOWN_AT_ONCE = 4;
 const UNKNOWN_WAITING = 1_024;
 
@@ -32,8 +37,8 @@ interface Entry {
 }
 
 /**
- * The only resolver: cached, single-flight, with a limit of five seconds per caller. A call of the system's resolver cannot be cancelled, so one that
- * hangs keeps its place until it returns.
+ * The only resolver: cached, single-flight, with a limit of five seconds per caller. A call of the system's resolver
+ * cannot be cancelled, so one that hangs keeps its place until it returns.
  */
 export class Resolver {
   readonly #clock: Clock;

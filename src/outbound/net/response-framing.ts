@@ -98,7 +98,11 @@ export const MAX_IDLE_BYTES = 16_384;
 /** Granted beside the data of each chunk, and twice as much as that has. */
 export const IDLE_PER_CHUNK = 16;
 
-/** What chunks had so far that is no data, beyond what each may have. @param line bytes of the next one's size and extension @param data bytes that it announces */
+/**
+ * What chunks had so far that is no data, beyond what each may have.
+ * @param line bytes of the next one's size and extension
+ * @param data bytes that it announces
+ */
 export function idleBytes(before: number, line: number, data: number): number {
   return Math.max(0, before + line - IDLE_PER_CHUNK - 2 * data);
 }

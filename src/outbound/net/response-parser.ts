@@ -1,7 +1,7 @@
 /*
- * Reads HTTP/1.1 answers (RFC 9112) byte for byte as they come, in one pass, whatever the pieces. What two readers could take differently is a fault and
- * never guessed at: bare CR or LF, folded lines, control characters, whitespace before a colon, lengths that contradict each other, codings other than
- * chunked.
+ * Reads HTTP/1.1 answers (RFC 9112) byte for byte as they come, in one pass, whatever the pieces. What two readers
+ * could take differently is a fault and never guessed at: bare CR or LF, folded lines, control characters, whitespace
+ * before a colon, lengths that contradict each other, codings other than chunked.
  */
 import { MAX_HEADER_BYTES } from './lane.ts';
 import { type AnswerFraming, framingOfAnswer, IDLE_PER_CHUNK, idleBytes, MAX_IDLE_BYTES } from './response-framing.ts';
@@ -117,7 +117,10 @@ export class ResponseParser {
     return true;
   }
 
-  /** Takes the next bytes of the connection. They are the parser's from now on: pieces of a body are moved together in them. */
+  /**
+   * Takes the next bytes of the connection. They are the parser's from now on: pieces of a body are moved together in
+   * them.
+   */
   execute(chunk: Buffer): void {
     const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     let at = this.#held.length;
@@ -464,7 +467,9 @@ export function endOfText(bytes: Uint8Array, from: number): number {
   return at;
 }
 
-/** The texts, as Latin-1, that begin and end at these positions, which ascend: all of them are cut out of one string. */
+/**
+ * The texts, as Latin-1, that begin and end at these positions, which ascend: all of them are cut out of one string.
+ */
 export function textsAt(bytes: Buffer, positions: readonly number[]): string[] {
   const texts: string[] = [];
   const first = positions[0] ?? 0;

@@ -40,7 +40,10 @@ interface Answer<B> extends ExchangedHead {
 /** Idle connections that are kept. */
 const MAX_IDLE = 256;
 
-/** The ways out for what is no call of anybody: alerts, exported events, price lists. The same guard, resolver and trust as for calls; each has its time. */
+/**
+ * The ways out for what is no call of anybody: alerts, exported events, price lists. The same guard, resolver and trust
+ * as for calls; each has its time.
+ */
 export class SideDoor {
   readonly #ways: RawWays;
   readonly #clock: Clock;
@@ -54,7 +57,8 @@ export class SideDoor {
 
   /**
    * An answer is read up to its first 16 KiB: then its connection is closed, and those are the answer.
-   * @throws GatewayError as a call ends, `upstream_timeout` after `timeoutMs`, `shutting_down` when the signal is aborted
+   * @throws GatewayError as a call ends, `upstream_timeout` after `timeoutMs`, `shutting_down` when the signal is
+   * aborted
    */
   async post({ body, ...sent }: Posted): Promise<Answer<string>> {
     const collector = new ByteCollector();
@@ -66,7 +70,10 @@ export class SideDoor {
     return { ...head, body: collector.take().toString() };
   }
 
-  /** @throws GatewayError as {@link post}, `upstream_protocol` for an answer of more than `maxBytes`, which is then read no further */
+  /**
+   * @throws GatewayError as {@link post}, `upstream_protocol` for an answer of more than `maxBytes`, which is then read
+   * no further
+   */
   async get({ maxBytes, ...sent }: Got): Promise<Answer<Uint8Array>> {
     const collector = new ByteCollector();
     const head = await this.#send('GET', sent, undefined, (chunk) => {
@@ -110,7 +117,10 @@ export class SideDoor {
     }
   }
 
-  /** One that is idle, or a new one. What the operator named himself passes the guard, so that its connections serve nothing that has to be judged. */
+  /**
+   * One that is idle, or a new one. What the operator named himself passes the guard, so that its connections serve
+   * nothing that has to be judged.
+   */
   #lineTo({ authority, tls, operatorOwn }: Sent['to']): ExchangeLine {
     const key = `${tls ? 's' : 'p'}${operatorOwn ? 'o' : 'g'}${authority.port} ${authority.host}`;
     for (const line of this.#idle) {

@@ -21,7 +21,9 @@ const ALPN = ['http/1.1'];
 /** A record with nothing but an alert. */
 const ALERT_BYTES = 7;
 
-/** Wraps upstream sockets in TLS: roots of the runtime and of the operator, name checked, sessions kept for resumption. */
+/**
+ * Wraps upstream sockets in TLS: roots of the runtime and of the operator, name checked, sessions kept for resumption.
+ */
 export class TlsClient {
   readonly #clock: Clock;
   readonly #context: SecureContext;
@@ -55,7 +57,8 @@ export class TlsClient {
         host,
         ...(isIP(host) === 0 ? { servername: host } : {}),
         secureContext: this.#context,
-        // Said here, so that NODE_TLS_REJECT_UNAUTHORIZED, which a shell may hold for some other program, opens nothing.
+        // Said here, so that NODE_TLS_REJECT_UNAUTHORIZED, which a shell may hold for some other program, opens
+        // nothing.
         rejectUnauthorized: true,
         checkServerIdentity: checkNames,
         ALPNProtocols: [...protocols],
@@ -98,7 +101,10 @@ export class TlsClient {
   }
 }
 
-/** RFC 9525 §2: a common name is no host name. node:tls falls back to it where a certificate has no other, and clients of today would refuse that one. */
+/**
+ * RFC 9525 §2: a common name is no host name. node:tls falls back to it where a certificate has no other, and clients
+ * of today would refuse that one.
+ */
 function checkNames(host: string, certificate: PeerCertificate): Error | undefined {
   if (certificate.subjectaltname !== undefined) return checkServerIdentity(host, certificate);
   return Object.assign(new Error('The certificate has no subject alternative name.'), { code: NO_NAMES });

@@ -1,4 +1,5 @@
-// The client of undici alone: the whole package (fetch, caches, WebSockets) takes three times as long to load, and twice the memory (ADR 11).
+// The client of undici alone: the whole package (fetch, caches, WebSockets) takes three times as long to load, and
+// twice the memory (ADR 11).
 declare module 'undici/lib/dispatcher/client.js' {
   import { Client } from 'undici';
 

@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import { resetSocket } from '../../base/lib/reset-socket.ts';
 import { SocketChannel } from '../../base/lib/socket-channel.ts';
+import { resetSocket } from '../../base/lib/sockets.ts';
 import { MAX_HEADER_BYTES } from './lane.ts';
 import { hostHeader } from './request-head.ts';
 import { framingOfAnswer } from './response-framing.ts';
@@ -33,7 +33,10 @@ export interface UpgradeCallOptions {
   onOver(): void;
 }
 
-/** One WebSocket handshake (RFC 6455 §4.1) on a connection of its own. node:http reads the answer, whether it is 101 or a refusal with a body. */
+/**
+ * One WebSocket handshake (RFC 6455 §4.1) on a connection of its own. node:http reads the answer, whether it is 101 or
+ * a refusal with a body.
+ */
 export class UpgradeCall implements UpstreamHandle {
   readonly #options: UpgradeCallOptions;
   #phase: CallPhase = 'connecting';

@@ -1,6 +1,5 @@
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { codeOf, GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 
 /** How far a call had come when it failed. */
@@ -9,10 +8,15 @@ export type CallPhase = 'connecting' | 'sent' | 'answering';
 export const NOT_HTTP = 'sent an answer that is not valid HTTP/1.1';
 export const NOT_A_FIELD = 'sent a header field that HTTP does not have';
 export const SWITCHED = 'switched to a protocol that nobody asked for';
-/** The last of the five classes of RFC 9110 §15. h2 clients could not be given a higher one, and the others would have to guess what it means. */
+/**
+ * The last of the five classes of RFC 9110 §15. h2 clients could not be given a higher one, and the others would have
+ * to guess what it means.
+ */
 export const MAX_STATUS = 599;
 export const NO_STATUS = 'answered with a status that HTTP does not have';
-/** Interim answers before a final one: they pass at once, whether or not the client reads, so their number is bounded. */
+/**
+ * Interim answers before a final one: they pass at once, whether or not the client reads, so their number is bounded.
+ */
 export const MAX_INTERIM = 32;
 export const ENDLESS_INTERIM = 'sent interim answers without an end';
 export const TOO_LARGE = 'sent a head that is too large';
@@ -97,8 +101,8 @@ export function dialError(authority: Authority, cause: unknown): GatewayError {
 
 /**
  * The handshake or the certificate failed: `upstream_tls`.
- * @param answered the other side had sent its part of the handshake before it gave up. A failure after that is no matter of versions and ciphers: TLS 1.2
- *   has no alert of its own for a missing client certificate (RFC 5246 §7.4.6).
+ * @param answered the other side had sent its part of the handshake before it gave up. A failure after that is no
+ * matter of versions and ciphers: TLS 1.2 has no alert of its own for a missing client certificate (RFC 5246 §7.4.6).
  */
 export function tlsError(authority: Authority, cause: unknown, answered = false): GatewayError {
   // OpenSSL 3.2, in Node 22 and later, has another name for what was an alert of SSLv3 already.

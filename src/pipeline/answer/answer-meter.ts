@@ -23,7 +23,10 @@ export interface AnswerMeter {
   readonly outcome: StreamTap['outcome'];
   readonly usage: Usage | undefined;
   readonly model: string | undefined;
-  /** Offset in the last chunk behind which the stream is to end (see StreamTap); for encoded bytes anything but -1 says that it is. */
+  /**
+   * Offset in the last chunk behind which the stream is to end (see StreamTap); for encoded bytes anything but -1 says
+   * that it is.
+   */
   readonly stopsAt: number;
   /** What a followed stream has said so far. */
   readonly seen: SeenUsage | undefined;

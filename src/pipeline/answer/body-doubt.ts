@@ -88,8 +88,9 @@ export class BodyDoubt {
 }
 
 /**
- * Undefined where the head alone says what the answer is: it has no body, nobody can read it, or it belongs to no call that may stream. What calls itself a stream is
- * doubted in every AI call, any other answer where it is no error and its format streams.
+ * Undefined where the head alone says what the answer is: it has no body, nobody can read it, or it belongs to no call
+ * that may stream. What calls itself a stream is doubted in every AI call, any other answer where it is no error and
+ * its format streams.
  */
 export function doubtOf({ route }: ForwardedCall, head: AnswerHead): BodyDoubt | undefined {
   const { operation, actionType, stream } = route;

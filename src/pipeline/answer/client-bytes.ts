@@ -8,11 +8,14 @@ import type { AnswerCopy } from '../parts/answer-copy.ts';
 import { HOLD_BYTES } from './send.ts';
 
 /**
- * The bytes of an answer on their way to its client: counted, hashed and copied as it is given them, those that wait for the record held. What comes of a question for
- * usage that the client has not asked is taken out.
+ * The bytes of an answer on their way to its client: counted, hashed and copied as it is given them, those that wait
+ * for the record held. What comes of a question for usage that the client has not asked is taken out.
  */
 export class ClientBytes {
-  /** Not yet handed to the client: the whole answer while it is held, the tail from the terminal event on while it streams. */
+  /**
+   * Not yet handed to the client: the whole answer while it is held, the tail from the terminal event on while it
+   * streams.
+   */
   readonly held: HeldBytes;
   readonly #reply: ReplySink;
   readonly #copy: AnswerCopy | undefined;
@@ -130,7 +133,10 @@ export class ClientBytes {
   }
 }
 
-/** Bytes of one answer that its client is not given yet. Those beyond the usual are counted against the budget that all bodies share, and the client's part of it. */
+/**
+ * Bytes of one answer that its client is not given yet. Those beyond the usual are counted against the budget that all
+ * bodies share, and the client's part of it.
+ */
 export class HeldBytes {
   readonly #bytes = new ByteCollector();
   readonly #maxBytes: number;

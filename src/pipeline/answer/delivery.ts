@@ -23,8 +23,8 @@ const CR = 0x0d;
 const LF = Buffer.from('\n');
 
 /**
- * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the terminal event, the end of the
- * body) is kept back until `release`, which the runner calls when the record is stored.
+ * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the
+ * terminal event, the end of the body) is kept back until `release`, which the runner calls when the record is stored.
  */
 export class Delivery implements UpstreamEvents, Delivered {
   readonly #call: ForwardedCall;
@@ -294,7 +294,10 @@ export class Delivery implements UpstreamEvents, Delivered {
     });
   }
 
-  /** Keeps a part of an answer that is no stream; of a larger one only where the structured API's envelope needs the whole body. */
+  /**
+   * Keeps a part of an answer that is no stream; of a larger one only where the structured API's envelope needs the
+   * whole body.
+   */
   #keep(chunk: Uint8Array): boolean {
     const { held } = this.#bytes;
     if (this.#call.arrival.line === 'direct') {
@@ -323,7 +326,10 @@ export class Delivery implements UpstreamEvents, Delivered {
     return more;
   }
 
-  /** The stream would pass its cap: nothing more is taken from upstream, and the client is told when the record is stored. */
+  /**
+   * The stream would pass its cap: nothing more is taken from upstream, and the client is told when the record is
+   * stored.
+   */
   #stop(): void {
     this.stopped = this.#followed?.reached;
     this.#endCall();
@@ -336,7 +342,10 @@ export class Delivery implements UpstreamEvents, Delivered {
     else this.#fail(new GatewayError('upstream_protocol', 'The upstream sent more than can be kept of the end of its stream.'));
   }
 
-  /** Bytes of an encoded answer are looked at beside the event loop, in their order; the next ones are not asked for before that. */
+  /**
+   * Bytes of an encoded answer are looked at beside the event loop, in their order; the next ones are not asked for
+   * before that.
+   */
   #decode(chunk: Uint8Array, meter: AnswerMeter, then: (terminalAt: number) => void): false {
     this.#decoding = this.#decodeBehind(this.#decoding, chunk, meter, then);
     return false;
@@ -364,7 +373,10 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.#finish();
   }
 
-  /** A response that is made after its answer goes on without its client. What it costs could never be known without its name, so that is waited for. */
+  /**
+   * A response that is made after its answer goes on without its client. What it costs could never be known without its
+   * name, so that is waited for.
+   */
   #outlivesClient(): boolean {
     if (this.#head && (this.#head.status >= 300 || this.meter?.state?.id !== undefined)) return false;
     return this.#call.deferring;
@@ -395,7 +407,10 @@ export class Delivery implements UpstreamEvents, Delivered {
   }
 }
 
-/** Keeps what an upstream says while something is waited for without which nothing of its answer may leave, and says it again in its order. */
+/**
+ * Keeps what an upstream says while something is waited for without which nothing of its answer may leave, and says it
+ * again in its order.
+ */
 export class Opening {
   #said: (() => unknown)[] | undefined;
 
@@ -431,10 +446,16 @@ export class Opening {
   }
 }
 
-/** How long a stream's end is waited for after its terminal event (decision 7.9), and how long that may be silent once it has begun. */
+/**
+ * How long a stream's end is waited for after its terminal event (decision 7.9), and how long that may be silent once
+ * it has begun.
+ */
 const END_GRACE_MS = 250;
 
-/** Waits for the end of a stream whose terminal event has begun. That may be long, and its way slow: the time runs from its last byte. */
+/**
+ * Waits for the end of a stream whose terminal event has begun. That may be long, and its way slow: the time runs from
+ * its last byte.
+ */
 export class StreamEnd {
   readonly #clock: Clock;
   readonly #onOver: () => void;

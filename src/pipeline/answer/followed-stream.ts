@@ -17,8 +17,8 @@ const MARK_STEP = 8n;
 export type FollowedCall = Pick<ForwardedCall, 'arrival' | 'claims' | 'judgement' | 'route' | 'hold'>;
 
 /**
- * Follows what one call costs while it streams, so that one which does not come to its end is charged what was seen of it (decision 6.4). With
- * `GW_STREAM_STOP_AT_CAP` it is held against every cap, too, and ended where it would pass one.
+ * Follows what one call costs while it streams, so that one which does not come to its end is charged what was seen of
+ * it (decision 6.4). With `GW_STREAM_STOP_AT_CAP` it is held against every cap, too, and ended where it would pass one.
  */
 export class FollowedStream implements StreamWatch {
   readonly seen: SeenUsage;
@@ -62,7 +62,10 @@ export class FollowedStream implements StreamWatch {
     return this.reached !== undefined;
   }
 
-  /** Where the allowance has to ask elsewhere, the stream goes on meanwhile: it ends at the first event after a refusal is known. */
+  /**
+   * Where the allowance has to ask elsewhere, the stream goes on meanwhile: it ends at the first event after a refusal
+   * is known.
+   */
   #grow(cost: bigint): CapExceeded | undefined {
     if (this.#refused !== undefined || this.#grows) return this.#refused;
     const grown = this.#pipeline.allowance.grow(this.#call.arrival.recordId, cost);

@@ -51,7 +51,10 @@ export function askForSocket({ call, target, headers, signed, path }: SocketQues
   return { sentAt, isMetered, opened };
 }
 
-/** Waits for the upstream's answer to a handshake. Undefined: it has refused, and `delivery` carries why. @throws GatewayError when there is no answer to carry */
+/**
+ * Waits for the upstream's answer to a handshake. Undefined: it has refused, and `delivery` carries why.
+ * @throws GatewayError when there is no answer to carry
+ */
 export async function acceptedSocket(
   { call, delivery, over }: Answered,
   { sentAt, isMetered, opened }: Handshake,

@@ -1,7 +1,7 @@
 import { GENERIC_HTTP, GENERIC_HTTP_VERSION } from '../../base/catalogue/connector-id.ts';
 import { timestamp } from '../../base/lib/clock.ts';
-import { MAX_RECORDED, shorten } from '../../base/lib/shorten.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
+import { MAX_RECORDED, shorten } from '../../base/lib/text.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { CONTENT_HASH_DIGITS, EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
@@ -125,7 +125,10 @@ function reasonWithToken(parts: Known, refusal: Refusal | undefined, delivery: D
   return { ...told, reason_codes: delivery?.stopped ? [mark, ...told.reason_codes] : [...told.reason_codes, mark] };
 }
 
-/** A connection that was let through; the calls on an open socket have records of their own, and must not be counted twice (decisions 7.3, 7.7). */
+/**
+ * A connection that was let through; the calls on an open socket have records of their own, and must not be counted
+ * twice (decisions 7.3, 7.7).
+ */
 function isConnection({ arrival, target }: Known, refusal: Refusal | undefined): boolean {
   return arrival.line === 'tunnel' || (target?.opensSocket === true && refusal === undefined);
 }
@@ -174,7 +177,10 @@ function ruleName({ layer, rule_id }: MatchedRule): string {
   return `${layer}/${rule_id}`;
 }
 
-/** Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none (decision 7.5). */
+/**
+ * Only a call that reached a model is metered; 0 tokens with `usage_reported: false` when the provider gave none
+ * (decision 7.5).
+ */
 function meteringOf(parts: Known, wire: Wire, delivery: Delivered | undefined, cachedRates: boolean): RecordDraft['metering'] {
   const { arrival, claims, target, used } = parts;
   const { price, operation, model } = wire;
@@ -185,7 +191,10 @@ function meteringOf(parts: Known, wire: Wire, delivery: Delivered | undefined, c
   return meteringFrom(charged, { reported: used?.approximated !== true, cachedRates });
 }
 
-/** What the client was sent: a stream that it left had its head; an answer that was still held when it left had none (`client_gone`). */
+/**
+ * What the client was sent: a stream that it left had its head; an answer that was still held when it left had none
+ * (`client_gone`).
+ */
 function sentStatus(delivery: Delivered | undefined): number | undefined {
   return delivery?.clientGone && !delivery.started ? ERROR_CODES.client_gone.status : delivery?.status;
 }

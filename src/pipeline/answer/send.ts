@@ -3,7 +3,7 @@ import type { Dialect } from '../../base/catalogue/types.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import { REQUEST_ID_HEADER } from '../../base/lib/request-id.ts';
+import { REQUEST_ID_HEADER } from '../../base/lib/ids.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import { ERROR_CODES, ERROR_HEADERS } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
@@ -20,7 +20,10 @@ import type { ForwardedCall, Known } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 
 const JSON_TYPE = ['Content-Type', 'application/json'];
-/** SDKs retry 5xx by themselves. A broken connection may heal within seconds; these failures do not, and a call that timed out may have been billed. */
+/**
+ * SDKs retry 5xx by themselves. A broken connection may heal within seconds; these failures do not, and a call that
+ * timed out may have been billed.
+ */
 const LASTING: ReadonlySet<string> = new Set(['upstream_tls', 'upstream_protocol', 'upstream_timeout', 'internal']);
 const IS_REPLAY = ['Idempotent-Replayed', 'true'];
 const NO_RETRY = ['x-should-retry', 'false'];
@@ -39,19 +42,27 @@ export function traceFacts({ arrival, mutation }: Pick<Known, 'arrival' | 'mutat
   return { evaluatedAt: timestamp(arrival.createdAt), originalModel, substitutedModel, attributes: refusal?.traceAttributes };
 }
 
-/** Which provider's error form a refusal takes: the dialect's, else the one of the provider's usual path, else OpenAI's, which most clients read. */
+/**
+ * Which provider's error form a refusal takes: the dialect's, else the one of the provider's usual path, else OpenAI's,
+ * which most clients read.
+ */
 export function errorShape(parts: Known): Dialect['errorShape'] {
   const { operation, provider } = wireOf(parts);
   return operation?.dialect?.errorShape ?? provider?.errorShape ?? 'openai';
 }
 
-/** The answered structured call: 200 with the upstream's status inside, and the header fields of its that a program acts on (decision 7.8). */
+/**
+ * The answered structured call: 200 with the upstream's status inside, and the header fields of its that a program acts
+ * on (decision 7.8).
+ */
 export function sendEnvelope(call: ForwardedCall, reply: ReplySink, record: ExecutionRecord, head: AnswerHead, body: Uint8Array): void {
   const answer = withResult(envelope(record, traceFacts(call, undefined)), { status: head.status, mediaType: head.mediaType, body });
   reply.sendWhole(200, governedHeaders(markOf(call, record.record_hash), [...JSON_TYPE, ...passedHeaders(head.headers)]), answer);
 }
 
-/** A recorded refusal. On the proxied doors every non-allow decision is 403 (specification, "Transparent proxy mode" 6). */
+/**
+ * A recorded refusal. On the proxied doors every non-allow decision is 403 (specification, "Transparent proxy mode" 6).
+ */
 export function sendRefusal(parts: Known, refusal: Refusal, record: ExecutionRecord): void {
   const { line, reply } = parts.arrival;
   if (!reply || reply.gone) return;
@@ -78,7 +89,10 @@ function refusalHeaders({ errorCode, retryAfterSeconds }: Refusal, line: LineNam
   return [...JSON_TYPE, 'Retry-After', String(retryAfterSeconds)];
 }
 
-/** The answer of an earlier call with the same idempotency key, from its record and from what was kept beside it (decision 6.7). */
+/**
+ * The answer of an earlier call with the same idempotency key, from its record and from what was kept beside it
+ * (decision 6.7).
+ */
 export function sendReplay(reply: ReplySink | undefined, record: ExecutionRecord, kept: KeptCall, bytes: Uint8Array | undefined): void {
   if (!reply || reply.gone) return;
   const mark = { requestId: record.request_id, recordId: record.record_id, decision: record.decision, recordHash: record.record_hash };
@@ -103,7 +117,10 @@ function keptRefusal(
   return { status, reason, reasonCodes, ...(detail ? { detail } : {}) };
 }
 
-/** An end without a record: the plain error body of every gateway surface (decision 8.1), and to who lacks a key or a token that of the provider whom he calls (decision 13.10). */
+/**
+ * An end without a record: the plain error body of every gateway surface (decision 8.1), and to who lacks a key or a
+ * token that of the provider whom he calls (decision 13.10).
+ */
 export function sendFailure(parts: Known, error: GatewayError, requestId: string): void {
   const { line, reply } = parts.arrival;
   if (!reply || reply.gone) return;
@@ -128,8 +145,9 @@ function unauthorizedBody(shape: Dialect['errorShape'], { status, code, message 
 export const HOLD_BYTES = 64 * 1024;
 
 /**
- * What is too large to be held, and what a host that is no AI host sends without saying how long it is: that may be a stream of any kind, and a gRPC client
- * waits for one message before it says the next. Its end is kept back all the same.
+ * What is too large to be held, and what a host that is no AI host sends without saying how long it is: that may be a
+ * stream of any kind, and a gRPC client waits for one message before it says the next. Its end is kept back all the
+ * same.
  */
 export function passesAtOnce({ arrival: { line }, route: { provider } }: ForwardedCall, { bodiless, contentLength }: AnswerHead): boolean {
   if (line !== 'proxied' || bodiless) return false;

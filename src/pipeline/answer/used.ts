@@ -19,16 +19,20 @@ export function isWatched({ hold, judgement }: { readonly hold: Hold; readonly j
   return hold.grant?.watched === true || judgement.verdict.effects.usd_max !== undefined;
 }
 
-/** A followed stream that did not come to its end has cost what was seen of it, whether or not the provider came to report it (decision 6.4). */
+/**
+ * A followed stream that did not come to its end has cost what was seen of it, whether or not the provider came to
+ * report it (decision 6.4).
+ */
 export function orSeen(used: Used, seen: SeenUsage | undefined, delivery: Delivered): Used {
   if (seen?.approximated !== true || delivery.streamOutcome === 'complete') return used;
   return approximated(seen.usage, used);
 }
 
 /**
- * A call that a cap or limit watches costs something also when its answer did not say what: else leaving an option out, or leaving before the last bytes, would be a
- * way past the cap (decision 6.4). It is charged what was seen of its stream, and where nothing of the output can be seen what was set aside. What failed, what the
- * provider refused, and what is charged by other units than tokens costs nothing here.
+ * A call that a cap or limit watches costs something also when its answer did not say what: else leaving an option out,
+ * or leaving before the last bytes, would be a way past the cap (decision 6.4). It is charged what was seen of its
+ * stream, and where nothing of the output can be seen what was set aside. What failed, what the provider refused, and
+ * what is charged by other units than tokens costs nothing here.
  */
 export function orUnreported(used: Used, call: AnsweredCall, delivery: Delivered, seen: SeenUsage | undefined): Used {
   const { route, hold } = call;
@@ -54,13 +58,19 @@ export function approximated(usage: Usage, { model }: Used): Used {
   return { usage, approximated: true, model };
 }
 
-/** The provider took the call and began to answer it; on a socket there is no status that would say more than its events do. */
+/**
+ * The provider took the call and began to answer it; on a socket there is no status that would say more than its events
+ * do.
+ */
 function isAnswered({ status, failure, streamOutcome, meter }: Delivered): boolean {
   if (status === undefined || failure || streamOutcome === 'error' || meter?.outcome === 'error') return false;
   return status === SWITCHED || (status >= 200 && status < 300);
 }
 
-/** A format that bounds no output and reports no tokens has another measure; of one that nobody knows tokens are all that can be told. */
+/**
+ * A format that bounds no output and reports no tokens has another measure; of one that nobody knows tokens are all
+ * that can be told.
+ */
 function reportsTokens({ route: { operation } }: AnsweredCall): boolean {
   if (operation === undefined || operation.actionType === 'http.request') return false;
   const { dialect } = operation;
@@ -90,8 +100,9 @@ export function endedResponse({ route }: ForwardedCall, { meter }: Delivered): E
 }
 
 /**
- * The call has begun a response of which the usage is not known yet, so that what was set aside stays so. Where the answer broke off before it named the response, nobody
- * can ask for that: it is charged at its estimate, because it may run all the same.
+ * The call has begun a response of which the usage is not known yet, so that what was set aside stays so. Where the
+ * answer broke off before it named the response, nobody can ask for that: it is charged at its estimate, because it may
+ * run all the same.
  */
 export function orDeferred(used: Used, call: ForwardedCall, delivery: Delivered, deferred: DeferredResponses): Used {
   const { hold, route, arrival } = call;

@@ -4,13 +4,17 @@ import { Roster, type Seat } from '../../base/lib/roster.ts';
 
 /** Of all buffers, what one client may hold: with less than all of them nobody shuts the others out. */
 const CLIENT_SHARE = 0.5;
-/** What arrives slower than so many bytes in so long loses its place to who needs it; while there is room it may take its time. */
+/**
+ * What arrives slower than so many bytes in so long loses its place to who needs it; while there is room it may take
+ * its time.
+ */
 const PROGRESS_BYTES = 16_384;
 const PATIENCE_MS = 5_000;
 
 /**
- * Counts the bytes that all requests together hold in memory (`GW_MAX_BUFFERED_BYTES`), and what each client does. They are taken as they arrive, never as they are
- * announced. One body alone always fits: nobody's largest permitted body is refused because a limit is smaller than what is held of it.
+ * Counts the bytes that all requests together hold in memory (`GW_MAX_BUFFERED_BYTES`), and what each client does. They
+ * are taken as they arrive, never as they are announced. One body alone always fits: nobody's largest permitted body is
+ * refused because a limit is smaller than what is held of it.
  */
 export class BufferBudget {
   readonly #limit: number;
@@ -31,7 +35,10 @@ export class BufferBudget {
     return this.#used;
   }
 
-  /** For what belongs to no client. @throws GatewayError `overloaded` when the limit would be passed; then nothing is taken. */
+  /**
+   * For what belongs to no client.
+   * @throws GatewayError `overloaded` when the limit would be passed; then nothing is taken.
+   */
   take(bytes: number): void {
     if (!this.tryTake(bytes)) throw inUse();
   }
@@ -71,7 +78,11 @@ export class BufferBudget {
     else this.#clients.delete(client);
   }
 
-  /** For {@link BufferHold}. @param seat that it had. @returns the one that it has now, behind all others, and the time, monotonic milliseconds */
+  /**
+   * For {@link BufferHold}.
+   * @param seat that it had.
+   * @returns the one that it has now, behind all others, and the time, monotonic milliseconds
+   */
   moved(hold: BufferHold, seat: Seat<BufferHold> | undefined): { readonly seat: Seat<BufferHold>; readonly at: number } {
     if (seat !== undefined) this.#arriving.remove(seat);
     return { seat: this.#arriving.add(hold), at: this.#clock.monotonic() };
@@ -127,12 +138,18 @@ export class BufferHold {
     this.#bytes += bytes;
   }
 
-  /** So many bytes were made of the body beside its own: text and parsed form. What is made and let go of in one turn exists once, whatever the number of calls. */
+  /**
+   * So many bytes were made of the body beside its own: text and parsed form. What is made and let go of in one turn
+   * exists once, whatever the number of calls.
+   */
   made(bytes: number): void {
     this.#made += bytes;
   }
 
-  /** Takes what was made: to be called before a call waits for anything, since that exists with each of them. @throws GatewayError `overloaded` */
+  /**
+   * Takes what was made: to be called before a call waits for anything, since that exists with each of them.
+   * @throws GatewayError `overloaded`
+   */
   takeMade(): void {
     const bytes = this.#made;
     this.#made = 0;

@@ -7,8 +7,8 @@ interface Proven {
 }
 
 /**
- * Who is counted for what a request holds: the workload that has shown its token, the API key, else the caller's address. Of IPv6 it is the network of 64 bits, as many
- * addresses as one machine may give itself.
+ * Who is counted for what a request holds: the workload that has shown its token, the API key, else the caller's
+ * address. Of IPv6 it is the network of 64 bits, as many addresses as one machine may give itself.
  */
 export function clientOf(callerIp: string, proven: Proven | undefined): string {
   if (proven?.workload !== undefined) return `workload ${proven.workload}`;

@@ -16,7 +16,8 @@ export interface DecodedFor {
 }
 
 /**
- * Refuses, from the head alone, a body in an encoding or a chain of encodings that policy could not read (decision 3.20).
+ * Refuses, from the head alone, a body in an encoding or a chain of encodings that policy could not read (decision
+ * 3.20).
  * @throws GatewayError `unsupported_encoding`
  */
 export function refuseUnreadable(contentEncoding: string | undefined): void {
@@ -30,9 +31,10 @@ export function refuseUnreadable(contentEncoding: string | undefined): void {
 }
 
 /**
- * Decodes a compressed body for policy: beside the event loop, never beyond `GW_MAX_BODY_BYTES` or the buffer budget (decision 3.20). A body without encoding
- * comes back as it is.
- * @throws GatewayError `unsupported_encoding`, `body_too_large`, `overloaded`; `brokenAs` for bytes that are not what their encoding says
+ * Decodes a compressed body for policy: beside the event loop, never beyond `GW_MAX_BODY_BYTES` or the buffer budget
+ * (decision 3.20). A body without encoding comes back as it is.
+ * @throws GatewayError `unsupported_encoding`, `body_too_large`, `overloaded`; `brokenAs` for bytes that are not what
+ * their encoding says
  */
 export async function decodeBody(
   { reply, brokenAs, held, maxBodyBytes }: DecodedFor,

@@ -12,7 +12,9 @@ import type { PassingBody, StreamedForm } from './passing-body.ts';
 const NOTHING = new Uint8Array(0);
 /** What is held must arrive within this; what passes may take as long as it needs. */
 const HEAD_LIMIT_MS = 300_000;
-/** More than the head of a part and the delimiter before it: a form is not refused because its limit lies just there. */
+/**
+ * More than the head of a part and the delimiter before it: a form is not refused because its limit lies just there.
+ */
 const BETWEEN_PARTS = 16_384;
 
 /** The call that the form belongs to. */
@@ -26,9 +28,10 @@ export interface FormCall {
 }
 
 /**
- * A multipart form of which policy reads the fields while it arrives. A form that fits into `GW_MAX_BODY_BYTES` is held; of a larger one only what precedes
- * its files is: once a file arrives and the model is known the call is decided, and the rest passes through, looked at on the way. What comes then may be
- * files and nothing that policy would have had to see (decision 3.19).
+ * A multipart form of which policy reads the fields while it arrives. A form that fits into `GW_MAX_BODY_BYTES` is
+ * held; of a larger one only what precedes its files is: once a file arrives and the model is known the call is
+ * decided, and the rest passes through, looked at on the way. What comes then may be files and nothing that policy
+ * would have had to see (decision 3.19).
  */
 export class FormUpload implements StreamedForm {
   readonly #call: FormCall;

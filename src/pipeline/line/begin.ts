@@ -1,6 +1,6 @@
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
+import type { ConnectionType } from '../../base/model/action-request.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
-import type { ConnectionType } from '../../base/model/connection.ts';
 import { callerIp } from '../../inbound/normalise/identity.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';

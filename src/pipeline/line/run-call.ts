@@ -1,7 +1,7 @@
 import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { requestIdOf } from '../../base/lib/ids.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
-import { requestIdOf } from '../../base/lib/request-id.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord } from '../../record/canonical-record.ts';
 import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
@@ -28,7 +28,8 @@ export type RunResult =
   | { readonly kind: 'failed'; readonly error: GatewayError; readonly requestId: string };
 
 /**
- * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit, last byte, publish. Never rejects.
+ * Walks one request through its stages and does, on every exit, what no exit may forget: settlements, record, commit,
+ * last byte, publish. Never rejects.
  */
 export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<RunResult> {
   const end = await walkLine(call, pipeline);
@@ -100,7 +101,10 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
 
 type Told = (void | Promise<void>)[];
 
-/** What settlements have to ask elsewhere; undefined when none has. What one of them cannot do keeps back no other, and no answer. */
+/**
+ * What settlements have to ask elsewhere; undefined when none has. What one of them cannot do keeps back no other, and
+ * no answer.
+ */
 function waitingFor(told: Told, { log }: LineGround): Promise<void> | undefined {
   if (!told.some((one) => one instanceof Promise)) return undefined;
   return Promise.allSettled(told).then((all) => {

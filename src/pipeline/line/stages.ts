@@ -27,8 +27,8 @@ const CALL: readonly Stage[] = [inject, caps, approval, reserve, spend, forward,
 const GIVEN: readonly PartName[] = ['arrival'];
 
 /**
- * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the runner does the rest for every
- * request: settlements → record → **commit** → last byte → publish.
+ * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the
+ * runner does the rest for every request: settlements → record → **commit** → last byte → publish.
  */
 export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
   /** Who is calling is asked from the head alone, so that no body is read for a stranger (decision 3.15). */

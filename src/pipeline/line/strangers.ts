@@ -14,9 +14,11 @@ export interface RefusedRecord extends CanonicalRecord {
 type Ground = Pick<Pipeline, 'authenticator' | 'settings' | 'strangers' | 'workloads'>;
 
 /**
- * The record of a refused call (decision 7.11). Who has shown a token or a key always has it: in full, or short when it is long and his org has had too many long ones. Of who has shown nothing it is short, and there is none of its own when his
- * address has had too many. A workload that is registered, needs no token and is not that of callers who name none stands between them: it always has its record, which is short
- * when the budget of its address has no room for a long one. The draft is changed where it is shortened.
+ * The record of a refused call (decision 7.11). Who has shown a token or a key always has it: in full, or short when it
+ * is long and his org has had too many long ones. Of who has shown nothing it is short, and there is none of its own
+ * when his address has had too many. A workload that is registered, needs no token and is not that of callers who name
+ * none stands between them: it always has its record, which is short when the budget of its address has no room for a
+ * long one. The draft is changed where it is shortened.
  * @param isNeeded what goes with the record would be lost without it, such as that somebody is held from now on
  */
 export function refusedRecord(draft: RecordDraft, parts: Known, ground: Ground, isNeeded: boolean): RefusedRecord {
@@ -35,8 +37,8 @@ export function refusedRecord(draft: RecordDraft, parts: Known, ground: Ground, 
 }
 
 /**
- * The org of the token or key that was shown, if it counts; also of who was refused before he was asked for it. A workload that counts for every org stands for itself, since its holder may
- * name any.
+ * The org of the token or key that was shown, if it counts; also of who was refused before he was asked for it. A
+ * workload that counts for every org stands for itself, since its holder may name any.
  */
 function orgShown({ arrival, claims, proof }: Known, { authenticator }: Ground): string | undefined {
   if (proof !== undefined) return proof.apiKey?.org_id ?? proof.workload?.split(' ', 1)[0];
@@ -48,7 +50,10 @@ function orgShown({ arrival, claims, proof }: Known, { authenticator }: Ground):
   return holder && (holder.org_id ?? holder.workload_id);
 }
 
-/** Whether it was asked who calls, and he is a workload of an org that is served here. That of callers who name none says nothing of who calls. */
+/**
+ * Whether it was asked who calls, and he is a workload of an org that is served here. That of callers who name none
+ * says nothing of who calls.
+ */
 function isRegistered({ caller, claims, proof }: Known, { settings, workloads }: Ground): boolean {
   if (claims === undefined || claims.workloadId === workloads.defaultWorkloadId(claims.orgId)) return false;
   if (caller !== undefined) return true;

@@ -5,7 +5,8 @@ import type { Tracing } from '../parts/call-services.ts';
 import type { SocketCall } from '../parts/parts.ts';
 
 /**
- * The trace that a call belongs to: that of its caller, or of the handshake of its WebSocket, or a new one (decision 12.7).
+ * The trace that a call belongs to: that of its caller, or of the handshake of its WebSocket, or a new one (decision
+ * 12.7).
  * @param tracing undefined where no traces are sent: then a call has one only when its caller says so
  */
 export function traceOf(head: ArrivalHead, socketCall: SocketCall | undefined, tracing: Tracing | undefined): CallTrace | undefined {

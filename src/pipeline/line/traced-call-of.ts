@@ -12,7 +12,10 @@ export type TracedEnd =
   | { readonly failure: GatewayError; readonly unstored: boolean }
   | { readonly replayed: true };
 
-/** Tells of a call that has ended, where its spans are sent. Asked for calls alone that have a trace, so that all others pay nothing. */
+/**
+ * Tells of a call that has ended, where its spans are sent. Asked for calls alone that have a trace, so that all others
+ * pay nothing.
+ */
 export function tellTrace(parts: Known, trace: CallTrace, { events, clock }: Pick<LineGround, 'events' | 'clock'>, end: TracedEnd): void {
   const { own } = trace;
   if (own?.sampled === true) events.emit('traced', tracedCall(parts, { trace, own }, clock.monotonic(), end));

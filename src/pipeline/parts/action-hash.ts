@@ -28,8 +28,8 @@ export function boundPlace({ connectorId, host, port, tls, path, provider, meant
 }
 
 /**
- * SHA-256 over the RFC 8785 form of the action as it was received, with the place where it goes as that was settled: what an idempotency key and an approval are good
- * for (decisions 6.7, 9.1).
+ * SHA-256 over the RFC 8785 form of the action as it was received, with the place where it goes as that was settled:
+ * what an idempotency key and an approval are good for (decisions 6.7, 9.1).
  * @throws CanonicalJsonError for a body that has no canonical form
  */
 export function actionHashOf(

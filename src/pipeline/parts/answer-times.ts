@@ -1,6 +1,9 @@
 import type { Clock } from '../../base/lib/clock.ts';
 
-/** When a call was sent and its answer came: monotonic milliseconds. The last moment is taken of calls whose spans are sent alone. */
+/**
+ * When a call was sent and its answer came: monotonic milliseconds. The last moment is taken of calls whose spans are
+ * sent alone.
+ */
 export class AnswerTimes {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #isTraced: boolean;

@@ -1,12 +1,15 @@
 import type { Approval } from '../../base/model/approval.ts';
-import type { AskedByRule } from '../../decide/policy/asking-rules.ts';
+import type { AskedByRule } from '../../decide/policy/approval-standing.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 
 /** Whether a person has to be asked about the call. */
 export interface Approving {
   /** The rules that ask, whether or not a person has given it for them; none: nobody is asked. */
   readonly rules: readonly AskedByRule[];
-  /** What persons have given for such a request and nobody has used yet, the newest first; whether it is this very one is seen when all of it is settled. */
+  /**
+   * What persons have given for such a request and nobody has used yet, the newest first; whether it is this very one
+   * is seen when all of it is settled.
+   */
   readonly given: readonly Approval[];
   /** The action hash of the request before policy has sent it elsewhere; undefined where nobody is asked. */
   readonly requestHash: string | undefined;

@@ -90,7 +90,10 @@ export async function askForApproval(parts: AskedCallParts, bound: BoundAction, 
   });
 }
 
-/** Where an approver looks, and when it is worth to come again; on the proxied doors this is all that the caller gets (specification, "Transparent proxy mode" 6). */
+/**
+ * Where an approver looks, and when it is worth to come again; on the proxied doors this is all that the caller gets
+ * (specification, "Transparent proxy mode" 6).
+ */
 function whatToDo({ status, expires_at: until, record_id: recordId }: Approval, line: LineName): string {
   if (status === 'approved') return 'It has just been approved: send the same request again';
   const find = line === 'direct' ? '' : ` (record ${recordId})`;

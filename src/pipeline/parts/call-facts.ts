@@ -1,7 +1,7 @@
 import { allNamed } from '../../base/catalogue/named-models.ts';
 import { type Reading, readingOf } from '../../base/catalogue/reading.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
-import type { Credential } from '../../base/model/credential.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
+import type { Credential } from '../../base/model/keys.ts';
 import { furtherOf, shownParams } from '../../decide/policy/every-model.ts';
 import type { Facts, FurtherModel } from '../../decide/policy/facts.ts';
 import type { Delegation } from '../../services/people/delegations.ts';
@@ -28,8 +28,8 @@ export interface AskedCall {
 }
 
 /**
- * Everything a rule may ask about this request (see the field table of the policy language). A class, because an object literal with a getter in it is
- * a slow object: 1.5 µs per request to make, and every look at it slower.
+ * Everything a rule may ask about this request (see the field table of the policy language). A class, because an object
+ * literal with a getter in it is a slow object: 1.5 µs per request to make, and every look at it slower.
  */
 export class CallFacts implements Facts {
   readonly org_id: string;

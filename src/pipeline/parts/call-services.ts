@@ -1,8 +1,10 @@
 /*
- * What a line asks of the services. Each is a port: whoever composes the gateway picks what stands behind it, in this process or beside it. State is asked for by org.
+ * What a line asks of the services. Each is a port: whoever composes the gateway picks what stands behind it, in this
+ * process or beside it. State is asked for by org.
  *
- * Verbs that count may return a promise; the line awaits only real ones, so that a service that counts in memory costs no turn. Everything else is a snapshot: what
- * changes while the process runs (policy, catalogue, workloads and their tokens, credentials) is held in memory by its service, and read without waiting.
+ * Verbs that count may return a promise; the line awaits only real ones, so that a service that counts in memory costs
+ * no turn. Everything else is a snapshot: what changes while the process runs (policy, catalogue, workloads and their
+ * tokens, credentials) is held in memory by its service, and read without waiting.
  */
 
 import type { Catalogue } from '../../base/catalogue/types.ts';
@@ -12,12 +14,12 @@ import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
 import type { TraceParent } from '../../base/lib/trace-context.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
 import type { CallTrace } from '../../base/model/call-trace.ts';
-import type { Credential } from '../../base/model/credential.ts';
 import type { ExecutionRecord, ShadowTrace } from '../../base/model/execution-record.ts';
+import type { Credential } from '../../base/model/keys.ts';
 import type { Workload } from '../../base/model/workload.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
@@ -53,7 +55,10 @@ export interface PipelineSettings {
   readonly actionTypes: ActionTypeMap;
   /** Cached input tokens have their own rate (decision 6.3). */
   readonly pricingCached: boolean;
-  /** Which streams are asked for the usage that they report on request only: those that a cap or a budget limit watches, all, or none (decision 6.4). */
+  /**
+   * Which streams are asked for the usage that they report on request only: those that a cap or a budget limit watches,
+   * all, or none (decision 6.4).
+   */
   readonly injectUsage: 'capped' | 'true' | 'false';
   /** Streams end where they would pass a cap. */
   readonly stopAtCap: boolean;
@@ -134,7 +139,10 @@ export interface RecordTotals {
   effects(record: ExecutionRecord): readonly Effect[];
 }
 
-/** Who keeps the records of refused calls within bounds: whether those of callers are written who have shown nothing, and whether those of an org's are whole (decision 7.11). */
+/**
+ * Who keeps the records of refused calls within bounds: whether those of callers are written who have shown nothing,
+ * and whether those of an org's are whole (decision 7.11).
+ */
 export interface RecordsOfStrangers {
   mayRecord(callerIp: string, bytes: number): boolean;
   mayBeLong(orgId: string, bytes: number): boolean;

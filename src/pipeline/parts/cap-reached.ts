@@ -31,7 +31,10 @@ export function capAttributes(exceeded: CapExceeded): Readonly<Record<string, st
   };
 }
 
-/** What the record and the answer say of a cap of budgets (decision 6.19). @param pico what the call may cost, or has cost */
+/**
+ * What the record and the answer say of a cap of budgets (decision 6.19).
+ * @param pico what the call may cost, or has cost
+ */
 export function recordedBudget(exceeded: CapExceeded, pico: bigint): RecordedBudget {
   const { capUsd, spentUsd, reservedUsd, resetsAt } = exceeded;
   return {

@@ -4,7 +4,9 @@ import type { Arrived, Claims } from './parts.ts';
 import type { Refusal } from './refusal.ts';
 import type { Control } from './stage.ts';
 
-/** Where policy puts the caller aside he is held from now on, and the entry is stored with the record (decision 9.2). */
+/**
+ * Where policy puts the caller aside he is held from now on, and the entry is stored with the record (decision 9.2).
+ */
 export function holdCaller(
   { reason, reasonCodes, decision }: Refusal,
   { arrival, claims }: { readonly arrival: Arrived; readonly claims: Claims },

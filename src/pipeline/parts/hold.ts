@@ -22,8 +22,9 @@ interface Deferral {
 }
 
 /**
- * What stands for a call until its record does: what was set aside for it, and the intent that the next start makes a record of (decisions 6.2, 6.8). Its record takes the
- * place of both in one commit. Of a call that has answered and whose record cannot be stored they stay, and its record is tried again.
+ * What stands for a call until its record does: what was set aside for it, and the intent that the next start makes a
+ * record of (decisions 6.2, 6.8). Its record takes the place of both in one commit. Of a call that has answered and
+ * whose record cannot be stored they stay, and its record is tried again.
  */
 export class Hold implements Settlement {
   readonly #ground: Ground;
@@ -130,8 +131,9 @@ export class Hold implements Settlement {
   }
 
   /**
-   * Gives up what stands for the call; once. A record that could not be stored is tried again when the call may have cost something, or has an intent. With an intent
-   * what was set aside stays so until then, and the intent open, so that the next start makes a record if nothing else does (decision 6.8).
+   * Gives up what stands for the call; once. A record that could not be stored is tried again when the call may have
+   * cost something, or has an intent. With an intent what was set aside stays so until then, and the intent open, so
+   * that the next start makes a record if nothing else does (decision 6.8).
    */
   #giveBack(unstored: ExecutionRecord | undefined, { answered, started }: Ending): Maybe<void> {
     const [granted, hasIntent] = [this.#grant !== undefined || this.#isSettled, this.#hasIntent];
@@ -153,7 +155,10 @@ export class Hold implements Settlement {
     return given;
   }
 
-  /** The client was never told of the response that its call has begun, or not to its end: it is charged now, at its estimate. */
+  /**
+   * The client was never told of the response that its call has begun, or not to its end: it is charged now, at its
+   * estimate.
+   */
   #withoutDeferral(record: ExecutionRecord): ExecutionRecord {
     if (this.#deferral === undefined) return record;
     const { usage_record_id: _, ...own } = record;

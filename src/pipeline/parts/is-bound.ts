@@ -7,8 +7,8 @@ import type { Intake, Parts } from './parts.ts';
 type Read = Pick<Parts, 'arrival' | 'action' | 'asked'> & { readonly intake?: Intake | undefined };
 
 /**
- * Whether everything of a request that could matter is in its action hash: then what is approved is what runs (decision 9.1). The hash covers what we read; a body that is
- * sent as it came must then say the same to every other reader.
+ * Whether everything of a request that could matter is in its action hash: then what is approved is what runs (decision
+ * 9.1). The hash covers what we read; a body that is sent as it came must then say the same to every other reader.
  */
 export function isBound({ arrival, action, asked, intake }: Read, facts: Facts): boolean {
   if (action.isEnvelope) return true;

@@ -1,4 +1,4 @@
-import type { Attribution } from '../../base/model/attribution.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import type { QuarantineCaller } from '../../services/review/quarantines.ts';
 import type { Delivered } from './delivered.ts';
 import type { Arrived, CallRoute, Claims, Known, Target, WireCall } from './parts.ts';

@@ -3,8 +3,9 @@ import { authHeaderNames } from '../../outbound/connectors/auth.ts';
 import { filterRequestHeaders } from '../../outbound/net/header-filter.ts';
 
 /**
- * Names of fields that say how, when or by what program a request is sent, and not what it asks for: another try by an SDK, or the same request tomorrow, has others.
- * Keys are left out by `authHeaderNames`, and what never leaves by the outbound filter (decision 3.21).
+ * Names of fields that say how, when or by what program a request is sent, and not what it asks for: another try by an
+ * SDK, or the same request tomorrow, has others. Keys are left out by `authHeaderNames`, and what never leaves by the
+ * outbound filter (decision 3.21).
  */
 const OF_ONE_TRY: ReadonlySet<string> = new Set([
   // Network and connection.
@@ -48,7 +49,8 @@ const OF_ONE_TRY: ReadonlySet<string> = new Set([
 const PREFIXES_OF_ONE_TRY = ['amz-sdk-', 'sec-', 'x-b3-', 'x-datadog-', 'x-forwarded-', 'x-retry-', 'x-stainless-'];
 
 /**
- * The headers of a proxied call that are its caller's own words to the provider, by lower-case name, values of a repeated field joined (decision 9.1).
+ * The headers of a proxied call that are its caller's own words to the provider, by lower-case name, values of a
+ * repeated field joined (decision 9.1).
  * @param flat name, value list as it came
  */
 export function ownHeaders(flat: readonly string[], provider: Provider | undefined): Readonly<Record<string, string>> {

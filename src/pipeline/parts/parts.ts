@@ -1,23 +1,21 @@
 /*
- * What is known of a call, in parts. Each part is made once, by one stage of its line, from parts before it, and frozen; nobody changes one that another has made.
- * A stage says which parts it reads and which it makes (see stage.ts), so that the table in ARCHITECTURE.md is derived from the code.
+ * What is known of a call, in parts. Each part is made once, by one stage of its line, from parts before it, and
+ * frozen; nobody changes one that another has made. A stage says which parts it reads and which it makes (see
+ * stage.ts), so that the table in ARCHITECTURE.md is derived from the code.
  */
 import type { NamedModels } from '../../base/catalogue/named-models.ts';
 import type { Catalogue, Operation, Price, Provider } from '../../base/catalogue/types.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { ActionRequest } from '../../base/model/action-request.ts';
-import type { ApiKey } from '../../base/model/api-key.ts';
+import type { ActionRequest, Attribution, ConnectionType, TrafficClass } from '../../base/model/action-request.ts';
 import type { ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
 import type { CallTrace } from '../../base/model/call-trace.ts';
-import type { ConnectionType, TrafficClass } from '../../base/model/connection.ts';
-import type { Credential } from '../../base/model/credential.ts';
-import type { Decision } from '../../base/model/decision.ts';
 import type { ShadowTrace } from '../../base/model/execution-record.ts';
+import type { ApiKey, Credential } from '../../base/model/keys.ts';
+import type { Decision } from '../../base/model/reason-codes.ts';
 import type { Risk } from '../../base/model/risk-alert.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import type { Workload } from '../../base/model/workload.ts';
-import type { AskedByRule } from '../../decide/policy/asking-rules.ts';
+import type { AskedByRule } from '../../decide/policy/approval-standing.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { Estimate } from '../../decide/pricing/estimate.ts';
@@ -77,7 +75,10 @@ export interface Arrived {
   readonly connectionType: ConnectionType;
   readonly trafficClass: TrafficClass;
   readonly callerIp: string;
-  /** Providers, operations and prices as they were then, with the connectors of all orgs: only for what is asked before the org is known. */
+  /**
+   * Providers, operations and prices as they were then, with the connectors of all orgs: only for what is asked before
+   * the org is known.
+   */
   readonly catalogue: Catalogue;
   /** Undefined: nobody traces it. */
   readonly trace: CallTrace | undefined;
@@ -121,7 +122,10 @@ export interface CallDestination {
 export interface Target extends CallDestination {
   /** The handshake of a WebSocket whose calls will be judged, metered and recorded one by one. */
   readonly opensSocket: boolean;
-  /** False for what only leads to calls, which are counted one by one: a tunnel, the handshake of a metered WebSocket, a change of its settings. */
+  /**
+   * False for what only leads to calls, which are counted one by one: a tunnel, the handshake of a metered WebSocket, a
+   * change of its settings.
+   */
   readonly isCall: boolean;
 }
 
@@ -147,7 +151,9 @@ export interface Intake {
   readonly requestSha256: string | undefined;
   /** What it holds of the shared budget. */
   readonly held: BufferHold | undefined;
-  /** A body that passes while it arrives: one that policy does not parse, or a form of which it has read what it needs. */
+  /**
+   * A body that passes while it arrives: one that policy does not parse, or a form of which it has read what it needs.
+   */
   readonly streamed: StreamedBody | undefined;
   /** `streamed`, when it is such a form. */
   readonly upload: StreamedForm | undefined;
@@ -193,12 +199,18 @@ export interface WireCall extends CallDestination {
   readonly model: string | undefined;
 }
 
-/** The connector of a call, and all that follows from it. One function settles it (route/settle-route.ts), and settles it anew when policy has changed something. */
+/**
+ * The connector of a call, and all that follows from it. One function settles it (route/settle-route.ts), and settles
+ * it anew when policy has changed something.
+ */
 export interface CallRoute extends WireCall {
   readonly connectorId: string;
   /** Connectors that could take the call. */
   readonly candidates: readonly string[];
-  /** The connector that the caller's own words lead to, so the one that a key which it brings is meant for (decision 6.9). */
+  /**
+   * The connector that the caller's own words lead to, so the one that a key which it brings is meant for (decision
+   * 6.9).
+   */
   readonly meantFor: string;
   /** Stored credentials that may go to this host. */
   readonly credentialCandidates: readonly Credential[];
@@ -244,7 +256,10 @@ export interface CallMutation extends ReplacedModel {
 /** The head that is sent, with the key in it. */
 export interface Dressed {
   readonly path: string;
-  /** Parameter of the query that carries the key, as it is sent behind those of the path: kept apart, so that no record and no line of the log holds it. */
+  /**
+   * Parameter of the query that carries the key, as it is sent behind those of the path: kept apart, so that no record
+   * and no line of the log holds it.
+   */
   readonly query: string | undefined;
   readonly headers: readonly string[];
   /** The caller's own Authorization goes ahead of a stored credential. */
@@ -272,7 +287,10 @@ export interface IntendedCall {
   draft(): UnhashedRecord;
 }
 
-/** What the carrying of an answer needs to know of its call. Nothing of its body: that is let go of when the call is sent. */
+/**
+ * What the carrying of an answer needs to know of its call. Nothing of its body: that is let go of when the call is
+ * sent.
+ */
 export interface ForwardedCall extends IntendedCall {
   readonly arrival: Arrived;
   readonly claims: Claims;
@@ -356,7 +374,10 @@ export interface Parts {
 
 export type PartName = keyof Parts;
 
-/** Parts that are several times as large as the bytes of a body: they are let go of when the call is on its way, which may take an hour. */
+/**
+ * Parts that are several times as large as the bytes of a body: they are let go of when the call is on its way, which
+ * may take an hour.
+ */
 export const LET_GO = ['received', 'action', 'content', 'asked', 'facts', 'mutated'] as const satisfies readonly PartName[];
 
 /** As far as a call has come. */

@@ -2,7 +2,10 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 
 const NOT_QUOTABLE = /[^\x20-\x7e]|["\\]/g;
 
-/** A proxy's question for user name and password. Clients show its realm to people, so it says what they are to be (RFC 9110 §11.5, §11.7.1). */
+/**
+ * A proxy's question for user name and password. Clients show its realm to people, so it says what they are to be (RFC
+ * 9110 §11.5, §11.7.1).
+ */
 export class ProxyAuthenticationRequired extends GatewayError {
   readonly #realm: string;
 

@@ -1,7 +1,7 @@
 import { GatewayError, type GatewayErrorOptions } from '../../base/lib/gateway-error.ts';
 import type { RecordedBudget } from '../../base/model/budget-limit.ts';
-import type { Decision, RecordedDecision } from '../../base/model/decision.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
+import type { Decision, RecordedDecision } from '../../base/model/reason-codes.ts';
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
 import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
 import { seenVia } from '../../outbound/net/header-filter.ts';
@@ -92,7 +92,9 @@ export function statusOf(decision: Decision, line: LineName): number {
   return decision === 'rate_limit' && line === 'direct' ? 429 : 403;
 }
 
-/** Failures that became a decision about the request and are therefore recorded as `deny` (decisions 3.19, 7.3, 8.5). */
+/**
+ * Failures that became a decision about the request and are therefore recorded as `deny` (decisions 3.19, 7.3, 8.5).
+ */
 const RECORDED_DENIALS: ReadonlySet<ErrorCode> = new Set(['misdirected_request', 'ambiguous_body', 'egress_denied']);
 /** Failures of a call that policy let through (decision 7.8). */
 const CALL_FAILURES: ReadonlySet<ErrorCode> = new Set(['upstream_unreachable', 'upstream_tls', 'upstream_protocol', 'upstream_timeout']);
@@ -105,15 +107,24 @@ export function quarantinedWhileRunning(): GatewayError {
   return new GatewayError(QUARANTINED_WHILE_RUNNING, 'The caller was put into quarantine while this call was under way.');
 }
 
-/** Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions 7.3, 7.8). */
+/**
+ * Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions
+ * 7.3, 7.8).
+ */
 const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone', 'shutting_down', QUARANTINED_WHILE_RUNNING]);
 
-/** True for a failure that is no fault of the upstream's: the call was ended before its time, by its client, because its caller is held or because the gateway stops. */
+/**
+ * True for a failure that is no fault of the upstream's: the call was ended before its time, by its client, because its
+ * caller is held or because the gateway stops.
+ */
 export function isCut({ code }: GatewayError): boolean {
   return code === 'shutting_down' || code === 'client_gone' || code === QUARANTINED_WHILE_RUNNING;
 }
 
-/** Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a record. */
+/**
+ * Turns a failure into the refusal that is recorded for it; undefined when decision 7.3 names it among those without a
+ * record.
+ */
 export function refusalOf(error: GatewayError, decided: boolean): Refusal | undefined {
   if (RECORDED_DENIALS.has(error.code)) {
     return failed('deny', error);

@@ -29,11 +29,15 @@ export interface Ending {
 }
 
 /**
- * What a stage leaves behind for the end of the request. The runner asks all of them for their effects, commits these with the record in one write, and then tells each
- * of them exactly one thing: that it is stored, that it could not be, or that there is no record. A verb that has to ask elsewhere returns a promise, which is awaited.
+ * What a stage leaves behind for the end of the request. The runner asks all of them for their effects, commits these
+ * with the record in one write, and then tells each of them exactly one thing: that it is stored, that it could not be,
+ * or that there is no record. A verb that has to ask elsewhere returns a promise, which is awaited.
  */
 export interface Settlement {
-  /** What it stands for is lost without a record: a refused call has one of its own then, whatever the budget of its address says (decision 7.11). */
+  /**
+   * What it stands for is lost without a record: a refused call has one of its own then, whatever the budget of its
+   * address says (decision 7.11).
+   */
   readonly needsRecord?: boolean;
   /** What is to be committed with the record. What it counts in memory it counts here, in one turn with all others. */
   effects?(record: ExecutionRecord, closing: Closing): Maybe<readonly Effect[]>;
@@ -42,6 +46,9 @@ export interface Settlement {
   failed?(record: ExecutionRecord, ending: Ending): Maybe<void>;
   /** The request leaves no record; `effects` was not asked. */
   abandoned?(ending: Ending): Maybe<void>;
-  /** The call is counted by the record of others, and nothing is committed. Default: as {@link abandoned}. @param record as it would have been */
+  /**
+   * The call is counted by the record of others, and nothing is committed. Default: as {@link abandoned}.
+   * @param record as it would have been
+   */
   summed?(record: ExecutionRecord): Maybe<void>;
 }

@@ -23,7 +23,10 @@ export class EndedWith<Made extends PartName = PartName> extends LineEnd {
   }
 }
 
-/** How a stage ends the line: a refusal is recorded; a GatewayError, thrown or {@link EndedWith}, ends it too (the runner knows which codes are recorded). */
+/**
+ * How a stage ends the line: a refusal is recorded; a GatewayError, thrown or {@link EndedWith}, ends it too (the
+ * runner knows which codes are recorded).
+ */
 type End<Makes extends PartName> = Refusal | EndedWith<Makes> | typeof ANSWERED;
 
 /** What a stage makes; one that makes nothing goes on with undefined. */
@@ -69,7 +72,10 @@ interface StageOf<Reads extends PartName, Sees extends PartName, Makes extends P
   ): StageResult<Makes> | Promise<StageResult<Makes>>;
 }
 
-/** A stage whose type says which parts it reads and makes: it cannot touch any other. Whether they are there is seen when a line is put together (line/stages.ts). */
+/**
+ * A stage whose type says which parts it reads and makes: it cannot touch any other. Whether they are there is seen
+ * when a line is put together (line/stages.ts).
+ */
 export function defineStage<Reads extends PartName, Sees extends PartName = never, Makes extends PartName = never>(
   stage: StageOf<Reads, Sees, Makes>,
 ): Stage {

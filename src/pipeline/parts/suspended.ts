@@ -2,7 +2,10 @@ import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Authentication } from './call-services.ts';
 import { deny, type Refusal } from './refusal.ts';
 
-/** What a suspended org is told on every door, whatever its clients expect of an error (specification, "Org status"; decision 8.1). */
+/**
+ * What a suspended org is told on every door, whatever its clients expect of an error (specification, "Org status";
+ * decision 8.1).
+ */
 const SUSPENDED_BODY = { error: 'org_suspended' };
 
 /** Who is turned away because his org is not active. */

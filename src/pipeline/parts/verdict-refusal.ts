@@ -1,5 +1,5 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
-import { permits } from '../../base/model/decision.ts';
+import { permits } from '../../base/model/reason-codes.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
 import type { Allowance, Peeked } from '../../services/money/allowance.ts';

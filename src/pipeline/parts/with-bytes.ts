@@ -16,8 +16,9 @@ export function withBytes(content: Content, bytes: Uint8Array, intake: Intake | 
 }
 
 /**
- * A body that came in a spelling which some readers take and others refuse is sent in the one that all take, and is what policy read: JSON without a byte order
- * mark, one encoding without a list around it (decision 3.20). What its caller signed stays as it came.
+ * A body that came in a spelling which some readers take and others refuse is sent in the one that all take, and is
+ * what policy read: JSON without a byte order mark, one encoding without a list around it (decision 3.20). What its
+ * caller signed stays as it came.
  * @param plain what policy was given to read, decoded
  */
 export function inUsualSpelling(content: Content, plain: Uint8Array, head: ArrivalHead, intake: Intake): Content {

@@ -6,8 +6,8 @@ import { orgOfWorkload, saidBy } from './caller-org.ts';
 type Registers = Pick<Pipeline, 'orgs' | 'workloads' | 'settings' | 'authenticator'>;
 
 /**
- * The org for which nobody is let pass, of something that policy is not asked about (decision 4.6): that of the gateway, and those that its head names by header, API key
- * or workload. Undefined: all of them are served.
+ * The org for which nobody is let pass, of something that policy is not asked about (decision 4.6): that of the
+ * gateway, and those that its head names by header, API key or workload. Undefined: all of them are served.
  * @param shownOrg the org of the API key, or of the token of a workload, that was shown
  */
 export function barredOrg(head: ArrivalHead, registers: Registers, shownOrg = shownFor(head)): string | undefined {

@@ -7,8 +7,8 @@ const MAX_LOOKED_AT = 256 * 1024;
 type Bytes = AsyncIterator<Uint8Array, unknown>;
 
 /**
- * A body that tells as it passes what its call looks like, by the names of its first level (decision 12.3). It hands on what comes when it comes, keeps nothing of it, and looks no
- * further than 256 KiB.
+ * A body that tells as it passes what its call looks like, by the names of its first level (decision 12.3). It hands on
+ * what comes when it comes, keeps nothing of it, and looks no further than 256 KiB.
  */
 export class WatchedBody implements AsyncIterableIterator<Uint8Array, unknown> {
   readonly #source: Bytes;

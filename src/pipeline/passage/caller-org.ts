@@ -7,9 +7,10 @@ import type { Pipeline } from '../parts/call-services.ts';
 type Registers = Pick<Pipeline, 'workloads' | 'settings' | 'authenticator'>;
 
 /**
- * Of which org a caller is, for what is settled before there is a call: whether a host at which an org has a connector is an AI host for him (decision 3.8). It is the gateway's
- * own org, else that of the API key that was shown, else the one that the head names, else that of the workload whose token was shown or which it names, else the one for which its tunnel was
- * opened, else `default`.
+ * Of which org a caller is, for what is settled before there is a call: whether a host at which an org has a connector
+ * is an AI host for him (decision 3.8). It is the gateway's own org, else that of the API key that was shown, else the
+ * one that the head names, else that of the workload whose token was shown or which it names, else the one for which
+ * its tunnel was opened, else `default`.
  * @param keyOrg the org of the API key that was shown
  */
 export function callerOrg(head: ArrivalHead, registers: Registers, keyOrg = head.tunnel?.fixedOrg): string {
@@ -20,7 +21,8 @@ export function callerOrg(head: ArrivalHead, registers: Registers, keyOrg = head
 }
 
 /**
- * Of which org the workload is that a head names: that of the token which its tunnel was opened with or which it shows, since several orgs may have one of this id, else the only org that has one.
+ * Of which org the workload is that a head names: that of the token which its tunnel was opened with or which it shows,
+ * since several orgs may have one of this id, else the only org that has one.
  * @returns undefined where it names none, none has it, or several have
  */
 export function orgOfWorkload(
@@ -35,7 +37,10 @@ export function orgOfWorkload(
   return workloadId === undefined ? undefined : workloads.onlyOrgOf(workloadId);
 }
 
-/** The same of a request, whose own API key counts as well. Undefined: what it shows is not valid, or not of the org for which its tunnel was opened. */
+/**
+ * The same of a request, whose own API key counts as well. Undefined: what it shows is not valid, or not of the org for
+ * which its tunnel was opened.
+ */
 export function orgOfRequest(head: ArrivalHead, pipeline: Registers): Maybe<string | undefined> {
   const said = identityOf(head);
   if (said === undefined) return undefined;

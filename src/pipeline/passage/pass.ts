@@ -26,11 +26,12 @@ export interface PassedFor {
 }
 
 /**
- * A request that policy is not asked about: plain HTTP to a host that is no AI host, anything inside of an inspected tunnel, or what is no call on a shared host (decision 3.8;
- * specification, "Transparent proxy mode" 8). It goes on as the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count; where `GW_PROXY_NON_AI` is
- * `inspect`, the names in its body too, for what it looks like (decision 12.3). Egress guard,
- * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its refusal is passed on as any answer is
- * (decision 3.12). Nobody of an org that is not active passes (decision 4.6).
+ * A request that policy is not asked about: plain HTTP to a host that is no AI host, anything inside of an inspected
+ * tunnel, or what is no call on a shared host (decision 3.8; specification, "Transparent proxy mode" 8). It goes on as
+ * the bytes of a tunnel would: no record, nothing looked at but its head, nothing kept but a count; where
+ * `GW_PROXY_NON_AI` is `inspect`, the names in its body too, for what it looks like (decision 12.3). Egress guard,
+ * header filter and loop check hold all the same. A WebSocket is relayed once the upstream has accepted it, and its
+ * refusal is passed on as any answer is (decision 3.12). Nobody of an org that is not active passes (decision 4.6).
  */
 export function passOn(arrival: Arrival, pipeline: LineGround, { shownOrg, org }: PassedFor = {}): void {
   pipeline.controlPlane?.awaken();
@@ -170,7 +171,10 @@ class Passage implements UpgradeEvents {
   }
 }
 
-/** @param h2Code with which the origin reset the stream: the client of an h2 tunnel sees the same, since it may stand for a retry that is safe */
+/**
+ * @param h2Code with which the origin reset the stream: the client of an h2 tunnel sees the same, since it may stand
+ * for a retry that is safe
+ */
 function refuse(arrival: Arrival, pipeline: LineGround, error: unknown, h2Code?: number): void {
   const { reply, head } = arrival;
   const { log, events, settings } = pipeline;

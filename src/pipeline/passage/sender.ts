@@ -9,7 +9,8 @@ export interface Sender {
 }
 
 /**
- * As it would be of a call (decisions 4.1, 4.4), but with the names of registered workloads alone: what names another, or none, is of the workload of the org defaults.
+ * As it would be of a call (decisions 4.1, 4.4), but with the names of registered workloads alone: what names another,
+ * or none, is of the workload of the org defaults.
  * @param shownOrg of what was shown to the proxy
  */
 export function senderOf(

@@ -24,7 +24,8 @@ export interface ConnectorQuestion {
 }
 
 /**
- * Routes by the specified precedence and settles what follows from the connector: host (decision 6.9), path, operation, action type.
+ * Routes by the specified precedence and settles what follows from the connector: host (decision 6.9), path, operation,
+ * action type.
  * @throws GatewayError `invalid_request` as {@link chooseConnector}
  */
 export function connect({ arrival, claims, action, call, by, meantFor }: ConnectorQuestion, settings: PipelineSettings): Connected {

@@ -1,7 +1,7 @@
 import { GENERIC_HTTP } from '../../base/catalogue/connector-id.ts';
 import type { Provider } from '../../base/catalogue/types.ts';
-import type { Credential } from '../../base/model/credential.ts';
-import type { ProviderSwitches } from '../../base/model/provider-switches.ts';
+import type { Credential } from '../../base/model/keys.ts';
+import type { ProviderSwitches } from '../../base/model/org.ts';
 import { type CredentialSelection, chooseCredential } from '../../decide/routing/choose-credential.ts';
 import { clientKey, hasAuthorization } from '../../outbound/connectors/auth.ts';
 import type { Pipeline, PipelineSettings } from '../parts/call-services.ts';
@@ -24,8 +24,8 @@ export interface CallCredentialQuestion {
 }
 
 /**
- * Settles which credential the call takes (decisions 6.9, 6.10). A call that is left without one is refused when the key would be put in: what policy says of the final
- * choice comes first.
+ * Settles which credential the call takes (decisions 6.9, 6.10). A call that is left without one is refused when the
+ * key would be put in: what policy says of the final choice comes first.
  */
 export function chooseFor(
   question: CallCredentialQuestion,
@@ -74,8 +74,9 @@ export function meantProvider({ meantFor }: Pick<CallRoute, 'meantFor'>, { catal
 }
 
 /**
- * Without `target_hosts` a credential is good for every host of its connector but those that a customer of the provider runs (decision 6.9), and never for a connection on
- * which anyone between could read it. On another port of the host of a custom connector another service may listen.
+ * Without `target_hosts` a credential is good for every host of its connector but those that a customer of the provider
+ * runs (decision 6.9), and never for a connection on which anyone between could read it. On another port of the host of
+ * a custom connector another service may listen.
  */
 function forHost(candidates: readonly Credential[], { host, port, tls, provider }: Connected): readonly Credential[] {
   if (!tls || (provider?.custom !== undefined && provider.custom.port !== port)) return NONE;
@@ -88,7 +89,10 @@ function isCustomers(host: string, { customerDomains }: Provider): boolean {
   return customerDomains.some((domain) => host.endsWith(domain));
 }
 
-/** True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant takes one (decision 6.9). */
+/**
+ * True when the call carries a key, in any place where the provider that it goes to or the one that its caller meant
+ * takes one (decision 6.9).
+ */
 function carriesKey(claims: Claims, call: Connected, flat: readonly string[]): boolean {
   const { provider, path } = call;
   const headers = byName(flat);

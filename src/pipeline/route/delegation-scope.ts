@@ -1,7 +1,7 @@
 import { allNamed } from '../../base/catalogue/named-models.ts';
 import { readingOf } from '../../base/catalogue/reading.ts';
-import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import { checkSent } from '../../decide/delegation/judge-chain.ts';
+import { DelegationError } from '../../decide/delegation/link.ts';
 import type { Delegation } from '../../services/people/delegations.ts';
 import type { CallRoute, Content } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';

@@ -13,7 +13,10 @@ type Mutated = ReturnType<typeof applyMutations>;
 type Changed = Pick<Parts, 'mutation' | 'mutated'>;
 type Read = Pick<Parts, 'claims' | 'target' | 'action' | 'asked' | 'judgement'> & { readonly intake?: Intake | undefined };
 
-/** Applies the mutations of the verdict to what is sent; a downgrade that changes nothing is an allow (policy.md, "Merging effects"). */
+/**
+ * Applies the mutations of the verdict to what is sent; a downgrade that changes nothing is an allow (policy.md,
+ * "Merging effects").
+ */
 export function mutate({ claims, target, action, asked, judgement, intake }: Read, chosen: CallRoute): Changed | Refusal {
   const { catalogue } = claims;
   const { opensSocket } = target;
@@ -126,7 +129,10 @@ function placeOf(catalogue: Catalogue, host: string): Pick<WireCall, 'host' | 'p
   return { host, port, tls, provider };
 }
 
-/** What the call means now, so that policy is asked about that (decision 5.4). A type of the caller's own on the structured API stays. */
+/**
+ * What the call means now, so that policy is asked about that (decision 5.4). A type of the caller's own on the
+ * structured API stays.
+ */
 function actionTypeOf(chosen: CallRoute, operation: Operation | undefined): string {
   if (operation === undefined || operation === chosen.operation) return chosen.actionType;
   return chosen.actionType === (chosen.operation?.actionType ?? 'http.request') ? operation.actionType : chosen.actionType;

@@ -12,7 +12,10 @@ export interface OutboundCall {
   readonly signed: readonly string[] | undefined;
 }
 
-/** The one place where the headers of a forwarded call come from (decision 3.21): filtered, marked with Via, asked for without encoding when metered. */
+/**
+ * The one place where the headers of a forwarded call come from (decision 3.21): filtered, marked with Via, asked for
+ * without encoding when metered.
+ */
 export function outboundHeaders(
   { arrival, route, headers, signed }: OutboundCall,
   settings: PipelineSettings,

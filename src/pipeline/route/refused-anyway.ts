@@ -20,8 +20,8 @@ export function spendAsk(parts: Omit<CallBeforeAsking, 'arrival' | 'target'>): S
 }
 
 /**
- * What would refuse a call although a person had approved it, of that which the stages after the approval ask: nobody is asked about such a call (decision 4.6). It is
- * only looked at: no token is taken, and nothing is set aside.
+ * What would refuse a call although a person had approved it, of that which the stages after the approval ask: nobody
+ * is asked about such a call (decision 4.6). It is only looked at: no token is taken, and nothing is set aside.
  * @throws GatewayError `egress_denied`
  */
 export async function refusedAnyway(parts: CallBeforeAsking, { allowance, upstream }: Pipeline): Promise<Refusal | undefined> {

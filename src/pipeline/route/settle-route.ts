@@ -20,8 +20,8 @@ export interface RoutedCall {
 }
 
 /**
- * All that follows from the connector of a call: credential, price and estimate. Asked when the connector is known, and again when policy has changed what these depend
- * on (decision 5.4).
+ * All that follows from the connector of a call: credential, price and estimate. Asked when the connector is known, and
+ * again when policy has changed what these depend on (decision 5.4).
  */
 export function settleRoute({ arrival, claims, target, action, call, content, select, active }: RoutedCall, pipeline: Pipeline): CallRoute {
   const { credentialCandidates, credential, credentialId } = chooseFor(

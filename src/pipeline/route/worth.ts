@@ -16,8 +16,8 @@ export interface Priced {
 }
 
 /**
- * Which models a call names, what it may take and what that would cost (specification, "Cost estimation"), at the prices in force when it came. Of an AI call; nothing
- * else has one, whatever its type is called.
+ * Which models a call names, what it may take and what that would cost (specification, "Cost estimation"), at the
+ * prices in force when it came. Of an AI call; nothing else has one, whatever its type is called.
  */
 export function worthOf(
   { arrival, claims, action, call, content, opensSocket }: Priced,
@@ -45,8 +45,8 @@ export function worthOf(
 }
 
 /**
- * Whether nobody can say what the call may cost, because its operation is not understood, or another model may run that nobody outside of the provider knows. What a plan
- * pays for costs nothing, understood or not.
+ * Whether nobody can say what the call may cost, because its operation is not understood, or another model may run that
+ * nobody outside of the provider knows. What a plan pays for costs nothing, understood or not.
  */
 export function hidesCost({ provider, operation, price, named }: Pick<CallRoute, 'provider' | 'operation' | 'price' | 'named'>): boolean {
   if (provider === undefined || operation === undefined || price?.plan === true) return false;
@@ -68,7 +68,10 @@ export function askedModel({
   return { catalogue: claims.catalogue, providerId: provider.id, operation, model, price, at: arrival.createdAt, named };
 }
 
-/** Whether budgets are asked about a call. What a plan pays for takes nothing from them, and none of them refuses it (decision 6.3). */
+/**
+ * Whether budgets are asked about a call. What a plan pays for takes nothing from them, and none of them refuses it
+ * (decision 6.3).
+ */
 export function mayCost(route: Pick<CallRoute, 'provider' | 'operation' | 'price' | 'named' | 'estimate'>): boolean {
   return route.price?.plan !== true && (route.estimate !== undefined || hidesCost(route));
 }

@@ -1,7 +1,7 @@
 import type { Operation, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import { when } from '../../base/lib/maybe.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId, withoutModel } from '../../inbound/normalise/socket-event.ts';
 import { proxiedRefusal } from '../../inbound/reply/envelope.ts';
@@ -112,7 +112,8 @@ export class SocketCalls {
     const named = this.named(event);
     const call = { ...named, paramsIn: createIn, modelIsFixed: this.#hasSession };
     const own = event.type === create && createIn === '' ? event.bytes : undefined;
-    // The server may refuse a change that it was told and not answered yet: the call must be allowed with it and without it.
+    // The server may refuse a change that it was told and not answered yet: the call must be allowed with it and
+    // without it.
     if (own === undefined && this.#unconfirmed.any) {
       const before = await this.#judgeOnly(this.#paramsOf(this.#settings, said), call);
       if (!before.allowed) return before;
@@ -144,12 +145,18 @@ export class SocketCalls {
     return encoded(callParams(settings, this.#hasSession ? withoutModel(said) : said, this.#model));
   }
 
-  /** Judges an event that nobody understands: what it asks for is hidden, so that it passes only where no rule needs to know that. */
+  /**
+   * Judges an event that nobody understands: what it asks for is hidden, so that it passes only where no rule needs to
+   * know that.
+   */
   askUnknown(event: ClientEvent): Promise<OpenCall> {
     return this.#judgeOnly(encoded({}), { ...event, paramsIn: '', modelIsFixed: true }, { ...this.#operation, known: false });
   }
 
-  /** Judges a change of the settings, an event that is {@link named}, once for each model that it names anew; undefined when it names none. */
+  /**
+   * Judges a change of the settings, an event that is {@link named}, once for each model that it names anew; undefined
+   * when it names none.
+   */
   async askSettings(event: ClientEvent): Promise<OpenCall | undefined> {
     const session = saidIn(event, 'session');
     const model = stringAt(session, 'model');
@@ -189,9 +196,10 @@ export class SocketCalls {
   }
 
   /**
-   * The server has begun a call: one that the client asked for, or one by itself, which is judged now. Of one that goes on behind this event nothing is to be passed
-   * before it is certain that it will have a record (decision 6.8).
-   * @throws GatewayError `upstream_protocol` for one more than may be under way, and for one that cannot be told apart from another
+   * The server has begun a call: one that the client asked for, or one by itself, which is judged now. Of one that goes
+   * on behind this event nothing is to be passed before it is certain that it will have a record (decision 6.8).
+   * @throws GatewayError `upstream_protocol` for one more than may be under way, and for one that cannot be told apart
+   * from another
    */
   begin(event: ServerEvent): OpenCall | Promise<OpenCall> {
     if (this.#begun.size >= MAX_CALLS || this.#begun.has(keyOf(event)))

@@ -1,7 +1,7 @@
 import type { Dialect, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { stopping } from '../../base/lib/stopping.ts';
-import { byteOrderMark } from '../../base/lib/utf8.ts';
+import { byteOrderMark } from '../../base/lib/text.ts';
 import { closePayload, frameOf, OPCODE, WebSocketFault, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
@@ -25,8 +25,9 @@ const TRY_AGAIN = 1013;
 const STOPPING = 'the gateway is stopping';
 
 /**
- * A WebSocket whose calls are judged, metered and recorded one by one (decision 3.12). The client's events are read before they go on; the event that ends a
- * call is kept back until its record is stored (decision 7.9). Everything else passes as it came, in order, with back-pressure.
+ * A WebSocket whose calls are judged, metered and recorded one by one (decision 3.12). The client's events are read
+ * before they go on; the event that ends a call is kept back until its record is stored (decision 7.9). Everything else
+ * passes as it came, in order, with back-pressure.
  */
 export class MeteredSocket {
   readonly #client: ByteChannel;
@@ -218,7 +219,10 @@ export class MeteredSocket {
     return call && this.#calls.passes(call, event) ? this.#stopAtCap(call, event) : undefined;
   }
 
-  /** Stops a call that would pass its cap. Where the format can say so, its server ends it, and reports what it used; else the socket ends with it. */
+  /**
+   * Stops a call that would pass its cap. Where the format can say so, its server ends it, and reports what it used;
+   * else the socket ends with it.
+   */
   #stopAtCap(call: OpenCall, event: ServerEvent): Promise<void> | undefined {
     if (this.#rule.cancel === undefined) return this.#endAtCap(call);
     this.#cancel(event);

@@ -13,8 +13,9 @@ export interface RelayedBytes {
 }
 
 /**
- * Copies bytes both ways until both sides are closed, with back-pressure. An end in one direction is passed on and leaves the other open; a side that broke off
- * breaks the other one off, so that it does not look like one that had said all.
+ * Copies bytes both ways until both sides are closed, with back-pressure. An end in one direction is passed on and
+ * leaves the other open; a side that broke off breaks the other one off, so that it does not look like one that had
+ * said all.
  * @returns what breaks both off
  */
 export function relay(client: ByteChannel, upstream: ByteChannel, clock: Clock, onClosed: (bytes: RelayedBytes) => void): () => void {

@@ -18,8 +18,8 @@ export interface SocketLaneOptions {
 }
 
 /**
- * One direction of a metered WebSocket: bytes in, whole messages out, one after the other. A message is read when the one before is done with, and when the receiver
- * takes more: what waits here are the bytes of one chunk.
+ * One direction of a metered WebSocket: bytes in, whole messages out, one after the other. A message is read when the
+ * one before is done with, and when the receiver takes more: what waits here are the bytes of one chunk.
  */
 export class SocketLane {
   readonly #options: SocketLaneOptions;

@@ -5,8 +5,8 @@ type Settings = Readonly<Record<string, unknown>>;
 const NOTHING: Settings = {};
 
 /**
- * Changes of a session's settings that went to the server and that it has not answered yet. It answers them in order, or refuses one and names its event. What they
- * say is held until all are answered.
+ * Changes of a session's settings that went to the server and that it has not answered yet. It answers them in order,
+ * or refuses one and names its event. What they say is held until all are answered.
  */
 export class UnconfirmedSettings {
   readonly #buffers: BufferBudget;

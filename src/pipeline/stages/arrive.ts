@@ -1,7 +1,7 @@
 import type { Operation, Provider } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { when } from '../../base/lib/maybe.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import { actionMethod } from '../../inbound/normalise/envelope-rules.ts';
 import { type ProxiedIdentity, readIdentity, refuseTokenInAddress } from '../../inbound/normalise/identity.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
@@ -27,8 +27,9 @@ export const admit = defineStage({
 });
 
 /**
- * Who calls, as the head of a proxied request says it (specification, "Transparent proxy mode"). On the structured API that stands in the body. An API key says for which
- * org, so it is looked up here; whether it lets anybody in is judged behind.
+ * Who calls, as the head of a proxied request says it (specification, "Transparent proxy mode"). On the structured API
+ * that stands in the body. An API key says for which org, so it is looked up here; whether it lets anybody in is judged
+ * behind.
  */
 export const identify = defineStage({
   name: 'identify',
@@ -110,7 +111,8 @@ function named(begun: Target, { head, reply }: Arrived, { catalogue }: Claims): 
   const upgrade = reply?.switchProtocols !== undefined;
   const operation = catalogue.operation(provider, method, pathOnly(path), upgrade);
   const opensSocket = upgrade && isMetered(operation);
-  // To an AI host only where its calls can be metered; elsewhere it is a call as any other, and relayed (decision 3.12).
+  // To an AI host only where its calls can be metered; elsewhere it is a call as any other, and relayed (decision
+  // 3.12).
   if (!opensSocket && /\bwebsocket\b/i.test(head.headers['upgrade'] ?? '')) throw webSocketRefusal();
   return { method, host, port, tls, path, provider, operation, actionType: operation.actionType, opensSocket, isCall: !opensSocket };
 }

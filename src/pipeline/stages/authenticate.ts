@@ -18,8 +18,9 @@ import { suspended } from '../parts/suspended.ts';
 const NOBODY: { readonly proof: Proof } = { proof: { workload: undefined, apiKey: undefined, tokenShown: false } };
 
 /**
- * What the head of a structured call can tell, before a byte of its body is read: who it is for stands in there, but a key must be one that lets somebody in, and where every
- * caller must show something it is asked for here, so that no body is held for a stranger.
+ * What the head of a structured call can tell, before a byte of its body is read: who it is for stands in there, but a
+ * key must be one that lets somebody in, and where every caller must show something it is asked for here, so that no
+ * body is held for a stranger.
  */
 export const knock = defineStage({
   name: 'knock',
@@ -28,7 +29,10 @@ export const knock = defineStage({
   run: ({ arrival }, { authenticator }) => when(authenticator.stranger(arrival.head), (proof) => ({ proof })),
 });
 
-/** A structured call for a workload that has a token must present that one (decision 4.5), and one with an API key be for the key's org (decision 9.5). */
+/**
+ * A structured call for a workload that has a token must present that one (decision 4.5), and one with an API key be
+ * for the key's org (decision 9.5).
+ */
 export const authenticateEnvelope = defineStage({
   name: 'authenticate',
   reads: ['arrival', 'claims', 'proof'],
@@ -41,9 +45,11 @@ export const authenticateEnvelope = defineStage({
 });
 
 /**
- * An API key that is shown must be valid and of the request's org, and with `GW_MANAGED_MODE` one must be shown (specification, "Authentication" 2 and 3). A workload that
- * has a token must present it (decision 4.5); with `GW_PROXY_AUTH=required` every proxied caller must show the one or the other. How something missing is answered depends
- * on the door: a proxy asks with 407, the gateway's own port with 401, and inside a tunnel the answer to a missing token is a recorded denial.
+ * An API key that is shown must be valid and of the request's org, and with `GW_MANAGED_MODE` one must be shown
+ * (specification, "Authentication" 2 and 3). A workload that has a token must present it (decision 4.5); with
+ * `GW_PROXY_AUTH=required` every proxied caller must show the one or the other. How something missing is answered
+ * depends on the door: a proxy asks with 407, the gateway's own port with 401, and inside a tunnel the answer to a
+ * missing token is a recorded denial.
  */
 export const authenticate = defineStage({
   name: 'authenticate',
@@ -74,7 +80,10 @@ export const authenticate = defineStage({
   },
 });
 
-/** The token that is shown for the workload. That of a tunnel is asked for again with each request inside, so that one which is replaced or removed counts at once. */
+/**
+ * The token that is shown for the workload. That of a tunnel is asked for again with each request inside, so that one
+ * which is replaced or removed counts at once.
+ */
 function tokenOf({ workloadId, identity }: Claims, isFixed: boolean): string | undefined {
   const proxy = { user: identity?.proxyUser, password: identity?.proxyPassword };
   if (isFixed) return shownAs(WORKLOAD_TOKEN_PREFIX, proxy);

@@ -26,9 +26,9 @@ type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['d
 const NOBODY = { cleared: { by: [], bound: undefined } };
 
 /**
- * Behind everything else that could refuse the call, so that nobody is asked about one that would not be made (decision 4.6): what waits ends here, and what goes on has
- * been cleared. By now connector, host, path and project are settled, so what was given for another place or project does not count. Nothing behind this stage can run
- * without it.
+ * Behind everything else that could refuse the call, so that nobody is asked about one that would not be made (decision
+ * 4.6): what waits ends here, and what goes on has been cleared. By now connector, host, path and project are settled,
+ * so what was given for another place or project does not count. Nothing behind this stage can run without it.
  */
 export const approval = defineStage({
   name: 'approval',

@@ -5,7 +5,10 @@ import { deny, hiddenCost, type Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
 import { hidesCost } from '../route/worth.ts';
 
-/** The cap that policy sets for one request, against its estimate after all mutations (specification, "Errors"; decision 4.6). */
+/**
+ * The cap that policy sets for one request, against its estimate after all mutations (specification, "Errors"; decision
+ * 4.6).
+ */
 export const caps = defineStage({
   name: 'caps',
   reads: ['target', 'judgement', 'route'],

@@ -1,14 +1,12 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { roughMicros } from '../../base/lib/money.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
-import { permits } from '../../base/model/decision.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
+import { permits } from '../../base/model/reason-codes.ts';
 import { delegatedAttribution, mergeAttribution, type Settled, settleAttribution } from '../../decide/attribution/settle-attribution.ts';
-import { approvedRules, isSameDelegation } from '../../decide/policy/approval-standing.ts';
-import { askedBy } from '../../decide/policy/asking-rules.ts';
+import { approvedRules, askedBy, isSameDelegation } from '../../decide/policy/approval-standing.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
-import { decide } from '../../decide/policy/evaluate.ts';
+import { decide, observe } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
-import { observe } from '../../decide/policy/observe.ts';
 import type { Verdict } from '../../decide/policy/verdict.ts';
 import { type RiskRequest, riskTarget } from '../../decide/risk/risk-profile.ts';
 import type { Allowance } from '../../services/money/allowance.ts';
@@ -45,8 +43,9 @@ const NOT_ASKED: Approving = { rules: [], given: [], requestHash: undefined, onc
 
 /**
  * Asks the policy snapshot that this request started with, once attribution has its defaults and the risk is scored
- * (decisions 4.6, 6.11, 9.3). A call that an approval could let through goes on, and is ended after everything else that
- * may refuse it (await-approval.ts); where one was given already for rules that ask, policy is asked once more with that.
+ * (decisions 4.6, 6.11, 9.3). A call that an approval could let through goes on, and is ended after everything else
+ * that may refuse it (await-approval.ts); where one was given already for rules that ask, policy is asked once more
+ * with that.
  */
 export const decidePolicy = defineStage({
   name: 'decide',
@@ -130,13 +129,19 @@ async function withApproval(
   return conclude(question, { active, facts, verdict: where }, approving, pipeline, control);
 }
 
-/** What policy would say of a call that waits when all have agreed; undefined where it would refuse it: that is said when it comes again. */
+/**
+ * What policy would say of a call that waits when all have agreed; undefined where it would refuse it: that is said
+ * when it comes again.
+ */
 async function onceGivenTo(question: Question, active: ActivePolicy, pipeline: Pipeline): Promise<Verdict | undefined> {
   const verdict = await verdictOf(active, factsOf(question, true), question.parts.claims, pipeline);
   return permits(verdict.decision) ? verdict : undefined;
 }
 
-/** It waits with the route that it will take, so that a person sees that; the limits of layers that were not evaluated do not hold it yet (decision 6.2). */
+/**
+ * It waits with the route that it will take, so that a person sees that; the limits of layers that were not evaluated
+ * do not hold it yet (decision 6.2).
+ */
 function goingWhere(verdict: Verdict, onceGiven: Verdict): Verdict {
   const { usd_max: _request, monthly_usd_max: _month, ...others } = onceGiven.effects;
   const { usd_max: usdMax, monthly_usd_max: monthlyUsdMax, rate_limits } = verdict.effects;
@@ -171,8 +176,8 @@ function conclude(
 }
 
 /**
- * What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults and then the
- * org's filled in.
+ * What matched rules say about attribution: overrides that are not allowed are dropped, the rules' defaults and then
+ * the org's filled in.
  */
 function attributed({ claims, caller, delegated }: Read, { effects }: Verdict): Settled {
   return settleAttribution({
@@ -216,8 +221,8 @@ interface Asked {
 }
 
 /**
- * A rule that decides `rate_limit` has an opinion only while its bucket is empty. Evaluation knows nothing of buckets, so it is asked once more when one of
- * those that matched is empty (policy.md 2).
+ * A rule that decides `rate_limit` has an opinion only while its bucket is empty. Evaluation knows nothing of buckets,
+ * so it is asked once more when one of those that matched is empty (policy.md 2).
  */
 function withBuckets(verdict: Verdict, { policy, facts, claims }: Asked, allowance: Allowance): Maybe<Verdict> {
   const rules = verdict.effects.rate_limits;

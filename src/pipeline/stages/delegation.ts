@@ -1,5 +1,5 @@
-import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import { type Bearer, checkBearer, checkSent, type Sent } from '../../decide/delegation/judge-chain.ts';
+import { DelegationError } from '../../decide/delegation/link.ts';
 import type { Delegation } from '../../services/people/delegations.ts';
 import type { Arrived, Claims, Content, PolicySnapshot, ReceivedAction } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';

@@ -35,7 +35,10 @@ const READ = [
 type Read = Pick<Parts, (typeof READ)[number]>;
 
 const INCLUDE_USAGE = ['stream_options', 'include_usage'] as const;
-/** Kind of the providers that check a signature. To any other one it is a word of the caller's, which must not keep its stream from being metered. */
+/**
+ * Kind of the providers that check a signature. To any other one it is a word of the caller's, which must not keep its
+ * stream from being metered.
+ */
 const CHECKS_SIGNATURES = 'aws';
 
 /** Sends the call. Its answer is carried from now on, all of it but what must wait for the record. */
@@ -124,8 +127,8 @@ function callOf({ parts, outgoing, client, delivery }: Sending, settings: Pipeli
 }
 
 /**
- * Lets go of what was read of a body, once the call is on its way: text and params are several times as large as the bytes, and an answer may take an hour. The bytes
- * that are sent are the net room's from here on.
+ * Lets go of what was read of a body, once the call is on its way: text and params are several times as large as the
+ * bytes, and an answer may take an hour. The bytes that are sent are the net room's from here on.
  */
 function letGoOfBody({ intake, mutated, route }: Read, outgoing: Outgoing, control: Control): void {
   intake.upload?.settle(mutated.params, route.operation);
@@ -135,8 +138,8 @@ function letGoOfBody({ intake, mutated, route }: Read, outgoing: Outgoing, contr
 }
 
 /**
- * The body that is sent. `GW_METER_INJECT_USAGE` asks for the usage of a stream whose caller does not, by default where a
- * cap or limit watches what it costs (decision 6.4). What policy has seen and the record's hash stay the caller's
+ * The body that is sent. `GW_METER_INJECT_USAGE` asks for the usage of a stream whose caller does not, by default where
+ * a cap or limit watches what it costs (decision 6.4). What policy has seen and the record's hash stay the caller's
  * request; one that its caller signed is left as it is.
  */
 function outgoingOf(parts: Read, settings: PipelineSettings): Outgoing {

@@ -16,9 +16,9 @@ type Read = Pick<Parts, (typeof READ)[number]>;
 const FOLLOWS_BODY = 'content-length';
 
 /**
- * Puts the key into the call, at the very end, when the host that it goes to is settled; every auth header that was there
- * goes (decision 8.4). A call that its caller signed (AWS Signature Version 4) goes out exactly as it was signed, or not
- * at all: the provider would refuse it, and not say who changed it.
+ * Puts the key into the call, at the very end, when the host that it goes to is settled; every auth header that was
+ * there goes (decision 8.4). A call that its caller signed (AWS Signature Version 4) goes out exactly as it was signed,
+ * or not at all: the provider would refuse it, and not say who changed it.
  */
 export const inject = defineStage({
   name: 'inject',
@@ -132,7 +132,9 @@ function changedHeader(
   return changed && `The header ${changed} is not passed on as it came`;
 }
 
-/** All values of each header in their order. A caller may name thousands of headers, so each list is gone through once. */
+/**
+ * All values of each header in their order. A caller may name thousands of headers, so each list is gone through once.
+ */
 function valuesByName(flat: readonly string[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>();
   for (let at = 0; at + 1 < flat.length; at += 2) {

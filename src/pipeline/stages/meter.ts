@@ -10,8 +10,8 @@ import { tellOfClientCertificate } from '../route/tunnel-call.ts';
 type Made = Pick<Parts, 'acceptance' | 'used'>;
 
 /**
- * Waits until nothing more will come of the answer, or until a WebSocket is accepted. Takes tokens and model from what the
- * answer's meter saw, of a broken answer too; then ends the line when the call failed.
+ * Waits until nothing more will come of the answer, or until a WebSocket is accepted. Takes tokens and model from what
+ * the answer's meter saw, of a broken answer too; then ends the line when the call failed.
  */
 export const meter = defineStage({
   name: 'meter',

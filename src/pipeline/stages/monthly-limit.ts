@@ -5,7 +5,10 @@ import { limitRefusal } from '../parts/limits-of-call.ts';
 import type { Settlement } from '../parts/settlement.ts';
 import { defineStage } from '../parts/stage.ts';
 
-/** The org's requests of this month (specification, "Errors", "Other conditions"). What is no call counts in no limit (decision 7.3). */
+/**
+ * The org's requests of this month (specification, "Errors", "Other conditions"). What is no call counts in no limit
+ * (decision 7.3).
+ */
 export const monthlyLimit = defineStage({
   name: 'monthly limit',
   reads: ['arrival', 'claims', 'target'],

@@ -18,7 +18,10 @@ type Read = Pick<Parts, 'intake' | 'received'> | EndedWith<'intake' | 'received'
 const NO_INTAKE: Intake = { requestBytes: 0, requestSha256: undefined, held: undefined, streamed: undefined, upload: undefined };
 const NOTHING: Received = { bytes: undefined, plain: undefined, form: undefined };
 
-/** Reads the bodies that policy parses; every other body will stream through, governed by its head (`GW_MAX_BODY_BYTES`, decision section 2). */
+/**
+ * Reads the bodies that policy parses; every other body will stream through, governed by its head (`GW_MAX_BODY_BYTES`,
+ * decision section 2).
+ */
 export const read = defineStage({
   name: 'read',
   reads: ['arrival', 'target', 'proof'],

@@ -23,8 +23,8 @@ const NOT_REPEATABLE = { repeatable: undefined };
 type Asked = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'caller' | 'action' | 'content' | 'snapshot' | 'offer' | 'intake' | 'delegated'>;
 
 /**
- * A call with an idempotency key that was answered before gets the same answer, and nothing is executed (specification, "Idempotency"). While the first one is
- * in progress there is nothing to give, so the call is processed normally.
+ * A call with an idempotency key that was answered before gets the same answer, and nothing is executed (specification,
+ * "Idempotency"). While the first one is in progress there is nothing to give, so the call is processed normally.
  */
 export const replay = defineStage({
   name: 'replay',
@@ -72,8 +72,8 @@ async function replayOrKeep(
 }
 
 /**
- * SHA-256 of all of a request but its ids, and of what it was judged by: a refusal is told again to this one alone, and no longer than policy and what callers are charged by
- * where they say nothing stay as they are.
+ * SHA-256 of all of a request but its ids, and of what it was judged by: a refusal is told again to this one alone, and
+ * no longer than policy and what callers are charged by where they say nothing stay as they are.
  */
 function wholeHashOf({ arrival, proof, caller, action, snapshot }: Asked, actionHash: string): string {
   const { caller_id, context, attribution, credential_hint, connector_hint, delegation_id, delegation_token } = action.request;
@@ -83,7 +83,10 @@ function wholeHashOf({ arrival, proof, caller, action, snapshot }: Asked, action
   return sha256Hex(canonicalJson({ action_hash: actionHash, ...said, ...shown, defaults, policy: snapshot.active.content_hash }));
 }
 
-/** What was answered under one delegation is for nobody who does not bring it again, and what was answered without one not for who brings one. */
+/**
+ * What was answered under one delegation is for nobody who does not bring it again, and what was answered without one
+ * not for who brings one.
+ */
 function foreignDelegation({ delegation_chain: chain }: ExecutionRecord, { delegated }: Asked): string | undefined {
   const made = chain?.at(-1)?.delegation_id;
   const brought = delegated?.chain.leaf.delegationId;
@@ -153,8 +156,9 @@ function liesOutside({ reasonCodes }: Refusal): boolean {
 }
 
 /**
- * Statuses of an upstream that did nothing: it asks for another try (RFC 9110 §15.5.9, §15.5.10, RFC 8470 §5.2, RFC 6585 §4), which SDKs make of their own accord, or
- * does not take the key, its payment or its rights (RFC 9110 §15.5.2 to §15.5.4, §15.5.8), which are others tomorrow.
+ * Statuses of an upstream that did nothing: it asks for another try (RFC 9110 §15.5.9, §15.5.10, RFC 8470 §5.2, RFC
+ * 6585 §4), which SDKs make of their own accord, or does not take the key, its payment or its rights (RFC 9110 §15.5.2
+ * to §15.5.4, §15.5.8), which are others tomorrow.
  */
 const TRY_AGAIN: ReadonlySet<number> = new Set([401, 402, 403, 407, 408, 409, 425, 429]);
 

@@ -9,9 +9,10 @@ import { spendAsk } from '../route/refused-anyway.ts';
 import { hidesCost } from '../route/worth.ts';
 
 /**
- * Takes what the call needs, all of it or nothing: a token from the workload's bucket and from those of the rules that limit this request (decision 6.1), and its estimate,
- * which stays set aside until the real cost is known, so that calls at the same time cannot pass a cap together. Under a cap an intent is stored before anything is
- * forwarded, so that a crash never makes spend disappear (decisions 6.2, 6.8). What a later stage refuses gives all of it back.
+ * Takes what the call needs, all of it or nothing: a token from the workload's bucket and from those of the rules that
+ * limit this request (decision 6.1), and its estimate, which stays set aside until the real cost is known, so that
+ * calls at the same time cannot pass a cap together. Under a cap an intent is stored before anything is forwarded, so
+ * that a crash never makes spend disappear (decisions 6.2, 6.8). What a later stage refuses gives all of it back.
  */
 export const reserve = defineStage({
   name: 'reserve',

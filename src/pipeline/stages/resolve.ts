@@ -10,7 +10,10 @@ import { type Connected, type ConnectorQuestion, connect } from '../route/call-c
 import { outOfScope } from '../route/delegation-scope.ts';
 import { settleRoute } from '../route/settle-route.ts';
 
-/** Which connector, which operation, which credential, which price: what policy will be asked about, where a delegation allows it. */
+/**
+ * Which connector, which operation, which credential, which price: what policy will be asked about, where a delegation
+ * allows it.
+ */
 export const resolve = defineStage({
   name: 'resolve',
   reads: ['arrival', 'claims', 'snapshot', 'target', 'action', 'content'],
@@ -19,7 +22,8 @@ export const resolve = defineStage({
   run({ arrival, claims, snapshot, target, action, content, intake, delegated }, pipeline) {
     const question = { arrival, claims, action, call: callOf(target, content), by: byOf(action), meantFor: undefined };
     const connected = connect(question, pipeline.settings);
-    // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it (decision 5.4).
+    // What policy sees first is the automatic choice; whether the call may run without a credential is asked after it
+    // (decision 5.4).
     const { active } = snapshot;
     const shaped = action.isEnvelope ? shape(connected, content, action.request) : { call: connected, content };
     const { call, content: asked } = shaped;
@@ -53,7 +57,10 @@ function withDefaultModel(action: ActionRequest['action'], provider: Provider | 
   return { ...action, params: { model, ...action.params } };
 }
 
-/** Gives a structured call its wire form. What the caller says it is must be what its path means, or rules about `action.type` could be walked around. */
+/**
+ * Gives a structured call its wire form. What the caller says it is must be what its path means, or rules about
+ * `action.type` could be walked around.
+ */
 function shape(call: Connected, content: Content, { action }: ActionRequest): { call: Connected; content: Content } {
   const { provider, operation } = call;
   if (!operation) return { call, content };

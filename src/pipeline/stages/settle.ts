@@ -2,7 +2,7 @@ import { GENERIC_HTTP, registeredConnectorId } from '../../base/catalogue/connec
 import { allNamed, type NamedModels } from '../../base/catalogue/named-models.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
-import { type AskedByRule, askedBy } from '../../decide/policy/asking-rules.ts';
+import { type AskedByRule, askedBy } from '../../decide/policy/approval-standing.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
 import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
 import type { MatchedRule, Verdict } from '../../decide/policy/verdict.ts';
@@ -35,8 +35,8 @@ interface Read extends Asked {
 
 /**
  * Settles the request: takes the connector and the credential that policy selected, applies its mutations, and asks the
- * layers about connector, credential and host once more where these are others by now (decision 5.4). A rule that asks a
- * person about the final choice goes on with the others that do. What is sent is in the scope of a delegation, too.
+ * layers about connector, credential and host once more where these are others by now (decision 5.4). A rule that asks
+ * a person about the final choice goes on with the others that do. What is sent is in the scope of a delegation, too.
  */
 export const settle = defineStage({
   name: 'settle',
@@ -184,7 +184,10 @@ function unasked(): Refusal {
   return deny('mutation_not_applicable', 'Policy sends this call where its body names further models, which no rule was asked about.');
 }
 
-/** A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be reached. */
+/**
+ * A rule about a provider holds for all calls to its hosts: `generic_http` is no other name under which one may be
+ * reached.
+ */
 function hidesProvider({ connectorId, provider }: CallRoute): boolean {
   return connectorId === GENERIC_HTTP && provider !== undefined;
 }

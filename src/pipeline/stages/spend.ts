@@ -17,8 +17,9 @@ const READ = ['arrival', 'claims', 'proof', 'action', 'judgement', 'attribution'
 type Read = Pick<Parts, (typeof READ)[number]> & { readonly hold?: Hold | undefined; readonly delegated?: Parts['delegated'] };
 
 /**
- * Spends the approval of a call that has one, before anything is forwarded, and behind an intent, so that what is spent has its record however the process ends (decision
- * 9.1). Of calls that come at the same time one is first; the others are answered as new requests.
+ * Spends the approval of a call that has one, before anything is forwarded, and behind an intent, so that what is spent
+ * has its record however the process ends (decision 9.1). Of calls that come at the same time one is first; the others
+ * are answered as new requests.
  */
 export const spend = defineStage({
   name: 'spend',

@@ -5,7 +5,10 @@ import { defineStage } from '../parts/stage.ts';
 
 type Read = Pick<Parts, 'route' | 'mutated'>;
 
-/** A call on an open socket can go nowhere else, and what policy changes of it must have a place in the client's event; otherwise it is refused. */
+/**
+ * A call on an open socket can go nowhere else, and what policy changes of it must have a place in the client's event;
+ * otherwise it is refused.
+ */
 export const stayOnSocket = defineStage({
   name: 'stay on socket',
   reads: ['arrival', 'mutation', 'mutated', 'route'],

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { Events } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../base/lib/every.ts';
-import { inFolder } from '../../base/lib/folder.ts';
+import { inFolder } from '../../base/lib/files.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
 import { Turn } from '../../base/lib/turn.ts';
 import type { Store } from '../../storage/contract/store.ts';
 
@@ -38,9 +38,10 @@ export interface ClockWatchOptions {
 type Verdict = 'right' | 'ahead' | 'behind';
 
 /**
- * Doubts a clock that stands far from where it was known to be: last noted in the store, and from then on counted by the monotonic clock. A clock that is
- * ahead makes everything old, and what is removed for its age does not come back when the clock is set right. A gateway that was off for so long looks just the
- * same, so that an operator has to say which it is; until then nothing is removed.
+ * Doubts a clock that stands far from where it was known to be: last noted in the store, and from then on counted by
+ * the monotonic clock. A clock that is ahead makes everything old, and what is removed for its age does not come back
+ * when the clock is set right. A gateway that was off for so long looks just the same, so that an operator has to say
+ * which it is; until then nothing is removed.
  */
 export class ClockWatch {
   readonly #options: ClockWatchOptions;
@@ -83,7 +84,10 @@ export class ClockWatch {
     return this.#judge() !== 'ahead';
   }
 
-  /** Days of which sums may be asked: that of the clock, and that on which the gateway was last known to run. Milliseconds since the epoch. */
+  /**
+   * Days of which sums may be asked: that of the clock, and that on which the gateway was last known to run.
+   * Milliseconds since the epoch.
+   */
   get moments(): readonly number[] {
     return [this.#options.clock.now(), this.#expected()];
   }
@@ -187,8 +191,8 @@ export class ClockWatch {
 }
 
 /**
- * How far a clock may go ahead between two looks without being doubted: a quarter of the retention, so that no more than that can go too early, from a day, for
- * machines that are off at night, to a week.
+ * How far a clock may go ahead between two looks without being doubted: a quarter of the retention, so that no more
+ * than that can go too early, from a day, for machines that are off at night, to a week.
  */
 export function clockToleranceMs(retentionMs: number): number {
   return Math.min(7 * DAY_MS, Math.max(DAY_MS, retentionMs / 4));

@@ -1,15 +1,20 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { Clock } from '../../base/lib/clock.ts';
+import { isMissing } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { isMissing } from '../../base/lib/thrown.ts';
 
-/** An editor writes a file in several steps, and a deployment several files: what comes within this time is one change. */
+/**
+ * An editor writes a file in several steps, and a deployment several files: what comes within this time is one change.
+ */
 const SETTLE_MS = 200;
 /** Some changes are not announced: network file systems, and a folder that is a link which now leads elsewhere. */
 const LOOK_AGAIN_MS = 30_000;
 
 export interface FolderWatchOptions {
-  /** The folders to watch; asked anew after each change, since files and folders come and go. Those that do not exist are left out. */
+  /**
+   * The folders to watch; asked anew after each change, since files and folders come and go. Those that do not exist
+   * are left out.
+   */
   readonly folders: () => readonly string[];
   /** Looks whether anything that matters has changed. Never rejects, never runs twice at once. */
   readonly onChange: () => Promise<void>;
@@ -18,8 +23,9 @@ export interface FolderWatchOptions {
 }
 
 /**
- * Calls back soon after something changed in one of the folders, and every half minute to be sure. Folders are watched, not files: editors that save by
- * renaming and Kubernetes, which swaps the link `..data` beside the files of a config map, replace the file itself.
+ * Calls back soon after something changed in one of the folders, and every half minute to be sure. Folders are watched,
+ * not files: editors that save by renaming and Kubernetes, which swaps the link `..data` beside the files of a config
+ * map, replace the file itself.
  */
 export class FolderWatch {
   readonly #options: FolderWatchOptions;

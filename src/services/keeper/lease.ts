@@ -58,7 +58,8 @@ export class Leases {
   }
 
   /**
-   * Whether this process holds the lease; takes it where it is free, has run out, or is this writer's own from an earlier life.
+   * Whether this process holds the lease; takes it where it is free, has run out, or is this writer's own from an
+   * earlier life.
    * @throws GatewayError `record_store_unavailable`
    */
   hold(name: string): Maybe<boolean> {
@@ -79,13 +80,18 @@ export class Leases {
     return new Set(rows.filter(({ value }) => (value as StoredLease).until > now).map(({ key }) => key));
   }
 
-  /** Runs a job again and again, as {@link every} does, in the one process of a store that holds the lease of this name. */
+  /**
+   * Runs a job again and again, as {@link every} does, in the one process of a store that holds the lease of this name.
+   */
   every(name: string, job: LeasedJob): RunningJob {
     const run = () => when(this.hold(name), (isMine) => (isMine ? job.run(() => this.has(name)) : undefined));
     return every(this.#options, { ...job, run });
   }
 
-  /** Gives everything up, so that another process can take it at once. Call it when the jobs have stopped. Never rejects. */
+  /**
+   * Gives everything up, so that another process can take it at once. Call it when the jobs have stopped. Never
+   * rejects.
+   */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#renewal?.stop();

@@ -12,8 +12,8 @@ export interface ConnectorError {
 }
 
 /**
- * Remembers how the last call through each connector ended (specification, "Connector admin entry": not a live probe). A call that the upstream answered
- * as it should takes the error away.
+ * Remembers how the last call through each connector ended (specification, "Connector admin entry": not a live probe).
+ * A call that the upstream answered as it should takes the error away.
  */
 export class ConnectorHealth {
   readonly #catalogues: CurrentCatalogue;

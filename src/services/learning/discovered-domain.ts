@@ -9,7 +9,10 @@ export interface ShownCounts {
   readonly hits: number;
   /** CONNECTs whose caller was let in, whatever became of them. */
   readonly connections: number;
-  /** Requests that the gateway saw as such: governed, inspected or plain ones. Inside of a passed tunnel there are none to be seen. */
+  /**
+   * Requests that the gateway saw as such: governed, inspected or plain ones. Inside of a passed tunnel there are none
+   * to be seen.
+   */
   readonly requests: number;
   /** Hits by the port that they came in by. */
   readonly traffic: { readonly developer: number; readonly ambient: number };
@@ -21,10 +24,15 @@ export interface NamedDomain {
   /** Of the AI domain list; absent for a domain that is not on it. */
   readonly vendor?: string;
   readonly category?: string;
-  /** True when a connector of the registry, or of the org that is asked for, covers the host, which is then governed. */
+  /**
+   * True when a connector of the registry, or of the org that is asked for, covers the host, which is then governed.
+   */
   readonly managed: boolean;
   readonly connector_id?: string;
-  /** Of a domain without a connector: what AI API it looks like. A wire format when a request showed it, else a provider, by its name. */
+  /**
+   * Of a domain without a connector: what AI API it looks like. A wire format when a request showed it, else a
+   * provider, by its name.
+   */
   readonly looks_like?: string;
   readonly looks_like_by?: LookedBy;
 }
@@ -48,7 +56,10 @@ export interface ShownCaller {
 export interface DiscoveredDomain extends ShownCounts, NamedDomain {
   readonly first_seen: string;
   readonly last_seen: string;
-  /** Of a domain that is not managed: an org has a connector of its own for it, by which it is governed for callers of that org alone (decision 3.8). */
+  /**
+   * Of a domain that is not managed: an org has a connector of its own for it, by which it is governed for callers of
+   * that org alone (decision 3.8).
+   */
   readonly org_connector?: true;
   /** A client did not take our certificate for this host (decision 3.10). */
   readonly pinned: boolean;
@@ -66,7 +77,9 @@ export interface OrgDomain extends NamedDomain {
   readonly workloads: readonly ShownCaller[];
 }
 
-/** What kinds of domains there are: with a connector; on the list of AI domains, or like an AI API, without one; not AI. */
+/**
+ * What kinds of domains there are: with a connector; on the list of AI domains, or like an AI API, without one; not AI.
+ */
 export const DOMAIN_KINDS = ['governed', 'ai', 'lookalike', 'other'] as const;
 export type DomainKind = (typeof DOMAIN_KINDS)[number];
 

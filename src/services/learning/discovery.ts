@@ -5,7 +5,7 @@ import type { HostMet } from '../../base/events/events.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Turn } from '../../base/lib/turn.ts';
-import type { TrafficClass } from '../../base/model/connection.ts';
+import type { TrafficClass } from '../../base/model/action-request.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { WorkloadService } from '../people/workloads.ts';
@@ -47,7 +47,10 @@ export interface DomainQuery {
   readonly vendor?: string | undefined;
   /** Only those that look like an AI API, or only those that do not. */
   readonly lookalike?: boolean | undefined;
-  /** Only AI: what a connector covers, what is on the list of AI domains, and what looks like an AI API; or only what is none of these. */
+  /**
+   * Only AI: what a connector covers, what is on the list of AI domains, and what looks like an AI API; or only what is
+   * none of these.
+   */
   readonly ai?: boolean | undefined;
   /** Only those to which this workload went. */
   readonly workloadId?: string | undefined;
@@ -80,8 +83,9 @@ export interface DiscoveryOptions {
 }
 
 /**
- * Counts which domains traffic goes to, so that an operator sees AI services that nobody manages yet (specification, "Transparent proxy mode" 8), and says which of them look
- * like one. Names and numbers only: never a path, a header or a payload. It is fed by events, counts in memory, and saves once a minute what changed (decision 12.3).
+ * Counts which domains traffic goes to, so that an operator sees AI services that nobody manages yet (specification,
+ * "Transparent proxy mode" 8), and says which of them look like one. Names and numbers only: never a path, a header or
+ * a payload. It is fed by events, counts in memory, and saves once a minute what changed (decision 12.3).
  */
 export class Discovery {
   readonly #options: DiscoveryOptions;
@@ -138,7 +142,9 @@ export class Discovery {
     return { domains: found.slice(0, limit), total: found.length, other: { domains, ...shownCounts(counts) } };
   }
 
-  /** The same for one org: where its own workloads went, as its own connectors cover it, in the order of their names. */
+  /**
+   * The same for one org: where its own workloads went, as its own connectors cover it, in the order of their names.
+   */
   listOf(orgId: string, query: Pick<DomainQuery, 'managed' | 'ai' | 'vendor' | 'workloadId'>): readonly OrgDomain[] {
     const catalogue = this.#options.catalogues.current().forOrg(orgId);
     const found: OrgDomain[] = [];
@@ -186,12 +192,17 @@ export class Discovery {
     return this.#table.get(host)?.looksLike !== undefined;
   }
 
-  /** Forgets every domain, in the store too. @throws GatewayError `record_store_unavailable` when the store cannot write */
+  /**
+   * Forgets every domain, in the store too.
+   * @throws GatewayError `record_store_unavailable` when the store cannot write
+   */
   reset(): Promise<void> {
     return this.#saving.take(() => this.#stored.reset());
   }
 
-  /** Brings what changed into the store. Saves follow one another, so that an older state never overtakes a newer one. */
+  /**
+   * Brings what changed into the store. Saves follow one another, so that an older state never overtakes a newer one.
+   */
   save(): Promise<void> {
     return this.#saving.take(() => this.#stored.save());
   }

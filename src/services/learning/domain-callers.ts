@@ -22,8 +22,8 @@ export interface DomainCaller extends Readonly<CallerHits> {
 }
 
 /**
- * Which workloads went to a domain, by org. There are so many places; the org with most gives up the one of its workloads that was met least, whose counts go on as those of its
- * others (decision 7.12).
+ * Which workloads went to a domain, by org. There are so many places; the org with most gives up the one of its
+ * workloads that was met least, whose counts go on as those of its others (decision 7.12).
  */
 export class DomainCallers {
   readonly #orgs = new Map<string, Map<string, CallerHits>>();

@@ -1,4 +1,4 @@
-import type { TrafficClass } from '../../base/model/connection.ts';
+import type { TrafficClass } from '../../base/model/action-request.ts';
 import { entityWith } from '../registers/watched-space.ts';
 import type { DomainCallers, StoredCaller } from './domain-callers.ts';
 
@@ -8,7 +8,9 @@ export interface DomainCounts {
   connections: number;
   /** Requests that the gateway saw as such. */
   requests: number;
-  /** Both together by the port that they came in by. Zero for what versions counted that did not tell the ports apart. */
+  /**
+   * Both together by the port that they came in by. Zero for what versions counted that did not tell the ports apart.
+   */
   developer: number;
   ambient: number;
 }
@@ -31,7 +33,9 @@ export interface DomainEntry extends DomainCounts {
   isStored: boolean;
   /** What the store may have is of before it left the list: those counts are among those of what was let go. */
   isAnew: boolean;
-  /** The state of it that is stored, as far as is known here: what it has more was counted here since. Undefined: none. */
+  /**
+   * The state of it that is stored, as far as is known here: what it has more was counted here since. Undefined: none.
+   */
   stored: StoredDomain | undefined;
   /** Which workloads went there. */
   readonly callers: DomainCallers;
@@ -96,8 +100,10 @@ export function forgottenOf(stored: Readonly<ForgottenDomains> = NOTHING, more: 
 const NOTHING: ForgottenDomains = { domains: 0, connections: 0, requests: 0, developer: 0, ambient: 0 };
 
 /**
- * Domains by name, never more than `max`. When it is full a fifth is let go in one pass, so that a new name costs next to nothing: a quarter of what stays is what was met last, the rest
- * is what was met most. Addresses that have named more than others lose theirs first (decision 7.12). So names that somebody makes up push out each other, and no domain that has traffic, while a domain that is new has time to gather its own (decision 12.3).
+ * Domains by name, never more than `max`. When it is full a fifth is let go in one pass, so that a new name costs next
+ * to nothing: a quarter of what stays is what was met last, the rest is what was met most. Addresses that have named
+ * more than others lose theirs first (decision 7.12). So names that somebody makes up push out each other, and no
+ * domain that has traffic, while a domain that is new has time to gather its own (decision 12.3).
  */
 export class DomainTable {
   readonly #max: number;
@@ -183,7 +189,10 @@ function leastOf(entries: readonly DomainEntry[], count: number): readonly Domai
   return others.slice(kept - Math.floor(kept / 4));
 }
 
-/** What is let go of the addresses that have named most, so that each of them keeps as many as the others; undefined where none has named more than others. */
+/**
+ * What is let go of the addresses that have named most, so that each of them keeps as many as the others; undefined
+ * where none has named more than others.
+ */
 function leastOfLargest(entries: Iterable<DomainEntry>, count: number): readonly DomainEntry[] | undefined {
   const groups = new Map<string, DomainEntry[]>();
   for (const entry of entries) {

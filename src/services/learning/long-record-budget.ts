@@ -11,7 +11,10 @@ const SHAPE = bucketShape(BURST, RATE, 1_000);
 /** Orgs whose budgets are remembered; that which came longest ago has a full one again. */
 const MAX_ORGS = 10_000;
 
-/** How many bytes of long records of refused calls the keys and tokens of one org may leave (decision 7.11): each org has a budget of its own. */
+/**
+ * How many bytes of long records of refused calls the keys and tokens of one org may leave (decision 7.11): each org
+ * has a budget of its own.
+ */
 export class LongRecordBudget {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #orgs = new Lru<string, Bucket>({ max: MAX_ORGS });
@@ -20,7 +23,9 @@ export class LongRecordBudget {
     this.#clock = clock;
   }
 
-  /** Takes a record of so many bytes from the budget of its org. False: it has no room for it, and nothing was taken. */
+  /**
+   * Takes a record of so many bytes from the budget of its org. False: it has no room for it, and nothing was taken.
+   */
   take(orgId: string, bytes: number): boolean {
     const now = this.#clock.monotonic();
     const tokens = tokensAt(this.#orgs.get(orgId), SHAPE, now);

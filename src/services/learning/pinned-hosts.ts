@@ -19,8 +19,9 @@ interface Entry {
 }
 
 /**
- * Learns for which hosts clients reject our certificate, because they pin the real one or were never told to trust our root (decision 3.10). That makes
- * a host a candidate for `GW_PROXY_BYPASS`; nothing is passed on by what is learned here.
+ * Learns for which hosts clients reject our certificate, because they pin the real one or were never told to trust our
+ * root (decision 3.10). That makes a host a candidate for `GW_PROXY_BYPASS`; nothing is passed on by what is learned
+ * here.
  */
 export class PinnedHosts {
   readonly #clock: Clock;

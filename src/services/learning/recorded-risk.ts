@@ -1,5 +1,5 @@
+import { parseTime } from '../../base/lib/clock.ts';
 import { picoFromUsd, roughMicros } from '../../base/lib/money.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type RiskOutcome, riskTarget } from '../../decide/risk/risk-profile.ts';
 import type { ReplayedCall } from '../../decide/risk/risk-replay.ts';
@@ -14,7 +14,10 @@ export function outcomeOf({ decision, metering }: Pick<ExecutionRecord, 'decisio
   return { at, outcome: decision === 'require_approval' ? 'waits' : 'let_through', costMicros };
 }
 
-/** The request behind a record, with what it used in the place of what was estimated; undefined for one that was never scored: a tunnel, a late cost, a refusal before policy. */
+/**
+ * The request behind a record, with what it used in the place of what was estimated; undefined for one that was never
+ * scored: a tunnel, a late cost, a refusal before policy.
+ */
 export function replayedCall(record: ExecutionRecord): ReplayedCall | undefined {
   const { record_id: id, record_tier: tier, policy_trace: trace, created_at, completed_at, metering } = record;
   const at = parseTime(created_at);

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { significant } from '../../base/lib/numbers.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { Shares } from '../../base/lib/shares.ts';
+import { significant } from '../../base/lib/text.ts';
 import { newProfile, type RiskProfile, type Spread } from '../../decide/risk/risk-profile.ts';
 import type { RiskNotice } from '../../decide/risk/risk-score.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
@@ -17,7 +17,10 @@ const SPACE = 'risk_profile';
 /** What a kill loses at most. */
 const STORE_EVERY_MS = 60_000;
 const STORED_AT_ONCE = 250;
-/** Callers that memory has no place for any more and that wait to be stored: from the first number on they are stored at once, beyond the second what was learnt lately of the oldest is lost. */
+/**
+ * Callers that memory has no place for any more and that wait to be stored: from the first number on they are stored at
+ * once, beyond the second what was learnt lately of the oldest is lost.
+ */
 const MANY_LEAVING = 250;
 const MAX_LEAVING = 1_000;
 /** Another form of the profile: what is stored in this one is not read then. */
@@ -55,8 +58,9 @@ interface StoredProfile {
 }
 
 /**
- * The profiles of callers: those that were heard of last are in memory, all are in the store. Who takes most of the memory gives way first (decision 7.12). They are stored together, once a minute and at the end. What nothing can
- * be read or stored of costs no request: he is new then.
+ * The profiles of callers: those that were heard of last are in memory, all are in the store. Who takes most of the
+ * memory gives way first (decision 7.12). They are stored together, once a minute and at the end. What nothing can be
+ * read or stored of costs no request: he is new then.
  */
 export class RiskProfiles {
   readonly #options: RiskProfilesOptions;

@@ -3,7 +3,7 @@ import type { DurableName } from '../../base/events/destination.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { picoFromMicros, usdFromPico } from '../../base/lib/money.ts';
-import { withDecimals } from '../../base/lib/numbers.ts';
+import { withDecimals } from '../../base/lib/text.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { Risk, RiskAlert } from '../../base/model/risk-alert.ts';
 import { RECENT_MS, type RiskOutcome, type RiskProfile, type RiskRequest, settle } from '../../decide/risk/risk-profile.ts';
@@ -42,8 +42,8 @@ export interface ScoredCall {
 }
 
 /**
- * How unusual requests are for their callers (decision 9.3). A request counts for the rate when it arrives, and in all else when its record is stored. What is known of
- * callers is this node's own view.
+ * How unusual requests are for their callers (decision 9.3). A request counts for the rate when it arrives, and in all
+ * else when its record is stored. What is known of callers is this node's own view.
  */
 export class RiskService {
   readonly #options: RiskOptions;
@@ -67,8 +67,9 @@ export class RiskService {
   }
 
   /**
-   * Scores a request, and raises the alert that it is worth: an event for every one whose score has reached the threshold (specification, "SIEM export"), a notice for
-   * people when there is something to tell them (decision 9.3). A promise when the caller has to be looked up.
+   * Scores a request, and raises the alert that it is worth: an event for every one whose score has reached the
+   * threshold (specification, "SIEM export"), a notice for people when there is something to tell them (decision 9.3).
+   * A promise when the caller has to be looked up.
    */
   score(caller: QuarantineCaller, recordId: string, request: RiskRequest): Maybe<ScoredCall> {
     return when(this.#profiles.of(caller), (known) => this.#score(known, caller, recordId, request));

@@ -35,7 +35,9 @@ interface Prepared {
   readonly written: Map<string, StoredDomain>;
 }
 
-/** What is told of domains while they are written: whether it is what was written is known when the commit has settled. */
+/**
+ * What is told of domains while they are written: whether it is what was written is known when the commit has settled.
+ */
 interface InFlight {
   readonly keys: ReadonlySet<string>;
   readonly told: Map<string, unknown>;
@@ -43,14 +45,20 @@ interface InFlight {
 
 const NOTHING_IN_FLIGHT: InFlight = { keys: new Set(), told: new Map() };
 
-/** How the table of domains stands in the store. Several writers may count there: each adds what it has counted, and takes in what the others have. */
+/**
+ * How the table of domains stands in the store. Several writers may count there: each adds what it has counted, and
+ * takes in what the others have.
+ */
 export class StoredDomains {
   readonly #store: Store;
   readonly #table: DomainTable;
   readonly #namedLike: (host: string) => string | undefined;
   /** The counts of those that were let go, of all writers, without what this one has counted since its last save. */
   readonly #other: Register<ForgottenDomains>;
-  /** Left the table and may still be in the store, so that there are never more of them than fit into the table: clients can make up any number of names between two saves. */
+  /**
+   * Left the table and may still be in the store, so that there are never more of them than fit into the table: clients
+   * can make up any number of names between two saves.
+   */
   readonly #gone: Set<string>;
   #inFlight = NOTHING_IN_FLIGHT;
 
@@ -94,7 +102,10 @@ export class StoredDomains {
     return forgottenOf(this.#other.get(OTHER_KEY), this.#table.forgotten);
   }
 
-  /** Forgets every domain, in the store too; the other writers hear of it. @throws GatewayError `record_store_unavailable` when the store cannot write */
+  /**
+   * Forgets every domain, in the store too; the other writers hear of it.
+   * @throws GatewayError `record_store_unavailable` when the store cannot write
+   */
   async reset(): Promise<void> {
     this.#table.clear();
     for (const { key } of await this.#store.list(SPACE)) this.#gone.add(key);
@@ -102,7 +113,10 @@ export class StoredDomains {
     await this.save();
   }
 
-  /** Brings what changed into the store. @throws GatewayError `record_store_unavailable`; what was not stored is tried again the next time */
+  /**
+   * Brings what changed into the store.
+   * @throws GatewayError `record_store_unavailable`; what was not stored is tried again the next time
+   */
   async save(): Promise<void> {
     const gone = [...this.#gone];
     const changed = [...this.#table.values()].filter(({ dirty }) => dirty);
@@ -155,7 +169,10 @@ export class StoredDomains {
     }
   }
 
-  /** Takes in what was told during a write, without what that write has stored. @param own undefined: it has stored nothing */
+  /**
+   * Takes in what was told during a write, without what that write has stored.
+   * @param own undefined: it has stored nothing
+   */
   #learnOthers(told: ReadonlyMap<string, unknown>, own: Prepared['written'] | undefined): void {
     for (const [key, value] of told) if (own === undefined || !isDeepStrictEqual(value, own.get(key))) this.#learn(key, value);
   }

@@ -31,8 +31,9 @@ interface Left {
 }
 
 /**
- * How many records, and how many bytes of them, callers who have shown nothing may leave (decision 7.11): a budget for each address (of IPv6 for each network of 64 bits), and one for
- * all of them, which holds whoever has many addresses. What is known of an address is forgotten when others come; the budget for all is not.
+ * How many records, and how many bytes of them, callers who have shown nothing may leave (decision 7.11): a budget for
+ * each address (of IPv6 for each network of 64 bits), and one for all of them, which holds whoever has many addresses.
+ * What is known of an address is forgotten when others come; the budget for all is not.
  */
 export class StrangerBudget {
   readonly #clock: Pick<Clock, 'monotonic'>;

@@ -1,10 +1,10 @@
 import type { Events } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import { networkOf } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { ownText } from '../../base/lib/own-text.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
+import { ownText } from '../../base/lib/text.ts';
 import { EXECUTION_RECORD_SCHEMA, type ExecutionRecord } from '../../base/model/execution-record.ts';
 import type { ReasonCode } from '../../base/model/reason-codes.ts';
 import { STRANGER_BOUNDS } from '../../base/model/traffic-bounds.ts';
@@ -59,8 +59,9 @@ interface Sum {
 }
 
 /**
- * Records of refused calls whose callers have shown nothing: no token, no key, no registered workload (decision 7.11). Each address, and all of them together, have a budget; what
- * is above it is counted, and one record per address and minute says how many calls there were. It counts for them in every total. Sums under way are written when the gateway
+ * Records of refused calls whose callers have shown nothing: no token, no key, no registered workload (decision 7.11).
+ * Each address, and all of them together, have a budget; what is above it is counted, and one record per address and
+ * minute says how many calls there were. It counts for them in every total. Sums under way are written when the gateway
  * stops; one that is killed loses those of the last minute.
  */
 export class StrangerRecords {
@@ -85,7 +86,10 @@ export class StrangerRecords {
     return this.#budget.take(callerIp, bytes);
   }
 
-  /** Whether a long record of so many bytes may be written for a caller of this org who is known; it is taken from the org's budget. */
+  /**
+   * Whether a long record of so many bytes may be written for a caller of this org who is known; it is taken from the
+   * org's budget.
+   */
   mayBeLong(orgId: string, bytes: number): boolean {
     return this.#long.take(orgId, bytes);
   }

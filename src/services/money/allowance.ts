@@ -1,9 +1,11 @@
 /*
- * The one thing that counts what calls may take: requests of a month, tokens of rates, money under caps. This page is the port; drivers stand behind it (memory-allowance.ts
- * in this process). `test/contract/allowance.ts` is what each driver must pass.
+ * The one thing that counts what calls may take: requests of a month, tokens of rates, money under caps. This page is
+ * the port; drivers stand behind it (memory-allowance.ts in this process). `test/contract/allowance.ts` is what each
+ * driver must pass.
  *
- * The truth of what was spent is the store's: counters that are committed with the records. An allowance is a promise about that, and a driver may begin again from the
- * counters at any time. Asks, grants and refusals are plain data, which JSON can hold. Verbs may return a promise; a driver in memory answers at once.
+ * The truth of what was spent is the store's: counters that are committed with the records. An allowance is a promise
+ * about that, and a driver may begin again from the counters at any time. Asks, grants and refusals are plain data,
+ * which JSON can hold. Verbs may return a promise; a driver in memory answers at once.
  */
 import type { Maybe } from '../../base/lib/maybe.ts';
 import type { BudgetLimit } from '../../base/model/budget-limit.ts';
@@ -23,14 +25,20 @@ export interface DelegationCap {
   readonly capUsd: string;
 }
 
-/** Whom a call's cost is counted for. A call without a project counts for the one that all such calls share (decision 6.2). */
+/**
+ * Whom a call's cost is counted for. A call without a project counts for the one that all such calls share (decision
+ * 6.2).
+ */
 export interface Spender {
   readonly orgId: string;
   readonly workloadId: string;
   readonly projectId: string;
   /** A provider's budget holds for its own connector ... */
   readonly connectorId: string;
-  /** ... and for all that reaches its hosts through another one: `generic_http` is no way around it. Undefined for a host of no provider. */
+  /**
+   * ... and for all that reaches its hosts through another one: `generic_http` is no way around it. Undefined for a
+   * host of no provider.
+   */
   readonly providerId: string | undefined;
   /** Links of the delegation that it is made under and that have a budget. */
   readonly delegations?: readonly DelegationCap[] | undefined;
@@ -71,7 +79,10 @@ export interface Grant {
   readonly pico: string;
 }
 
-/** A cap that a call would pass: a budget limit, the budget of a delegation, or the monthly cap that a rule of policy sets for the project. Amounts are decimal text. */
+/**
+ * A cap that a call would pass: a budget limit, the budget of a delegation, or the monthly cap that a rule of policy
+ * sets for the project. Amounts are decimal text.
+ */
 export type CapExceeded = CapSums &
   (
     | { readonly kind: 'limit'; readonly limit: BudgetLimit }
@@ -139,7 +150,8 @@ export interface Allowance {
   /** What `take` would say. Takes nothing. */
   peek(question: Question): Maybe<Peeked>;
   /**
-   * A running call has cost `pico` so far: sets aside what that is more than its grant, so that streams at the same time cannot pass a cap together.
+   * A running call has cost `pico` so far: sets aside what that is more than its grant, so that streams at the same
+   * time cannot pass a cap together.
    * @returns the cap that it has passed; then nothing is changed
    */
   grow(id: string, pico: bigint): Maybe<CapExceeded | undefined>;

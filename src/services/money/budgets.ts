@@ -62,8 +62,9 @@ export interface BudgetOptions extends BudgetGround {
 }
 
 /**
- * Budgets (decision 6.2): the estimate is reserved before a call and settled with its real cost after it, so that calls at the same time cannot pass a cap
- * together. One service for every door; checking and reserving happen without a pause, so no other call comes between. Nothing but money is counted here.
+ * Budgets (decision 6.2): the estimate is reserved before a call and settled with its real cost after it, so that calls
+ * at the same time cannot pass a cap together. One service for every door; checking and reserving happen without a
+ * pause, so no other call comes between. Nothing but money is counted here.
  */
 export class BudgetService {
   readonly #store: Store;
@@ -182,7 +183,8 @@ export class BudgetService {
   }
 
   /**
-   * Sets `pico` aside for a call whose spender is loaded, unless a cap would be passed: settled + reserved + estimate > cap refuses.
+   * Sets `pico` aside for a call whose spender is loaded, unless a cap would be passed: settled + reserved + estimate >
+   * cap refuses.
    * @param monthlyCapPico the cap that policy sets for the project's month
    */
   reserve(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Reservation | CapExceeded {
@@ -211,7 +213,8 @@ export class BudgetService {
   }
 
   /**
-   * A running call has cost `pico` so far: sets aside what that is more than its reservation, so that streams at the same time cannot pass a cap together.
+   * A running call has cost `pico` so far: sets aside what that is more than its reservation, so that streams at the
+   * same time cannot pass a cap together.
    * @returns the cap that it has passed; then nothing is changed
    */
   grow(reservation: Reservation, pico: bigint): CapExceeded | undefined {
@@ -236,7 +239,10 @@ export class BudgetService {
     }
   }
 
-  /** Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same. Its record is to be stored next. */
+  /**
+   * Counts what a call really cost, at `epochMs`; also that of one which was refused and cost something all the same.
+   * Its record is to be stored next.
+   */
   count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined {
     if (costPico === 0n) return undefined;
     this.#today();
@@ -295,8 +301,8 @@ export class BudgetService {
   }
 
   /**
-   * The alerts of what is spent with this cost and with those whose records are handed over before it: commits become visible in that order, so that the record which
-   * carries an alert is never there without them.
+   * The alerts of what is spent with this cost and with those whose records are handed over before it: commits become
+   * visible in that order, so that the record which carries an alert is never there without them.
    */
   #post(scope: ScopeSpend, day: number): readonly PostedAlert[] {
     const posted: PostedAlert[] = [];
@@ -314,7 +320,10 @@ export class BudgetService {
     return posted;
   }
 
-  /** Once per period and level. It is said first and kept afterwards: a crash between the two repeats an alert and never loses one. */
+  /**
+   * Once per period and level. It is said first and kept afterwards: a crash between the two repeats an alert and never
+   * loses one.
+   */
   #raise(scope: ScopeSpend, day: number): void {
     for (const line of scope.limits.alerts) {
       const spent = scope.settled(line.period, day) - scope.unstored;
@@ -339,7 +348,9 @@ export class BudgetService {
     look(line, start);
   }
 
-  /** Of nothing, so far. Written out, with no member taken over from another object: that made it fifteen times as dear. */
+  /**
+   * Of nothing, so far. Written out, with no member taken over from another object: that made it fifteen times as dear.
+   */
   #reservation(spender: Spender, monthlyCapPico: bigint | undefined): Reservation {
     const delegated = this.#delegated(spender);
     const scopes = this.#book.of(spender);

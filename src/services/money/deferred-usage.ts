@@ -2,12 +2,12 @@ import type { CurrentCatalogue } from '../../base/catalogue/catalogue-in-force.t
 import type { Price } from '../../base/catalogue/types.ts';
 import type { Events } from '../../base/events/bus.ts';
 import type { UsageOutcome } from '../../base/events/events.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
 import { picoFromUsd } from '../../base/lib/money.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { Usage } from '../../base/model/usage.ts';
@@ -22,7 +22,10 @@ const SPACE = 'deferred_usage';
 /** How long the end of a response is waited for. */
 const KEEP_MS = 24 * 3_600_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
-/** Ends that are remembered: no response is charged twice, and none nothing that ended before the stream of its call did. */
+/**
+ * Ends that are remembered: no response is charged twice, and none nothing that ended before the stream of its call
+ * did.
+ */
 const MAX_ENDED = CONTROL_BOUNDS.endedResponses.all;
 
 const REASONS = {
@@ -87,16 +90,20 @@ interface Ground extends CostGround {
   readonly catalogues: CurrentCatalogue;
   /** False while the clock is in doubt: then nothing is given up for its age. */
   readonly mayExpire?: () => boolean;
-  /** Whether somebody has laid down this org: those that nobody has share one part of the places. Default: all are known. */
+  /**
+   * Whether somebody has laid down this org: those that nobody has share one part of the places. Default: all are
+   * known.
+   */
   readonly knownOrg?: (orgId: string) => boolean;
   /** Responses that are waited for, of all orgs. */
   readonly maxOpen?: number;
 }
 
 /**
- * Responses that a provider makes after it has answered their calls (`background`). What was set aside for such a call stays so until the response has ended; then a
- * record of its own, of tier `usage`, says what it cost, to whoever made the call, and takes the place of reservation and entity in one commit. That happens once,
- * however often and by whomever the response is asked for. One that nobody asks for is charged what was set aside, after a day.
+ * Responses that a provider makes after it has answered their calls (`background`). What was set aside for such a call
+ * stays so until the response has ended; then a record of its own, of tier `usage`, says what it cost, to whoever made
+ * the call, and takes the place of reservation and entity in one commit. That happens once, however often and by
+ * whomever the response is asked for. One that nobody asks for is charged what was set aside, after a day.
  */
 export class DeferredUsage {
   readonly #ground: Ground;
@@ -130,7 +137,10 @@ export class DeferredUsage {
     return this.#open.size;
   }
 
-  /** A call has begun this response; undefined when another call has, as one that was sent twice: its provider charges it once. */
+  /**
+   * A call has begun this response; undefined when another call has, as one that was sent twice: its provider charges
+   * it once.
+   */
   begin(host: string, responseId: string, createdAt: number): DeferredCall | undefined {
     const key = keyOf(host, responseId);
     if (this.#open.has(key) || this.#ended.peek(key)?.end === null) return undefined;
@@ -177,7 +187,8 @@ export class DeferredUsage {
   }
 
   /**
-   * Somebody was told that this response has ended. Resolves when it is charged; nothing happens for one that nobody waits for.
+   * Somebody was told that this response has ended. Resolves when it is charged; nothing happens for one that nobody
+   * waits for.
    * @throws GatewayError `record_store_unavailable`; it is waited for as before
    */
   async end(ended: EndedResponse): Promise<void> {
@@ -268,7 +279,9 @@ function outcomeOf(ended: EndedResponse | undefined): UsageOutcome {
   return ended.usage === undefined ? 'unreported' : 'reported';
 }
 
-/** Who made the call and where it went, without what its decision, body and answer were: the call's own record has that. */
+/**
+ * Who made the call and where it went, without what its decision, body and answer were: the call's own record has that.
+ */
 function usageRecord({ record_hash: _, ...record }: ExecutionRecord, usageRecordId: string, metering: RecordMetering): UnhashedRecord {
   return {
     ...(record as UnhashedRecord),
@@ -291,8 +304,8 @@ function usageRecord({ record_hash: _, ...record }: ExecutionRecord, usageRecord
 }
 
 /**
- * A response is known to the host that makes it alone: what another one says of an id, were it of the same provider, charges nobody. Ids are texts of that host;
- * encoded, so that the separator only ever separates.
+ * A response is known to the host that makes it alone: what another one says of an id, were it of the same provider,
+ * charges nobody. Ids are texts of that host; encoded, so that the separator only ever separates.
  */
 function keyOf(host: string, responseId: string): string {
   return `${host}|${encodeURIComponent(responseId)}`;

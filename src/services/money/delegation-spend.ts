@@ -6,7 +6,9 @@ import type { DelegationCap } from './allowance.ts';
 /** Delegations of which nothing is under way that are remembered all the same. */
 const MAX_IDLE: number = CONTROL_BOUNDS.idleDelegations.all;
 
-/** What was spent under one delegation over its life, and what calls that are under way have set aside. Pico-dollars. */
+/**
+ * What was spent under one delegation over its life, and what calls that are under way have set aside. Pico-dollars.
+ */
 export class DelegationSpend {
   settled: bigint;
   reserved = 0n;
@@ -31,8 +33,9 @@ export class DelegationSpend {
 }
 
 /**
- * Spend of delegations, read from the counter that is committed with the records when one is first used: there may be many, and each is used for a while. What calls under
- * way hold stays in memory, so that a counter is only read while nobody adds to it.
+ * Spend of delegations, read from the counter that is committed with the records when one is first used: there may be
+ * many, and each is used for a while. What calls under way hold stays in memory, so that a counter is only read while
+ * nobody adds to it.
  */
 export class DelegationBook {
   readonly #store: Pick<Store, 'counter'>;

@@ -25,7 +25,10 @@ interface Spaces {
   readonly overrides: WatchedSpace<BudgetOverride>;
 }
 
-/** What is in memory of them. An override ends at its time because whoever asks for a limit says what time it is: no timer has to be in time for that. */
+/**
+ * What is in memory of them. An override ends at its time because whoever asks for a limit says what time it is: no
+ * timer has to be in time for that.
+ */
 class LimitBook {
   readonly budgets = new Map<string, Budget>();
   readonly #overrides = new Map<string, BudgetOverride>();

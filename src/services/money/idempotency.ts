@@ -29,9 +29,14 @@ const TIME_DIGITS = 15;
 /** What a caller was answered, apart from the record. */
 export interface KeptCall {
   readonly record_id: string;
-  /** SHA-256 of the action as it was received, and of the place where it goes: what was executed belongs to it alone. */
+  /**
+   * SHA-256 of the action as it was received, and of the place where it goes: what was executed belongs to it alone.
+   */
   readonly action_hash: string;
-  /** Of a refusal: SHA-256 of all of the request, which alone is told it again. Absent in refusals from before it was kept, which are told nobody. */
+  /**
+   * Of a refusal: SHA-256 of all of the request, which alone is told it again. Absent in refusals from before it was
+   * kept, which are told nobody.
+   */
   readonly whole_hash?: string;
   /** Of the answer to the caller. */
   readonly status: number;
@@ -77,13 +82,18 @@ export interface IdempotencyOptions {
   readonly box: SecretBox;
   /** False while the clock is in doubt: then nothing is removed for its age. */
   readonly mayExpire?: () => boolean;
-  /** Which orgs and workloads somebody has laid down: those that nobody has share one part of the places. Default: all. */
+  /**
+   * Which orgs and workloads somebody has laid down: those that nobody has share one part of the places. Default: all.
+   */
   readonly known?: LaidDown;
   readonly maxKeys?: number;
   readonly maxBytes?: number;
 }
 
-/** Answers of calls with an idempotency key, kept for 24 h; the provider's text only encrypted, and apart from the record (decision 6.7). */
+/**
+ * Answers of calls with an idempotency key, kept for 24 h; the provider's text only encrypted, and apart from the
+ * record (decision 6.7).
+ */
 export class IdempotencyService {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -155,8 +165,9 @@ export class IdempotencyService {
   }
 
   /**
-   * What is committed with the record of a call. Of calls that ran at the same time with one key the first one that was executed counts; of refusals, which have executed
-   * nothing, the last. Where the share of an org, or of this caller in it, is full of bytes, that it was executed is kept and its answer is not; where it is full of keys nothing is
+   * What is committed with the record of a call. Of calls that ran at the same time with one key the first one that was
+   * executed counts; of refusals, which have executed nothing, the last. Where the share of an org, or of this caller
+   * in it, is full of bytes, that it was executed is kept and its answer is not; where it is full of keys nothing is
    * (decision 7.12).
    */
   keep(who: ShareCaller, key: string, call: Omit<KeptCall, 'expires_at'>, result: Uint8Array | undefined): readonly Effect[] {
@@ -187,7 +198,10 @@ export class IdempotencyService {
     return effects;
   }
 
-  /** Names the callers of what the orgs have from before the start. @param until of which time the last of it is over, epoch milliseconds */
+  /**
+   * Names the callers of what the orgs have from before the start.
+   * @param until of which time the last of it is over, epoch milliseconds
+   */
   async #nameCallers(until: number): Promise<void> {
     for await (const page of entityPages(this.#store, EXPIRY)) {
       for (const { key, value } of page) {

@@ -13,7 +13,10 @@ const MESSAGE =
   'The record could not be written when the call ended, so that its answer was not given to its end; it is charged what it cost.';
 /** How long after a failure the store is asked again. */
 const RETRY_MS = 1_000;
-/** Records that no intent stands for may wait up to this number: each is a few kilobytes. Of the others there are no more than calls whose intent could be stored. */
+/**
+ * Records that no intent stands for may wait up to this number: each is a few kilobytes. Of the others there are no
+ * more than calls whose intent could be stored.
+ */
 const MAX_WITHOUT_INTENT = CONTROL_BOUNDS.lateRecords.all;
 
 interface Ground extends CostGround {
@@ -34,10 +37,11 @@ interface Late extends KeptRecord {
 }
 
 /**
- * Records of metered calls that could not be stored when the call ended. What was set aside under a cap stays so until the store works again; then the record and its
- * cost take the place of intent and reservation, in one commit. A commit that was refused never becomes visible (storage contract), so the intent is open until
- * exactly one of them does this: the commit here, or the next start. A call without an intent (no cap holds it, and nothing of its answer has left) has its record wait
- * in memory alone.
+ * Records of metered calls that could not be stored when the call ended. What was set aside under a cap stays so until
+ * the store works again; then the record and its cost take the place of intent and reservation, in one commit. A commit
+ * that was refused never becomes visible (storage contract), so the intent is open until exactly one of them does this:
+ * the commit here, or the next start. A call without an intent (no cap holds it, and nothing of its answer has left)
+ * has its record wait in memory alone.
  */
 export class LateRecords {
   readonly #ground: Ground;
@@ -99,7 +103,10 @@ export class LateRecords {
   }
 }
 
-/** What a call was that policy let through and whose answer could not be acknowledged; one that failed by itself stays what it was. */
+/**
+ * What a call was that policy let through and whose answer could not be acknowledged; one that failed by itself stays
+ * what it was.
+ */
 function asFailed(record: ExecutionRecord, started: boolean): UnhashedRecord {
   if (record.decision !== 'allow' && record.decision !== 'downgrade') return record as UnhashedRecord;
   return {

@@ -41,8 +41,9 @@ export interface MonthlyRequestOptions {
 }
 
 /**
- * The monthly request limit (specification, "Limits"; decision 6.2): counts, per org, each request that passes its check. The count is committed with the
- * request's record and read again at start; it begins anew with each UTC calendar month.
+ * The monthly request limit (specification, "Limits"; decision 6.2): counts, per org, each request that passes its
+ * check. The count is committed with the request's record and read again at start; it begins anew with each UTC
+ * calendar month.
  */
 export class MonthlyRequestService {
   readonly #plans: MonthlyPlans;

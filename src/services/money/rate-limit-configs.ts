@@ -1,4 +1,4 @@
-import { parseDuration } from '../../base/lib/durations.ts';
+import { parseDuration } from '../../base/lib/clock.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import { type BucketShape, bucketShape } from '../../decide/limits/token-bucket.ts';
 import type { Store } from '../../storage/contract/store.ts';
@@ -7,7 +7,10 @@ import { workloadKey } from '../registers/org-key.ts';
 import { WatchedSpace } from '../registers/watched-space.ts';
 import { WORKLOAD_RATES, type WorkloadRate } from './workload-rates.ts';
 
-/** The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at most `max_tokens` in hand. */
+/**
+ * The rate limiter's configuration (specification, "Rate limit config"): `refill_rate` tokens per `window_duration`, at
+ * most `max_tokens` in hand.
+ */
 export interface RateLimitConfig {
   readonly refill_rate: number;
   readonly max_tokens: number;
@@ -32,7 +35,10 @@ export interface RateLimitConfigOptions {
   readonly initial: RateLimitConfig;
   /** The gateway's own org. */
   readonly ownOrg: string;
-  /** Told behind each change of what holds for a workload that {@link RateLimitConfigs.shapeOf} gave another shape before. */
+  /**
+   * Told behind each change of what holds for a workload that {@link RateLimitConfigs.shapeOf} gave another shape
+   * before.
+   */
   readonly reshaped: (shapeBefore: ShapeOf) => void;
 }
 
@@ -47,9 +53,10 @@ interface StoredConfigs {
 }
 
 /**
- * The configurations of the rate limiter (decision 6.1): one of the gateway, which is that of its own org, and for other orgs what each of them has laid down. Of those two
- * the tighter holds, in its rate and in its size, so that the operator's is a bound for everybody; and so it is between an org and what it has laid down for one of its workloads (decision 6.1). What
- * any node on the same store lays down counts at every one.
+ * The configurations of the rate limiter (decision 6.1): one of the gateway, which is that of its own org, and for
+ * other orgs what each of them has laid down. Of those two the tighter holds, in its rate and in its size, so that the
+ * operator's is a bound for everybody; and so it is between an org and what it has laid down for one of its workloads
+ * (decision 6.1). What any node on the same store lays down counts at every one.
  */
 export class RateLimitConfigs {
   readonly #options: RateLimitConfigOptions;
@@ -100,7 +107,8 @@ export class RateLimitConfigs {
   /**
    * Lays down the configuration of an org for good.
    * @param orgId default: the gateway's own, whose configuration is the bound for all others
-   * @throws GatewayError `invalid_request` for another org's that is looser than the gateway's, each looser member by its name
+   * @throws GatewayError `invalid_request` for another org's that is looser than the gateway's, each looser member by
+   * its name
    */
   async put(orgId: string | undefined, config: RateLimitConfig, commit: Commit = commitAlone(this.#options.store)): Promise<void> {
     const isOwn = orgId === undefined || orgId === this.#options.ownOrg;
@@ -178,8 +186,8 @@ function configOf({ requests_per_minute: rate }: WorkloadRate): RateLimitConfig 
 }
 
 /**
- * Before there was one configuration for the gateway and its own org, each could hide the other: what management had laid down for that org becomes part of the one. Where both
- * are there the tighter holds.
+ * Before there was one configuration for the gateway and its own org, each could hide the other: what management had
+ * laid down for that org becomes part of the one. Where both are there the tighter holds.
  */
 async function mergeOwn({ store, ownOrg }: RateLimitConfigOptions): Promise<void> {
   const ofOrg = (await store.get(RATE_LIMITS_OF_ORGS, ownOrg)) as RateLimitConfig | undefined;

@@ -28,8 +28,9 @@ const LONGEST_WAIT_SECONDS = 365 * 24 * 3600;
 const SWEEP_AT = 10_000;
 
 /**
- * Token buckets of workloads and of rules (decision 6.1). They live in memory: a restart fills them, which errs for the caller once.
- * Workloads are registered and rules are written by operators, so neither can be made up by a caller. Orgs can: see {@link CountedOrgs}.
+ * Token buckets of workloads and of rules (decision 6.1). They live in memory: a restart fills them, which errs for the
+ * caller once. Workloads are registered and rules are written by operators, so neither can be made up by a caller. Orgs
+ * can: see {@link CountedOrgs}.
  */
 export class RateLimitService {
   readonly #clock: Clock;
@@ -127,7 +128,8 @@ export class RateLimitService {
   }
 
   /**
-   * Takes one token from the workload's bucket and from that of each rule, when all of them have one; otherwise takes none (policy.md, "Merging effects").
+   * Takes one token from the workload's bucket and from that of each rule, when all of them have one; otherwise takes
+   * none (policy.md, "Merging effects").
    * @returns what stands in the way longest, or undefined
    */
   take(named: string, workloadId: string, rules: readonly RuleLimit[]): RateRefusal | undefined {
@@ -163,7 +165,10 @@ export class RateLimitService {
     return workloads;
   }
 
-  /** A rule's bucket is full again after a minute without use, so those are dropped; the threshold grows when most are in use. */
+  /**
+   * A rule's bucket is full again after a minute without use, so those are dropped; the threshold grows when most are
+   * in use.
+   */
   #sweep(now: number): void {
     for (const [key, bucket] of this.#rules) if (now - bucket.at >= MINUTE_MS) this.#rules.delete(key);
     this.#sweepAt = Math.max(SWEEP_AT, this.#rules.size * 2);

@@ -37,8 +37,8 @@ export function delegationCaps(chain: readonly RecordedDelegation[]): readonly D
 }
 
 /**
- * What a record says that its call cost takes the place of its grant. It is counted from the record itself, like the roll-ups, whether or not anything was set aside, so
- * that the two can never disagree (decision 6.2).
+ * What a record says that its call cost takes the place of its grant. It is counted from the record itself, like the
+ * roll-ups, whether or not anything was set aside, so that the two can never disagree (decision 6.2).
  * @param granted the id names a grant
  * @returns what is to be committed with the record
  */
@@ -72,8 +72,8 @@ export interface CostGround {
 }
 
 /**
- * Stores a record that is made after its call, completed now: its cost takes the place of what was set aside, in one turn and one commit. When the store fails all is
- * as it was before.
+ * Stores a record that is made after its call, completed now: its cost takes the place of what was set aside, in one
+ * turn and one commit. When the store fails all is as it was before.
  * @param id of the grant
  * @param granted false: nothing is set aside under it
  * @param effects committed with it
@@ -91,7 +91,8 @@ export async function storeCost(
   const record = { ...completed, record_hash: hash } as ExecutionRecord;
   const commit = { record_id: record.record_id, record_hash: hash, text, committed_at: now, members: record };
   try {
-    // In one turn where the allowance answers at once: what a record says of alerts is visible with all that came before it.
+    // In one turn where the allowance answers at once: what a record says of alerts is visible with all that came
+    // before it.
     await when(settleCost(allowance, id, record, { granted, at: now, isMade: true }), (counted) =>
       store.commit(commit, [...counters.effects(record), ...effects, ...counted]),
     );

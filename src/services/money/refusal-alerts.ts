@@ -11,7 +11,10 @@ import { type Alerted, alertedOf, type Budget, isRefusalNews, limitInForce } fro
 
 /** The first refusal of a limit that was alerted, by the id of the limit. */
 export const REFUSED = 'budget_refused';
-/** Caps of rules and delegations that are remembered: which of them has refused is known until the next start, or until so many others have. */
+/**
+ * Caps of rules and delegations that are remembered: which of them has refused is known until the next start, or until
+ * so many others have.
+ */
 const MAX_REMEMBERED = CONTROL_BOUNDS.refusedCaps.all;
 
 /** Brings back what was told before the start. */
@@ -30,11 +33,15 @@ interface Ground {
 }
 
 /**
- * Says when a cap refuses for the first time: once in its period, of a budget limit also over a restart (decision 6.19). A cap that nobody's cost has ever reached refuses, too, where each call may cost more than is left.
+ * Says when a cap refuses for the first time: once in its period, of a budget limit also over a restart (decision
+ * 6.19). A cap that nobody's cost has ever reached refuses, too, where each call may cost more than is left.
  */
 export class RefusalAlerts {
   readonly #ground: Ground;
-  /** Caps of rules, and budgets of delegations, by name; the value is the period. Callers name projects, so that there is an end. */
+  /**
+   * Caps of rules, and budgets of delegations, by name; the value is the period. Callers name projects, so that there
+   * is an end.
+   */
   readonly #told = new Map<string, string>();
 
   constructor(ground: Ground) {

@@ -1,4 +1,4 @@
-import { permits, type RecordedDecision } from '../../base/model/decision.ts';
+import { permits, type RecordedDecision } from '../../base/model/reason-codes.ts';
 import { hoursPrefix, minuteName, USAGE_HOUR } from '../../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../../storage/contract/store.ts';
 import { counterRows } from '../../storage/contract/store-pages.ts';
@@ -29,8 +29,8 @@ export interface RequestBucket {
 }
 
 /**
- * How many requests of an org were allowed and denied, bucket by bucket, those without any included; the last is the one that goes on. What counts as which is as on the dashboard
- * (decision 8.13).
+ * How many requests of an org were allowed and denied, bucket by bucket, those without any included; the last is the
+ * one that goes on. What counts as which is as on the dashboard (decision 8.13).
  */
 export async function requestBuckets(
   store: Pick<Store, 'counters'>,

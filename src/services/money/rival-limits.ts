@@ -1,7 +1,10 @@
 import type { BudgetLimit } from '../../base/model/budget-limit.ts';
 import type { LimitStatus } from './budgets.ts';
 
-/** Limits that count the same spend: of one org, one scope and one period (decision 6.20). Looked up by that, since there may be many. */
+/**
+ * Limits that count the same spend: of one org, one scope and one period (decision 6.20). Looked up by that, since
+ * there may be many.
+ */
 export class RivalLimits {
   readonly #all = new Map<string, LimitStatus[]>();
 

@@ -36,7 +36,10 @@ export interface AlertLine {
 
 const LEVELS: readonly BudgetLevel[] = ['warning', 'critical', 'exceeded'];
 
-/** The limits of one scope, prepared when they change, so that a call asks at most once per period however many there are. */
+/**
+ * The limits of one scope, prepared when they change, so that a call asks at most once per period however many there
+ * are.
+ */
 export class ScopeLimits {
   #all: readonly Budget[] = [];
   /** Of each period the cap that is reached first: what it lets through, all others do. */
@@ -93,13 +96,17 @@ export function nextNews(budgets: readonly Budget[], periodStart: string): bigin
   return least;
 }
 
-/** The level that `spent` has reached, if it was not alerted (or posted) yet in the window that begins on `periodStart`. */
+/**
+ * The level that `spent` has reached, if it was not alerted (or posted) yet in the window that begins on `periodStart`.
+ */
 export function newsOf(budget: Budget, periodStart: string, spent: bigint, by: 'alerted' | 'posted' = 'alerted'): BudgetLevel | undefined {
   const level = LEVELS.findLast((one) => spent >= reachedAt(budget, one));
   return level !== undefined && isNews(budget, budget[by], periodStart, level) ? level : undefined;
 }
 
-/** The one of two alerts that says more: of the later window, or of the higher level; `b` where they are of two amounts. */
+/**
+ * The one of two alerts that says more: of the later window, or of the higher level; `b` where they are of two amounts.
+ */
 export function later(a: Alerted | undefined, b: Alerted | undefined): Alerted | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   if (a.periodStart !== b.periodStart) return a.periodStart > b.periodStart ? a : b;

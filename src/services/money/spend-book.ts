@@ -13,12 +13,15 @@ export type BudgetScope = (typeof BUDGET_SCOPES)[number];
 const SWEEP_AT = 10_000;
 
 /**
- * Days with spend that a scope remembers. A window reaches back at most 37, and two moments may be asked for; by number and not by date, so that a clock which was
- * set ahead and back takes no day of the open windows along.
+ * Days with spend that a scope remembers. A window reaches back at most 37, and two moments may be asked for; by number
+ * and not by date, so that a clock which was set ahead and back takes no day of the open windows along.
  */
 const KEPT_DAYS = 128;
 
-/** Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at both. Pico-dollars. */
+/**
+ * Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at
+ * both. Pico-dollars.
+ */
 export class ScopeSpend {
   reserved = 0n;
   /** Reservations that are neither settled nor given back. */
@@ -46,7 +49,10 @@ export class ScopeSpend {
     return this.#starts[period];
   }
 
-  /** Nobody would miss it: made anew it would be the same, as far as windows that reach to `first` or later are concerned. */
+  /**
+   * Nobody would miss it: made anew it would be the same, as far as windows that reach to `first` or later are
+   * concerned.
+   */
   isIdle(first: number): boolean {
     return this.open === 0 && this.unstored === 0n && (this.latest === undefined || this.latest < first) && this.limits.isEmpty;
   }
@@ -100,7 +106,10 @@ class OrgSpend {
     return true;
   }
 
-  /** Callers name projects as they like, so those without spend are dropped; the threshold grows when most have some. All spend is the org's, too. */
+  /**
+   * Callers name projects as they like, so those without spend are dropped; the threshold grows when most have some.
+   * All spend is the org's, too.
+   */
   #sweep(scopes: Map<string, ScopeSpend>): void {
     const first = this.org.latest === undefined ? 0 : earliestStart(this.org.latest);
     for (const [id, scope] of scopes) if (scope.isIdle(first)) scopes.delete(id);
@@ -109,8 +118,8 @@ class OrgSpend {
 }
 
 /**
- * Spend of every scope in the windows that are open, in memory: read once from the counters that are committed with the records, so it equals their sum to the last
- * digit, and added to as calls settle.
+ * Spend of every scope in the windows that are open, in memory: read once from the counters that are committed with the
+ * records, so it equals their sum to the last digit, and added to as calls settle.
  */
 export class SpendBook {
   readonly #orgs = new Map<string, OrgSpend>();
@@ -148,7 +157,10 @@ export class SpendBook {
     }
   }
 
-  /** The scopes that a call's cost counts for: org, project, workload, connector, and the provider where that is another one. */
+  /**
+   * The scopes that a call's cost counts for: org, project, workload, connector, and the provider where that is another
+   * one.
+   */
   of({ orgId, projectId, workloadId, connectorId, providerId }: Spender): readonly ScopeSpend[] {
     const org = this.#org(orgId);
     const scopes = [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];

@@ -1,8 +1,7 @@
 import type { Events } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { newestFirst, uuidv7 } from '../../base/lib/ids.ts';
 import { Lru } from '../../base/lib/lru.ts';
-import { newestFirst } from '../../base/lib/newest-first.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { AuditChange, AuditEntry } from '../../base/model/audit-entry.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { type AdminSession, namedPrincipal, type Principal } from '../../base/model/principal.ts';
@@ -50,7 +49,10 @@ export interface HandedOnChange {
   readonly told?: ToldChanges | undefined;
 }
 
-/** Which entries a list holds; of each filter that is given all must be true. Times are epoch milliseconds, `until` is excluded. */
+/**
+ * Which entries a list holds; of each filter that is given all must be true. Times are epoch milliseconds, `until` is
+ * excluded.
+ */
 export interface AuditFilter {
   readonly orgId?: string | undefined;
   readonly principal?: string | undefined;
@@ -70,8 +72,9 @@ export interface AuditOptions {
 }
 
 /**
- * What people change, kept with the change: in one commit with it, so that no change is there without its entry and no entry without its change. It tells which members
- * are others now, with hashes of their values and those values that are no secret, so that each can be proven and no secret be read.
+ * What people change, kept with the change: in one commit with it, so that no change is there without its entry and no
+ * entry without its change. It tells which members are others now, with hashes of their values and those values that
+ * are no secret, so that each can be proven and no secret be read.
  */
 export class AuditTrail {
   readonly #options: AuditOptions;
@@ -110,7 +113,8 @@ export class AuditTrail {
   }
 
   /**
-   * Commits keys that a program makes and lets go of because it works with the admin token. They have no entries: that the token is used so has one, once in
+   * Commits keys that a program makes and lets go of because it works with the admin token. They have no entries: that
+   * the token is used so has one, once in
    * {@link SESSION_MS} for each program, user, org and address (decision 9.6).
    * @throws GatewayError as {@link commitFor}
    */
@@ -138,7 +142,10 @@ export class AuditTrail {
     };
   }
 
-  /** Notes what was changed where this trail is not, by somebody who has asked here: at the control plane, which has an entry of its own. */
+  /**
+   * Notes what was changed where this trail is not, by somebody who has asked here: at the control plane, which has an
+   * entry of its own.
+   */
   async noteHandedOn(asking: Asking, { orgId, object, entity, before, after, told }: HandedOnChange): Promise<void> {
     const { store, events, outbox } = this.#options;
     const name = nameOfThing(entity, after ?? before);
@@ -239,7 +246,10 @@ interface ChangedThing {
   readonly orgId: string | undefined;
 }
 
-/** `workloads` stands for all that is done to workloads, on each surface; so does one word of an id, in the singular too: `policy`, `rule`. */
+/**
+ * `workloads` stands for all that is done to workloads, on each surface; so does one word of an id, in the singular
+ * too: `policy`, `rule`.
+ */
 function isOperation(id: string, sought: string): boolean {
   if (`${id}.`.startsWith(`${sought}.`) || `${id}.`.startsWith(`mgmt.${sought}.`)) return true;
   return id.split('.').some((part) => singular(part) === singular(sought));

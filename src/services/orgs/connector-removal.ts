@@ -15,8 +15,9 @@ export interface RemovalGround {
 }
 
 /**
- * Removes a custom connector and, in the same commit, what stands for it alone (decision 10.11): its stored credentials with their secrets, budget limits of it, and
- * subscriptions to those. What people have written of it in an overlay stays theirs: it fits no call any more.
+ * Removes a custom connector and, in the same commit, what stands for it alone (decision 10.11): its stored credentials
+ * with their secrets, budget limits of it, and subscriptions to those. What people have written of it in an overlay
+ * stays theirs: it fits no call any more.
  * @returns false when the org has none of this id
  * @throws GatewayError as `CustomConnectorService.remove`
  */

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { Decision } from '../../base/model/decision.ts';
+import type { Decision } from '../../base/model/reason-codes.ts';
 import type { CompiledRule } from '../../decide/policy/compiled.ts';
 import { compareLayers } from '../../decide/policy/layers.ts';
 import type { Level } from '../../decide/policy/verdict.ts';

@@ -3,8 +3,9 @@ import { entityRows } from '../../storage/contract/store-pages.ts';
 import { orgOfEntity, SPACES_OF_ORGS } from './entity-org.ts';
 
 /**
- * The orgs for which people have laid down something (a workload, a key, a limit, a credential and its kin), by whichever writer of the store, and the gateway's own. An
- * org that has nothing any more stays known until the next start. Names that callers make up are none of them.
+ * The orgs for which people have laid down something (a workload, a key, a limit, a credential and its kin), by
+ * whichever writer of the store, and the gateway's own. An org that has nothing any more stays known until the next
+ * start. Names that callers make up are none of them.
  */
 export class KnownOrgs {
   readonly #orgs: Set<string>;

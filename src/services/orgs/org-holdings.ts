@@ -24,8 +24,9 @@ export interface TakenPlaces {
 const NOTHING_TAKEN: TakenPlaces = { stored() {}, release() {} };
 
 /**
- * How many things of each kind an org has, by whichever writer of the store, and the bound on each (decision 7.12). What is there beyond a bound stays; nothing is added to it.
- * What is of no org is the operator's own, and has no bound.
+ * How many things of each kind an org has, by whichever writer of the store, and the bound on each (decision 7.12).
+ * What is there beyond a bound stays; nothing is added to it. What is of no org is the operator's own, and has no
+ * bound.
  */
 export class OrgHoldings {
   readonly #kinds = new Map<string, Kind[]>();
@@ -41,7 +42,10 @@ export class OrgHoldings {
     return new OrgHoldings(kinds);
   }
 
-  /** Takes places for what these effects add to orgs. @throws GatewayError `limit_reached` when an org has as many as it may; then nothing is taken */
+  /**
+   * Takes places for what these effects add to orgs.
+   * @throws GatewayError `limit_reached` when an org has as many as it may; then nothing is taken
+   */
   take(effects: readonly Effect[]): TakenPlaces {
     const added = effects.flatMap((effect) => {
       if (effect.op !== 'put') return [];

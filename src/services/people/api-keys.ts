@@ -2,7 +2,7 @@ import type { Events } from '../../base/events/bus.ts';
 import type { KeyLookup } from '../../base/events/events.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { API_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
-import type { ApiKey } from '../../base/model/api-key.ts';
+import type { ApiKey } from '../../base/model/keys.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
 import { HashedKeys, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
@@ -38,7 +38,11 @@ export class ApiKeyService {
     return new ApiKeyService(keys, remote && (await LookedUpKeys.open({ ...options, ...remote, lookedUp })));
   }
 
-  /** Judges a key; at once when it is one in use. @param from address of the caller @throws GatewayError `key_lookup_failed` */
+  /**
+   * Judges a key; at once when it is one in use.
+   * @param from address of the caller
+   * @throws GatewayError `key_lookup_failed`
+   */
   judge(presented: string, from = ''): ApiKeyVerdict | Promise<ApiKeyVerdict> {
     return this.remote === undefined ? this.#keys.judge(presented) : this.remote.judge(presented, from);
   }
@@ -48,12 +52,18 @@ export class ApiKeyService {
     return this.#keys.create(API_KEY_PREFIX, asked, (key) => key, commit);
   }
 
-  /** All keys of an org, of every org without one; the oldest first. Revoked ones stay in the list. Of those of a control plane: those that were shown here. */
+  /**
+   * All keys of an org, of every org without one; the oldest first. Revoked ones stay in the list. Of those of a
+   * control plane: those that were shown here.
+   */
   async list(orgId?: string): Promise<readonly ApiKey[]> {
     return this.remote?.list(orgId) ?? this.#keys.list(orgId);
   }
 
-  /** From the next request on the key lets nobody in. Undefined when there is none of this id; the second time nothing changes. */
+  /**
+   * From the next request on the key lets nobody in. Undefined when there is none of this id; the second time nothing
+   * changes.
+   */
   async revoke(id: string, commit?: Commit): Promise<ApiKey | undefined> {
     return (await this.#keys.revoke(id, undefined, commit))?.key;
   }

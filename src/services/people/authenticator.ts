@@ -2,6 +2,7 @@ import type { Events } from '../../base/events/bus.ts';
 import type { AuthFailureEvent } from '../../base/events/events.ts';
 import { requestLine, shown } from '../../base/events/unrecorded.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { requestIdOf } from '../../base/lib/ids.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import {
   API_KEY_PREFIX,
@@ -12,10 +13,9 @@ import {
   tokensInHeaders,
   WORKLOAD_TOKEN_PREFIX,
 } from '../../base/lib/own-tokens.ts';
-import { requestIdOf } from '../../base/lib/request-id.ts';
-import type { ApiKey } from '../../base/model/api-key.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/management-key.ts';
+import type { ApiKey } from '../../base/model/keys.ts';
+import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/keys.ts';
 import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../../base/model/principal.ts';
 import type { Workload } from '../../base/model/workload.ts';
 import { bearerOf, type Proof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
@@ -45,7 +45,10 @@ export interface AuthenticatorOptions {
   callerIp(head: ArrivalHead): string;
 }
 
-/** What a caller of AI has shown for the workload that it names: its token, nothing where nothing is needed, or not what is needed. */
+/**
+ * What a caller of AI has shown for the workload that it names: its token, nothing where nothing is needed, or not what
+ * is needed.
+ */
 export type CallerVerdict = 'holder' | 'open' | 'refused';
 
 /** What the head of a structured call has shown. */
@@ -71,8 +74,8 @@ export interface Failure {
 }
 
 /**
- * The one place where it is judged what somebody shows to be let in: callers of AI on every door (decision 4.5), and whoever asks the gateway's own routes
- * (specification, "Authentication"). Each failure is told and counted here.
+ * The one place where it is judged what somebody shows to be let in: callers of AI on every door (decision 4.5), and
+ * whoever asks the gateway's own routes (specification, "Authentication"). Each failure is told and counted here.
  */
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
@@ -106,7 +109,10 @@ export class Authenticator {
     this.#proofs = new Proofs(proofs, (scope, head) => this.#nothingShown(scope, head));
   }
 
-  /** Who asks for something of this scope. @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts`, `key_lookup_failed` */
+  /**
+   * Who asks for something of this scope.
+   * @throws GatewayError `unauthorized`, `insufficient_scope`, `too_many_attempts`, `key_lookup_failed`
+   */
   principal(scope: Scope, head: ArrivalHead): Maybe<Principal> {
     return this.#proofs.principal(scope, head);
   }
@@ -172,7 +178,11 @@ export class Authenticator {
     return presented !== undefined && workloads.tokenMatches(orgId, workloadId, presented) ? 'holder' : 'refused';
   }
 
-  /** Judges an API key that a caller has shown; at once when it is one in use. @param from his address @throws GatewayError `key_lookup_failed` */
+  /**
+   * Judges an API key that a caller has shown; at once when it is one in use.
+   * @param from his address
+   * @throws GatewayError `key_lookup_failed`
+   */
   apiKey(presented: string, from: string): ApiKeyVerdict | Promise<ApiKeyVerdict> {
     return this.#options.apiKeys.judge(presented, from);
   }
@@ -188,7 +198,8 @@ export class Authenticator {
   }
 
   /**
-   * Who calls the structured API, as far as the head tells: the workload that he calls for stands in a body that nobody has read yet.
+   * Who calls the structured API, as far as the head tells: the workload that he calls for stands in a body that nobody
+   * has read yet.
    * @returns whose token and which key was shown; neither where nothing is needed
    * @throws GatewayError `unauthorized`, `key_lookup_failed`
    */
@@ -247,7 +258,10 @@ const BY_KEY: readonly Scope[] = ['read', 'write', 'review', 'decide'];
 const PROGRAM = /^[\x21-\x7e]{1,128}$/;
 const USER = /^[\x20-\x7e]{1,256}$/;
 
-/** The admin token, with the program that works with it and whom that says to work for, where it says so (decision 9.6): a hint, which nobody has proven. What is none is passed over. */
+/**
+ * The admin token, with the program that works with it and whom that says to work for, where it says so (decision 9.6):
+ * a hint, which nobody has proven. What is none is passed over.
+ */
 function withSession(principal: Principal, { headers }: ArrivalHead): Principal {
   const { [ADMIN_PROGRAM_HEADER]: program, [ADMIN_USER_HEADER]: user } = headers;
   if (program === undefined || !PROGRAM.test(program) || holdsOwnToken(program)) return principal;

@@ -4,7 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { SealError, type Sealed, type SecretBox } from '../../base/lib/secret-box.ts';
-import type { Credential } from '../../base/model/credential.ts';
+import type { Credential } from '../../base/model/keys.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitInParts } from '../registers/commit.ts';
 import { type CredentialName, credentialKey, secretContext } from '../registers/org-key.ts';
@@ -31,7 +31,10 @@ export const CREDENTIALS = 'credential';
 /** Lists by org and connector that are kept ready; orgs may be named by callers. */
 const LISTS = 1_000;
 
-/** What is written to a credential. An update with a `secret_ref` replaces it; one without keeps the secret, and with it every member that is left out. */
+/**
+ * What is written to a credential. An update with a `secret_ref` replaces it; one without keeps the secret, and with it
+ * every member that is left out.
+ */
 export type CredentialChange = Omit<Credential, 'created_at' | 'updated_at' | 'node_ids' | 'type' | 'distribution'> & {
   readonly type?: Credential['type'];
   readonly distribution?: Credential['distribution'];
@@ -58,8 +61,10 @@ export function isKeyText(text: string): boolean {
 }
 
 /**
- * Stored credentials (specification, "Credential"; decisions 6.6, 6.9, 8.11). Secrets are sealed at rest and open in memory only; nothing returns them but
- * {@link secretOf}, which the path of a call asks. Each org has ids of its own: what another calls its credentials is neither in its way nor told to it.
+ * Stored credentials (specification, "Credential"; decisions 6.6, 6.9, 8.11). Secrets are sealed at rest and open in
+ * memory only; nothing returns them but
+ * {@link secretOf}, which the path of a call asks. Each org has ids of its own: what another calls its credentials is
+ * neither in its way nor told to it.
  */
 export class CredentialService {
   readonly #options: CredentialServiceOptions;
@@ -123,7 +128,8 @@ export class CredentialService {
   }
 
   /**
-   * The one that an admin means: of the org that he names, or one that is there for every org, else the only one of this id.
+   * The one that an admin means: of the org that he names, or one that is there for every org, else the only one of
+   * this id.
    * @throws GatewayError `conflict` where several orgs have one and none is named
    */
   named(credentialId: string, orgId: string | undefined): ShownCredential | undefined {
@@ -146,7 +152,10 @@ export class CredentialService {
     return this.#of(orgId, credentialId)?.credential.type === 'ai_provider';
   }
 
-  /** Aliases of an org for a connector that have a secret and are on this node, in the order of their ids. The same list until something changes. */
+  /**
+   * Aliases of an org for a connector that have a secret and are on this node, in the order of their ids. The same list
+   * until something changes.
+   */
   usable(orgId: string, connectorId: string): readonly Credential[] {
     if (this.#entries.size === 0) return NONE;
     const key = `${connectorId}\n${orgId}`;
@@ -175,7 +184,8 @@ export class CredentialService {
 
   /**
    * Creates or updates one.
-   * @throws GatewayError `invalid_request` for an alias without a secret or a variable that is not set, `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
+   * @throws GatewayError `invalid_request` for an alias without a secret or a variable that is not set,
+   * `INVALID_ARGUMENT` for a changed distribution (decision 8.11)
    */
   async put(change: CredentialChange, commit?: Commit): Promise<ShownCredential> {
     const { org_id: orgId = this.#before(change)?.credential.org_id, credential_id: id } = change;
@@ -184,7 +194,8 @@ export class CredentialService {
 
   /**
    * Creates or updates one, from the state that `next` has seen.
-   * @param next gives the change, from what is shown of the one that the org means by this id; asked again when another writer was first
+   * @param next gives the change, from what is shown of the one that the org means by this id; asked again when another
+   * writer was first
    * @throws GatewayError as {@link put}, what `next` throws
    */
   change(
@@ -266,7 +277,8 @@ export class CredentialService {
 
   /**
    * Changes nothing.
-   * @param isForHere false: it is for the gateways of a control plane, any of which may have the variable that it names (decision 13.10)
+   * @param isForHere false: it is for the gateways of a control plane, any of which may have the variable that it names
+   * (decision 13.10)
    * @throws as {@link put} would
    */
   check(change: CredentialChange, isForHere = true): void {
@@ -305,7 +317,10 @@ export class CredentialService {
     return secretRef === undefined ? this.#named(id, undefined) : this.#entries.get(id);
   }
 
-  /** Assigns nodes to a `node_scoped` credential. Undefined when it is unknown. @throws GatewayError `INVALID_ARGUMENT` for an `org_wide` one */
+  /**
+   * Assigns nodes to a `node_scoped` credential. Undefined when it is unknown.
+   * @throws GatewayError `INVALID_ARGUMENT` for an `org_wide` one
+   */
   async assign(of: CredentialName, nodeIds: readonly string[], commit?: Commit): Promise<ShownCredential | undefined> {
     const next = (before: StoredCredential | undefined): StoredCredential | undefined => {
       if (before === undefined) return undefined;
@@ -372,7 +387,10 @@ export class CredentialService {
     return { sealed: this.#options.box.seal(secretRef, secretContext(credentialId)) };
   }
 
-  /** A variable that is named is there now, or the name is a mistake (decision 6.6). @throws GatewayError `invalid_request` that names it, never its value */
+  /**
+   * A variable that is named is there now, or the name is a mistake (decision 6.6).
+   * @throws GatewayError `invalid_request` that names it, never its value
+   */
   #requireSet(secretRef: string): void {
     if (!secretRef.startsWith(ENV)) return;
     const value = this.#options.environment(secretRef.slice(ENV.length));

@@ -1,17 +1,16 @@
 import type { Events } from '../../base/events/bus.ts';
-import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { type Clock, parseTime, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import { parseTime } from '../../base/lib/rfc3339.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { VerifyKeys } from '../../base/lib/verify-keys.ts';
 import type { RecordedDelegation } from '../../base/model/execution-record.ts';
+import type { RevokedDelegation } from '../../base/model/keys.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
-import type { RevokedDelegation } from '../../base/model/revoked-delegation.ts';
 import { type DelegatedAttribution, mergeAttribution } from '../../decide/attribution/settle-attribution.ts';
-import { DelegationError } from '../../decide/delegation/delegation-error.ts';
 import type { DelegationLink } from '../../decide/delegation/link.ts';
+import { DelegationError } from '../../decide/delegation/link.ts';
 import { type VerifiedChain, verifyChain } from '../../decide/delegation/verify-chain.ts';
 import type { DelegationFacts } from '../../decide/policy/facts.ts';
 import type { Store } from '../../storage/contract/store.ts';
@@ -28,7 +27,10 @@ const MAX_REVOKED = CONTROL_BOUNDS.revokedDelegations.all;
 const MAX_VERIFIED = CONTROL_BOUNDS.verifiedDelegations.all;
 const VERIFIED_FOR_MS = 60_000;
 
-/** A delegation whose signatures hold, and what is made of it. Whether it may be used now, here and for this is asked with each call. */
+/**
+ * A delegation whose signatures hold, and what is made of it. Whether it may be used now, here and for this is asked
+ * with each call.
+ */
 export interface Delegation {
   readonly chain: VerifiedChain;
   /** What rules see. */
@@ -108,7 +110,8 @@ export class DelegationService {
   }
 
   /**
-   * From the next request on nothing is done under it. A second time another reason or end takes the place of the first.
+   * From the next request on nothing is done under it. A second time another reason or end takes the place of the
+   * first.
    * @throws GatewayError `limit_reached` when there are too many
    */
   revoke({ delegation_id: id, ...given }: Omit<RevokedDelegation, 'revoked_at'>, commit?: Commit): Promise<RevokedDelegation> {
@@ -159,7 +162,10 @@ function recordedOf({ delegationId, expiresAt, issuedBy, principalId, limits: { 
   };
 }
 
-/** What is left of the chain (policy.md, "Merging effects"); who issued it, to whom and for whom is what the last link says that says it. */
+/**
+ * What is left of the chain (policy.md, "Merging effects"); who issued it, to whom and for whom is what the last link
+ * says that says it.
+ */
 function factsOf({ links, leaf, depth, limits }: VerifiedChain): DelegationFacts {
   const last = <T>(of: (link: DelegationLink) => T | undefined): T | undefined => links.map(of).findLast((value) => value !== undefined);
   return {

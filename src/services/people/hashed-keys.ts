@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { KeyLookup } from '../../base/events/events.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { CONTROL_BOUNDS, ENTITY_BOUNDS } from '../../base/model/org-bounds.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { entityRows } from '../../storage/contract/store-pages.ts';
@@ -58,8 +58,9 @@ export interface HashedKeysOptions {
 }
 
 /**
- * Keys of which the hash alone is kept (specification, "Authentication" 2 and 4). One is looked up by its hash, so that the time of it tells nothing about any key; what is
- * in use is held in memory, and what is changed by whichever writer of the store is forgotten here.
+ * Keys of which the hash alone is kept (specification, "Authentication" 2 and 4). One is looked up by its hash, so that
+ * the time of it tells nothing about any key; what is in use is held in memory, and what is changed by whichever writer
+ * of the store is forgotten here.
  */
 export class HashedKeys<K extends IssuedKey> {
   readonly #options: HashedKeysOptions;
@@ -84,7 +85,10 @@ export class HashedKeys<K extends IssuedKey> {
     return new HashedKeys(options, keys, known);
   }
 
-  /** Judges a key; at once when it is one in use. @throws GatewayError `key_lookup_failed` when the store cannot be read */
+  /**
+   * Judges a key; at once when it is one in use.
+   * @throws GatewayError `key_lookup_failed` when the store cannot be read
+   */
   judge(presented: string): HashedKeyVerdict<K> | Promise<HashedKeyVerdict<K>> {
     const hash = sha256Hex(presented);
     const known = this.#known.get(hash);
@@ -144,7 +148,8 @@ export class HashedKeys<K extends IssuedKey> {
   }
 
   /**
-   * From the next request on the key lets nobody in; the second time nothing changes. Of revoked ones an org keeps some to be listed, the newest.
+   * From the next request on the key lets nobody in; the second time nothing changes. Of revoked ones an org keeps some
+   * to be listed, the newest.
    * @param orgId whose key it must be; undefined: anyone's
    * @param forgetting for keys that are not kept
    * @returns the key, and whether this is the first time; undefined when there is none of this id
@@ -201,7 +206,10 @@ export class HashedKeys<K extends IssuedKey> {
   }
 }
 
-/** Whether a key counts that cannot be looked up is not known to anybody: it is neither let in nor called unknown. @throws GatewayError `key_lookup_failed` */
+/**
+ * Whether a key counts that cannot be looked up is not known to anybody: it is neither let in nor called unknown.
+ * @throws GatewayError `key_lookup_failed`
+ */
 export function notLookedUp(cause?: unknown): never {
   throw new GatewayError('key_lookup_failed', 'The key cannot be looked up at the moment; try again.', { cause });
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import { Lru } from '../../base/lib/lru.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import type { ApiKey } from '../../base/model/api-key.ts';
+import type { ApiKey } from '../../base/model/keys.ts';
 import { STRANGER_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { REMOVED, Register } from '../registers/register.ts';
@@ -83,9 +83,11 @@ interface Kept {
 }
 
 /**
- * API keys that a control plane makes (specification, "Authentication" 2; decision 13.10). A key is looked up there by its hash; what was found is kept, by its hash, also over a restart, so that who was let in
- * once is let in while nobody answers. A key that is not kept and cannot be looked up lets nobody in, and is not called unknown: 503. Places for looks at keys that were never shown here
- * are shared by addresses, so that nobody with made-up keys takes all of them; keys that are kept have places of their own.
+ * API keys that a control plane makes (specification, "Authentication" 2; decision 13.10). A key is looked up there by
+ * its hash; what was found is kept, by its hash, also over a restart, so that who was let in once is let in while
+ * nobody answers. A key that is not kept and cannot be looked up lets nobody in, and is not called unknown: 503. Places
+ * for looks at keys that were never shown here are shared by addresses, so that nobody with made-up keys takes all of
+ * them; keys that are kept have places of their own.
  */
 export class LookedUpKeys {
   readonly #options: LookedUpKeysOptions;
@@ -160,7 +162,11 @@ export class LookedUpKeys {
     return this.#asked(hash, presented.slice(0, SHOWN_CHARS), kept === undefined ? networkOf(from) : undefined);
   }
 
-  /** Some keys of the org are others than they were: what is known of none is forgotten, and the kept ones are looked up again. @throws Error when that fails for one */
+  /**
+   * Some keys of the org are others than they were: what is known of none is forgotten, and the kept ones are looked up
+   * again.
+   * @throws Error when that fails for one
+   */
   async changed(): Promise<void> {
     const source = this.#source;
     if (source === undefined) throw new Error('there is no control plane to look API keys up at');
@@ -252,7 +258,8 @@ export class LookedUpKeys {
   async #learn(source: KeySource, hash: string, prefix: string): Promise<ApiKey | undefined> {
     const { clock, from } = this.#options;
     const { key: found, version } = await source.lookUp(Buffer.from(hash, 'hex'));
-    // Keys have changed of which nobody has told yet: none that was looked up before counts without another look. The version stays until all had one.
+    // Keys have changed of which nobody has told yet: none that was looked up before counts without another look. The
+    // version stays until all had one.
     if (this.#version === '') this.#version = version;
     else if (version !== this.#version) this.#doubtAll();
     const before = this.#kept.get(hash)?.key;

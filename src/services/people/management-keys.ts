@@ -1,6 +1,6 @@
 import type { Maybe } from '../../base/lib/maybe.ts';
 import { MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
-import type { KeyScope, ManagementKey, ManagementKeyKind } from '../../base/model/management-key.ts';
+import type { KeyScope, ManagementKey, ManagementKeyKind } from '../../base/model/keys.ts';
 import type { AdminSession } from '../../base/model/principal.ts';
 import type { Commit } from '../registers/commit.ts';
 import { type Forgetting, HashedKeys, type HashedKeysOptions, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';

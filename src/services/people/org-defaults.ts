@@ -1,6 +1,6 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
 import { workloadKey } from '../registers/org-key.ts';
@@ -48,7 +48,10 @@ interface DefaultsChanging {
   readonly commit?: Commit;
 }
 
-/** What an org gives to traffic that names none of it (decisions 4.4, 6.11, 6.13), in memory, also as other writers of the store change it. */
+/**
+ * What an org gives to traffic that names none of it (decisions 4.4, 6.11, 6.13), in memory, also as other writers of
+ * the store change it.
+ */
 export class OrgDefaultsService {
   readonly #store: Store;
   readonly #defaults: Register<Known, StoredDefaults>;
@@ -93,7 +96,8 @@ export class OrgDefaultsService {
 
   /**
    * Counts from the next call on. What others change meanwhile is kept.
-   * @throws GatewayError `conflict` for a project that is archived, `invalid_request` for a workload that the org has not
+   * @throws GatewayError `conflict` for a project that is archived, `invalid_request` for a workload that the org has
+   * not
    */
   async change(
     orgId: string,
@@ -122,7 +126,9 @@ export class OrgDefaultsService {
     return isDefault ? undefined : { space: ORG_DEFAULTS, key: orgId, version: found?.version };
   }
 
-  /** What must stay as it is for a workload to be usable: the own one of the org, else one that counts for every org. */
+  /**
+   * What must stay as it is for a workload to be usable: the own one of the org, else one that counts for every org.
+   */
   async #usable(orgId: string, workloadId: string): Promise<Expectation> {
     for (const name of [{ org_id: orgId, workload_id: workloadId }, { workload_id: workloadId }]) {
       const key = workloadKey(name);

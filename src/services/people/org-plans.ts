@@ -1,4 +1,4 @@
-import type { OrgPlan } from '../../base/model/org-plan.ts';
+import type { OrgPlan } from '../../base/model/org.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { MonthlyPlan, MonthlyPlans } from '../money/monthly-requests.ts';
 import type { Commit } from '../registers/commit.ts';
@@ -8,8 +8,9 @@ import { entityWith } from '../registers/watched-space.ts';
 export const ORG_PLANS = 'org_plan';
 
 /**
- * How many requests each org may make in a month (specification, "Limits"; decision 13.14): what its control plane says, else what was put for it at this gateway, else the settings. In
- * memory, also as other writers of the store change it.
+ * How many requests each org may make in a month (specification, "Limits"; decision 13.14): what its control plane
+ * says, else what was put for it at this gateway, else the settings. In memory, also as other writers of the store
+ * change it.
  */
 export class OrgPlanService implements MonthlyPlans {
   readonly #settings: MonthlyPlan;
@@ -52,7 +53,8 @@ export class OrgPlanService implements MonthlyPlans {
 
   /**
    * What its control plane says of an org takes the place of everything else.
-   * @param plan undefined: it leaves that to the settings; what was put here before there was a control plane counts no more, since nobody could take it away
+   * @param plan undefined: it leaves that to the settings; what was put here before there was a control plane counts no
+   * more, since nobody could take it away
    */
   told(orgId: string, plan: MonthlyPlan | undefined): void {
     this.#told.set(orgId, plan ?? this.#settings);

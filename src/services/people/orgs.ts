@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
 import { Turn } from '../../base/lib/turn.ts';
-import type { OrgStanding, OrgStatus } from '../../base/model/org-status.ts';
+import type { OrgStanding, OrgStatus } from '../../base/model/org.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
 import { REMOVED, Register } from '../registers/register.ts';
@@ -16,7 +16,10 @@ interface Underway {
   readonly end: () => void;
 }
 
-/** Which orgs may call (specification, "Org status"). Held in memory, also as other writers of the store change it; only those that are not active are stored. */
+/**
+ * Which orgs may call (specification, "Org status"). Held in memory, also as other writers of the store change it; only
+ * those that are not active are stored.
+ */
 export class OrgService {
   readonly #barred: Register<OrgStatus>;
   readonly #managedRemotely: boolean;
@@ -63,7 +66,11 @@ export class OrgService {
     return () => void this.#underway.remove(seat);
   }
 
-  /** From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the place of the first. @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it */
+  /**
+   * From the next request on nobody of this org is served; its keys stay valid. A second time another reason takes the
+   * place of the first.
+   * @throws GatewayError `conflict` for a terminated org, `managed_remotely` where a control plane says it
+   */
   suspend(orgId: string, reason: string | undefined, commit?: Commit): Promise<OrgStatus> {
     return this.#change(commit, orgId, { org_id: orgId, status: 'suspended', ...given(reason) });
   }
@@ -74,7 +81,8 @@ export class OrgService {
   }
 
   /**
-   * What the control plane says of an org takes the place of all that was said before, also of a local suspension; it counts at once. Only a change is stored.
+   * What the control plane says of an org takes the place of all that was said before, also of a local suspension; it
+   * counts at once. Only a change is stored.
    * @throws GatewayError `record_store_unavailable` when it counts and could not be stored
    */
   told(orgId: string, status: OrgStanding, reason: string | undefined): Promise<void> {
@@ -88,7 +96,10 @@ export class OrgService {
     });
   }
 
-  /** Nothing is known of this org any more, so that it may call: the control plane that said otherwise is not asked any more. */
+  /**
+   * Nothing is known of this org any more, so that it may call: the control plane that said otherwise is not asked any
+   * more.
+   */
   async forget(orgId: string): Promise<void> {
     this.#told.delete(orgId);
     await this.#barred.remove(orgId);

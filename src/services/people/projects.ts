@@ -1,6 +1,6 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { Project, ProjectState } from '../../base/model/project.ts';
+import type { Project, ProjectState } from '../../base/model/org.ts';
 import type { Expectation, Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
 import { type Along, Register } from '../registers/register.ts';
@@ -22,7 +22,9 @@ export interface ProjectChange extends ProjectTexts {
 
 /** How a project is changed. */
 export interface ProjectChanging {
-  /** Asked when it becomes archived: what is expected of the store then; undefined when it is in use and must not be. */
+  /**
+   * Asked when it becomes archived: what is expected of the store then; undefined when it is in use and must not be.
+   */
   readonly mayArchive: (orgId: string, projectId: string) => Promise<Expectation | undefined>;
   /** Asked, with the project as it is, before it is changed; throws when it should not be. */
   readonly expectShown?: (project: Project) => void;
@@ -30,8 +32,8 @@ export interface ProjectChanging {
 }
 
 /**
- * The registered projects of every org (specification, "Project"; decision 6.12), in memory, also as other writers of the store change them. The path of a request asks
- * for those alone that are archived.
+ * The registered projects of every org (specification, "Project"; decision 6.12), in memory, also as other writers of
+ * the store change them. The path of a request asks for those alone that are archived.
  */
 export class ProjectService {
   readonly #clock: Clock;
@@ -122,7 +124,10 @@ export class ProjectService {
   }
 }
 
-/** What must stay as it is for a project to be one that can be charged. @throws GatewayError `conflict` for an archived one */
+/**
+ * What must stay as it is for a project to be one that can be charged.
+ * @throws GatewayError `conflict` for an archived one
+ */
 export async function chargeable(store: Pick<Store, 'entity'>, orgId: string, projectId: string): Promise<Expectation> {
   const key = keyOf(orgId, projectId);
   const found = await store.entity(PROJECTS, key);
@@ -141,7 +146,10 @@ function changed(project: Project, { display_name, description, status }: Projec
   };
 }
 
-/** Ids that are registered are visible ASCII (decision 4.7), and an org's holds no space: whatever a caller names his project, it is no other's key. */
+/**
+ * Ids that are registered are visible ASCII (decision 4.7), and an org's holds no space: whatever a caller names his
+ * project, it is no other's key.
+ */
 function keyOf(orgId: string, projectId: string): string {
   return `${orgId} ${projectId}`;
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Sealed } from '../../base/lib/secret-box.ts';
-import type { Credential } from '../../base/model/credential.ts';
+import type { Credential } from '../../base/model/keys.ts';
 import { entityWith } from '../registers/watched-space.ts';
 
 /** How a secret is named that an environment variable holds. */
@@ -32,7 +32,10 @@ export interface OpenedCredential extends StoredCredential {
 /** A credential as it is shown: never its secret, only where that comes from. */
 export type ShownCredential = Credential & { readonly secret_source: 'stored' | 'environment' | 'none' };
 
-/** Whether the gateway has a key of its own to put in: with mode `byok` the caller brings one, whatever is stored (decision 6.10). */
+/**
+ * Whether the gateway has a key of its own to put in: with mode `byok` the caller brings one, whatever is stored
+ * (decision 6.10).
+ */
 export function isAlias({ credential, secret }: OpenedCredential): boolean {
   return secret !== undefined && credential.mode === 'alias';
 }

@@ -1,13 +1,13 @@
 /*
- * Services: stateful verbs that the pipeline and the surfaces share. A service owns its entities in the store and keeps what the path of a request
- * needs in memory; it never writes an HTTP answer.
+ * Services: stateful verbs that the pipeline and the surfaces share. A service owns its entities in the store and keeps
+ * what the path of a request needs in memory; it never writes an HTTP answer.
  */
 import { randomBytes } from 'node:crypto';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
-import { sameSecret } from '../../base/lib/secret.ts';
+import { sameSecret } from '../../base/lib/secret-box.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import type { Attribution } from '../../base/model/attribution.ts';
+import type { Attribution } from '../../base/model/action-request.ts';
 import type { Workload } from '../../base/model/workload.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { workloadRateRemoval } from '../money/workload-rates.ts';
@@ -28,8 +28,9 @@ export const DEFAULT_WORKLOAD_ID = 'default';
 const SEEDED_WORKLOAD: Workload = { workload_id: DEFAULT_WORKLOAD_ID, name: 'Default workload' };
 
 /**
- * The registered workloads, their tokens and the org defaults (decisions 4.1, 4.4, 4.5), in memory, also as other writers of the store change them. Each org has ids of its own: what
- * another calls its workloads is neither in its way nor told to it. One of no org counts for every org that has none of that id.
+ * The registered workloads, their tokens and the org defaults (decisions 4.1, 4.4, 4.5), in memory, also as other
+ * writers of the store change them. Each org has ids of its own: what another calls its workloads is neither in its way
+ * nor told to it. One of no org counts for every org that has none of that id.
  */
 export class WorkloadService {
   readonly #workloads: Register<Workload>;
@@ -93,7 +94,10 @@ export class WorkloadService {
     return this.#workloads.change(workloadKey(name), next, { commit, object: name.workload_id });
   }
 
-  /** The one that an admin means who names no org: one that counts for every org, else the only one of this id. @throws GatewayError `conflict` where several orgs have one */
+  /**
+   * The one that an admin means who names no org: one that counts for every org, else the only one of this id.
+   * @throws GatewayError `conflict` where several orgs have one
+   */
   named(workloadId: string, orgId: string | undefined): Workload | undefined {
     if (orgId !== undefined) return this.#byOrg.get(orgId)?.get(workloadId);
     const shared = this.#byOrg.get(EVERY_ORG)?.get(workloadId);
@@ -116,7 +120,8 @@ export class WorkloadService {
   }
 
   /**
-   * Creates or changes one as {@link change}. One that counted for every org becomes that of an org, as {@link put} has it.
+   * Creates or changes one as {@link change}. One that counted for every org becomes that of an org, as {@link put} has
+   * it.
    * @param next gives the workload, from the one that is there, by this name or to become it
    * @throws GatewayError what `next` throws
    */
@@ -132,7 +137,10 @@ export class WorkloadService {
     return changed;
   }
 
-  /** Creates or replaces. One that counted for every org becomes that of an org, with its token, where the org has none of this id: it must not be open beside it. */
+  /**
+   * Creates or replaces. One that counted for every org becomes that of an org, with its token, where the org has none
+   * of this id: it must not be open beside it.
+   */
   async put(workload: Workload, commit?: Commit): Promise<void> {
     await this.changeOrMove(workload, () => workload, commit);
   }
@@ -149,8 +157,8 @@ export class WorkloadService {
   }
 
   /**
-   * These are all workloads from now on, in one commit; tokens of those that stay are kept. Only `default` stays as a fresh store has it where it is none of them:
-   * traffic that names no workload is of somebody.
+   * These are all workloads from now on, in one commit; tokens of those that stay are kept. Only `default` stays as a
+   * fresh store has it where it is none of them: traffic that names no workload is of somebody.
    */
   async replaceAll(workloads: readonly Workload[], commit?: Commit): Promise<void> {
     const next = new Map<string, Workload>([
@@ -182,7 +190,10 @@ export class WorkloadService {
     return removed;
   }
 
-  /** Makes a new token, replacing an older one; the plain text is returned this once (decision 4.5). Undefined when the workload is unknown. */
+  /**
+   * Makes a new token, replacing an older one; the plain text is returned this once (decision 4.5). Undefined when the
+   * workload is unknown.
+   */
   async issueToken(name: WorkloadName, commit?: Commit): Promise<string | undefined> {
     const key = workloadKey(name);
     if (!this.#workloads.has(key)) return undefined;
@@ -196,7 +207,10 @@ export class WorkloadService {
     return this.#tokens.remove(workloadKey(name), { commit, object: name.workload_id });
   }
 
-  /** SHA-256 of the token that a workload must show; undefined where it needs none. Where callers have shown nothing yet no workload has to exist. */
+  /**
+   * SHA-256 of the token that a workload must show; undefined where it needs none. Where callers have shown nothing yet
+   * no workload has to exist.
+   */
   #tokenOf(orgId: string, workloadId: string): string | undefined {
     if (this.#tokens.size === 0) return undefined;
     const found = this.get(orgId, workloadId);
@@ -274,7 +288,10 @@ async function seed(store: Store): Promise<void> {
   await unlessConflict(store.commit(undefined, effects, [{ space: SEEDED, key: WORKLOADS, version: undefined }]));
 }
 
-/** Brings workloads of orgs, with their tokens, to the keys that they have since each org has ids of its own: before, all orgs shared one space of ids. */
+/**
+ * Brings workloads of orgs, with their tokens, to the keys that they have since each org has ids of its own: before,
+ * all orgs shared one space of ids.
+ */
 async function moveWorkloads(store: Store): Promise<void> {
   const moves: Effect[][] = [];
   for (const { key, value } of await store.list(WORKLOADS)) {

@@ -22,8 +22,8 @@ interface Address {
 }
 
 /**
- * Slows down whoever tries keys: the answer to each further wrong one of an address waits twice as long, up to five seconds, and more than a few at a time are refused. Right keys
- * are never held up, whoever shares their address.
+ * Slows down whoever tries keys: the answer to each further wrong one of an address waits twice as long, up to five
+ * seconds, and more than a few at a time are refused. Right keys are never held up, whoever shares their address.
  */
 export class WrongKeys {
   readonly #clock: Clock;
@@ -34,7 +34,11 @@ export class WrongKeys {
     this.#clock = clock;
   }
 
-  /** Notes a wrong key; resolves when that may be answered. @param callerIp of IPv6 its network counts @throws GatewayError `too_many_attempts` */
+  /**
+   * Notes a wrong key; resolves when that may be answered.
+   * @param callerIp of IPv6 its network counts
+   * @throws GatewayError `too_many_attempts`
+   */
   async answerable(callerIp: string): Promise<void> {
     const address = networkOf(callerIp);
     const now = this.#clock.monotonic();

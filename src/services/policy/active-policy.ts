@@ -1,8 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
-import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
+import { type ErrorDetail, GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
-import { NO_SWITCHES, type ProviderSwitches } from '../../base/model/provider-switches.ts';
+import { NO_SWITCHES, type ProviderSwitches } from '../../base/model/org.ts';
 import { type PolicyInput, textsOfLevel } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { type LanguageOptions, loadPolicy } from './load-policy.ts';
@@ -35,9 +34,15 @@ export interface ActivePolicy {
   readonly content_hash: string;
   /** Whose keys may be used, as the org has said; of a request it goes with the policy that it is judged by. */
   readonly switches: ProviderSwitches;
-  /** Of one from the control plane: as it was signed there, by which it can be compared with what is there (decision 13.9). */
+  /**
+   * Of one from the control plane: as it was signed there, by which it can be compared with what is there (decision
+   * 13.9).
+   */
   readonly signed?: SignedAs;
-  /** What does not load of that which should count here, as `gw policy check` says it: everything is denied for it. Absent: all of it does. */
+  /**
+   * What does not load of that which should count here, as `gw policy check` says it: everything is denied for it.
+   * Absent: all of it does.
+   */
   readonly notLoaded?: readonly ErrorDetail[];
 }
 
@@ -55,7 +60,10 @@ type BaseTexts = Omit<PolicyInput, 'tier' | 'generated'>;
 export interface Base {
   readonly active: ActivePolicy;
   readonly texts: BaseTexts;
-  /** None was ever fetched, or the tier does not include it any more: everything is denied, and nothing that is laid over it changes that. */
+  /**
+   * None was ever fetched, or the tier does not include it any more: everything is denied, and nothing that is laid
+   * over it changes that.
+   */
   readonly isNone?: true;
 }
 
@@ -98,7 +106,10 @@ export async function compileFetched({ bundle_yaml: text, fetched_at: at, signed
   return { active: snapshot(policy, from), texts };
 }
 
-/** The same texts on another tier. Where that does not include all of them everything is denied until it does, or others take their place. */
+/**
+ * The same texts on another tier. Where that does not include all of them everything is denied until it does, or others
+ * take their place.
+ */
 export async function compileAgain(base: Base, options: CompileOptions): Promise<Base> {
   const { active, texts } = base;
   if (texts.bundle === NO_BUNDLE) return base;
@@ -120,13 +131,17 @@ export async function compileNone(options: CompileOptions): Promise<Base> {
   return { active: snapshot(policy, from), texts: { bundle: NO_BUNDLE }, isNone: true };
 }
 
-/** What is stored and no longer loads (another tier, another version) denies all requests of its org: without it they would be judged by less than the org has said. */
+/**
+ * What is stored and no longer loads (another tier, another version) denies all requests of its org: without it they
+ * would be judged by less than the org has said.
+ */
 export function orgPolicy(orgId: string, base: Base, layers: OrgLayers, options: CompileOptions): Promise<ActivePolicy> {
   return orgPolicyUnless(() => false, orgId, base, layers, options);
 }
 
 /**
- * As {@link orgPolicy}, for a change of some of the texts: what is wrong in others keeps nobody from changing these, or from taking them away.
+ * As {@link orgPolicy}, for a change of some of the texts: what is wrong in others keeps nobody from changing these, or
+ * from taking them away.
  * @param isChanged tells the files that are changed
  * @throws GatewayError `invalid_policy` when something is wrong in one of them
  */

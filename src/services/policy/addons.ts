@@ -3,8 +3,8 @@ import type { Catalogue, Provider } from '../../base/catalogue/types.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
-import type { Addon, AddonState, ListedAddon } from '../../base/model/addon.ts';
-import { type AddonSwitch, type OrgAddons, PROVIDER_MODES, type ProviderMode } from '../../base/model/org-addons.ts';
+import type { Addon, AddonState, ListedAddon } from '../../base/model/org.ts';
+import { type AddonSwitch, type OrgAddons, PROVIDER_MODES, type ProviderMode } from '../../base/model/org.ts';
 import type { Commit } from '../registers/commit.ts';
 import type { PolicyService } from './policies.ts';
 import type { PolicyPreset, PolicyPresets } from './policy-presets.ts';
@@ -32,7 +32,10 @@ export interface AddonOptions {
   readonly oauthPassthrough: ReadonlySet<string>;
 }
 
-/** What an org can switch: each provider's routing and whose keys it is called with, and presets of policy (specification, "Addon catalog entry"; decision 10.12). */
+/**
+ * What an org can switch: each provider's routing and whose keys it is called with, and presets of policy
+ * (specification, "Addon catalog entry"; decision 10.12).
+ */
 export class AddonService {
   readonly #options: AddonOptions;
 
@@ -77,7 +80,10 @@ export class AddonService {
     return found;
   }
 
-  /** Switches the entry of this id, as {@link set} does by names. @throws GatewayError `not_found`, `invalid_policy`, `conflict` */
+  /**
+   * Switches the entry of this id, as {@link set} does by names.
+   * @throws GatewayError `not_found`, `invalid_policy`, `conflict`
+   */
   async switch(orgId: string, addonId: string, enabled: boolean, commit?: Commit): Promise<ListedAddon> {
     const place = placeOf(this.known(orgId, addonId).addon_id);
     const entry = await this.set(orgId, addonId, place?.mode ?? 'routing', enabled, commit);
@@ -85,8 +91,10 @@ export class AddonService {
   }
 
   /**
-   * What the entries of a control plane say, in the place of whatever is switched here: what they do not name is as it is for everybody.
-   * @returns what is unknown here beside it. A preset that is unknown and switched on denies everything, since it might have refused something; any other does nothing here
+   * What the entries of a control plane say, in the place of whatever is switched here: what they do not name is as it
+   * is for everybody.
+   * @returns what is unknown here beside it. A preset that is unknown and switched on denies everything, since it might
+   * have refused something; any other does nothing here
    */
   async replace(orgId: string, states: readonly AddonState[], commit: Commit): Promise<readonly string[]> {
     const { policies, catalogues, clock } = this.#options;
@@ -119,7 +127,8 @@ export class AddonService {
   /**
    * Switches one of them, from the next call of the org on.
    * @param name an id, neutral name or alias of a provider, or the id of an entry
-   * @throws GatewayError `not_found` for what is no provider and no preset, `mode_not_supported`, `invalid_policy` for a preset that the tier does not include
+   * @throws GatewayError `not_found` for what is no provider and no preset, `mode_not_supported`, `invalid_policy` for
+   * a preset that the tier does not include
    */
   async set(orgId: string, name: string, mode: string, enabled: boolean, commit?: Commit): Promise<Addon> {
     const { policies, catalogues } = this.#options;

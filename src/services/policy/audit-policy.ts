@@ -13,12 +13,18 @@ const RULE = 'policy_rule';
 /** Member of a rule that is new, or gone: all that it says. */
 const WHOLE = 'rule';
 
-/** What the audit trail tells of a change of policy beside the hashes of its texts (decision 9.6): members of the header, and which rules are gone, changed and new. */
+/**
+ * What the audit trail tells of a change of policy beside the hashes of its texts (decision 9.6): members of the
+ * header, and which rules are gone, changed and new.
+ */
 export function policyTold({ header, edits }: Pick<Weighed, 'header' | 'edits'>): ToldChanges {
   return (toOrg) => [...changesOf(POLICY, header.before, header.after), ...rulesTold(edits, toOrg)];
 }
 
-/** The same of a change of the bundle, with what it was called and is called, also where that stays: an entry says which one it is about. */
+/**
+ * The same of a change of the bundle, with what it was called and is called, also where that stays: an entry says which
+ * one it is about.
+ */
 export function bundleTold(weighed: Pick<Weighed, 'header' | 'edits'>, before: ActivePolicy, after: ActivePolicy): ToldChanges {
   const [was, is] = [namesIn(before), namesIn(after)];
   const names = (['bundle_id', 'version'] as const).map((name) => memberChange(POLICY, name, { before: was[name], after: is[name] }));
@@ -58,7 +64,10 @@ function inShortOf({ effect }: Readonly<{ effect?: unknown }>): JsonObject {
 /** Fields of calls in which callers write what they like. A model is none: it says what is asked for. */
 const FREE_FIELD = /^(?:context\.)?action\.params\.(?!model$)/;
 
-/** A rule without the values that it writes into calls, and without the texts that it compares what callers write with: either may be a secret. */
+/**
+ * A rule without the values that it writes into calls, and without the texts that it compares what callers write with:
+ * either may be a secret.
+ */
 function withoutSecrets(rule: JsonObject): JsonObject {
   return redacted(rule) as JsonObject;
 }

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { withoutByteOrderMark } from '../../base/lib/utf8.ts';
+import { withoutByteOrderMark } from '../../base/lib/text.ts';
 import type { ToldChanges } from '../registers/commit.ts';
 import { type Base, type CompileOptions, compilePut, type PutBundle } from './active-policy.ts';
 import { bundleTold } from './audit-policy.ts';
@@ -34,7 +34,10 @@ export async function tryBundle(
   return { put, base, weighed, told: bundleTold(weighed, active, base.active) };
 }
 
-/** What an entry of the audit trail tells when a bundle, with the overlays of its folder, takes the place of the one in force. */
+/**
+ * What an entry of the audit trail tells when a bundle, with the overlays of its folder, takes the place of the one in
+ * force.
+ */
 export async function toldOfBundle(before: Base, after: Base, options: CompileOptions): Promise<ToldChanges> {
   return bundleTold(await weigh(sideOf(before), sideOf(after), EVERY_TEXT, options), before.active, after.active);
 }

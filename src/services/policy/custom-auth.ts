@@ -4,7 +4,10 @@ import type { CustomConnector } from '../../base/model/custom-connector.ts';
 
 const HEADER = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const QUERY = /^[A-Za-z0-9_.-]{1,64}$/;
-/** What a message is made of, or what never leaves (decision 3.21): a key in one of these would not arrive, or would change what the call is. */
+/**
+ * What a message is made of, or what never leaves (decision 3.21): a key in one of these would not arrive, or would
+ * change what the call is.
+ */
 const NOT_FOR_KEYS =
   /^(?:host|connection|content-.*|transfer-encoding|te|trailer|upgrade|expect|via|date|accept.*|cookie|origin|keep-alive|proxy-.*|x-gw-.*|gw-.*|sec-.*|x-http-method.*|forwarded|x-forwarded-.*)$/;
 

@@ -2,11 +2,11 @@ import type { CatalogueInForce } from '../../base/catalogue/catalogue-in-force.t
 import { asCustomConnectorId, customConnectorId } from '../../base/catalogue/connector-id.ts';
 import type { CustomRow } from '../../base/catalogue/custom-row.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
-import type { EgressAllow } from '../../base/lib/egress-allow.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
+import type { EgressAllow } from '../../base/lib/host.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { holdsOwnToken } from '../../base/lib/own-tokens.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { CustomConnector } from '../../base/model/custom-connector.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
@@ -41,8 +41,9 @@ export interface CustomConnectorOptions {
 }
 
 /**
- * The connectors that orgs make themselves (specification, "Custom connector"; decision 10.11). They are held in memory, also as other writers of the store change them, and
- * with each change the catalogue in force is made anew of those that are switched on: traffic uses them from its next call on.
+ * The connectors that orgs make themselves (specification, "Custom connector"; decision 10.11). They are held in
+ * memory, also as other writers of the store change them, and with each change the catalogue in force is made anew of
+ * those that are switched on: traffic uses them from its next call on.
  */
 export class CustomConnectorService {
   readonly #options: CustomConnectorOptions;
@@ -77,13 +78,18 @@ export class CustomConnectorService {
     return found?.org_id === orgId ? found : undefined;
   }
 
-  /** The connector id of one that is there, switched on or not; undefined for any other text. @param orgId only of this org; left out: of any */
+  /**
+   * The connector id of one that is there, switched on or not; undefined for any other text.
+   * @param orgId only of this org; left out: of any
+   */
   connectorId(text: string, orgId?: string): string | undefined {
     const found = this.#of(text);
     return found === undefined || (orgId !== undefined && found.org_id !== orgId) ? undefined : customConnectorId(found.id);
   }
 
-  /** Why traffic does not use one that is switched on: settings that were changed since it was made. Undefined: it does. */
+  /**
+   * Why traffic does not use one that is switched on: settings that were changed since it was made. Undefined: it does.
+   */
   notUsed(connector: CustomConnector): string | undefined {
     if (!connector.enabled) return undefined;
     const url = readBaseUrl(connector.base_url, this.#options.egressAllow);
@@ -130,7 +136,8 @@ export class CustomConnectorService {
   /**
    * Changes what is given and leaves the rest. A member of another `auth_mode` goes with the mode that it belonged to.
    * @returns undefined when this org has none of this id
-   * @throws GatewayError as {@link create}; `conflict` also when another writer changed it at the same moment, or when it has a key and would get another host
+   * @throws GatewayError as {@link create}; `conflict` also when another writer changed it at the same moment, or when
+   * it has a key and would get another host
    */
   async change(
     orgId: string,

@@ -1,7 +1,6 @@
-import type { EgressAllow } from '../../base/lib/egress-allow.ts';
-import { bracketHost, canonicalHost, formatAuthority } from '../../base/lib/host.ts';
+import type { EgressAllow } from '../../base/lib/host.ts';
+import { bracketHost, canonicalHost, formatAuthority, isLoopbackHost } from '../../base/lib/host.ts';
 import { classifyEgress, parseIp } from '../../base/lib/ip.ts';
-import { isLoopbackHost } from '../../base/lib/loopback-host.ts';
 
 /** Where a custom connector is, as its base URL says. */
 export interface CustomUrl {
@@ -20,8 +19,9 @@ const URL_RULE = 'must be https://HOST[:PORT][/PATH], without user, query and fr
 const PATH = /^(?:\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$/;
 
 /**
- * Reads the base URL of a custom connector. Plain HTTP, and addresses that are not public, are for hosts that the operator has named in `GW_EGRESS_ALLOW`: whoever may
- * make a connector cannot open the inside of the operator's network by it.
+ * Reads the base URL of a custom connector. Plain HTTP, and addresses that are not public, are for hosts that the
+ * operator has named in `GW_EGRESS_ALLOW`: whoever may make a connector cannot open the inside of the operator's
+ * network by it.
  * @returns what is wrong with it, as a text for its member
  */
 export function readBaseUrl(text: string, allow: EgressAllow): CustomUrl | string {

@@ -26,7 +26,10 @@ export interface PolicyPlace extends CompileOptions {
   /** The policies folder; not read where the control plane gives the bundle. */
   readonly dir: string;
   readonly store: Store;
-  /** The bundle comes from the control plane and from nowhere else: until it is here, everything is denied (decision 13.9). */
+  /**
+   * The bundle comes from the control plane and from nowhere else: until it is here, everything is denied (decision
+   * 13.9).
+   */
   readonly managedRemotely: boolean;
   /** What a bundle is held against that may let nothing pass. */
   readonly passage?: PassageOptions;

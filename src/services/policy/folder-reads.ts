@@ -1,11 +1,14 @@
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { type PolicyFolder, readPolicyFolder } from './policy-folder.ts';
 
 /** What was seen of the policies folder, and why it is not what runs. */
 export class FolderReads {
   readonly #dir: string;
-  /** Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a change. */
+  /**
+   * Content of the folder when it was last taken, refused, or set aside by a bundle that was put: another content is a
+   * change.
+   */
   #seen: string | undefined;
   #readProblem: unknown;
   #loadProblem: unknown;

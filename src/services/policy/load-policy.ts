@@ -3,7 +3,7 @@ import { inSlices } from '../../base/lib/slices.ts';
 import { Turn } from '../../base/lib/turn.ts';
 import { type ParsedYaml, parseYaml } from '../../base/lib/yaml.ts';
 import { readYaml } from '../../base/lib/yaml-thread.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import type { PlanTier } from '../../base/model/org.ts';
 import type { ParseText } from '../../decide/policy/bundle.ts';
 import { compiling, type PolicyInput, type ReadPolicy, readingPolicy } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
@@ -13,9 +13,15 @@ import { renderProblems } from '../../policy-tools/render-problem.ts';
 /** What every bundle of this gateway is compiled with. */
 export interface LanguageOptions {
   readonly tier: PlanTier;
-  /** Turns neutral names and aliases into canonical connector ids; undefined for an unknown one. Default: ids are taken as they are. */
+  /**
+   * Turns neutral names and aliases into canonical connector ids; undefined for an unknown one. Default: ids are taken
+   * as they are.
+   */
   readonly connectorId?: ((text: string) => string | undefined) | undefined;
-  /** Where the policies of many orgs over one bundle are compiled: the trees of the texts of the bundle, by text, so that these are read once. It is filled here. */
+  /**
+   * Where the policies of many orgs over one bundle are compiled: the trees of the texts of the bundle, by text, so
+   * that these are read once. It is filled here.
+   */
   readonly bundleTrees?: Map<string, ParsedYaml>;
 }
 
@@ -23,8 +29,10 @@ export interface LanguageOptions {
 const compilations = new Turn();
 
 /**
- * Compiles in slices and one policy after the other, so that others are served meanwhile, or says for a person what is wrong.
- * @throws GatewayError `invalid_policy` with every mistake in `details`; the message begins with `what` and shows the first of them as `gw policy check` does
+ * Compiles in slices and one policy after the other, so that others are served meanwhile, or says for a person what is
+ * wrong.
+ * @throws GatewayError `invalid_policy` with every mistake in `details`; the message begins with `what` and shows the
+ * first of them as `gw policy check` does
  */
 export function loadPolicy(texts: Omit<PolicyInput, 'tier'>, language: LanguageOptions, what: string): Promise<CompiledPolicy> {
   return compilations.take(() => loadInTurn(texts, language, what));
@@ -47,7 +55,10 @@ async function loadInTurn(
   throw new GatewayError('invalid_policy', `${what}:\n\n${renderProblems(errors, byName)}`, { details: errors, verbose: true });
 }
 
-/** What texts say, in slices as {@link loadPolicy}, without compiling them; of texts with mistakes what could be read. Never rejects for what they say. */
+/**
+ * What texts say, in slices as {@link loadPolicy}, without compiling them; of texts with mistakes what could be read.
+ * Never rejects for what they say.
+ */
 export function readTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions): Promise<ReadPolicy> {
   return compilations.take(async () => {
     const input = { ...texts, tier };
@@ -56,7 +67,10 @@ export function readTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId 
   });
 }
 
-/** Errors and warnings as `gw policy check` gives them. Compiles at once: for texts of a bounded length (`POLICY_BOUNDS.checked`). */
+/**
+ * Errors and warnings as `gw policy check` gives them. Compiles at once: for texts of a bounded length
+ * (`POLICY_BOUNDS.checked`).
+ */
 export function checkTexts(texts: Omit<PolicyInput, 'tier'>, { tier, connectorId }: LanguageOptions): Promise<Checked> {
   return compilations.take(async () => {
     const input = { ...texts, tier };

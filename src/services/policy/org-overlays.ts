@@ -1,7 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import type { OrgAddons } from '../../base/model/org-addons.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
-import { NO_SWITCHES, type ProviderSwitches } from '../../base/model/provider-switches.ts';
+import type { OrgAddons, PlanTier } from '../../base/model/org.ts';
+import { NO_SWITCHES, type ProviderSwitches } from '../../base/model/org.ts';
 import type { PolicyText } from '../../decide/policy/bundle.ts';
 import type { GeneratedText } from '../../decide/policy/compile.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
@@ -62,7 +61,10 @@ interface LaidRegisters {
   readonly auto: Register<AutoAllowed>;
 }
 
-/** What orgs lay over the bundle of their gateway, in memory, also as other writers of the store change it: overlays that were put, and what they have switched. */
+/**
+ * What orgs lay over the bundle of their gateway, in memory, also as other writers of the store change it: overlays
+ * that were put, and what they have switched.
+ */
 export class OrgOverlays {
   readonly #options: OrgOverlaysOptions;
   readonly #overlays: Register<OrgOverlay>;
@@ -127,7 +129,10 @@ export class OrgOverlays {
     return allowed && autoRules(allowed, this.#tier);
   }
 
-  /** What this org lays over the bundle on this node; undefined when it lays nothing there. `instead`: with these in the place of what is stored. */
+  /**
+   * What this org lays over the bundle on this node; undefined when it lays nothing there. `instead`: with these in the
+   * place of what is stored.
+   */
   layers(
     orgId: string,
     instead: { readonly overlay?: OrgOverlay; readonly addons?: OrgAddons; readonly auto?: AutoAllowed } = {},
@@ -185,7 +190,10 @@ export class OrgOverlays {
     await this.#addons.change(orgId, (stored) => next(stored ?? { org_id: orgId, providers: {}, presets: {} }), how);
   }
 
-  /** Allows an org the connectors that it has credentials for. @param commit stores what it is given, with what belongs to it */
+  /**
+   * Allows an org the connectors that it has credentials for.
+   * @param commit stores what it is given, with what belongs to it
+   */
   async allow(auto: AutoAllowed, commit: (effects: readonly Effect[]) => Promise<void>): Promise<void> {
     await commit([this.#auto.effect(auto.org_id, auto.connector_ids.length === 0 ? REMOVED : auto)]);
     await this.#auto.refresh(auto.org_id);

@@ -4,9 +4,10 @@ import { type ActivePolicy, type Base, type CompileOptions, orgPolicy } from './
 import type { OrgLayers, OrgOverlays } from './org-overlays.ts';
 
 /**
- * The policies of orgs that lay something over the bundle, as far as they are compiled. Their patterns and rules are bounded together (decision 7.12): where they would be too many, the org
- * that has most of them is let go of, and compiled again when it is next asked for, so that what one org lays down takes nothing from those that lay down less. Never changes: each change makes
- * another.
+ * The policies of orgs that lay something over the bundle, as far as they are compiled. Their patterns and rules are
+ * bounded together (decision 7.12): where they would be too many, the org that has most of them is let go of, and
+ * compiled again when it is next asked for, so that what one org lays down takes nothing from those that lay down less.
+ * Never changes: each change makes another.
  */
 export class OrgPolicies {
   readonly #base: ActivePolicy;
@@ -72,12 +73,18 @@ export class OrgPolicies {
 /** What keeping a rule takes, in instructions of a pattern: about as many bytes. */
 const STEPS_OF_RULE = 4;
 
-/** Instructions of the patterns that an org has beside those of the bundle, and of its rules, which are compiled for each org, those of the bundle too. */
+/**
+ * Instructions of the patterns that an org has beside those of the bundle, and of its rules, which are compiled for
+ * each org, those of the bundle too.
+ */
 export function ownSteps({ policy }: ActivePolicy, base: ActivePolicy): number {
   return Math.max(0, policy.patternSteps - base.policy.patternSteps) + policy.ruleCount * STEPS_OF_RULE;
 }
 
-/** One after the other, the small ones first: each may be large, and other work goes on between two of them. Those that find no place are compiled when they are first asked for. */
+/**
+ * One after the other, the small ones first: each may be large, and other work goes on between two of them. Those that
+ * find no place are compiled when they are first asked for.
+ */
 export async function compileOrgs(overlays: OrgOverlays, base: Base, options: CompileOptions): Promise<OrgPolicies> {
   const compiled = new Map<string, ActivePolicy>();
   const later = new Set<string>();

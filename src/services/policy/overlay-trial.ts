@@ -1,11 +1,14 @@
-import { withoutByteOrderMark } from '../../base/lib/utf8.ts';
+import { withoutByteOrderMark } from '../../base/lib/text.ts';
 import type { ToldChanges } from '../registers/commit.ts';
 import { type ActivePolicy, type Base, type CompileOptions, orgPolicy, orgPolicyUnless, textsOfOrg } from './active-policy.ts';
 import { policyTold } from './audit-policy.ts';
 import { type OrgLayers, type OrgOverlay, type OrgOverlays, type OverlayPlace, overlayFile } from './org-overlays.ts';
 import { overlayIn, type Weighed, type WeighedSide, type WeighOptions, weigh } from './weigh-policy.ts';
 
-/** The text of an overlay from now on, or how it is made of the one that is there (empty: none). @throws GatewayError */
+/**
+ * The text of an overlay from now on, or how it is made of the one that is there (empty: none).
+ * @throws GatewayError
+ */
 export type OverlayText = string | ((before: string) => string);
 
 /** What an overlay is laid over, and what it is compiled with. */
@@ -20,7 +23,9 @@ export interface TriedOverlay {
   readonly overlay: OrgOverlay;
   /** Whether it counts on this node. */
   readonly countsHere: boolean;
-  /** What the org is judged by with it, on the node that it is for; undefined: it lays nothing over the bundle any more. */
+  /**
+   * What the org is judged by with it, on the node that it is for; undefined: it lays nothing over the bundle any more.
+   */
   readonly judged: ActivePolicy | undefined;
   readonly weighed: Weighed;
   /** For the audit trail. */

@@ -3,8 +3,7 @@ import type { Events } from '../../base/events/bus.ts';
 import type { PolicyLoadEvent } from '../../base/events/events.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
-import type { OrgAddons } from '../../base/model/org-addons.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import type { OrgAddons, PlanTier } from '../../base/model/org.ts';
 import type { PolicyInput } from '../../decide/policy/compile.ts';
 import type { PassageOptions } from '../../decide/policy/refuses-all.ts';
 import type { Effect } from '../../storage/contract/store.ts';
@@ -58,8 +57,9 @@ interface Opened {
 }
 
 /**
- * Holds the active policy snapshot: one reference, swapped when a bundle has compiled and, if it came by API, is stored. A bundle that does not load leaves
- * the running one in place. An org that has laid something over the bundle (decisions 5.6, 5.7) has a snapshot of its own; all others share one.
+ * Holds the active policy snapshot: one reference, swapped when a bundle has compiled and, if it came by API, is
+ * stored. A bundle that does not load leaves the running one in place. An org that has laid something over the bundle
+ * (decisions 5.6, 5.7) has a snapshot of its own; all others share one.
  */
 export class PolicyService {
   /** With the tier that holds now. */
@@ -90,8 +90,10 @@ export class PolicyService {
   }
 
   /**
-   * Loads the folder, or the bundle that was put since its content last changed; nothing of both where the control plane gives the bundle.
-   * @throws GatewayError `invalid_policy`: no folder, no bundle, or mistakes, all of which are in the message, one a line
+   * Loads the folder, or the bundle that was put since its content last changed; nothing of both where the control
+   * plane gives the bundle.
+   * @throws GatewayError `invalid_policy`: no folder, no bundle, or mistakes, all of which are in the message, one a
+   * line
    */
   static async open(options: PolicyServiceOptions): Promise<PolicyService> {
     let followPut = (): unknown => undefined;
@@ -116,7 +118,10 @@ export class PolicyService {
     this.#options = { ...this.#options, followBy: commit };
   }
 
-  /** The snapshot of this moment: that of an org, where it is compiled ({@link ready}), or the one of all that lay nothing over the bundle. */
+  /**
+   * The snapshot of this moment: that of an org, where it is compiled ({@link ready}), or the one of all that lay
+   * nothing over the bundle.
+   */
   current(orgId?: string): ActivePolicy {
     return (orgId === undefined ? undefined : this.#orgs.own(orgId)) ?? this.#base.active;
   }
@@ -135,7 +140,10 @@ export class PolicyService {
     });
   }
 
-  /** One after the other with all changes: nothing that came meanwhile is lost, and the patterns of one policy at a time are compiled. */
+  /**
+   * One after the other with all changes: nothing that came meanwhile is lost, and the patterns of one policy at a time
+   * are compiled.
+   */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const turn = this.#changes.then(work);
     this.#changes = turn.catch(() => undefined);
@@ -148,8 +156,9 @@ export class PolicyService {
   }
 
   /**
-   * Holds another tier from now on. What it does not include denies: the requests of an org for what that lays over the bundle, all for the bundle itself. Each of these can be taken away
-   * or replaced, and all of it counts again on a tier that includes it.
+   * Holds another tier from now on. What it does not include denies: the requests of an org for what that lays over the
+   * bundle, all for the bundle itself. Each of these can be taken away or replaced, and all of it counts again on a
+   * tier that includes it.
    */
   async holdTier(tier: PlanTier): Promise<void> {
     if (tier === this.#options.tier) return;
@@ -172,7 +181,10 @@ export class PolicyService {
     return this.#reads.problem;
   }
 
-  /** The texts that the requests of an org are judged by here; of one that lays nothing over the bundle those of the bundle. */
+  /**
+   * The texts that the requests of an org are judged by here; of one that lays nothing over the bundle those of the
+   * bundle.
+   */
   texts(orgId: string): Omit<PolicyInput, 'tier'> {
     return textsOfOrg(this.#base, this.#base.isNone === true ? undefined : this.#overlays.layers(orgId));
   }
@@ -193,7 +205,8 @@ export class PolicyService {
   }
 
   /**
-   * Allows an org the providers that it has credentials for, in the commit that stores those, and no others from then on.
+   * Allows an org the providers that it has credentials for, in the commit that stores those, and no others from then
+   * on.
    * @param commit stores what it is given, with whatever belongs to it
    * @throws what `commit` does; then nothing has changed
    */
@@ -222,9 +235,12 @@ export class PolicyService {
   }
 
   /**
-   * Hot-loads a bundle under the overlays of the folder; it survives restarts until a reload or until the folder's content changes (decisions 5.1, 5.5, 5.6).
-   * @param accept told of what runs before that is changed, and what the change does; throws when it is not what its caller means
-   * @throws GatewayError `invalid_policy` with every mistake in `details`; `record_store_unavailable`. The running bundle stays.
+   * Hot-loads a bundle under the overlays of the folder; it survives restarts until a reload or until the folder's
+   * content changes (decisions 5.1, 5.5, 5.6).
+   * @param accept told of what runs before that is changed, and what the change does; throws when it is not what its
+   * caller means
+   * @throws GatewayError `invalid_policy` with every mistake in `details`; `record_store_unavailable`. The running
+   * bundle stays.
    */
   async put(
     bundleYaml: string,
@@ -255,9 +271,12 @@ export class PolicyService {
   }
 
   /**
-   * Takes a bundle of the control plane whose signature holds: it is compiled with what orgs lay over it, then stored, and then in force.
-   * @param store what makes it durable, with what an entry tells of it, which is found out when asked for; not asked when it does not load
-   * @throws GatewayError `invalid_policy` with every mistake in `details`; what `store` throws. The running bundle stays.
+   * Takes a bundle of the control plane whose signature holds: it is compiled with what orgs lay over it, then stored,
+   * and then in force.
+   * @param store what makes it durable, with what an entry tells of it, which is found out when asked for; not asked
+   * when it does not load
+   * @throws GatewayError `invalid_policy` with every mistake in `details`; what `store` throws. The running bundle
+   * stays.
    */
   takeFetched(bundle: FetchedBundle, store: (told: () => Promise<ToldChanges>) => Promise<void>): Promise<ActivePolicy> {
     return this.#change('control_plane', async () => {
@@ -269,11 +288,14 @@ export class PolicyService {
   }
 
   /**
-   * Lays an overlay over the bundle, for the requests of one org, from the next one on; it survives restarts and reloads. An empty text takes away what was there.
-   * @param accept told of what is there before that is changed, and what the change does; throws when it is not what its caller means
+   * Lays an overlay over the bundle, for the requests of one org, from the next one on; it survives restarts and
+   * reloads. An empty text takes away what was there.
+   * @param accept told of what is there before that is changed, and what the change does; throws when it is not what
+   * its caller means
    * @returns what the org is judged by with it, on the node that it is for
-   * @throws GatewayError `invalid_policy` with every mistake in `details`, among them layers that the tier does not include; `record_store_unavailable`, `conflict`. What is wrong elsewhere
-   *   keeps nobody from this change: it goes on denying
+   * @throws GatewayError `invalid_policy` with every mistake in `details`, among them layers that the tier does not
+   * include; `record_store_unavailable`, `conflict`. What is wrong elsewhere keeps nobody from this change: it goes on
+   * denying
    */
   async putOverlay(
     place: OverlayPlace,
@@ -319,7 +341,8 @@ export class PolicyService {
    * Changes what an org has switched, and with it, in one commit, the rules that come of it.
    * @param change what is switched from now on, of what is; asked again when somebody else was faster
    * @param mayDeny a preset that does not load is taken all the same, and denies
-   * @throws GatewayError `invalid_policy` for a preset whose layer the tier does not include; `conflict` when others were faster too often
+   * @throws GatewayError `invalid_policy` for a preset whose layer the tier does not include; `conflict` when others
+   * were faster too often
    */
   async switchAddons(
     orgId: string,
@@ -354,8 +377,8 @@ export class PolicyService {
   }
 
   /**
-   * As {@link reload}, when the folder's content is another than the last time. A content that does not load is logged with every mistake, once, and the
-   * running bundle stays. Never rejects.
+   * As {@link reload}, when the folder's content is another than the last time. A content that does not load is logged
+   * with every mistake, once, and the running bundle stays. Never rejects.
    */
   async follow(): Promise<void> {
     if (this.#options.managedRemotely) return;
@@ -375,7 +398,10 @@ export class PolicyService {
     });
   }
 
-  /** Takes the bundle that another writer of the store has put, or, where one was taken away, what is in the folder; nothing, when it is what runs. */
+  /**
+   * Takes the bundle that another writer of the store has put, or, where one was taken away, what is in the folder;
+   * nothing, when it is what runs.
+   */
   async #followPut(): Promise<void> {
     try {
       await this.#change('watch', async () => {

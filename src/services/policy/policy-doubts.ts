@@ -16,7 +16,10 @@ const MOST_TOLD = 20;
 /** Policies never change, and lists of them are asked for often. */
 const known = new WeakMap<CompiledPolicy, readonly PolicyWarning[]>();
 
-/** What `gw policy check` says of it too, and concerns all of its calls: that nothing can be allowed, and rules that wait for what never comes by a door. */
+/**
+ * What `gw policy check` says of it too, and concerns all of its calls: that nothing can be allowed, and rules that
+ * wait for what never comes by a door.
+ */
 export function doubtsOf(policy: CompiledPolicy, passage: PassageOptions = {}): readonly PolicyWarning[] {
   const found = known.get(policy) ?? doubts(policy, passage);
   known.set(policy, found);

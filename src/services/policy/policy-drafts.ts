@@ -17,7 +17,10 @@ export interface PolicyDraft {
 /** How mistakes in a draft of a bundle are told. */
 export const DRAFT_BUNDLE = 'bundle_yaml';
 
-/** What is asked of texts that are not in force: what they would be judged with, what is wrong with them. Changes nothing. */
+/**
+ * What is asked of texts that are not in force: what they would be judged with, what is wrong with them. Changes
+ * nothing.
+ */
 export class PolicyDrafts {
   readonly #ground: () => TrialGround;
   readonly #testsIn: () => string | undefined;
@@ -50,7 +53,10 @@ export class PolicyDrafts {
     return loadPolicy(texts, this.#ground().options, 'The draft does not load');
   }
 
-  /** Errors and warnings as `gw policy check` gives them; undefined where the texts are longer than is checked here (`POLICY_BOUNDS.checked`). */
+  /**
+   * Errors and warnings as `gw policy check` gives them; undefined where the texts are longer than is checked here
+   * (`POLICY_BOUNDS.checked`).
+   */
   async checked(texts: PolicyTexts): Promise<Checked | undefined> {
     const length = [...textsOf(texts).values()].reduce((sum, text) => sum + text.length, 0);
     return length > POLICY_BOUNDS.checked.one ? undefined : checkTexts(texts, this.#ground().options);

@@ -1,11 +1,10 @@
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
+import { readRegularFile } from '../../base/lib/files.ts';
+import { type ErrorDetail, GatewayError, isMissing, messageOf } from '../../base/lib/gateway-error.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
-import { readRegularFile } from '../../base/lib/regular-file.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { isMissing, messageOf } from '../../base/lib/thrown.ts';
-import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/utf8.ts';
+import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/text.ts';
 import { MAX_YAML_LENGTH } from '../../base/lib/yaml.ts';
 import { readYaml } from '../../base/lib/yaml-thread.ts';
 import { mayNameFiles, type PolicyText, ruleFileNamesIn } from '../../decide/policy/bundle.ts';
@@ -30,7 +29,8 @@ const ADDONS = 'addons';
 const OVERLAYS = { org: 'overlays/org.yaml', node: 'overlays/node.yaml' };
 
 /**
- * Reads `bundle.yaml`, the rule files it names, `addons/*.yaml`, `overlays/org.yaml` and `overlays/node.yaml` (decisions, section 2 and 5.6).
+ * Reads `bundle.yaml`, the rule files it names, `addons/*.yaml`, `overlays/org.yaml` and `overlays/node.yaml`
+ * (decisions, section 2 and 5.6).
  * @param path the folder, or a file in the place of its `bundle.yaml`
  * @param setting what a person sets to name another one
  * @throws GatewayError `invalid_policy` when the folder or the bundle is not there or a file cannot be read
@@ -74,7 +74,10 @@ async function namedBy(bundle: PolicyText): Promise<readonly string[]> {
   return mayNameFiles(bundle.text) ? (await readYaml([bundle])).flatMap(ruleFileNamesIn) : [];
 }
 
-/** The folders in which a change can change what {@link readPolicyFolder} reads; `folder` is what was read last, if anything could be. */
+/**
+ * The folders in which a change can change what {@link readPolicyFolder} reads; `folder` is what was read last, if
+ * anything could be.
+ */
 export function foldersOf(path: string, folder: PolicyFolder | undefined): readonly string[] {
   const dir = folder?.dir ?? path;
   const named = [...(folder?.files.keys() ?? [])].map((file) => join(dir, dirname(file)));
@@ -105,7 +108,10 @@ async function addonNames(dir: string): Promise<readonly string[]> {
   }
 }
 
-/** The text of a file, undefined when there is none. @throws GatewayError `invalid_policy` for what cannot be read or is no text */
+/**
+ * The text of a file, undefined when there is none.
+ * @throws GatewayError `invalid_policy` for what cannot be read or is no text
+ */
 async function readText(dir: string, file: string, hint = ''): Promise<string | undefined> {
   let bytes: Uint8Array;
   try {

@@ -20,7 +20,10 @@ export interface PolicyPreset {
   readonly text: string;
 }
 
-/** The presets of the package (`policies/presets`), in the order of their catalogue; read when somebody first asks for one. */
+/**
+ * The presets of the package (`policies/presets`), in the order of their catalogue; read when somebody first asks for
+ * one.
+ */
 export class PolicyPresets {
   #all: ReadonlyMap<string, PolicyPreset> | undefined;
 

@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
+import { readRegularFile } from '../../base/lib/files.ts';
 import { nextTurn } from '../../base/lib/loop-turns.ts';
-import { readRegularFile } from '../../base/lib/regular-file.ts';
-import { decodeUtf8 } from '../../base/lib/utf8.ts';
+import { decodeUtf8 } from '../../base/lib/text.ts';
 import { POLICY_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { PolicyText } from '../../decide/policy/bundle.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
@@ -29,7 +29,9 @@ export interface CaseOutcome {
   readonly verdict: Readonly<Record<string, unknown>>;
 }
 
-/** Whether a case says itself which rules decide it; such a one is about them, and not about the policy of a gateway. */
+/**
+ * Whether a case says itself which rules decide it; such a one is about them, and not about the policy of a gateway.
+ */
 export function bringsPolicy({ policy }: SuiteCase): boolean {
   return Object.keys(policy).some((name) => name !== 'tier');
 }
@@ -68,7 +70,10 @@ export interface SuitesOutcome {
   readonly failing_before: number;
 }
 
-/** Judges the cases of a folder's suites by a policy and by the one that would follow; at most as many as {@link POLICY_BOUNDS} say. */
+/**
+ * Judges the cases of a folder's suites by a policy and by the one that would follow; at most as many as {@link
+ * POLICY_BOUNDS} say.
+ */
 export async function compareSuites(
   suites: readonly PolicyText[],
   before: CompiledPolicy,
@@ -92,7 +97,10 @@ export async function compareSuites(
   return { cases: POLICY_BOUNDS.testCases.one - left, broken, failing_before: failingBefore };
 }
 
-/** Replays the newest records of an org, or of all, against two policies; at most as many as {@link POLICY_BOUNDS} say, one in a turn of the event loop. */
+/**
+ * Replays the newest records of an org, or of all, against two policies; at most as many as {@link POLICY_BOUNDS} say,
+ * one in a turn of the event loop.
+ */
 export async function replayRecent(
   store: Pick<Store, 'records'>,
   orgId: string | undefined,

@@ -1,5 +1,4 @@
-import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
+import { type ErrorDetail, GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { emptiedMessage } from '../../decide/policy/lint.ts';
@@ -73,7 +72,10 @@ function told(problems: readonly ErrorDetail[]): string {
     .join(' ');
 }
 
-/** What health says of a policy by which nothing can be allowed: that of the gateway's own org, or of all that lay nothing over the bundle. */
+/**
+ * What health says of a policy by which nothing can be allowed: that of the gateway's own org, or of all that lay
+ * nothing over the bundle.
+ */
 export function deniesAllWarnings(
   policies: Pick<PolicyService, 'current' | 'passage'>,
   orgId: string | undefined,

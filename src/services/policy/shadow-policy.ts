@@ -1,11 +1,11 @@
 import type { Events } from '../../base/events/bus.ts';
 import type { PolicyLoadEvent } from '../../base/events/events.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import type { ShadowTrace } from '../../base/model/execution-record.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
-import type { PlanTier } from '../../base/model/plan-tier.ts';
+import type { PlanTier } from '../../base/model/org.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { decide } from '../../decide/policy/evaluate.ts';
 import type { Facts } from '../../decide/policy/facts.ts';
@@ -26,7 +26,9 @@ export interface ShadowPolicyOptions extends LanguageOptions {
   readonly events: Events;
 }
 
-/** What can be said of the second bundle; `error` of one that did not load, while the one before it, if any, goes on. */
+/**
+ * What can be said of the second bundle; `error` of one that did not load, while the one before it, if any, goes on.
+ */
 export interface ShadowState {
   readonly bundle_id?: string;
   readonly version?: string;
@@ -35,8 +37,8 @@ export interface ShadowState {
 }
 
 /**
- * A second bundle (`GW_POLICIES_SHADOW`) that is asked beside the active one and never obeyed. Nothing that happens to it touches a call: one that does not
- * load is logged, and one that fails is counted.
+ * A second bundle (`GW_POLICIES_SHADOW`) that is asked beside the active one and never obeyed. Nothing that happens to
+ * it touches a call: one that does not load is logged, and one that fails is counted.
  */
 export class ShadowPolicy {
   readonly #options: ShadowPolicyOptions;
@@ -109,7 +111,10 @@ export class ShadowPolicy {
     return this.#policy?.readsRisk === true;
   }
 
-  /** What this bundle would have decided where the active one decided `active`; undefined when there is none or it failed. */
+  /**
+   * What this bundle would have decided where the active one decided `active`; undefined when there is none or it
+   * failed.
+   */
   judge(facts: Facts, active: Verdict): ShadowTrace | undefined {
     const policy = this.#policy;
     if (policy === undefined) return undefined;

@@ -1,15 +1,21 @@
-import type { OrgAddons } from '../../base/model/org-addons.ts';
-import { NO_SWITCHES, type ProviderSwitches } from '../../base/model/provider-switches.ts';
+import type { OrgAddons } from '../../base/model/org.ts';
+import { NO_SWITCHES, type ProviderSwitches } from '../../base/model/org.ts';
 import { RULE_FILE_SCHEMA } from '../../decide/policy/bundle.ts';
 import type { GeneratedText } from '../../decide/policy/compile.ts';
 
-/** Before every rule that persons write: a rule of the same priority that allows gives way to one that refuses (policy.md 6). */
+/**
+ * Before every rule that persons write: a rule of the same priority that allows gives way to one that refuses
+ * (policy.md 6).
+ */
 const FIRST = 999_999_999_999_999;
 /** No name of a file in a policies folder: those end in `.yaml`. */
 export const SWITCHES_FILE = 'provider switches';
 export const NOT_LOADED_FILE = 'overlay not loaded';
 
-/** The rules that deny an org's calls to the providers that it has switched off, and tunnels in which callers' keys could not be seen, as a rule file; undefined when there is none. */
+/**
+ * The rules that deny an org's calls to the providers that it has switched off, and tunnels in which callers' keys
+ * could not be seen, as a rule file; undefined when there is none.
+ */
 export function switchRules({ providers }: OrgAddons): GeneratedText | undefined {
   const off = connectorsWith(providers, 'routing', false).map((id) => ({
     id: `switch.routing.${id}`,

@@ -2,10 +2,9 @@ import { stat } from 'node:fs/promises';
 import type { PriceListSource } from '../../base/config/price-list-source.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { encodingOf } from '../../base/lib/decoder.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { readRegularFile } from '../../base/lib/regular-file.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
-import { decodeUtf8 } from '../../base/lib/utf8.ts';
+import { readRegularFile } from '../../base/lib/files.ts';
+import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
+import { decodeUtf8 } from '../../base/lib/text.ts';
 import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import type { Fetching } from '../../outbound/destinations/way-out.ts';
 

@@ -1,12 +1,10 @@
 import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { PriceListSource } from '../../base/config/price-list-source.ts';
-import { type Clock, timestamp } from '../../base/lib/clock.ts';
+import { type Clock, retryDelay, timestamp } from '../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../base/lib/every.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { codeOf, GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { retryDelay } from '../../base/lib/retry-delay.ts';
-import { codeOf, messageOf } from '../../base/lib/thrown.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import { FolderWatch } from '../keeper/folder-watch.ts';
 import type { ListSources, NamedSource } from './list-sources.ts';
@@ -40,8 +38,8 @@ export interface PriceListRefreshOptions {
 }
 
 /**
- * Takes the list of the source that `GW_PRICE_LIST` names: of a file at the start and when it changes, of an address at the start and from time to time. What cannot be had or used
- * leaves the list in force, and is said in one line.
+ * Takes the list of the source that `GW_PRICE_LIST` names: of a file at the start and when it changes, of an address at
+ * the start and from time to time. What cannot be had or used leaves the list in force, and is said in one line.
  */
 export class PriceListRefresh {
   readonly #options: PriceListRefreshOptions;

@@ -7,12 +7,11 @@ import { type ListIdentity, PriceList } from '../../base/catalogue/price-list/pr
 import { LIST_SCHEMA } from '../../base/catalogue/price-list/read-list.ts';
 import type { PriceListSource } from '../../base/config/price-list-source.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
-import { messageOf } from '../../base/lib/thrown.ts';
 import { Turn } from '../../base/lib/turn.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
@@ -42,7 +41,10 @@ export interface ComparedList {
 
 /** What became of a list that was given. */
 export interface TakenOutcome extends ComparedList {
-  /** `unchanged`: it is in force already, or was the last time that its source was asked; `older`: than the one in force, which stays. */
+  /**
+   * `unchanged`: it is in force already, or was the last time that its source was asked; `older`: than the one in
+   * force, which stays.
+   */
   readonly outcome: 'taken' | 'unchanged' | 'older';
   /** The day that an older one is of. */
   readonly day?: string;
@@ -77,8 +79,9 @@ interface Loaded {
 const NO_CHANGE = { diff: { added: [], removed: [], changed: [] }, held: [], warnings: [] } as const;
 
 /**
- * The price list in force, as it is renewed without a release (decision 6.16): a list that was read without a mistake is compared with the one before, kept in the store, and put in its
- * place in one step. A call goes on with the list that it began with. What other nodes of the store take is taken here, too.
+ * The price list in force, as it is renewed without a release (decision 6.16): a list that was read without a mistake
+ * is compared with the one before, kept in the store, and put in its place in one step. A call goes on with the list
+ * that it began with. What other nodes of the store take is taken here, too.
  */
 export class PriceLists {
   readonly #options: PriceListsOptions;
@@ -158,8 +161,10 @@ export class PriceLists {
 
   /**
    * Takes a list: from the next call on it is in force.
-   * @param unasked nobody asked for it but a setting: it is left where its source had it the last time, or, at an address, where it is older than the one in force
-   * @throws GatewayError `invalid_price_list` with every mistake; `conflict` when somebody else has changed the list at the same moment. The one before stays in force
+   * @param unasked nobody asked for it but a setting: it is left where its source had it the last time, or, at an
+   * address, where it is older than the one in force
+   * @throws GatewayError `invalid_price_list` with every mistake; `conflict` when somebody else has changed the list at
+   * the same moment. The one before stays in force
    */
   take(given: GivenList, change: ListChange, unasked = false): Promise<TakenOutcome> {
     return this.#turn.take(async () => {
@@ -190,7 +195,10 @@ export class PriceLists {
     return { ...NO_CHANGE, outcome: 'unchanged' };
   }
 
-  /** What a list says that the one in force does not, and what of it would be held. @throws GatewayError `invalid_price_list` */
+  /**
+   * What a list says that the one in force does not, and what of it would be held.
+   * @throws GatewayError `invalid_price_list`
+   */
   async compare(given: GivenList): Promise<ComparedList> {
     const { diff, held, warnings } = await this.#judged(given.text, given.name, this.#current().providers);
     return { diff, held, warnings };
@@ -294,7 +302,10 @@ export class PriceLists {
     );
   }
 
-  /** Stores what is given and puts it in force. @throws GatewayError `conflict`, or as `Store.commit`; nothing has changed then */
+  /**
+   * Stores what is given and puts it in force.
+   * @throws GatewayError `conflict`, or as `Store.commit`; nothing has changed then
+   */
   async #store(stored: StoredList, object: string, commit: Commit, { diff }: Pick<JudgedList, 'diff'>, judged?: JudgedList): Promise<void> {
     const effects: readonly Effect[] = [{ op: 'put', ...PLACE, value: stored }];
     if (!(await unlessConflict(commit(object, effects, [{ ...PLACE, version: this.#version }], [], pricesTold(diff)))))
@@ -352,8 +363,8 @@ export class PriceLists {
   }
 
   /**
-   * What was taken, while it holds: until a release brings a newer list. One that the operator's file says holds whatever its day is, and so does one that was taken although the package had
-   * a newer one.
+   * What was taken, while it holds: until a release brings a newer list. One that the operator's file says holds
+   * whatever its day is, and so does one that was taken although the package had a newer one.
    */
   #holding(): Loaded | undefined {
     const loaded = this.#loaded;

@@ -7,7 +7,10 @@ const PRICE = 'price';
 /** Of a model that a list has. */
 const LISTED = 'listed';
 
-/** What the audit trail tells of a price list that takes the place of another: each rate that holds from now on, before and after, then models that are gone and new. What is held waits, and is told when somebody says yes. */
+/**
+ * What the audit trail tells of a price list that takes the place of another: each rate that holds from now on, before
+ * and after, then models that are gone and new. What is held waits, and is told when somebody says yes.
+ */
 export function pricesTold({ added, removed, changed }: ListDiff): ToldChanges {
   return () => [
     ...changed.filter(({ held }) => !held).map((rate) => memberChange(PRICE, rateName(rate), { before: rate.old, after: rate.new })),

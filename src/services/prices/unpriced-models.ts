@@ -1,13 +1,15 @@
 import type { EventBus } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
-import { ownText } from '../../base/lib/own-text.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { ownText, shorten } from '../../base/lib/text.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { STRANGERS } from '../registers/sharers.ts';
 
-/** Names of models are what callers make of them: of the org with most of them the one that was charged least lately gives way. */
+/**
+ * Names of models are what callers make of them: of the org with most of them the one that was charged least lately
+ * gives way.
+ */
 const MOST_MODELS = CONTROL_BOUNDS.unpricedModels.all;
 
 /** A model that the price list does not know, and that was called. */

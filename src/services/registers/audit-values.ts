@@ -1,5 +1,5 @@
 import { canonicalJson } from '../../base/json/jcs.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 
 /** Characters of a text that an entry shows. */
 const MOST_TEXT = 200;
@@ -26,8 +26,9 @@ const CREDENTIAL = [
 const EXPORT = ['id', 'org_id', 'name', 'kind', 'config.format', 'config.address', 'enabled', 'node_id', 'event_types', 'created_at'];
 
 /**
- * Which members of a thing are no secret, by what the store calls it: their values stand in the audit trail. Every other value is a hash there, so that what is new is hidden until
- * somebody has looked at it (decision 9.6). A name stands for all that is below it; `*`: all members.
+ * Which members of a thing are no secret, by what the store calls it: their values stand in the audit trail. Every
+ * other value is a hash there, so that what is new is hidden until somebody has looked at it (decision 9.6). A name
+ * stands for all that is below it; `*`: all members.
  */
 const PLAIN: Readonly<Record<string, readonly string[]>> = {
   workload: ['*'],
@@ -66,7 +67,8 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   export_dead_letter_by_org: ['*'],
   api_key: KEY,
   management_key: KEY,
-  // What goes with it is the secret, sealed; `env` is the name of the variable that holds it. A control plane shows one without it.
+  // What goes with it is the secret, sealed; `env` is the name of the variable that holds it. A control plane shows one
+  // without it.
   credential: [...CREDENTIAL, 'env'],
   // What a receiver has answered may repeat its address, and that of a chat is its key.
   alert_history: [
@@ -87,7 +89,8 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
     ...['revision', 'seen.sha256'],
   ],
   approval: ['status', 'decided_by', 'decided_by_principal', 'decided_by_note', 'decided_at', 'decision_reason', 'expires_at'],
-  // At the control plane: what is kept of an org, and of what it gives to nodes all but texts of policies and what is sealed.
+  // At the control plane: what is kept of an org, and of what it gives to nodes all but texts of policies and what is
+  // sealed.
   cp_org: ['*'],
   cp_addon: ['*'],
   cp_workload: ['*'],
@@ -106,7 +109,10 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
 /** Stands for a value that may be a secret in one that is shown. */
 export const NOT_SHOWN = '(not shown)';
 
-/** What an entry shows of a value: a text as it is, anything else as JSON, of what is long the beginning; undefined: its hash alone. */
+/**
+ * What an entry shows of a value: a text as it is, anything else as JSON, of what is long the beginning; undefined: its
+ * hash alone.
+ */
 export function shownValue(entity: string, member: string, value: unknown): string | undefined {
   if (value === NOT_SHOWN) return undefined;
   const plain = PLAIN[entity];

@@ -3,8 +3,8 @@ import type { AuditChange } from '../../base/model/audit-entry.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 
 /**
- * How a service stores what somebody has asked it to change. Whoever asks says what else belongs into that commit: an operation adds the entry of the audit trail, so that none
- * of the two is ever there alone.
+ * How a service stores what somebody has asked it to change. Whoever asks says what else belongs into that commit: an
+ * operation adds the entry of the audit trail, so that none of the two is ever there alone.
  * @param object which one is changed; undefined where there is only one
  * @param also what goes with it, each thing told of by itself
  * @param told what the entry says beside what the effects show
@@ -18,7 +18,10 @@ export type Commit = (
   told?: ToldChanges,
 ) => Promise<void>;
 
-/** What a change does, of which the effects show the whole text alone. @param toOrg the entry is shown to an org: what is the operator's is told in short */
+/**
+ * What a change does, of which the effects show the whole text alone.
+ * @param toOrg the entry is shown to an org: what is the operator's is told in short
+ */
 export type ToldChanges = (toOrg: boolean) => readonly AuditChange[];
 
 /** A thing that changes because another does. */
@@ -38,7 +41,8 @@ export function commitAlone(store: Pick<Store, 'commit'>): Commit {
 const AT_ONCE = 100;
 
 /**
- * Commits changes of which there may be more than one commit takes, such as those of a move: each whole, some at a time. Who is interrupted finds the rest as it was.
+ * Commits changes of which there may be more than one commit takes, such as those of a move: each whole, some at a
+ * time. Who is interrupted finds the rest as it was.
  * @throws Error when the store cannot be written; what comes before is stored then
  */
 export async function commitInParts(store: Pick<Store, 'commit'>, changes: readonly (readonly Effect[])[]): Promise<void> {
@@ -75,7 +79,8 @@ export interface EntityChange<V> {
 }
 
 /**
- * Changes one entity from the state that its change was made of, whoever else writes to the store: nothing that somebody else has changed in between is written over.
+ * Changes one entity from the state that its change was made of, whoever else writes to the store: nothing that
+ * somebody else has changed in between is written over.
  * @throws GatewayError as `next` and `Store.commit`
  */
 export async function changeEntity<V>(

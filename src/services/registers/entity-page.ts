@@ -1,5 +1,5 @@
+import { newestFirst } from '../../base/lib/ids.ts';
 import { nextTurn } from '../../base/lib/loop-turns.ts';
-import { newestFirst } from '../../base/lib/newest-first.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 
@@ -17,7 +17,10 @@ export interface PageQuery {
 
 export interface EntitiesPage<T> {
   readonly items: readonly T[];
-  /** The `after` of the next page; undefined when nothing comes behind this one. There may be one where this one is not full, since a page has an end of what it looks at, too. */
+  /**
+   * The `after` of the next page; undefined when nothing comes behind this one. There may be one where this one is not
+   * full, since a page has an end of what it looks at, too.
+   */
   readonly next: string | undefined;
 }
 
@@ -31,8 +34,8 @@ export type ReadEntities = (
 ) => Promise<readonly { readonly key: string; readonly value: unknown }[]>;
 
 /**
- * A page of a space, the newest first. A page stays what it is whatever is added meanwhile, and goes on behind an item that is gone. Other work goes on while entities are
- * passed over that are not wanted.
+ * A page of a space, the newest first. A page stays what it is whatever is added meanwhile, and goes on behind an item
+ * that is gone. Other work goes on while entities are passed over that are not wanted.
  */
 export function entityPage<T>(store: Pick<Store, 'list'>, space: string, query: PageQuery, take: TakeEntity<T>): Promise<EntitiesPage<T>> {
   return pageOf((after, limit) => store.list(space, { limit, ...(after === undefined ? {} : { after }) }), query, take);
@@ -60,7 +63,10 @@ export async function pageOf<T>(read: ReadEntities, { after, limit }: PageQuery,
   }
 }
 
-/** Where a page ends behind what was read: with the list, or when it has looked at so many that whoever looks for what hardly anything fits is to ask again, from here on. */
+/**
+ * Where a page ends behind what was read: with the list, or when it has looked at so many that whoever looks for what
+ * hardly anything fits is to ask again, from here on.
+ */
 function endOf(rows: readonly { readonly key: string }[], looked: number): { readonly next: string | undefined } | undefined {
   if (rows.length < AT_ONCE) return { next: undefined };
   const last = rows.at(-1);

@@ -1,4 +1,4 @@
-import { newestFirst } from '../../base/lib/newest-first.ts';
+import { newestFirst } from '../../base/lib/ids.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { entityPages } from '../../storage/contract/store-pages.ts';
 import { type EntitiesPage, type PageQuery, pageOf, type ReadEntities, type TakeEntity } from './entity-page.ts';
@@ -7,8 +7,9 @@ import { type EntitiesPage, type PageQuery, pageOf, type ReadEntities, type Take
 const COMPLETE = 'group_index';
 
 /**
- * Which entities of a space are of which group (an org, a destination), the newest first: a list of one org reads its own alone, however many another has (decision 7.12). The
- * entities stand under `newestFirst` of their ids; whatever puts or removes one commits the same of the index.
+ * Which entities of a space are of which group (an org, a destination), the newest first: a list of one org reads its
+ * own alone, however many another has (decision 7.12). The entities stand under `newestFirst` of their ids; whatever
+ * puts or removes one commits the same of the index.
  */
 export class GroupIndex {
   readonly #store: Pick<Store, 'get' | 'list' | 'commit'>;
@@ -29,7 +30,10 @@ export class GroupIndex {
     return { op: 'delete', space: this.#index, key: `${prefixOf(group)}${newestFirst(id)}` };
   }
 
-  /** Names what a version without such an index has stored. Done once for a folder. @throws Error when the store cannot be read or written */
+  /**
+   * Names what a version without such an index has stored. Done once for a folder.
+   * @throws Error when the store cannot be read or written
+   */
   async complete(groupOf: (value: unknown) => string): Promise<void> {
     if ((await this.#store.get(COMPLETE, this.#index)) !== undefined) return;
     for await (const rows of entityPages(this.#store, this.#space)) {

@@ -3,7 +3,10 @@ import type { Store } from '../../storage/contract/store.ts';
 /** What a store gives to whoever only reads. */
 export type StoreReading = Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
 
-/** A store that gives nothing more once nobody waits for it: each page is asked for in vain, with the reason of the signal. */
+/**
+ * A store that gives nothing more once nobody waits for it: each page is asked for in vain, with the reason of the
+ * signal.
+ */
 export function readUntil<S extends Partial<StoreReading>>(signal: AbortSignal, store: S): S {
   const { recordById, recordByHash, records, counters } = store;
   const ended: { -readonly [K in keyof StoreReading]?: StoreReading[K] } = {};

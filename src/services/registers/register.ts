@@ -39,8 +39,9 @@ export interface SealedSpaceOptions<V, S> extends Omit<WatchedSpaceOptions<V>, '
 }
 
 /**
- * A watched space whose entities are changed by this writer, too: each change is made of what is stored and expects that to be so still, so that nothing that another writer has changed
- * meanwhile is written over; it is in memory when the change has resolved, here and at every other writer of the store.
+ * A watched space whose entities are changed by this writer, too: each change is made of what is stored and expects
+ * that to be so still, so that nothing that another writer has changed meanwhile is written over; it is in memory when
+ * the change has resolved, here and at every other writer of the store.
  * @typeParam V an entity as it is in memory
  * @typeParam S as it is stored
  */
@@ -72,7 +73,8 @@ export class Register<V, S = V> extends WatchedSpace<V> {
 
   /**
    * Changes one entity: makes it, replaces it or takes it away, in one commit with what goes with it.
-   * @param next what it becomes, from what is stored, which is undefined where there is none; undefined: it stays as it is, and nothing is committed. Asked again when another writer was first
+   * @param next what it becomes, from what is stored, which is undefined where there is none; undefined: it stays as it
+   * is, and nothing is committed. Asked again when another writer was first
    * @returns what `next` has said
    * @throws what `next` throws; what `conflict` gives; GatewayError as `Store.commit`
    */

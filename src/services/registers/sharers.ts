@@ -1,12 +1,13 @@
-import { ownText } from '../../base/lib/own-text.ts';
+import { ownText } from '../../base/lib/text.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 
 /** Stands for all orgs together that nobody has laid down; no org's id holds a space. */
 export const STRANGERS = ' ';
 
 /**
- * Which org something is counted for that each org has of its own, such as a rate or a month's requests: itself, where somebody has laid it down. Of other names the first few have counts of
- * their own as well, so that orgs which are only named are told apart; all further ones share theirs, so that another made-up name is no fresh count (decision 7.12).
+ * Which org something is counted for that each org has of its own, such as a rate or a month's requests: itself, where
+ * somebody has laid it down. Of other names the first few have counts of their own as well, so that orgs which are only
+ * named are told apart; all further ones share theirs, so that another made-up name is no fresh count (decision 7.12).
  */
 export class CountedOrgs {
   readonly #isKnown: (orgId: string) => boolean;
@@ -50,8 +51,9 @@ export interface Sharer {
 }
 
 /**
- * Whose share of a bounded place a caller takes from (decision 7.12). Names that a caller can make up give nobody another share: orgs that nobody has laid down are one, and a
- * workload that nobody has registered counts by the address that it calls from; what a caller calls himself counts nowhere.
+ * Whose share of a bounded place a caller takes from (decision 7.12). Names that a caller can make up give nobody
+ * another share: orgs that nobody has laid down are one, and a workload that nobody has registered counts by the
+ * address that it calls from; what a caller calls himself counts nowhere.
  */
 export function sharerOf({ orgId, workloadId, callerIp, apiKeyId }: ShareCaller, known: LaidDown): Sharer {
   const isOrg = known.org(orgId);

@@ -13,14 +13,20 @@ export interface WatchedSpaceOptions<V> {
   readonly changed?: (key: string, value: V | undefined, before: V | undefined) => void;
 }
 
-/** A parser of stored entities: an object counts when all of these members are texts, which an entity of this kind never lacks. */
+/**
+ * A parser of stored entities: an object counts when all of these members are texts, which an entity of this kind never
+ * lacks.
+ */
 export function entityWith<V extends object>(...texts: readonly (keyof V & string)[]): (value: unknown) => V | undefined {
   const isOne = (value: unknown): value is V =>
     typeof value === 'object' && value !== null && texts.every((name) => typeof Reflect.get(value, name) === 'string');
   return (value) => (isOne(value) ? value : undefined);
 }
 
-/** A space of the store in memory, for what every call asks: also what other writers of the store put and delete is known at once. For spaces of few entities. */
+/**
+ * A space of the store in memory, for what every call asks: also what other writers of the store put and delete is
+ * known at once. For spaces of few entities.
+ */
 export class WatchedSpace<V> {
   protected readonly store: Store;
   protected readonly space: string;

@@ -41,7 +41,10 @@ export interface CostFilter {
 
 type Reading = Pick<Store, 'counters' | 'records'>;
 
-/** Where the names of a usage row stand: workload, connector, model. A provider is known by its connector (decision 8.7). */
+/**
+ * Where the names of a usage row stand: workload, connector, model. A provider is known by its connector (decision
+ * 8.7).
+ */
 const OF_USAGE: Readonly<Partial<Record<CostKey, number>>> = { workload: 0, provider: 1, model: 2 };
 const OF_ATTRIBUTION: Readonly<Partial<Record<CostKey, string>>> = {
   project: ATTRIBUTED.project,
@@ -56,8 +59,10 @@ export function readsRecords(keys: readonly CostKey[]): boolean {
 }
 
 /**
- * What an org used in one period by any combination of keys (decision 6.18). Workloads, providers and models, and each other key alone, come from the totals that are committed with the records;
- * other combinations from the records themselves, a few hundred at a time. The rows always add up to the total of the period: what retention has removed is a row of its own.
+ * What an org used in one period by any combination of keys (decision 6.18). Workloads, providers and models, and each
+ * other key alone, come from the totals that are committed with the records; other combinations from the records
+ * themselves, a few hundred at a time. The rows always add up to the total of the period: what retention has removed is
+ * a row of its own.
  * @param most combinations that have rows of their own: those that cost most
  * @param filters all of which hold of the calls that are counted
  */
@@ -79,7 +84,10 @@ export async function costsOf(
 /** What the calls of a range used of which all filters hold. */
 export interface FilteredUsage {
   readonly usage: UsageSum;
-  /** What is counted without a name that is asked for: removed records, and names beyond those that are counted one by one. Nobody knows whether filters hold of it. */
+  /**
+   * What is counted without a name that is asked for: removed records, and names beyond those that are counted one by
+   * one. Nobody knows whether filters hold of it.
+   */
   readonly unsorted: UsageSum;
 }
 
@@ -213,7 +221,9 @@ const NAMES: Readonly<Record<(typeof COST_KEYS)[number], (record: ExecutionRecor
   model: ({ model, metering, upstream_status: status = 500 }) => (status < 400 ? metering?.model : model),
 };
 
-/** As totals count it: what somebody names who was refused before it was known who he is makes no row (decision 6.15). */
+/**
+ * As totals count it: what somebody names who was refused before it was known who he is makes no row (decision 6.15).
+ */
 function nameOf(record: ExecutionRecord, key: CostKey): string {
   if (record.reason_codes.includes('workload_not_registered')) return key === 'workload' ? UNREGISTERED : '';
   if (isLabel(key)) {

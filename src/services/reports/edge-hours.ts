@@ -1,6 +1,6 @@
 import { nextTurn } from '../../base/lib/loop-turns.ts';
-import type { RecordedDecision } from '../../base/model/decision.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import type { RecordedDecision } from '../../base/model/reason-codes.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import { amountsOf } from '../../record/roll-up.ts';
 import type { Store } from '../../storage/contract/store.ts';
@@ -9,18 +9,23 @@ import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
 /** Records read in one go; between two pages other work goes on. */
 const PAGE = 500;
-/** Where a record's text says when it was completed. A quote inside of a text is escaped, so that this is the member itself. */
+/**
+ * Where a record's text says when it was completed. A quote inside of a text is escaped, so that this is the member
+ * itself.
+ */
 const COMPLETED_AT = /"completed_at":"([^"]+)"/;
 
 type ByDecision = Map<RecordedDecision, UsageSum>;
 
 /**
- * What an org used in a part of one hour, from the records of that hour, a few hundred at a time. Totals are kept by the hour, so that only the two hours at the edges
- * of a range are ever asked for, and only those that have something to be divided.
+ * What an org used in a part of one hour, from the records of that hour, a few hundred at a time. Totals are kept by
+ * the hour, so that only the two hours at the edges of a range are ever asked for, and only those that have something
+ * to be divided.
  * @param hour milliseconds since the epoch, its beginning
  * @param counted what the counters say of the whole hour; it may still be growing
  * @param most records that are read
- * @returns undefined when the records that are there are not those which were counted: retention has removed some, the clock was set in that hour, or there are more than are read
+ * @returns undefined when the records that are there are not those which were counted: retention has removed some, the
+ * clock was set in that hour, or there are more than are read
  */
 export async function usageInPart(
   store: Pick<Store, 'records'>,

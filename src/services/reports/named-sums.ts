@@ -2,12 +2,16 @@ import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import { NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
 const { reportNames: NAMED } = REPORT_BOUNDS;
-/** What those are called that have no row of their own: no workload and no connector can be called so, for the names have a space. */
+/**
+ * What those are called that have no row of their own: no workload and no connector can be called so, for the names
+ * have a space.
+ */
 export const OTHER_WORKLOADS = 'other workloads';
 export const OTHER_CONNECTORS = 'other connectors';
 
 /**
- * Sums by name for one answer, whose size has an end whatever the names: beyond so many they are added up together. Totals stay exact.
+ * Sums by name for one answer, whose size has an end whatever the names: beyond so many they are added up together.
+ * Totals stay exact.
  */
 export class NamedSums {
   readonly #sums = new Map<string, UsageSum>();
@@ -30,7 +34,10 @@ export class NamedSums {
     else this.#sums.set(this.#rest, plus(this.#sums.get(this.#rest) ?? NO_USAGE, usage));
   }
 
-  /** The rows that an answer shows, by name: those that cost most, then those with most requests, and all others as one. @param limit names, beside that of the others */
+  /**
+   * The rows that an answer shows, by name: those that cost most, then those with most requests, and all others as one.
+   * @param limit names, beside that of the others
+   */
   shown(limit: number = NAMED.one): ReadonlyMap<string, UsageSum> {
     const rows = [...this.#sums].filter(([name]) => name !== this.#rest).sort(byWeight);
     const shown = rows.slice(0, limit).sort(byName);

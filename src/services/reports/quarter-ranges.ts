@@ -7,7 +7,10 @@ const DAY_MS = 24 * HOUR_MS;
 const QUARTERS = [0, 1, 2, 3] as const;
 type QuarterNames = ReturnType<typeof quarterNames>;
 
-/** A part of a range of which totals are kept: a whole UTC day (`2026-11-22`), or some quarters of an hour (`2026-11-22T05`). */
+/**
+ * A part of a range of which totals are kept: a whole UTC day (`2026-11-22`), or some quarters of an hour
+ * (`2026-11-22T05`).
+ */
 export type Stretch = { readonly day: string } | { readonly hour: string; readonly quarters: readonly number[] };
 
 /** The beginning of the quarter of an hour that a time lies in: finer is no total. */
@@ -15,7 +18,11 @@ export function quarterStart(epochMs: number): number {
   return Math.floor(epochMs / QUARTER_MS) * QUARTER_MS;
 }
 
-/** The whole days of a range, and the hours before and behind them, in order. Both ends are beginnings of quarters of an hour. @param to exclusive */
+/**
+ * The whole days of a range, and the hours before and behind them, in order. Both ends are beginnings of quarters of an
+ * hour.
+ * @param to exclusive
+ */
 export function* stretchesOf(from: number, to: number): Generator<Stretch> {
   for (let at = from; at < to; ) {
     if (at % DAY_MS === 0 && at + DAY_MS <= to) {

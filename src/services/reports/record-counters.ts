@@ -18,11 +18,17 @@ const MAX_KEPT_LENGTH = 512;
 
 /** Names of models that calls have named which no upstream accepted, as a kind beside those of `ATTRIBUTED`. */
 const MODELS = 'm';
-/** Names of models that an upstream has accepted: some accept whatever they are sent, so that there must be an end of these, too. */
+/**
+ * Names of models that an upstream has accepted: some accept whatever they are sent, so that there must be an end of
+ * these, too.
+ */
 const ACCEPTED = 'n';
 /** Names of orgs that refused calls have named and for which nobody has laid down anything: one list for all. */
 const ORGS = 'o';
-/** In the place of the name of a workload that is not registered. It has a space, so that none can be called so (decision 4.7). */
+/**
+ * In the place of the name of a workload that is not registered. It has a space, so that none can be called so
+ * (decision 4.7).
+ */
 export const UNREGISTERED = 'unregistered workloads';
 /** The same of an org. */
 export const UNKNOWN_ORG = 'unknown orgs';
@@ -48,9 +54,11 @@ export interface RegisteredNames {
 }
 
 /**
- * The counters that a record adds to, to be committed with it. Which names of projects, customers, accounts and labels have rows of their own is decided once a month, by who comes
- * first: beyond that they are counted together (decision 6.15). So are models, those that were refused and those that were accepted. What a stranger names, who was refused before it was known who he is, makes no row at
- * all: his calls count for one workload that stands for all that are not registered, and under names that others have used already. Records keep what was sent.
+ * The counters that a record adds to, to be committed with it. Which names of projects, customers, accounts and labels
+ * have rows of their own is decided once a month, by who comes first: beyond that they are counted together (decision
+ * 6.15). So are models, those that were refused and those that were accepted. What a stranger names, who was refused
+ * before it was known who he is, makes no row at all: his calls count for one workload that stands for all that are not
+ * registered, and under names that others have used already. Records keep what was sent.
  */
 export class RecordCounters implements CountedNames {
   /** By month, then by org and kind. */

@@ -9,7 +9,10 @@ import { HOUR_MS, NO_USAGE, plus, type UsageSum } from './usage-sums.ts';
 
 type Sums = ReadonlyMap<string, UsageSum>;
 
-/** What an org used on some days of a zone. The name of a connector, or a model, is empty for calls that ended before there was one. Of very many names the dearest have rows. */
+/**
+ * What an org used on some days of a zone. The name of a connector, or a model, is empty for calls that ended before
+ * there was one. Of very many names the dearest have rows.
+ */
 export interface UsageBreakdown {
   readonly total: UsageSum;
   readonly byWorkload: Sums;
@@ -27,7 +30,8 @@ export interface DayRange {
 }
 
 /**
- * Usage of an org on days of any zone, exactly (decision 8.14): whole UTC days from their totals, the hours before and behind them from totals by quarter of an hour. No record is read.
+ * Usage of an org on days of any zone, exactly (decision 8.14): whole UTC days from their totals, the hours before and
+ * behind them from totals by quarter of an hour. No record is read.
  */
 export async function usageOnDays(store: Pick<Store, 'counters'>, orgId: string, days: DayRange): Promise<UsageBreakdown> {
   const { first, last, zone } = days;
@@ -124,7 +128,10 @@ function isoHour(at: number): string {
   return new Date(at).toISOString().slice(0, 13);
 }
 
-/** All rows of an org from a quarter of an hour on up to another one, with workload, connector and model. @param to exclusive */
+/**
+ * All rows of an org from a quarter of an hour on up to another one, with workload, connector and model.
+ * @param to exclusive
+ */
 export async function* usageRows(store: Pick<Store, 'counters'>, orgId: string, from: number, to: number): AsyncGenerator<NamedUsage> {
   for (const stretch of stretchesOf(Math.max(from, await firstCounted(store)), to)) yield* rowsOf(store, orgId, stretch);
 }

@@ -1,4 +1,4 @@
-import type { RecordedDecision } from '../../base/model/decision.ts';
+import type { RecordedDecision } from '../../base/model/reason-codes.ts';
 import { hoursPrefix, monthPrefix, parseRollUpKey, USAGE_HOUR, USAGE_MONTH } from '../../storage/contract/counter-spaces.ts';
 import type { CounterRow, Store } from '../../storage/contract/store.ts';
 import { counterPages } from '../../storage/contract/store-pages.ts';
@@ -7,7 +7,10 @@ import { usageInPart } from './edge-hours.ts';
 import { usageOf } from './quarter-ranges.ts';
 import { HOUR_MS, NO_USAGE, plus, sumUsage, type UsageSum } from './usage-sums.ts';
 
-/** What one workload of an org used of one connector in a month; the connector is empty for calls that were refused before one was chosen. */
+/**
+ * What one workload of an org used of one connector in a month; the connector is empty for calls that were refused
+ * before one was chosen.
+ */
 export interface MonthlyUsage extends UsageSum {
   readonly orgId: string;
   readonly workloadId: string;
@@ -16,15 +19,19 @@ export interface MonthlyUsage extends UsageSum {
 
 /** What an org used between two times. */
 export interface UsageBetween {
-  /** What was counted; where the records of an edge hour are not there any more it begins, or ends, with that whole hour. */
+  /**
+   * What was counted; where the records of an edge hour are not there any more it begins, or ends, with that whole
+   * hour.
+   */
   readonly from: number;
   readonly to: number;
   readonly decisions: ReadonlyMap<RecordedDecision, UsageSum>;
 }
 
 /**
- * Numbers for people, from the counters that are committed with the records, so that an answer costs the same whatever the store holds, and equals a recount to the last
- * digit. Records are read of the hours alone in the middle of which a range begins or ends.
+ * Numbers for people, from the counters that are committed with the records, so that an answer costs the same whatever
+ * the store holds, and equals a recount to the last digit. Records are read of the hours alone in the middle of which a
+ * range begins or ends.
  */
 export class UsageReports {
   readonly #store: Pick<Store, 'counters' | 'records'>;
@@ -104,7 +111,8 @@ export class UsageReports {
 
   /**
    * Usage in one UTC month (`2026-11`) of one org or of all, a few hundred rows at a time, in the order of the keys.
-   * What `counterPages` promises of a month's counters holds for the records behind them: each is counted once or, when it came meanwhile, perhaps not yet.
+   * What `counterPages` promises of a month's counters holds for the records behind them: each is counted once or, when
+   * it came meanwhile, perhaps not yet.
    */
   async *month(period: string, orgId?: string): AsyncGenerator<readonly MonthlyUsage[], void> {
     let pair: string | undefined;

@@ -1,14 +1,14 @@
 import type { Events } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { newestFirst, uuidv7 } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { newestFirst } from '../../base/lib/newest-first.ts';
 import type { Sealed, SecretBox } from '../../base/lib/secret-box.ts';
 import type { FullFor } from '../../base/lib/shares.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { type Approval, deciderText } from '../../base/model/approval.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { namedPrincipal, type Principal, principalWord } from '../../base/model/principal.ts';
+import type { AskedByRule } from '../../decide/policy/approval-standing.ts';
 import {
   asOf,
   isSameRequest,
@@ -19,7 +19,6 @@ import {
   type StandingApproval,
   standingOf,
 } from '../../decide/policy/approval-standing.ts';
-import type { AskedByRule } from '../../decide/policy/asking-rules.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { type Commit, commitAlone, unlessConflict } from '../registers/commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, pageOf, removeEntities } from '../registers/entity-page.ts';
@@ -34,7 +33,9 @@ import { nameWaiting, shareOfRequest, waitingOf } from './waiting-approval.ts';
 const SPACE = 'approval';
 /** The ids of those of each org and request, the newest first; of stores from before there were several, one id. */
 const BY_ACTION = 'approval_of';
-/** Those that wait, by their ids: what a start reads (`WaitingApproval`; of stores from before shares, when it expires). */
+/**
+ * Those that wait, by their ids: what a start reads (`WaitingApproval`; of stores from before shares, when it expires).
+ */
 const PENDING = 'approval_pending';
 /** What was asked for, sealed, of those that wait. */
 const CONTENT = 'approval_content';
@@ -62,7 +63,10 @@ export type ApprovalRequest = Omit<
   readonly content: () => string;
 };
 
-/** What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that ask. */
+/**
+ * What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that
+ * ask.
+ */
 export type ApprovalAnswer =
   | StandingApproval
   | { readonly kind: 'opened'; readonly approval: Approval }
@@ -103,8 +107,9 @@ export interface ApprovalOptions {
 }
 
 /**
- * Requests that wait for a person (specification, "Approval"; decision 9.1). One request of one org may have several, for rules that came to ask one after the other; every
- * change of one expects the version that was read, so that of two who do the same at once, here or at another writer of the store, one has done it.
+ * Requests that wait for a person (specification, "Approval"; decision 9.1). One request of one org may have several,
+ * for rules that came to ask one after the other; every change of one expects the version that was read, so that of two
+ * who do the same at once, here or at another writer of the store, one has done it.
  */
 export class ApprovalService {
   readonly #options: ApprovalOptions;
@@ -132,7 +137,10 @@ export class ApprovalService {
     return this.#pending.size;
   }
 
-  /** Those that were given for a request and can be used, the newest first. @param requestHash the hash of the request before policy has sent it elsewhere */
+  /**
+   * Those that were given for a request and can be used, the newest first.
+   * @param requestHash the hash of the request before policy has sent it elsewhere
+   */
   async usable(orgId: string, requestHash: string): Promise<readonly Approval[]> {
     const { approvals } = await this.#of(orgId, requestHash);
     const moment = this.#moment();
@@ -140,7 +148,10 @@ export class ApprovalService {
     return approvals.filter((approval) => this.#isUsable(approval) && !denied.some((other) => isSameRequest(other, approval)));
   }
 
-  /** What becomes of a request that needs one: it waits with the one that is there, is rejected by it, or opens another. @throws GatewayError `record_store_unavailable` */
+  /**
+   * What becomes of a request that needs one: it waits with the one that is there, is rejected by it, or opens another.
+   * @throws GatewayError `record_store_unavailable`
+   */
   async ask(request: ApprovalRequest): Promise<ApprovalAnswer> {
     const key = keyOf(request.org_id, requestHashOf(request));
     for (;;) {
@@ -167,7 +178,10 @@ export class ApprovalService {
     }
   }
 
-  /** Spends them on the call of this record, before it is forwarded: all or none. @returns false when one was used, or its time is over, meanwhile */
+  /**
+   * Spends them on the call of this record, before it is forwarded: all or none.
+   * @returns false when one was used, or its time is over, meanwhile
+   */
   async claim(approvals: readonly Approval[], recordId: string): Promise<boolean> {
     const { store, clock } = this.#options;
     const at = timestamp(clock.now());
@@ -184,7 +198,10 @@ export class ApprovalService {
     return unlessConflict(store.commit(undefined, effects, expect));
   }
 
-  /** To be committed with the record of a call that was not executed: its approvals can be used again. Nobody else changes one that is spent. */
+  /**
+   * To be committed with the record of a call that was not executed: its approvals can be used again. Nobody else
+   * changes one that is spent.
+   */
   giveBack(approvals: readonly Approval[]): readonly Effect[] {
     return approvals.map(({ executed_at: _at, executed_record_id: _record, ...unspent }) => {
       return { op: 'put', space: SPACE, key: newestFirst(unspent.approval_id), value: unspent };
@@ -200,7 +217,10 @@ export class ApprovalService {
     });
   }
 
-  /** With what it asks for, where that was kept. Undefined when the org has none of this id. @param orgId undefined: any org's */
+  /**
+   * With what it asks for, where that was kept. Undefined when the org has none of this id.
+   * @param orgId undefined: any org's
+   */
   async show(id: string, orgId: string | undefined): Promise<ShownApproval | undefined> {
     const { store, box } = this.#options;
     const approval = (await store.get(SPACE, newestFirst(id))) as Approval | undefined;

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/lib/clock.ts';
+import { newestFirst } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { newestFirst } from '../../base/lib/newest-first.ts';
 import { type FullFor, Shares } from '../../base/lib/shares.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { Sharer } from '../registers/sharers.ts';
@@ -46,7 +46,10 @@ export class PendingApprovals {
     return this.#waiting.size;
   }
 
-  /** Takes a place for one that is about to wait, until {@link release}; once it waits, {@link learn} has taken its own. @returns who has no place left */
+  /**
+   * Takes a place for one that is about to wait, until {@link release}; once it waits, {@link learn} has taken its own.
+   * @returns who has no place left
+   */
   reserve({ org, caller }: Sharer): FullFor | undefined {
     const full = this.#shares.full(org, caller);
     if (full === undefined) this.#shares.take(org, caller);

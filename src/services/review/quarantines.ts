@@ -1,10 +1,9 @@
 import type { Events } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { newestFirst, uuidv7 } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { newestFirst } from '../../base/lib/newest-first.ts';
 import { Shares } from '../../base/lib/shares.ts';
-import { uuidv7 } from '../../base/lib/uuidv7.ts';
 import { deciderText } from '../../base/model/approval.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
@@ -78,8 +77,9 @@ interface Active extends Held {
 }
 
 /**
- * Who is in quarantine (specification, "Quarantine entry"; decision 9.2). Whom an entry holds is held from the moment in which policy has said so, before the entry is
- * stored with the record of that call. What is active is in memory, also what other writers of the store make and release.
+ * Who is in quarantine (specification, "Quarantine entry"; decision 9.2). Whom an entry holds is held from the moment
+ * in which policy has said so, before the entry is stored with the record of that call. What is active is in memory,
+ * also what other writers of the store make and release.
  */
 export class QuarantineService {
   readonly #options: QuarantineOptions;
@@ -126,7 +126,8 @@ export class QuarantineService {
   }
 
   /**
-   * Holds whom policy has put aside. Where his share of the places is taken, his workload is held as a whole if somebody has registered it.
+   * Holds whom policy has put aside. Where his share of the places is taken, his workload is held as a whole if
+   * somebody has registered it.
    * @returns undefined when he is held already, or nobody can be held: then policy judges each of his calls
    */
   hold(caller: QuarantineCaller, told: Held): MadeEntry | undefined {

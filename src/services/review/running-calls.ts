@@ -9,7 +9,10 @@ interface Running {
 
 const NOT_WATCHED = (): void => undefined;
 
-/** Calls under way that are ended when their caller is put into quarantine (`GW_QUARANTINE_RUNNING=end`); else nobody is watched, and nothing kept. */
+/**
+ * Calls under way that are ended when their caller is put into quarantine (`GW_QUARANTINE_RUNNING=end`); else nobody is
+ * watched, and nothing kept.
+ */
 export class RunningCalls {
   readonly #quarantines: Pick<QuarantineService, 'active' | 'holding'>;
   readonly #ends: boolean;

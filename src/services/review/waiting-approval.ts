@@ -1,4 +1,4 @@
-import { newestFirst } from '../../base/lib/newest-first.ts';
+import { newestFirst } from '../../base/lib/ids.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { commitInParts } from '../registers/commit.ts';

@@ -1,8 +1,8 @@
 import type { Destination, DurableEvent } from '../../base/events/destination.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import { retryDelay } from '../../base/lib/clock.ts';
 import { every } from '../../base/lib/every.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { retryDelay } from '../../base/lib/retry-delay.ts';
 
 const BATCH = 100;
 /** Retry-After is honoured up to one hour. */
@@ -25,7 +25,10 @@ export interface Courier {
   close(): Promise<void>;
 }
 
-/** Brings one destination what waits for it, batch after batch, and waits longer after each failure in a row, up to five minutes. */
+/**
+ * Brings one destination what waits for it, batch after batch, and waits longer after each failure in a row, up to five
+ * minutes.
+ */
 export function startCourier({ clock, log, destination, take, taken }: Errand): Courier {
   const { batch: size = BATCH } = destination;
   const ending = new AbortController();

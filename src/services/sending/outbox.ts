@@ -22,7 +22,10 @@ const MAX_AGE_MS = 7 * 86_400_000;
 const DIGITS = 16;
 /** Orgs and kinds of events of which it is remembered whether somebody wants them; orgs may be named by callers. */
 const MAX_REMEMBERED = CONTROL_BOUNDS.subscriptionKinds.all;
-/** Among the cursors: the last number that was removed, so that no number is ever given out twice. No destination has this id. */
+/**
+ * Among the cursors: the last number that was removed, so that no number is ever given out twice. No destination has
+ * this id.
+ */
 const REMOVED = '';
 
 export interface OutboxOptions {
@@ -35,7 +38,10 @@ export interface OutboxOptions {
   readonly destinations?: readonly Destination[];
   /** False while the clock is in doubt: then nothing is dropped for its age. */
   readonly mayExpire?: () => boolean;
-  /** Whether somebody has laid down this org: those that nobody has share one part of the places. Default: all are known. */
+  /**
+   * Whether somebody has laid down this org: those that nobody has share one part of the places. Default: all are
+   * known.
+   */
   readonly knownOrg?: (orgId: string) => boolean;
   readonly maxWaiting?: number;
 }
@@ -61,10 +67,13 @@ export interface Posted {
 const NOTHING: Posted = { effects: [], stored() {}, failed() {} };
 
 /**
- * Events that must not be lost: each is committed with what it tells of, and stays until every destination that wants it has taken it or it is dropped for number or age.
- * Where more wait than may, the org with most of them loses, of those the kind of which there is most, and of these the oldest that waits for the destination with most: neither
- * a flood of one org nor a destination that is down takes anything from another (decision 7.12). Each destination has a cursor, which is moved on in a commit after it has taken a batch. Nothing passes an event that is handed over and not stored yet, so that
- * commits may become visible in any order. Destinations come and go; what nobody wants is not written, and without a destination nothing is read or written.
+ * Events that must not be lost: each is committed with what it tells of, and stays until every destination that wants
+ * it has taken it or it is dropped for number or age. Where more wait than may, the org with most of them loses, of
+ * those the kind of which there is most, and of these the oldest that waits for the destination with most: neither a
+ * flood of one org nor a destination that is down takes anything from another (decision 7.12). Each destination has a
+ * cursor, which is moved on in a commit after it has taken a batch. Nothing passes an event that is handed over and not
+ * stored yet, so that commits may become visible in any order. Destinations come and go; what nobody wants is not
+ * written, and without a destination nothing is read or written.
  */
 export class Outbox {
   readonly #options: OutboxOptions;
@@ -126,7 +135,10 @@ export class Outbox {
     return this.#dropped.rows();
   }
 
-  /** Whether some destination wants events of this kind, of this org or of none (`NO_ORG`); left out: of whichever org. Asked by calls, so it is looked up once. */
+  /**
+   * Whether some destination wants events of this kind, of this org or of none (`NO_ORG`); left out: of whichever org.
+   * Asked by calls, so it is looked up once.
+   */
   wants(name: DurableName, orgId?: string): boolean {
     return this.#places.size > 0 && this.#wanting(name, orgId).length > 0;
   }
@@ -148,7 +160,10 @@ export class Outbox {
     return false;
   }
 
-  /** A destination that gets what happens from its `since` on, or what it has not taken yet when it was there before; none where one of its id is there. */
+  /**
+   * A destination that gets what happens from its `since` on, or what it has not taken yet when it was there before;
+   * none where one of its id is there.
+   */
   add(destination: Destination): void {
     const { id } = destination;
     if (this.#places.has(id)) return;
@@ -160,7 +175,10 @@ export class Outbox {
     if (this.#started) this.#begin(place);
   }
 
-  /** A destination that is there no more: it holds nothing back, and what waits for it alone is gone. Resolves when nothing is under way. */
+  /**
+   * A destination that is there no more: it holds nothing back, and what waits for it alone is gone. Resolves when
+   * nothing is under way.
+   */
   async remove(id: string): Promise<void> {
     const place = this.#places.get(id);
     if (place === undefined) return;
@@ -174,7 +192,10 @@ export class Outbox {
     if (this.#started) await this.#free(gone);
   }
 
-  /** Destinations may have changed their minds about what they want: each keeps what it still wants, and gets what it wants now and has not passed. */
+  /**
+   * Destinations may have changed their minds about what they want: each keeps what it still wants, and gets what it
+   * wants now and has not passed.
+   */
   reconsider(): void {
     this.#wanted.clear();
     const all = this.#all();

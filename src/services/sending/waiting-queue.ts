@@ -40,7 +40,10 @@ export class WaitingQueue {
     return unstored === -1 ? [...this.#events] : this.#events.slice(0, unstored);
   }
 
-  /** Takes away those of which this is true, as far as it is true of all before them. @returns those that are in no queue any more */
+  /**
+   * Takes away those of which this is true, as far as it is true of all before them.
+   * @returns those that are in no queue any more
+   */
   shift(isDone: (event: WaitingEvent) => boolean): readonly WaitingEvent[] {
     const left = this.#events.findIndex((event) => !isDone(event));
     return this.#taken(this.#events.splice(0, left === -1 ? this.#events.length : left));

@@ -1,30 +1,42 @@
 /*
- * Counter spaces that are written in one room and read in another: their names and how their keys are made. Parts of a key are percent-encoded, so that `|`
- * only ever separates.
+ * Counter spaces that are written in one room and read in another: their names and how their keys are made. Parts of a
+ * key are percent-encoded, so that `|` only ever separates.
  */
 
 /** Counter space of the daily roll-ups; its keys are made by {@link rollUpKey}. */
 export const USAGE_DAY = 'usage_day';
 
-/** Counter space of the daily spend by project: day, org, project. Only calls that cost something and name one have a row. */
+/**
+ * Counter space of the daily spend by project: day, org, project. Only calls that cost something and name one have a
+ * row.
+ */
 export const SPEND_DAY = 'spend_day';
 
-/** Counter space of the daily spend at a provider by calls that reached its hosts through another connector (`generic_http`): day, org, provider. */
+/**
+ * Counter space of the daily spend at a provider by calls that reached its hosts through another connector
+ * (`generic_http`): day, org, provider.
+ */
 export const SPEND_PROVIDER_DAY = 'spend_provider_day';
 
 /** Counter space of what is spent under a delegation that has a budget, over its life: org, delegation. */
 export const SPEND_DELEGATION = 'spend_delegation';
 
-/** Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short read. */
+/**
+ * Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short
+ * read.
+ */
 export const USAGE_HOUR = 'usage_hour';
 
 /**
- * Counter space of the roll-ups by quarter of an hour, for days that do not begin at midnight UTC: org, hour, workload, connector, model, decision. One row holds four quarters,
- * each under names of its own ({@link quarterNames}).
+ * Counter space of the roll-ups by quarter of an hour, for days that do not begin at midnight UTC: org, hour, workload,
+ * connector, model, decision. One row holds four quarters, each under names of its own ({@link quarterNames}).
  */
 export const USAGE_QUARTER = 'usage_quarter';
 
-/** Counter space of what is attributed, by day: org, day, kind, name. The name is empty where no more names fit. Of labels the name is the key, and the value stands behind it. */
+/**
+ * Counter space of what is attributed, by day: org, day, kind, name. The name is empty where no more names fit. Of
+ * labels the name is the key, and the value stands behind it.
+ */
 export const ATTRIBUTED_DAY = 'attributed_day';
 
 /** The same by hour, with quarters as in {@link USAGE_QUARTER}. */
@@ -97,8 +109,8 @@ export function keyPart(text: string): string {
 }
 
 /**
- * Amounts of a roll-up that a row has only where they are more than 0: input tokens read from a cache; records without a usage and what they cost all the same; records that were priced by
- * default and what they cost.
+ * Amounts of a roll-up that a row has only where they are more than 0: input tokens read from a cache; records without
+ * a usage and what they cost all the same; records that were priced by default and what they cost.
  */
 export const SELDOM_AMOUNTS = ['cached_in', 'no_usage', 'no_usage_pico', 'by_default', 'by_default_pico'] as const;
 export type SeldomAmount = (typeof SELDOM_AMOUNTS)[number];
@@ -110,7 +122,10 @@ export function quarterNames(quarter: number): Readonly<Record<(typeof AMOUNTS)[
   return Object.fromEntries(AMOUNTS.map((name) => [name, `${name}_${quarter}`])) as Record<(typeof AMOUNTS)[number], string>;
 }
 
-/** The requests of five minutes, as rows of {@link USAGE_HOUR} name them. @param minute of the hour at which they begin */
+/**
+ * The requests of five minutes, as rows of {@link USAGE_HOUR} name them.
+ * @param minute of the hour at which they begin
+ */
 export function minuteName(minute: number): string {
   return `requests_m${String(minute - (minute % 5)).padStart(2, '0')}`;
 }

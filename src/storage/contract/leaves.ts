@@ -2,17 +2,21 @@
 export const HASH_BYTES = 32;
 
 /**
- * The hashes that an org has handed in for the ledger, in the order in which they came. What was taken stays: nothing is changed or removed, and each hash is there once.
- * There is one writer.
+ * The hashes that an org has handed in for the ledger, in the order in which they came. What was taken stays: nothing
+ * is changed or removed, and each hash is there once. There is one writer.
  */
 export interface Leaves {
   /** How many there are. What is under way does not count. */
   readonly count: number;
-  /** A write has failed in a way that could not be taken back: nothing is added any more until they are opened again. */
+  /**
+   * A write has failed in a way that could not be taken back: nothing is added any more until they are opened again.
+   */
   readonly isBroken?: boolean;
   /**
-   * Adds those that are not there yet, in their order. It MUST resolve only when all of them survive the death of the process and of the machine.
-   * @param hashes of 32 bytes each @throws TypeError for another length; Error when they cannot be stored: then none of the new ones count
+   * Adds those that are not there yet, in their order. It MUST resolve only when all of them survive the death of the
+   * process and of the machine.
+   * @param hashes of 32 bytes each @throws TypeError for another length; Error when they cannot be stored: then none of
+   * the new ones count
    */
   append(hashes: readonly Uint8Array[]): Promise<void>;
   /** At which place, from 0, a hash stands; undefined: it is not there. */

@@ -1,6 +1,7 @@
 /*
- * What a query of records can ask for. Every filter is one that users have (specification, "Gateway admin API"; a management API's list of records has more of them
- * than today's routes). A new filter for a text is a line in `QUERY_TEXTS`; drivers make what they keep from that table.
+ * What a query of records can ask for. Every filter is one that users have (specification, "Gateway admin API"; a
+ * management API's list of records has more of them than today's routes). A new filter for a text is a line in
+ * `QUERY_TEXTS`; drivers make what they keep from that table.
  */
 
 import type { DoubtedRecord, DoubtName } from '../../base/model/cost-doubt.ts';
@@ -31,7 +32,10 @@ export interface RecordMembers extends DoubtedRecord {
   readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Texts that a query compares whole, by the name of their member. Functions, and not names, so that reading a member is as cheap as it can be. */
+/**
+ * Texts that a query compares whole, by the name of their member. Functions, and not names, so that reading a member is
+ * as cheap as it can be.
+ */
 export const QUERY_TEXTS = {
   org_id: (record) => record.org_id,
   workload_id: (record) => record.workload_id,
@@ -55,7 +59,10 @@ export const QUERY_TEXTS = {
 
 const CODE = /^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$/;
 
-/** Why a record was decided so: its reason codes, and its reason where that is a code too (`budget_exceeded`), as callers are told it. */
+/**
+ * Why a record was decided so: its reason codes, and its reason where that is a code too (`budget_exceeded`), as
+ * callers are told it.
+ */
 export function codesOf({ reason, reason_codes: codes }: RecordMembers): readonly string[] | undefined {
   if (reason === undefined || !CODE.test(reason) || codes?.includes(reason) === true) return codes;
   return codes === undefined ? [reason] : [...codes, reason];
@@ -63,7 +70,10 @@ export function codesOf({ reason, reason_codes: codes }: RecordMembers): readonl
 
 export type QueryText = keyof typeof QUERY_TEXTS;
 
-/** All that is given must be true of a record; of a list of texts it must have one. What a record does not have is equal to nothing. */
+/**
+ * All that is given must be true of a record; of a list of texts it must have one. What a record does not have is equal
+ * to nothing.
+ */
 export interface RecordFilters extends Readonly<Partial<Record<QueryText, string | readonly string[]>>> {
   readonly record_id?: string;
   /** Is part of the record's `model`, as it is or in lower case. */

@@ -5,9 +5,10 @@ import type { CounterRow, EntityPage, Store } from './store.ts';
 export const COUNTER_PAGE = 500;
 
 /**
- * All counters of a space whose key begins with `prefix`, in key order, page by page; behind each page the event loop turns once, whatever the driver does.
- * A key comes once. Its row holds every commit that was visible when reading began, and of those that became visible meanwhile the ones before its page was
- * read. A commit that adds to one row is therefore in it whole or not at all, and never in two.
+ * All counters of a space whose key begins with `prefix`, in key order, page by page; behind each page the event loop
+ * turns once, whatever the driver does. A key comes once. Its row holds every commit that was visible when reading
+ * began, and of those that became visible meanwhile the ones before its page was read. A commit that adds to one row is
+ * therefore in it whole or not at all, and never in two.
  */
 export async function* counterPages(
   store: Pick<Store, 'counters'>,
@@ -32,7 +33,10 @@ export async function* counterRows(store: Pick<Store, 'counters'>, space: string
 /** Entities that are read in one go. */
 const ENTITY_PAGE = 500;
 
-/** All entities of a space in key order, page by page; behind each page the event loop turns once, whatever the driver does. Each page is one consistent state of its own. */
+/**
+ * All entities of a space in key order, page by page; behind each page the event loop turns once, whatever the driver
+ * does. Each page is one consistent state of its own.
+ */
 export async function* entityPages(
   store: Pick<Store, 'list'>,
   space: string,

@@ -28,8 +28,8 @@ export type JournalFinding =
 const FRAMES_PER_TURN = 256;
 
 /**
- * Walks all frames of the journal in a data folder and verifies each; changes nothing and needs no lock. Goes on behind damage. Throws a StoreError for a
- * newer format only.
+ * Walks all frames of the journal in a data folder and verifies each; changes nothing and needs no lock. Goes on behind
+ * damage. Throws a StoreError for a newer format only.
  */
 export async function* checkJournal(dir: string): AsyncGenerator<JournalFinding, void> {
   const folder = journalFolder(dir);
@@ -90,7 +90,10 @@ async function goodFrames(path: string, segment: number, from: number, size: num
   return { found, end };
 }
 
-/** What the bytes from `offset` to the next good frame are: damage, or in the last segment with nothing good behind them a torn write. */
+/**
+ * What the bytes from `offset` to the next good frame are: damage, or in the last segment with nothing good behind them
+ * a torn write.
+ */
 async function badBytes(
   path: string,
   segment: number,

@@ -43,8 +43,8 @@ class Waiting {
 const PROBE_EVERY_MS = 500;
 
 /**
- * Group commit: everything that is handed over in one turn of the event loop is written at its end by one write. While a slow write or a sync is under way,
- * what comes meanwhile is the next group.
+ * Group commit: everything that is handed over in one turn of the event loop is written at its end by one write. While
+ * a slow write or a sync is under way, what comes meanwhile is the next group.
  */
 export class CommitQueue {
   readonly #options: CommitQueueOptions;
@@ -83,7 +83,8 @@ export class CommitQueue {
   }
 
   /**
-   * The last thing that commits which are not visible yet do to an entity, and what settles when it is known whether it is done; undefined when they leave it alone.
+   * The last thing that commits which are not visible yet do to an entity, and what settles when it is known whether it
+   * is done; undefined when they leave it alone.
    */
   lastEffectOn(key: string): { readonly effect: EntityEffect; readonly stored: Promise<void> } | undefined {
     for (const waiting of [this.#waiting, this.#group]) {
@@ -100,7 +101,10 @@ export class CommitQueue {
     if (this.#waiting.length > 0 && !this.#scheduled && !this.#writing) this.#schedule();
   }
 
-  /** Resolves when nothing waits and nothing is being written; what runs then in the same turn has the writer for itself. */
+  /**
+   * Resolves when nothing waits and nothing is being written; what runs then in the same turn has the writer for
+   * itself.
+   */
   async drained(): Promise<void> {
     while (this.#waiting.length > 0 || this.#writing || this.#probing) {
       if (this.#probing) await this.#probing;

@@ -1,6 +1,8 @@
 import { Lru } from '../../base/lib/lru.ts';
 
-/** One counter key with its named totals. While it is pinned there is exactly one of it, so that no addition is lost. */
+/**
+ * One counter key with its named totals. While it is pinned there is exactly one of it, so that no addition is lost.
+ */
 export interface CounterCell {
   readonly key: string;
   readonly totals: Map<string, bigint>;
@@ -11,8 +13,9 @@ const IDLE_CELLS = 20_000;
 const SEPARATOR = '\0';
 
 /**
- * Counters that are in use (by a commit under way or by totals that the index does not have yet) stay in memory; of the others the 20,000 used last.
- * Anything else is read from the index when it is asked for, so that a space may be as large as the disk.
+ * Counters that are in use (by a commit under way or by totals that the index does not have yet) stay in memory; of the
+ * others the 20,000 used last. Anything else is read from the index when it is asked for, so that a space may be as
+ * large as the disk.
  */
 export class Counters {
   readonly #load: (key: string) => string | undefined;

@@ -60,7 +60,9 @@ export interface StoreParts {
   readonly release: () => Promise<void>;
 }
 
-/** The embedded driver of the storage contract: a journal, and LevelDB behind it. README.md follows a record through it. */
+/**
+ * The embedded driver of the storage contract: a journal, and LevelDB behind it. README.md follows a record through it.
+ */
 export class EmbeddedStore implements Store {
   readonly #parts: StoreParts;
   readonly #indexer: Indexer;
@@ -190,7 +192,10 @@ export class EmbeddedStore implements Store {
     return rows.map(([key, text]) => ({ key: key.slice(start.length), amounts: Object.fromEntries(decodeTotals(text)) }));
   }
 
-  /** Whole segments at a time, so that a record may stay until the youngest one of its segment is old enough: a day longer, while the clock is right. */
+  /**
+   * Whole segments at a time, so that a record may stay until the youngest one of its segment is old enough: a day
+   * longer, while the clock is right.
+   */
   async removeRecordsBefore(epochMs: number): Promise<number> {
     this.#mustBeOpen();
     return this.#removing.take(() => this.#remove(epochMs));
@@ -306,7 +311,8 @@ export class EmbeddedStore implements Store {
   }
 
   /**
-   * Undefined when all is as it is expected to be. What was handed over before counts, stored or not: when it cannot be stored, neither is what came behind it.
+   * Undefined when all is as it is expected to be. What was handed over before counts, stored or not: when it cannot be
+   * stored, neither is what came behind it.
    * @returns what resolves when that which is otherwise is stored, so that whoever then reads sees it
    */
   #notAsExpected(expect: readonly Expectation[]): Promise<void> | undefined {
@@ -380,7 +386,10 @@ export class EmbeddedStore implements Store {
 /** Of a promise whose failure is told where it happens, or to who asked for it. */
 function ignore(): void {}
 
-/** Rows of index and tail together; what LevelDB throws while it is opened again is the store's failure, not the caller's. */
+/**
+ * Rows of index and tail together; what LevelDB throws while it is opened again is the store's failure, not the
+ * caller's.
+ */
 async function readRows(...[stored, changed, page]: Parameters<typeof mergeRows>): ReturnType<typeof mergeRows> {
   try {
     return await mergeRows(stored, changed, page);

@@ -1,6 +1,9 @@
 import { close, closeSync, fdatasync, fsync, ftruncateSync, open, openSync, unlink, unlinkSync, write, writeSync } from 'node:fs';
 
-/** The few file operations the journal writes with; tests put a failing disk behind it. Every error is the system's (`code` ENOSPC, EIO, …). */
+/**
+ * The few file operations the journal writes with; tests put a failing disk behind it. Every error is the system's
+ * (`code` ENOSPC, EIO, …).
+ */
 export interface Files {
   /** Creates a file that must not exist yet, readable and writable by the owner only. */
   create(path: string): number;

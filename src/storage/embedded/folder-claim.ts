@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises';
 
 /**
- * Folders whose store is open in this process, by device and inode. LevelDB's lock alone is not enough: it is a POSIX record lock, and when the same
- * process tries to take it a second time, LevelDB closes its second handle of the lock file, which releases the first one's lock. From then on another
- * process could open the folder beside us.
+ * Folders whose store is open in this process, by device and inode. LevelDB's lock alone is not enough: it is a POSIX
+ * record lock, and when the same process tries to take it a second time, LevelDB closes its second handle of the lock
+ * file, which releases the first one's lock. From then on another process could open the folder beside us.
  */
 const claimed = new Set<string>();
 

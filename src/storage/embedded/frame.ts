@@ -1,5 +1,6 @@
 /*
- * The bytes of the journal: how one commit becomes one frame, and how a frame is recognised again. Pure: nothing here opens a file.
+ * The bytes of the journal: how one commit becomes one frame, and how a frame is recognised again. Pure: nothing here
+ * opens a file.
  *
  * Frame, little-endian:
  *    0  marker FF 47 57 FE   0xFF and 0xFE are never part of UTF-8 text, so that no caller's text can look like a frame
@@ -55,7 +56,9 @@ export interface Frame {
   readonly textLength: number;
 }
 
-/** The verified frame that starts at `start`, or undefined when there is none: cut off, damaged, or of an unknown type. */
+/**
+ * The verified frame that starts at `start`, or undefined when there is none: cut off, damaged, or of an unknown type.
+ */
 export function frameAt(bytes: Buffer, start: number, end: number = bytes.length): Frame | undefined {
   const length = frameLengthAt(bytes, start, end);
   if (length === undefined || start + length > end) return undefined;
@@ -120,7 +123,10 @@ export class FrameBuffer {
     return this.#bytes.subarray(0, this.#end);
   }
 
-  /** Appends one frame and returns its length. Throws a RangeError, and appends nothing, when the commit is larger than a frame may be. */
+  /**
+   * Appends one frame and returns its length. Throws a RangeError, and appends nothing, when the commit is larger than
+   * a frame may be.
+   */
   append(commit: PreparedCommit): number {
     const start = this.#end;
     const atMost = MIN_FRAME_BYTES + HASH_BYTES + commit.recordId.length + (commit.text.length + commit.effectsText.length) * 3;

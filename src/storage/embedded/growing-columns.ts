@@ -49,7 +49,10 @@ function passes(text: string, test: Exclude<TextTest, { readonly isOneOf: unknow
   return test.containsOneOf.some((part) => text.includes(part));
 }
 
-/** The columns of a segment that is written to. The codes of one row stand together, so that adding it touches little memory. */
+/**
+ * The columns of a segment that is written to. The codes of one row stand together, so that adding it touches little
+ * memory.
+ */
 export class GrowingColumns implements RecordColumns {
   readonly segment: number;
   rows = 0;

@@ -27,7 +27,10 @@ const WEIGHT_PER_ROUND = 8 * 1024 * 1024;
 const FULL_ROUNDS = 4;
 const RETRY_MS = 1_000;
 
-/** A generation with what must be read of the live objects at the moment of freezing: totals and position belong together. */
+/**
+ * A generation with what must be read of the live objects at the moment of freezing: totals and position belong
+ * together.
+ */
 interface Round {
   readonly generation: Generation;
   readonly counters: readonly IndexRow[];
@@ -36,8 +39,9 @@ interface Round {
 }
 
 /**
- * Writes what the tail collected to the index: one batch per round, with the position up to which the journal is in it. The journal is forced to the medium
- * first, so that after the death of the machine the index never knows more than the journal.
+ * Writes what the tail collected to the index: one batch per round, with the position up to which the journal is in it.
+ * The journal is forced to the medium first, so that after the death of the machine the index never knows more than the
+ * journal.
  */
 export class Indexer {
   readonly #options: IndexerOptions;
@@ -72,7 +76,10 @@ export class Indexer {
     );
   }
 
-  /** To be called after commits became visible: starts a round when enough has come together, else when `everyMs` is over. */
+  /**
+   * To be called after commits became visible: starts a round when enough has come together, else when `everyMs` is
+   * over.
+   */
   notice(): void {
     const { active } = this.#options.tail;
     if (this.#failed || this.#stopped || this.#running) return;
@@ -80,7 +87,10 @@ export class Indexer {
     else if (!this.#cancelTimer && active.commits > 0) this.#startAfter(this.#options.everyMs);
   }
 
-  /** Resolves when everything visible now is in the index; with `sync` on the medium. Rejects when the index cannot be written. */
+  /**
+   * Resolves when everything visible now is in the index; with `sync` on the medium. Rejects when the index cannot be
+   * written.
+   */
   async flush(options: { readonly sync: boolean }): Promise<void> {
     await this.#exclusively(async () => {
       if (this.#round) await this.#write(false);
@@ -88,7 +98,10 @@ export class Indexer {
     });
   }
 
-  /** Deletes rows between two rounds and notes which segment is the oldest; both are on the medium when it resolves. The position stays where it is. */
+  /**
+   * Deletes rows between two rounds and notes which segment is the oldest; both are on the medium when it resolves. The
+   * position stays where it is.
+   */
   async deleteRows(keys: Iterable<IndexRow>): Promise<void> {
     await this.#exclusively(async () => {
       const state = { ...this.#state, first: this.#options.segments.first };

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import { StoreError } from '../contract/store.ts';
 import { journalDamaged } from './damage.ts';
 import { frameHasRecord } from './frame.ts';
@@ -32,8 +32,9 @@ export interface JournalFiles {
 }
 
 /**
- * Looks at a journal without changing anything: every header, every number, every frame of the last segment. Throws a StoreError for a newer format and for
- * damage that no crash leaves behind: only what was being written last, with no good frame behind it, may be torn.
+ * Looks at a journal without changing anything: every header, every number, every frame of the last segment. Throws a
+ * StoreError for a newer format and for damage that no crash leaves behind: only what was being written last, with no
+ * good frame behind it, may be torn.
  */
 export async function inspectJournal(folder: string): Promise<JournalFiles> {
   const files: SegmentFile[] = [];
@@ -70,7 +71,10 @@ export async function segmentNames(folder: string): Promise<readonly { readonly 
     .sort((a, b) => a.segment - b.segment);
 }
 
-/** Undefined when the file does not begin with the header of this segment. Throws a StoreError when it is of a newer format. */
+/**
+ * Undefined when the file does not begin with the header of this segment. Throws a StoreError when it is of a newer
+ * format.
+ */
 export async function inspectHeader(path: string, segment: number): Promise<SegmentFile | undefined> {
   return withFile(path, async (file) => {
     const header = decodeSegmentHeader(await readBytes(file, 0, SEGMENT_HEADER_BYTES));

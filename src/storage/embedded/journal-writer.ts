@@ -27,14 +27,17 @@ interface OpenFile {
 const SLOW_WRITE_MS = 2;
 /** So many asynchronous writes in a row must be quick before writing is synchronous again. */
 const QUICK_WRITES = 16;
-/** Quick is a write that takes no longer than this, or is done when the event loop comes round: under load the loop is what its end waits for. */
+/**
+ * Quick is a write that takes no longer than this, or is done when the event loop comes round: under load the loop is
+ * what its end waits for.
+ */
 const QUICK_WRITE_MS = 1;
 /** Larger than the slack that a file system may have left in the file's last block. */
 const PROBE = Buffer.alloc(64 * 1024);
 
 /**
- * Appends groups of frames to the last segment, always at the end of the last frame that is visible: what a failed write left behind is truncated before
- * anything else is written. One group at a time.
+ * Appends groups of frames to the last segment, always at the end of the last frame that is visible: what a failed
+ * write left behind is truncated before anything else is written. One group at a time.
  */
 export class JournalWriter {
   readonly #options: JournalWriterOptions;
@@ -71,8 +74,9 @@ export class JournalWriter {
   }
 
   /**
-   * Writes `bytes` behind the last visible frame. When it returns, or when what it returns resolves, they are stored, and with `fsync: always` on the
-   * medium. Throws or rejects with the system's error; then {@link recover} must succeed before the next append. The caller moves `active.end`.
+   * Writes `bytes` behind the last visible frame. When it returns, or when what it returns resolves, they are stored,
+   * and with `fsync: always` on the medium. Throws or rejects with the system's error; then {@link recover} must
+   * succeed before the next append. The caller moves `active.end`.
    */
   append(bytes: Buffer): Promise<void> | undefined {
     this.#rotateIfDue(bytes.length);
@@ -88,7 +92,9 @@ export class JournalWriter {
     return fsync === 'always' ? this.sync() : undefined;
   }
 
-  /** Closes the active segment and begins the next one. Throws the system's errors and then leaves everything as it was. */
+  /**
+   * Closes the active segment and begins the next one. Throws the system's errors and then leaves everything as it was.
+   */
   rotate(): void {
     const { segments, files, clock } = this.#options;
     const segment = segments.last + 1;
@@ -113,7 +119,10 @@ export class JournalWriter {
     if (this.#syncing === undefined) this.#closeClean();
   }
 
-  /** Forces everything that was written before the call to the medium, one call after the other. Rejects with the system's error. */
+  /**
+   * Forces everything that was written before the call to the medium, one call after the other. Rejects with the
+   * system's error.
+   */
   async sync(): Promise<void> {
     while (this.#syncing) await this.#syncing.catch(() => undefined);
     this.#syncing = this.#syncDirty();
@@ -124,7 +133,10 @@ export class JournalWriter {
     }
   }
 
-  /** After a failed append or sync: cuts what was left behind and tries whether the disk takes bytes again. Rejects with the system's error. */
+  /**
+   * After a failed append or sync: cuts what was left behind and tries whether the disk takes bytes again. Rejects with
+   * the system's error.
+   */
   async recover(): Promise<void> {
     const { files, fsync } = this.#options;
     const { fd } = this.#file();

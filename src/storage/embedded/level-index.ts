@@ -1,8 +1,9 @@
 import { Level } from 'level';
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 
 /**
- * What the index says about itself; written with every batch, so that rows and position can never disagree. Commits before the position are in the rows.
+ * What the index says about itself; written with every batch, so that rows and position can never disagree. Commits
+ * before the position are in the rows.
  */
 export interface IndexState {
   readonly format: number;
@@ -10,7 +11,10 @@ export interface IndexState {
   readonly offset: number;
   /** The oldest segment that was not removed. */
   readonly first: number;
-  /** The journal was on the medium as far as the position when this was written: a journal that ends before it was damaged, not cut by a crash. */
+  /**
+   * The journal was on the medium as far as the position when this was written: a journal that ends before it was
+   * damaged, not cut by a crash.
+   */
   readonly synced: boolean;
 }
 
@@ -23,7 +27,9 @@ const STATE_KEY = 'm';
 const BATCH_ROWS_PER_TURN = 512;
 /** Four times LevelDB's own: record hashes are random keys, and every merge of a larger run saves one of a smaller. */
 const WRITE_BUFFER_BYTES = 16 * 1024 * 1024;
-/** What one visit to the thread pool brings. LevelDB's own 16 KiB are 150 counters, and every visit waits for its turn. */
+/**
+ * What one visit to the thread pool brings. LevelDB's own 16 KiB are 150 counters, and every visit waits for its turn.
+ */
 const READ_AHEAD_BYTES = 256 * 1024;
 
 export type IndexRow = readonly [key: string, value: string | undefined];
@@ -53,12 +59,18 @@ export class LevelIndex {
     return text === undefined ? undefined : parseState(text);
   }
 
-  /** One row, read in place: 2 µs, where handing it to the thread pool costs 20. Throws when the index is not open or cannot be read. */
+  /**
+   * One row, read in place: 2 µs, where handing it to the thread pool costs 20. Throws when the index is not open or
+   * cannot be read.
+   */
   get(key: string): string | undefined {
     return this.#db.getSync(key);
   }
 
-  /** Writes rows (an undefined value deletes) and the state in one atomic batch; yields to other work while it collects the rows. */
+  /**
+   * Writes rows (an undefined value deletes) and the state in one atomic batch; yields to other work while it collects
+   * the rows.
+   */
   async write(rows: Iterable<IndexRow>, state: IndexState, options: { readonly sync: boolean }): Promise<void> {
     const batch = this.#db.batch();
     try {
@@ -77,7 +89,10 @@ export class LevelIndex {
     await batch.write({ sync: options.sync });
   }
 
-  /** Rows whose key begins with `prefix` and is larger than `after`, in order, at most `limit`, as of the moment of the call. */
+  /**
+   * Rows whose key begins with `prefix` and is larger than `after`, in order, at most `limit`, as of the moment of the
+   * call.
+   */
   rows(prefix: string, after?: string, limit = Number.POSITIVE_INFINITY): AsyncIterable<readonly [key: string, value: string]> {
     const behind = after !== undefined && after >= prefix ? { gt: after } : { gte: prefix };
     return this.#db.iterator({ ...behind, lt: prefix + BEHIND, limit, highWaterMarkBytes: READ_AHEAD_BYTES });

@@ -1,7 +1,8 @@
 import type { ChangedRow } from './tail.ts';
 
 /**
- * Rows of the index with what the tail changed laid over them, in key order. `stored` yields keys with the letter of their kind in front; the result is without it.
+ * Rows of the index with what the tail changed laid over them, in key order. `stored` yields keys with the letter of
+ * their kind in front; the result is without it.
  * @param changed in key order; an undefined value is a deletion. It may end behind the `limit`th row that is none
  */
 export async function mergeRows(

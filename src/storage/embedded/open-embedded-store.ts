@@ -1,16 +1,17 @@
 /*
- * storage/embedded: the storage contract on one disk by one process. A journal of segments is the truth; LevelDB behind it holds entities, counters and the
- * index, and can always be caught up from the journal. README.md follows a record through its life.
+ * storage/embedded: the storage contract on one disk by one process. A journal of segments is the truth; LevelDB behind
+ * it holds entities, counters and the index, and can always be caught up from the journal. README.md follows a record
+ * through its life.
  *
- * May live here: everything that reads or writes the data folder's `journal`, `index`, `format` and `owner.pid`. May not: what a record or an entity means,
- * configuration, and any other package than `level`.
+ * May live here: everything that reads or writes the data folder's `journal`, `index`, `format` and `owner.pid`. May
+ * not: what a record or an entity means, configuration, and any other package than `level`.
  */
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
-import { makeFolder } from '../../base/lib/folder.ts';
+import { makeFolder } from '../../base/lib/files.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
 import { StoreError } from '../contract/store.ts';
 import { Counters } from './counters.ts';
 import { WAY_ON } from './damage.ts';
@@ -31,7 +32,9 @@ import { Tail } from './tail.ts';
 export interface EmbeddedStoreOptions {
   /** The data folder; made when it is not there, readable by the owner only. */
   readonly dir: string;
-  /** When records are forced to the medium (`GW_RECORD_FSYNC`): with every commit, every so many milliseconds, never. */
+  /**
+   * When records are forced to the medium (`GW_RECORD_FSYNC`): with every commit, every so many milliseconds, never.
+   */
   readonly fsync: Fsync;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
@@ -39,7 +42,9 @@ export interface EmbeddedStoreOptions {
   readonly segmentBytes?: number;
   /** Age at which a segment is closed; default one day. */
   readonly segmentAgeMs?: number;
-  /** Told how many segments past their retention wait to be removed after that failed, and 0 when none does any more. */
+  /**
+   * Told how many segments past their retention wait to be removed after that failed, and 0 when none does any more.
+   */
   readonly onUnremoved?: (segments: number) => void;
   /** Where the journal's writes go; tests put a failing disk here. */
   readonly files?: Files;
@@ -53,8 +58,9 @@ const INDEX_EVERY_MS = 200;
 const FORMAT_TEXT = /^gateway-store (\d{1,9})\n?$/;
 
 /**
- * Opens the store of a data folder, or creates it. Rejects with a StoreError, having changed nothing, when another process has it, when it was written by a
- * newer version, or when it is damaged; with the system's error when the folder cannot be used.
+ * Opens the store of a data folder, or creates it. Rejects with a StoreError, having changed nothing, when another
+ * process has it, when it was written by a newer version, or when it is damaged; with the system's error when the
+ * folder cannot be used.
  */
 export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
   const dir = resolve(options.dir);
@@ -193,7 +199,10 @@ export async function checkFormat(dir: string): Promise<void> {
   if (version > FORMAT_VERSION) throw newerFormat(formatFile(dir), version);
 }
 
-/** The look before the lock, so that a refusal changes nothing at all. A journal that is being written may look damaged: then its owner is the reason. */
+/**
+ * The look before the lock, so that a refusal changes nothing at all. A journal that is being written may look damaged:
+ * then its owner is the reason.
+ */
 async function inspectUnlocked(dir: string): Promise<JournalFiles> {
   try {
     return await inspectJournal(journalFolder(dir));
@@ -203,7 +212,10 @@ async function inspectUnlocked(dir: string): Promise<JournalFiles> {
   }
 }
 
-/** Opens the index, which is the lock. Rejects with a StoreError; `firstSegment` tells whether an index that is missing could be built anew. */
+/**
+ * Opens the index, which is the lock. Rejects with a StoreError; `firstSegment` tells whether an index that is missing
+ * could be built anew.
+ */
 async function openIndex(dir: string, firstSegment: number): Promise<LevelIndex> {
   const folder = indexFolder(dir);
   const exists = await stat(folder).then(
@@ -218,7 +230,10 @@ async function openIndex(dir: string, firstSegment: number): Promise<LevelIndex>
   }
 }
 
-/** The index as it is, and with it the lock, or why it cannot be opened. @throws StoreError `in_use`; the system's error */
+/**
+ * The index as it is, and with it the lock, or why it cannot be opened.
+ * @throws StoreError `in_use`; the system's error
+ */
 export async function openIndexOf(dir: string): Promise<LevelIndex | StoreError> {
   try {
     return await openIndex(dir, 1);
@@ -236,7 +251,10 @@ async function unchanged({ files, tornFile }: JournalFiles): Promise<boolean> {
   return now?.size === last.bytes;
 }
 
-/** The process id in the owner file, when that process is alive and another one: in a container the dead one often had our own number. */
+/**
+ * The process id in the owner file, when that process is alive and another one: in a container the dead one often had
+ * our own number.
+ */
 async function livingOwner(dir: string): Promise<number | undefined> {
   const pid = Number(await readFile(ownerFile(dir), 'utf8').catch(() => ''));
   if (!Number.isSafeInteger(pid) || pid <= 0 || pid === process.pid) return undefined;

@@ -1,13 +1,16 @@
 /*
- * The columns of a segment that is closed: one piece of memory outside of the heap, and the same bytes as a file (`columns/00000001.columns`).
+ * The columns of a segment that is closed: one piece of memory outside of the heap, and the same bytes as a file
+ * (`columns/00000001.columns`).
  *
  *    0  GWCOLS01
  *    8  CRC-32 of everything from byte 12
  *   12  length of the head
  *   16  head: JSON, see `Head`
- *    …  times, costs (doubles), offsets of frames (32 bits); for each column its codes, then where each of its texts ends (32 bits), then the texts (UTF-8)
+ *    … times, costs (doubles), offsets of frames (32 bits); for each column its codes, then where each of its texts
+ *    ends (32 bits), then the texts (UTF-8)
  *
- * Each part begins at a multiple of 8. Numbers are in the order of the machine that wrote them; what does not fit is made again.
+ * Each part begins at a multiple of 8. Numbers are in the order of the machine that wrote them; what does not fit is
+ * made again.
  */
 import { crc32 } from 'node:zlib';
 import type { GrowingColumns } from './growing-columns.ts';
@@ -70,7 +73,10 @@ export function packColumns(growing: GrowingColumns, info: SegmentInfo): Buffer 
   return image;
 }
 
-/** The columns of these bytes, which must begin at a multiple of 8; undefined when they are not whole, or not those of the segment as it is. */
+/**
+ * The columns of these bytes, which must begin at a multiple of 8; undefined when they are not whole, or not those of
+ * the segment as it is.
+ */
 export function unpackColumns(image: Buffer, info: SegmentInfo): PackedColumns | undefined {
   if (image.length < HEAD_AT || !image.subarray(0, 8).equals(MAGIC)) return undefined;
   if (crc32(image.subarray(12)) !== image.readUInt32LE(8)) return undefined;
@@ -159,7 +165,10 @@ function mark({ ends, texts }: PackedColumn, wanted: Buffer, isExact: boolean, f
   }
 }
 
-/** Marks the texts that are lists of which one item is these bytes: what stands at each side of them is an end of the text, or between two items. */
+/**
+ * Marks the texts that are lists of which one item is these bytes: what stands at each side of them is an end of the
+ * text, or between two items.
+ */
 function markItem({ ends, texts }: PackedColumn, wanted: Buffer, flags: Uint8Array): void {
   const between = BETWEEN_ITEMS.charCodeAt(0);
   for (let n = 0; n < ends.length; n += 1) {

@@ -6,7 +6,9 @@ import { membersOf } from './record-columns.ts';
 /** Names and amounts of one addition. */
 type Amounts = readonly (readonly [name: string, amount: bigint])[];
 
-/** An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied. */
+/**
+ * An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied.
+ */
 export type PreparedEffect = EntityEffect | { readonly op: 'add'; readonly key: string; readonly amounts: Amounts };
 
 /** A change of an entity. */
@@ -37,7 +39,10 @@ const NO_EFFECTS: readonly PreparedEffect[] = [];
 const NO_MEMBERS: RecordMembers = {};
 const SEPARATOR = '\0';
 
-/** Checks a commit against the contract. Throws a TypeError that says what is wrong, or what reading a counter throws; then nothing is held. */
+/**
+ * Checks a commit against the contract. Throws a TypeError that says what is wrong, or what reading a counter throws;
+ * then nothing is held.
+ */
 export function prepareCommit(
   record: RecordCommit | undefined,
   effects: readonly Effect[],
@@ -74,7 +79,10 @@ export function pinCells(effects: readonly PreparedEffect[], counters: Pick<Coun
   return cells ?? NO_CELLS;
 }
 
-/** Joined keys of counters, by space and key: nearly every commit adds to those that the one before added to. Emptied when full. */
+/**
+ * Joined keys of counters, by space and key: nearly every commit adds to those that the one before added to. Emptied
+ * when full.
+ */
 const joinedBefore = new Map<string, Map<string, string>>();
 const MAX_JOINED = 4_096;
 const MAX_KEPT_LENGTH = 512;
@@ -98,7 +106,10 @@ export function joinKey(space: string, key: string): string {
   return joined;
 }
 
-/** The same for a reader; undefined: the contract does not allow such a key, so that nothing is kept under it. Throws a TypeError for such a space. */
+/**
+ * The same for a reader; undefined: the contract does not allow such a key, so that nothing is kept under it. Throws a
+ * TypeError for such a space.
+ */
 export function joinedToRead(space: string, key: string): string | undefined {
   if (!KEY.test(key)) return undefined;
   if (!KEY.test(space)) throw notAllowed();
@@ -133,7 +144,10 @@ function encodeAmounts(amounts: Amounts): string {
   return text;
 }
 
-/** The inverse of {@link encodeEffects}. Throws when the text was not written by it: its frame's checksum has then vouched for foreign bytes. */
+/**
+ * The inverse of {@link encodeEffects}. Throws when the text was not written by it: its frame's checksum has then
+ * vouched for foreign bytes.
+ */
 export function decodeEffects(text: string): PreparedEffect[] {
   const effects: PreparedEffect[] = [];
   if (text === '') return effects;

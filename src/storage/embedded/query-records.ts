@@ -77,7 +77,10 @@ function isBefore(a: Place, b: Place): boolean {
   return a.segment === b.segment ? a.offset < b.offset : a.segment < b.segment;
 }
 
-/** The row of a record; undefined when its segment is gone. @throws GatewayError when there is no record at this place */
+/**
+ * The row of a record; undefined when its segment is gone.
+ * @throws GatewayError when there is no record at this place
+ */
 async function rowAt(
   all: SegmentColumns,
   { segment, offset }: Place,
@@ -90,8 +93,8 @@ async function rowAt(
 }
 
 /**
- * The page of a query with filters: rows are chosen in the columns, segment by segment and in order, until there are enough, and then the records of these alone are
- * read. Segments without a record of `since` or later are passed over.
+ * The page of a query with filters: rows are chosen in the columns, segment by segment and in order, until there are
+ * enough, and then the records of these alone are read. Segments without a record of `since` or later are passed over.
  */
 async function queryRecords(
   segments: Segments,

@@ -3,7 +3,8 @@ import { doubtNames } from '../../base/model/cost-doubt.ts';
 import { codesOf, QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } from '../contract/record-query.ts';
 
 /*
- * What is kept of each record so that it can be found: one column for each text that queries compare, its labels as one text, its time, its cost, and where its frame is.
+ * What is kept of each record so that it can be found: one column for each text that queries compare, its labels as one
+ * text, its time, its cost, and where its frame is.
  */
 
 export type Codes = Uint8Array | Uint16Array | Uint32Array;
@@ -72,7 +73,10 @@ function listText(items: readonly string[] | undefined): string | undefined {
   return items !== undefined && items.length > 1 ? items.join(BETWEEN_ITEMS) : items?.[0];
 }
 
-/** What the text of labels holds that have this one. A quote inside of a key or value is escaped, so that what stands before a key tells it from anything else. */
+/**
+ * What the text of labels holds that have this one. A quote inside of a key or value is escaped, so that what stands
+ * before a key tells it from anything else.
+ */
 function labelTexts({ key, value }: { readonly key: string; readonly value?: string }): readonly string[] {
   const member = `${JSON.stringify(key)}:${value === undefined ? '' : JSON.stringify(value)}`;
   return [`{${member}`, `,${member}`];

@@ -1,6 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf, GatewayError } from '../../base/lib/gateway-error.ts';
 import { type StoredRecord, StoreError } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';
@@ -10,7 +9,10 @@ import type { Segments } from './segments.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 
-/** Records in commit order, read straight from the segments: forwards frame by frame, backwards by the length that ends each frame. */
+/**
+ * Records in commit order, read straight from the segments: forwards frame by frame, backwards by the length that ends
+ * each frame.
+ */
 export async function recordPage(
   segments: Segments,
   { limit, newestFirst }: { readonly limit: number; readonly newestFirst: boolean },

@@ -23,7 +23,10 @@ export interface JournalPlace {
   readonly journal: JournalFiles;
 }
 
-/** Compares the journal with what the index says of it. Rejects with a StoreError when the index knows of frames that are not there any more. */
+/**
+ * Compares the journal with what the index says of it. Rejects with a StoreError when the index knows of frames that
+ * are not there any more.
+ */
 export async function placeJournal(
   folder: string,
   index: LevelIndex,
@@ -53,8 +56,9 @@ export async function placeJournal(
 }
 
 /**
- * Applies everything behind the index's position to the tail, exactly once, and counts the records of those segments. `flush` is called behind a whole
- * segment that was replayed, so that even an index that is built anew needs the memory of one segment.
+ * Applies everything behind the index's position to the tail, exactly once, and counts the records of those segments.
+ * `flush` is called behind a whole segment that was replayed, so that even an index that is built anew needs the memory
+ * of one segment.
  */
 export async function catchUp(
   place: JournalPlace,
@@ -143,8 +147,8 @@ function addSegment(segments: Segments, file: SegmentFile, row: SealedRow | unde
 }
 
 /**
- * The index may lag behind the journal, never lead: bytes up to its position are forced to the medium before it is written. Without fsync the death of the
- * machine can leave it ahead; that is said, and the lost records are gone.
+ * The index may lag behind the journal, never lead: bytes up to its position are forced to the medium before it is
+ * written. Without fsync the death of the machine can leave it ahead; that is said, and the lost records are gone.
  */
 function checkPosition(folder: string, segments: Segments, state: IndexState, wasIndexed: boolean, log: Pick<Logger, 'warn'>): void {
   if (!wasIndexed) return;

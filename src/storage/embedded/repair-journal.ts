@@ -1,7 +1,7 @@
 import { copyFile, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
-import { makeFolder } from '../../base/lib/folder.ts';
+import { makeFolder } from '../../base/lib/files.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { StoreError } from '../contract/store.ts';
 import { claimFolder } from './folder-claim.ts';
@@ -46,9 +46,10 @@ export interface RepairReport {
 }
 
 /**
- * Repairs the journal of a folder that no gateway holds: damaged files are copied aside, what can be read of them stays where it was, and the rest is covered
- * by frames that say nothing. Entities and counters of the index stay, so that what lost records have cost is still counted; an index that cannot be opened, or
- * on demand, is made anew from the journal. Run twice it finds nothing to do.
+ * Repairs the journal of a folder that no gateway holds: damaged files are copied aside, what can be read of them stays
+ * where it was, and the rest is covered by frames that say nothing. Entities and counters of the index stay, so that
+ * what lost records have cost is still counted; an index that cannot be opened, or on demand, is made anew from the
+ * journal. Run twice it finds nothing to do.
  * @throws StoreError `in_use`; `corrupt` when the index cannot be opened and the journal alone does not hold everything
  */
 export async function repairJournal(options: RepairOptions): Promise<RepairReport> {
@@ -169,7 +170,10 @@ async function lostRows(index: LevelIndex, first: number, damaged: readonly Segm
   return lost;
 }
 
-/** Rows of the records of damaged segments that the index has read: where something had been added, they lie elsewhere now. */
+/**
+ * Rows of the records of damaged segments that the index has read: where something had been added, they lie elsewhere
+ * now.
+ */
 function keptRows(damaged: readonly SegmentPlan[], state: IndexState): readonly IndexRow[] {
   const rows: IndexRow[] = [];
   for (const { segment, kept } of damaged) {

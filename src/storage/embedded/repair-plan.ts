@@ -19,7 +19,10 @@ export interface SoundRecord {
   readonly length: number;
 }
 
-/** What is to be done with one segment; offsets of whole frames never change, since the index and older positions name them. */
+/**
+ * What is to be done with one segment; offsets of whole frames never change, since the index and older positions name
+ * them.
+ */
 export interface SegmentPlan {
   readonly segment: number;
   readonly path: string;
@@ -61,8 +64,9 @@ export interface PlanOptions {
 type Places = ReadonlyMap<string, string>;
 
 /**
- * Reads every segment and says what a repair would do. Changes nothing. What lies behind damage may be an old piece of the journal that the disk has put there;
- * it must not count twice, so that such frames are looked for in all of it first.
+ * Reads every segment and says what a repair would do. Changes nothing. What lies behind damage may be an old piece of
+ * the journal that the disk has put there; it must not count twice, so that such frames are looked for in all of it
+ * first.
  */
 export async function planRepair(folder: string, options: PlanOptions): Promise<readonly SegmentPlan[]> {
   const suspects = new Set<string>();
@@ -158,7 +162,8 @@ async function planSegment(look: Look): Promise<SegmentPlan | undefined> {
     fills.push(fill);
     end = fill.to;
   }
-  // What a crash leaves at the end of the last segment is no damage: nothing that was acknowledged is behind it, and every start cuts it.
+  // What a crash leaves at the end of the last segment is no damage: nothing that was acknowledged is behind it, and
+  // every start cuts it.
   const torn = isLast && header !== undefined && end === scan.end && !scan.endsInCopies ? rest : 0;
   const { kept, newest, dropped, oldest } = scan;
   const createdAt = header?.createdAt ?? oldest ?? Math.max(before, mtimeMs);

@@ -1,4 +1,4 @@
-import { codeOf } from '../../base/lib/thrown.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
 import type { Files } from './files.ts';
 import { frameHasRecord, frameRecordHash, frameRecordId } from './frame.ts';
 import { type Indexer, segmentKey } from './indexer.ts';
@@ -28,8 +28,8 @@ export function removableThrough(segments: Segments, epochMs: number): number | 
 }
 
 /**
- * Removes one segment that readers do not see any more: first its rows in the index, then the file. Interrupted at any point, it is done again from the
- * start at the next opening, since the file goes last.
+ * Removes one segment that readers do not see any more: first its rows in the index, then the file. Interrupted at any
+ * point, it is done again from the start at the next opening, since the file goes last.
  */
 export async function eraseSegment(segments: Segments, { segment, end }: DroppedSegment, indexer: Indexer, files: Files): Promise<void> {
   await onSegment(segments, segment, async (file) => {

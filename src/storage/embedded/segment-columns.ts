@@ -13,7 +13,10 @@ import { SEGMENT_HEADER_BYTES, segmentFileName, segmentNumber } from './segment-
 import { walkFrames, withFile } from './segment-reader.ts';
 import type { SegmentInfo, Segments } from './segments.ts';
 
-/** Of columns of closed segments that are kept in memory: those of more than a million records. Others are read again when they are asked for. */
+/**
+ * Of columns of closed segments that are kept in memory: those of more than a million records. Others are read again
+ * when they are asked for.
+ */
 const KEPT_BYTES = 58 * 1024 * 1024;
 const SUFFIX = '.columns';
 const KEPT_SEGMENTS = 100_000;
@@ -21,8 +24,9 @@ const KEPT_SEGMENTS = 100_000;
 const CHUNK_BYTES = 128 * 1024;
 
 /**
- * The columns of all segments. Those of the segment that is written to grow with each commit; when it is closed they are packed and written to a file, from which they
- * are read when a query needs them. A file that is not there, or does not fit the segment, is made again from the journal.
+ * The columns of all segments. Those of the segment that is written to grow with each commit; when it is closed they
+ * are packed and written to a file, from which they are read when a query needs them. A file that is not there, or does
+ * not fit the segment, is made again from the journal.
  */
 export class SegmentColumns {
   readonly #segments: Segments;
@@ -44,7 +48,9 @@ export class SegmentColumns {
     this.#log = log;
   }
 
-  /** Reads the records of the last segment, to which more may come. Rejects with a StoreError when they cannot be read. */
+  /**
+   * Reads the records of the last segment, to which more may come. Rejects with a StoreError when they cannot be read.
+   */
   async open(): Promise<void> {
     const last = this.#segments.get(this.#segments.last);
     if (last && last.records > 0) this.#growing = await columnsOf(this.#segments, last);
@@ -59,7 +65,10 @@ export class SegmentColumns {
     this.#growing.append(record, committedAt, offset);
   }
 
-  /** The columns of a segment that has records; undefined when the segment is not there any more. Rejects with what reading the journal rejects with. */
+  /**
+   * The columns of a segment that has records; undefined when the segment is not there any more. Rejects with what
+   * reading the journal rejects with.
+   */
   of(segment: number): Promise<RecordColumns | undefined> | RecordColumns {
     const held = this.#growing?.segment === segment ? this.#growing : (this.#closed.get(segment) ?? this.#packed.get(segment));
     if (held) return held;
@@ -180,7 +189,10 @@ async function readImage(path: string): Promise<Buffer | undefined> {
   }
 }
 
-/** The columns of a segment as the journal has it; undefined when retention has removed it meanwhile. Rejects with a StoreError when a frame is damaged. */
+/**
+ * The columns of a segment as the journal has it; undefined when retention has removed it meanwhile. Rejects with a
+ * StoreError when a frame is damaged.
+ */
 async function columnsOf(segments: Segments, { segment, end }: SegmentInfo): Promise<GrowingColumns | undefined> {
   return onSegment(segments, segment, async (file) => {
     const columns = new GrowingColumns(segment);

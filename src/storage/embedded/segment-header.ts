@@ -1,12 +1,14 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * The first 32 bytes of a segment file, little-endian: magic, format version, segment number, time of creation (double, milliseconds since the epoch),
- * zero, CRC-32 of the 28 bytes before it.
+ * The first 32 bytes of a segment file, little-endian: magic, format version, segment number, time of creation (double,
+ * milliseconds since the epoch), zero, CRC-32 of the 28 bytes before it.
  */
 export const SEGMENT_HEADER_BYTES = 32;
 
-/** Version of everything this room writes: frames, segments, index rows. A store of a higher one is refused untouched. */
+/**
+ * Version of everything this room writes: frames, segments, index rows. A store of a higher one is refused untouched.
+ */
 export const FORMAT_VERSION = 1;
 
 const MAGIC = Buffer.from('GWJOURNL', 'latin1');
@@ -28,7 +30,9 @@ export function encodeSegmentHeader(segment: number, createdAt: number): Buffer 
   return bytes;
 }
 
-/** Undefined when these are not the first bytes of a segment. The checksum stands at the same place in every version. */
+/**
+ * Undefined when these are not the first bytes of a segment. The checksum stands at the same place in every version.
+ */
 export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 8).equals(MAGIC)) return undefined;
   if (crc32(bytes.subarray(0, 28)) !== bytes.readUInt32LE(28)) return undefined;

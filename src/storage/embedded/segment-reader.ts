@@ -26,8 +26,9 @@ export async function readBytes(file: FileHandle, offset: number, length: number
 }
 
 /**
- * Visits the frames between `from` and `to` in order. Returns the offset behind the last good frame that was visited: `to` when all are good, less when a
- * frame is damaged or cut off, or when `visit` returned true to stop behind that frame. A frame's bytes are valid during the visit only.
+ * Visits the frames between `from` and `to` in order. Returns the offset behind the last good frame that was visited:
+ * `to` when all are good, less when a frame is damaged or cut off, or when `visit` returned true to stop behind that
+ * frame. A frame's bytes are valid during the visit only.
  */
 export async function walkFrames(
   file: FileHandle,

@@ -13,7 +13,9 @@ export interface SegmentInfo {
   sealed: boolean;
 }
 
-/** The segments of a journal, oldest first, without gaps. The last one is written to; readers see each as far as `end`. */
+/**
+ * The segments of a journal, oldest first, without gaps. The last one is written to; readers see each as far as `end`.
+ */
 export class Segments {
   readonly folder: string;
   readonly #infos = new Map<number, SegmentInfo>();

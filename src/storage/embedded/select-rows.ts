@@ -5,8 +5,9 @@ import { type Codes, comparablePico, type RecordColumns, textTests } from './rec
 let scratch = new Uint32Array(32_768);
 
 /**
- * The first rows, or with `newestFirst` the last ones, of those between `from` and `to` (exclusive) of which all filters are true, at most `limit`, in the order of the
- * page. Column by column: a text that no row has ends it before any row is looked at.
+ * The first rows, or with `newestFirst` the last ones, of those between `from` and `to` (exclusive) of which all
+ * filters are true, at most `limit`, in the order of the page. Column by column: a text that no row has ends it before
+ * any row is looked at.
  */
 export function selectRows(
   columns: RecordColumns,

@@ -2,17 +2,23 @@
 const MERGED_AT = 1_024;
 
 /**
- * Keys in the order of their code units. Many are added for one that is asked for in order, so that adding costs next to nothing, and whoever asks for a page does not pay for all keys: what was
- * added since stands apart, and is merged when there is much of it.
+ * Keys in the order of their code units. Many are added for one that is asked for in order, so that adding costs next
+ * to nothing, and whoever asks for a page does not pay for all keys: what was added since stands apart, and is merged
+ * when there is much of it.
  */
 export class SortedKeys {
   #main: readonly string[] = [];
-  /** What was added since; a key that was not there before is pushed to it. An array, since this stands on the way of every commit. */
+  /**
+   * What was added since; a key that was not there before is pushed to it. An array, since this stands on the way of
+   * every commit.
+   */
   added: string[] = [];
   /** So many of them were in order when they were last read. */
   #ordered = 0;
 
-  /** The keys that begin with `prefix` and are larger than `after`, in order. Nothing may be added while they are read. */
+  /**
+   * The keys that begin with `prefix` and are larger than `after`, in order. Nothing may be added while they are read.
+   */
   *from(prefix: string, after: string): Generator<string, void> {
     this.#order();
     const { added } = this;

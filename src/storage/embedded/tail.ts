@@ -5,7 +5,10 @@ import { SortedKeys } from './sorted-keys.ts';
 /** A row of which the index has another state, or none; an undefined value is a deletion. */
 export type ChangedRow = readonly [key: string, value: string | undefined];
 
-/** What commits changed since the index was last written; a tombstone is undefined. Keys are those of the index, without their first letter. */
+/**
+ * What commits changed since the index was last written; a tombstone is undefined. Keys are those of the index, without
+ * their first letter.
+ */
 export class Generation {
   readonly records = new RecordRows();
   readonly entities = new Map<string, string | undefined>();
@@ -20,7 +23,10 @@ export class Generation {
 /** By what a record is looked up. */
 export type RecordKey = 'id' | 'hash';
 
-/** Where the records of a generation lie. Many are added for one that is looked up before it is in the index, so that maps are made for who asks. */
+/**
+ * Where the records of a generation lie. Many are added for one that is looked up before it is in the index, so that
+ * maps are made for who asks.
+ */
 export class RecordRows {
   /** Id, hash and location of one record behind those of another. */
   readonly #rows: string[] = [];
@@ -50,8 +56,8 @@ export class RecordRows {
 }
 
 /**
- * The commits that are in the journal and not yet in the index. There are at most two generations: the one that grows, and the one that is being written
- * to the index. Every read looks here first, newest first.
+ * The commits that are in the journal and not yet in the index. There are at most two generations: the one that grows,
+ * and the one that is being written to the index. Every read looks here first, newest first.
  */
 export class Tail {
   readonly #counters: Counters;
@@ -66,7 +72,10 @@ export class Tail {
     return this.#active;
   }
 
-  /** Makes a commit visible: `location` is its index row, `cells` are the pinned counters of its `add` effects in their order. */
+  /**
+   * Makes a commit visible: `location` is its index row, `cells` are the pinned counters of its `add` effects in their
+   * order.
+   */
   apply(recordId: string, recordHash: string, location: string, effects: readonly PreparedEffect[], cells: readonly CounterCell[]): void {
     const active = this.#active;
     active.commits += 1;
@@ -92,13 +101,18 @@ export class Tail {
     return this.#active.records.find(by, name) ?? this.#frozen?.records.find(by, name);
   }
 
-  /** The value of an entity; `{ value: undefined }` says that it was deleted, undefined that the tail does not know it. */
+  /**
+   * The value of an entity; `{ value: undefined }` says that it was deleted, undefined that the tail does not know it.
+   */
   entity(key: string): { readonly value: string | undefined } | undefined {
     const generation = this.#active.entities.has(key) ? this.#active : this.#frozen;
     return generation?.entities.has(key) ? { value: generation.entities.get(key) } : undefined;
   }
 
-  /** Entities whose key begins with `prefix` and is larger than `after`, in key order: deletions too, and no more behind the `limit`th that is there. */
+  /**
+   * Entities whose key begins with `prefix` and is larger than `after`, in key order: deletions too, and no more behind
+   * the `limit`th that is there.
+   */
   entities(prefix: string, after = '', limit = Number.POSITIVE_INFINITY): readonly ChangedRow[] {
     const rows: ChangedRow[] = [];
     let left = limit;
@@ -111,7 +125,10 @@ export class Tail {
     return rows;
   }
 
-  /** Totals, as they are now, of the first `limit` counters, in key order, whose key begins with `prefix` and is larger than `after`. */
+  /**
+   * Totals, as they are now, of the first `limit` counters, in key order, whose key begins with `prefix` and is larger
+   * than `after`.
+   */
   totals(prefix: string, after = '', limit = Number.POSITIVE_INFINITY): readonly ChangedRow[] {
     const rows: ChangedRow[] = [];
     for (const key of this.#keys('cellKeys', prefix, after)) {

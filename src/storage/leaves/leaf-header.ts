@@ -1,6 +1,9 @@
 import { crc32 } from 'node:zlib';
 
-/** Rows begin behind it: two slots, each in a sector of its own, so that a crash in the middle of a write leaves one of them whole. */
+/**
+ * Rows begin behind it: two slots, each in a sector of its own, so that a crash in the middle of a write leaves one of
+ * them whole.
+ */
 export const HEADER_BYTES = 1_024;
 /** `GWL1`, a count of eight bytes, and a checksum of both. */
 export const SLOT_BYTES = 16;
@@ -23,7 +26,10 @@ export function writeSlot(count: number): Buffer {
   return slot;
 }
 
-/** The higher count of the slots that are whole; undefined: none is. @param header of a file, shorter where the file is */
+/**
+ * The higher count of the slots that are whole; undefined: none is.
+ * @param header of a file, shorter where the file is
+ */
 export function readHeader(header: Buffer): AcknowledgedLeaves | undefined {
   const [first, second] = SLOT_PLACES.map((place) => countAt(header.subarray(place, place + SLOT_BYTES)));
   if (first === undefined && second === undefined) return undefined;

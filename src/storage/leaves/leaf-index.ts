@@ -3,8 +3,8 @@ const FIRST_SLOTS = 1_024;
 const MOST_FULL = 0.7;
 
 /**
- * Where hashes stand, found by their first eight bytes: 16 to 32 bytes of memory each. Two hashes may begin alike, by chance or because somebody has tried for it, so
- * what is found is a candidate, and who asks compares the whole.
+ * Where hashes stand, found by their first eight bytes: 16 to 32 bytes of memory each. Two hashes may begin alike, by
+ * chance or because somebody has tried for it, so what is found is a candidate, and who asks compares the whole.
  */
 export class LeafIndex {
   #count = 0;

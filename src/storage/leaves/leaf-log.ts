@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { isMissing } from '../../base/lib/thrown.ts';
+import { isMissing } from '../../base/lib/gateway-error.ts';
 import { HASH_BYTES, type Leaves } from '../contract/leaves.ts';
 import { type AcknowledgedLeaves, emptyHeader, HEADER_BYTES, otherSlot, readHeader, writeSlot } from './leaf-header.ts';
 import { LeafIndex } from './leaf-index.ts';
@@ -23,9 +23,10 @@ interface Waiting {
 }
 
 /**
- * Leaves in one file: a header that says how many were acknowledged, and a row of 36 bytes for each. Where they stand is kept in memory and read anew at a start. The count
- * is written when the rows are safe, and leaves are acknowledged when the count is: so a bad row behind the count was torn by a crash, acknowledged to nobody, and is cut
- * off; one before it is damage, and the file is refused.
+ * Leaves in one file: a header that says how many were acknowledged, and a row of 36 bytes for each. Where they stand
+ * is kept in memory and read anew at a start. The count is written when the rows are safe, and leaves are acknowledged
+ * when the count is: so a bad row behind the count was torn by a crash, acknowledged to nobody, and is cut off; one
+ * before it is damage, and the file is refused.
  */
 export class LeafLog implements Leaves {
   readonly #file: FileHandle;
@@ -70,7 +71,10 @@ export class LeafLog implements Leaves {
     }
   }
 
-  /** Whether a file that holds so many leaves, and nothing behind them, looks otherwise; nothing is read. @throws Error when there is no file */
+  /**
+   * Whether a file that holds so many leaves, and nothing behind them, looks otherwise; nothing is read.
+   * @throws Error when there is no file
+   */
   static async differs(path: string, leaves: number): Promise<boolean> {
     return (await stat(path)).size !== endOf(leaves);
   }

@@ -1,7 +1,10 @@
 import { crc32 } from 'node:zlib';
 import { HASH_BYTES } from '../contract/leaves.ts';
 
-/** A hash, and a checksum of its place and itself: a row that a crash has torn, or that stands in another place, does not fit. */
+/**
+ * A hash, and a checksum of its place and itself: a row that a crash has torn, or that stands in another place, does
+ * not fit.
+ */
 export const ROW_BYTES = HASH_BYTES + 4;
 
 /** Rows of hashes that stand one behind the other. @param first place of the first one */
@@ -15,7 +18,10 @@ export function writeRows(first: number, hashes: readonly Uint8Array[]): Buffer 
   return rows;
 }
 
-/** The whole rows at the beginning of these bytes whose checksums fit, as hashes. @param first place of the first one */
+/**
+ * The whole rows at the beginning of these bytes whose checksums fit, as hashes.
+ * @param first place of the first one
+ */
 export function readRows(first: number, bytes: Buffer): Buffer[] {
   const hashes: Buffer[] = [];
   for (let at = 0; at + ROW_BYTES <= bytes.length; at += ROW_BYTES) {

@@ -53,7 +53,10 @@ function told(handle: Handle, answered: (status: number) => void): Handle {
   };
 }
 
-/** The structured API (specification, "Action execution"). The pipeline answers by itself, in an envelope or as an event stream. */
+/**
+ * The structured API (specification, "Action execution"). The pipeline answers by itself, in an envelope or as an event
+ * stream.
+ */
 export function actionRoutes(runDirect: (arrival: Arrival) => void): readonly Route[] {
   const { method, path, scope, summary } = EXECUTE;
   return [{ method, path, auth: scope, summary, take: runDirect }];

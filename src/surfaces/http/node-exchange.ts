@@ -128,7 +128,8 @@ class NodeReply implements ReplySink {
 }
 
 /**
- * Reads a body of `node:http`, held as the bytes that it has however it was cut. What is left of one that is not taken is not read.
+ * Reads a body of `node:http`, held as the bytes that it has however it was cut. What is left of one that is not taken
+ * is not read.
  * @param limit bytes
  * @throws GatewayError `body_too_large`, `client_gone`, and what `hold` throws
  */

@@ -1,4 +1,7 @@
-/* What browsers need to let a page of another origin call, and read what it is answered (Fetch standard, "CORS protocol"; decision 3.14). */
+/*
+ * What browsers need to let a page of another origin call, and read what it is answered (Fetch standard, "CORS
+ * protocol"; decision 3.14).
+ */
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../base/model/arrival.ts';
 
@@ -15,18 +18,27 @@ const ALWAYS_EXPOSED = [
   ...['X-GW-Request-ID', 'X-GW-Record-ID', 'X-GW-Decision', 'X-GW-Record-Hash'],
 ];
 const ALWAYS_EXPOSED_LOWER: readonly string[] = ALWAYS_EXPOSED.map((name) => name.toLowerCase());
-/** Known to pages anyway, or to none (Fetch standard, "CORS-safelisted response-header name", "forbidden response-header name"). */
+/**
+ * Known to pages anyway, or to none (Fetch standard, "CORS-safelisted response-header name", "forbidden response-header
+ * name").
+ */
 const NEVER_NAMED: ReadonlySet<string> = new Set([
   ...['cache-control', 'content-language', 'content-length', 'content-type', 'expires', 'last-modified', 'pragma'],
   ...['set-cookie', 'set-cookie2'],
 ]);
 
-/** True for the question that a browser asks before a page's request. It carries no credentials, whatever the request will. */
+/**
+ * True for the question that a browser asks before a page's request. It carries no credentials, whatever the request
+ * will.
+ */
 function isPreflight({ method, headers }: Pick<ArrivalHead, 'method' | 'headers'>): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }
 
-/** Lets a page ask whatever it wants to; who it is for is judged by the request that follows. @param origin of the page, which may call */
+/**
+ * Lets a page ask whatever it wants to; who it is for is judged by the request that follows.
+ * @param origin of the page, which may call
+ */
 function answerPreflight({ head, reply }: Arrival, origin: string): void {
   reply.sendWhole(204, preflightFields(head.headers, origin), new Uint8Array(0));
 }

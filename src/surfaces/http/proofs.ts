@@ -1,8 +1,11 @@
-/* Who asks a route: by what a request shows, and by one way to judge it on every surface (specification, "Authentication"). */
+/*
+ * Who asks a route: by what a request shows, and by one way to judge it on every surface (specification,
+ * "Authentication").
+ */
 import { cookieIn } from '../../base/lib/cookie.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
-import { sameSecret } from '../../base/lib/secret.ts';
+import { sameSecret } from '../../base/lib/secret-box.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
 
@@ -74,7 +77,10 @@ export function secretProof({ opens, principal, secret, shown, refuse }: SecretP
 export interface SignedIn {
   /** Name of the cookie that a browser has. */
   readonly cookie: string;
-  /** Whose session this is: a principal of kind `session`; undefined: nobody's, or no longer. @param value of the cookie */
+  /**
+   * Whose session this is: a principal of kind `session`; undefined: nobody's, or no longer.
+   * @param value of the cookie
+   */
   personOf(value: string): Maybe<Principal | undefined>;
 }
 
@@ -82,8 +88,8 @@ export interface SignedIn {
 const OF_PEOPLE: readonly Scope[] = ['admin', 'org', 'read', 'write', 'review', 'decide'];
 
 /**
- * The cookie of a browser. A browser sends it whichever page asks, so that what changes something is taken from pages of this very origin alone; browsers say so only
- * by TLS, and on the machine itself.
+ * The cookie of a browser. A browser sends it whichever page asks, so that what changes something is taken from pages
+ * of this very origin alone; browsers say so only by TLS, and on the machine itself.
  * @param ended throws `unauthorized` for a session that is over
  */
 export function sessionProof({ cookie, personOf }: SignedIn, ended: (scope: Scope, head: ArrivalHead) => never): Proof {

@@ -1,4 +1,4 @@
-import { percentDecoded } from '../../base/lib/percent-text.ts';
+import { percentDecoded } from '../../base/lib/text.ts';
 import type { Route } from './route.ts';
 
 /** A route whose path a request has. */
@@ -30,8 +30,8 @@ interface Node {
 }
 
 /**
- * Routes by the segments of their paths: a request looks only at what its own path can be. Words are compared as they were sent, so that `%61dmin` is not `admin`;
- * a slash that is encoded in a segment belongs to its value.
+ * Routes by the segments of their paths: a request looks only at what its own path can be. Words are compared as they
+ * were sent, so that `%61dmin` is not `admin`; a slash that is encoded in a segment belongs to its value.
  */
 export class RouteTree {
   readonly #root: Node = emptyNode();
@@ -40,7 +40,10 @@ export class RouteTree {
     for (const [order, route] of routes.entries()) this.#add(route, order);
   }
 
-  /** Routes that have this path (without query), in the order of the table. @param ambientPort only those that the ambient port serves */
+  /**
+   * Routes that have this path (without query), in the order of the table.
+   * @param ambientPort only those that the ambient port serves
+   */
   matches(path: string, ambientPort: boolean): RouteMatch[] {
     const given = path.split('/');
     const rows: Row[] = [];

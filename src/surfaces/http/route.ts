@@ -1,6 +1,6 @@
 /*
- * The ground of every surface: routes as data, one router, one way to check a token and one form of error. A surface adds rows and handlers; it never
- * reads a socket or writes a header by itself.
+ * The ground of every surface: routes as data, one router, one way to check a token and one form of error. A surface
+ * adds rows and handlers; it never reads a socket or writes a header by itself.
  */
 import type { Cookie } from '../../base/lib/cookie.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
@@ -13,8 +13,8 @@ export interface RouteAnswer {
   readonly text?: string;
   readonly bytes?: Uint8Array;
   /**
-   * Text that may be long, each part made when the client has room for it; between two of them other work goes on. A failure before the first part is answered
-   * as any other, a later one breaks the answer off.
+   * Text that may be long, each part made when the client has room for it; between two of them other work goes on. A
+   * failure before the first part is answered as any other, a later one breaks the answer off.
    */
   readonly parts?: AsyncIterable<string>;
   /** For `text`, `bytes` and `parts`. */
@@ -39,7 +39,10 @@ export interface RouteRequest {
   readonly query: URLSearchParams;
   /** Aborted with GatewayError `client_gone` when the client leaves: nobody waits for the answer any more. */
   readonly signal: AbortSignal;
-  /** The body as JSON. `ifNone`: what stands for one that is empty. @throws GatewayError `invalid_request`, `body_too_large`, `body_too_deep` */
+  /**
+   * The body as JSON. `ifNone`: what stands for one that is empty.
+   * @throws GatewayError `invalid_request`, `body_too_large`, `body_too_deep`
+   */
   json(ifNone?: unknown): Promise<unknown>;
   /** The body as UTF-8 text. @throws GatewayError `invalid_request`, `body_too_large` */
   text(): Promise<string>;
@@ -62,8 +65,8 @@ interface RouteBase {
   /** On the port of the management API too, where that has one of its own. */
   readonly anyPort?: true;
   /**
-   * Who refuses parameters that the route does not know (decision 8.15). `read`: its handler, by its schema. `unread`: nobody. Default: it takes none, and the router
-   * refuses any.
+   * Who refuses parameters that the route does not know (decision 8.15). `read`: its handler, by its schema. `unread`:
+   * nobody. Default: it takes none, and the router refuses any.
    */
   readonly query?: 'read' | 'unread';
   /** Default: 4 MiB. */

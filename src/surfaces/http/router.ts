@@ -4,10 +4,10 @@ import { unrecordedEvent } from '../../base/events/unrecorded.ts';
 import { parseSafeJson } from '../../base/json/safe-json.ts';
 import { cookieText } from '../../base/lib/cookie.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { withoutOwnTokens } from '../../base/lib/own-tokens.ts';
 import { badQuery, queryMistakes } from '../../base/lib/query-names.ts';
-import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/request-id.ts';
 import { shownJson } from '../../base/lib/shown-text.ts';
 import type { Arrival, ArrivalHead, ReplySink } from '../../base/model/arrival.ts';
 import type { Principal } from '../../base/model/principal.ts';
@@ -84,7 +84,10 @@ export class Router {
     }
   }
 
-  /** Work that nobody waits for ends: it is told when the client has left. Whoever needed to show something has a share of what is under way at a time. */
+  /**
+   * Work that nobody waits for ends: it is told when the client has left. Whoever needed to show something has a share
+   * of what is under way at a time.
+   */
   async #answer(arrival: Arrival, match: RouteMatch<HandledRoute>, principal: Principal): Promise<void> {
     const { head, reply } = arrival;
     const { route } = match;

@@ -19,7 +19,10 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 /** Endings of the compressed forms that may lie beside a file, the smaller form first. */
 const ENCODINGS = { '.br': 'br', '.gz': 'gzip' } as const;
-/** A name with a hash of what is inside, as build tools write it: 8 hexadecimal digits or more, or 8 of base32 or base36. */
+/**
+ * A name with a hash of what is inside, as build tools write it: 8 hexadecimal digits or more, or 8 of base32 or
+ * base36.
+ */
 const HASHED = /[.-](?:[0-9a-f]{8,}|[0-9A-Z]{8})\.\w+$/;
 const FOR_EVER = 'public, max-age=31536000, immutable';
 
@@ -39,13 +42,16 @@ interface StaticFile {
 }
 
 /**
- * Files that a surface gives out as they are, read once: a request names one of a list, and cannot lead to any other file. They hold no data of anybody.
- * Compressed forms are files beside them (`app.js.br`, `app.js.gz`).
+ * Files that a surface gives out as they are, read once: a request names one of a list, and cannot lead to any other
+ * file. They hold no data of anybody. Compressed forms are files beside them (`app.js.br`, `app.js.gz`).
  */
 export class StaticFiles {
   readonly #files = new Map<string, StaticFile>();
 
-  /** @param given bytes by name, with `/` between folders @throws TypeError for an ending whose content type is not known */
+  /**
+   * @param given bytes by name, with `/` between folders
+   * @throws TypeError for an ending whose content type is not known
+   */
   constructor(given: ReadonlyMap<string, Uint8Array>) {
     for (const [name, bytes] of given) {
       if (isCompressed(name)) continue;
@@ -75,7 +81,10 @@ export class StaticFiles {
   }
 }
 
-/** Files below a folder by name; what is hidden, and links, are passed over. @throws Error when the folder cannot be read */
+/**
+ * Files below a folder by name; what is hidden, and links, are passed over.
+ * @throws Error when the folder cannot be read
+ */
 export function filesIn(folder: string): ReadonlyMap<string, Uint8Array> {
   const files = new Map<string, Uint8Array>();
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import { networkOf } from '../../base/lib/ip.ts';
-import { stopParsing } from '../../base/lib/stop-parsing.ts';
+import { stopParsing } from '../../base/lib/sockets.ts';
 import { UnreadAnswers, UnreadMark } from '../../base/lib/unread-answers.ts';
 import { CONNECTION_BOUNDS } from '../../base/model/traffic-bounds.ts';
 
@@ -11,7 +11,10 @@ type OnRequest = (request: IncomingMessage, response: ServerResponse) => void;
 /** How often it is looked at who reads, milliseconds. */
 const LOOK_MS = 1_000;
 
-/** What is left of a body whose request has been answered is read up to this, and only where its length was said: a client may be sending it already. */
+/**
+ * What is left of a body whose request has been answered is read up to this, and only where its length was said: a
+ * client may be sending it already.
+ */
 const LEFT_BYTES = 65_536;
 
 interface Exchange {
@@ -31,8 +34,9 @@ interface Connection {
 }
 
 /**
- * What the small servers of `node:http` beside the gateway's ports have in common (the control plane's, and that of `gw-mcp`): of a connection one request at a time is worked on, since
- * node:http would begin with all that are pipelined and keep their answers, and connections that nobody reads are closed (decision 7.12).
+ * What the small servers of `node:http` beside the gateway's ports have in common (the control plane's, and that of
+ * `gw-mcp`): of a connection one request at a time is worked on, since node:http would begin with all that are
+ * pipelined and keep their answers, and connections that nobody reads are closed (decision 7.12).
  */
 export class Turns {
   readonly #onRequest: OnRequest;

@@ -26,8 +26,9 @@ interface Queue extends Place {
 }
 
 /**
- * How much work those who have shown a key or a token have under way at a time (decision 7.12): orgs share the places, and keys those of their org. Whoever is at his share waits, in his own
- * queue; whoever has too many waiting is told so. A turn is given to one caller after the other, so that a long queue holds up nobody else.
+ * How much work those who have shown a key or a token have under way at a time (decision 7.12): orgs share the places,
+ * and keys those of their org. Whoever is at his share waits, in his own queue; whoever has too many waiting is told
+ * so. A turn is given to one caller after the other, so that a long queue holds up nobody else.
  */
 export class WorkUnderWay {
   readonly #running: Shares;
@@ -127,7 +128,10 @@ const MESSAGES: Readonly<Record<FullFor, string>> = {
   all: 'Too many requests are under way or wait for their turn; try again soon.',
 };
 
-/** The operator is no org, and neither are those who had to show nothing: each has a share as an org has, by a name that none can have. */
+/**
+ * The operator is no org, and neither are those who had to show nothing: each has a share as an org has, by a name that
+ * none can have.
+ */
 function placeOf({ kind, id, orgId = kind === 'anyone' ? ' anyone' : '' }: Principal): Place {
   return { org: orgId, caller: `${orgId} ${kind} ${id}` };
 }

@@ -6,8 +6,8 @@ import { errorText, invalidRequest, RPC, RpcError, type RpcMessage, type RpcRequ
 export const MAX_BATCH: number = REPORT_BOUNDS.batchMessages.one;
 
 /**
- * Answers a batch, one message after the other: it is no way to more of the gateway at a time, nor to answers without end. What stands behind the message with which the answers have become
- * too long is not carried out, and told so.
+ * Answers a batch, one message after the other: it is no way to more of the gateway at a time, nor to answers without
+ * end. What stands behind the message with which the answers have become too long is not carried out, and told so.
  * @param maxBytes of the answers together, as text
  * @param answer of one message; undefined: it has none @throws whatever ends the batch
  * @returns the answers as one text; undefined where there are none

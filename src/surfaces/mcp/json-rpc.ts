@@ -41,7 +41,10 @@ export const RPC = {
   cancelled: -32_800,
 } as const;
 
-/** A failure of the protocol: what was asked for is not there, or is no request. Failures of tools are answers of theirs. */
+/**
+ * A failure of the protocol: what was asked for is not there, or is no request. Failures of tools are answers of
+ * theirs.
+ */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: JsonObject | undefined;

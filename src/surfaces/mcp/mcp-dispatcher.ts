@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject } from '../../base/json/json-object.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
-import { shorten } from '../../base/lib/shorten.ts';
 import { shownJson } from '../../base/lib/shown-text.ts';
+import { shorten } from '../../base/lib/text.ts';
 import type { Asker, Tool, ToolSet } from '../../operations/tools.ts';
 import { errorText, RPC, RpcError, type RpcRequest, resultText } from './json-rpc.ts';
 import { type McpRevision, negotiated, STATELESS } from './mcp-revision.ts';
@@ -32,7 +32,10 @@ interface Context {
 /** Members of a result as text, without its braces: what never changes is written out once. */
 type Method = (params: JsonObject, context: Context) => string | Promise<string>;
 
-/** Nothing that is listed changes while the program runs; a client that outlives it should not believe the old list for long. */
+/**
+ * Nothing that is listed changes while the program runs; a client that outlives it should not believe the old list for
+ * long.
+ */
 const LISTED = '"ttlMs":300000,"cacheScope":"public"';
 /** A resource is a snapshot of what one org has now. */
 const READ = '"ttlMs":0,"cacheScope":"private"';
@@ -40,8 +43,8 @@ const READ = '"ttlMs":0,"cacheScope":"private"';
 const CAPABILITIES = { tools: {}, resources: {} };
 
 /**
- * The Model Context Protocol without its transports: one request in, one answer out as text (ADR 15). It holds nothing of a client: the revision that was
- * agreed on, and who asks, come with each request.
+ * The Model Context Protocol without its transports: one request in, one answer out as text (ADR 15). It holds nothing
+ * of a client: the revision that was agreed on, and who asks, come with each request.
  */
 export class McpDispatcher {
   readonly #toolSet: ToolSet;
@@ -60,7 +63,10 @@ export class McpDispatcher {
     'resources/templates/list': (params, context) => uncut(params, '"resourceTemplates":[]', context),
     'resources/read': (params, context) => this.#read(params, context),
   };
-  /** Of revisions with sessions alone, and of those without. Prompts are not promised, but older clients ask without looking. */
+  /**
+   * Of revisions with sessions alone, and of those without. Prompts are not promised, but older clients ask without
+   * looking.
+   */
   readonly #ofSessions: Readonly<Record<string, Method>> = {
     ping: () => '',
     'prompts/list': (params, context) => uncut(params, '"prompts":[]', context),
@@ -199,8 +205,9 @@ function mayRead({ scopes }: Asker['principal']): boolean {
 }
 
 /**
- * A tool as it is listed. A model reads the list at every turn, so it has no more than is needed to call (decision 10.15): no schema of answers, and of the hints those that say something else than
- * their absence does. 2025-03-26 knows a title among the annotations alone, later revisions beside the name.
+ * A tool as it is listed. A model reads the list at every turn, so it has no more than is needed to call (decision
+ * 10.15): no schema of answers, and of the hints those that say something else than their absence does. 2025-03-26
+ * knows a title among the annotations alone, later revisions beside the name.
  */
 function shownTool({ name, title, description, inputSchema, annotations }: Tool, { structured }: McpRevision): JsonObject {
   const hints = saidHints(annotations);

@@ -40,8 +40,9 @@ export const SESSION_FIELD = 'Mcp-Session-Id';
 const ACCEPTED: McpAnswer = { status: 202 };
 
 /**
- * Streamable HTTP behind one endpoint, without the HTTP: which messages are taken together, which session they are of, and with which status they are answered.
- * Revisions with sessions and those without are served side by side; what a request says of itself tells them apart (decision 10.7).
+ * Streamable HTTP behind one endpoint, without the HTTP: which messages are taken together, which session they are of,
+ * and with which status they are answered. Revisions with sessions and those without are served side by side; what a
+ * request says of itself tells them apart (decision 10.7).
  */
 export class McpEndpoint {
   readonly sessions: McpSessions;
@@ -162,7 +163,10 @@ function ownerOf({ principal: { kind, id, orgId = '' } }: Asker): SessionOwner {
   return { org: orgId, key: `${kind} ${id}` };
 }
 
-/** Clients of 2025-03-26 do not send the field. What the session has agreed on counts, whichever of its revisions is named. */
+/**
+ * Clients of 2025-03-26 do not send the field. What the session has agreed on counts, whichever of its revisions is
+ * named.
+ */
 function judgeVersion(headers: McpHeaders): void {
   const named = headers['mcp-protocol-version'];
   if (named !== undefined && revisionOf(named) === undefined) throw unsupported(named);

@@ -30,7 +30,8 @@ export function judgeForms(headers: McpHeaders): void {
 }
 
 /**
- * From 2026-07-28 on, what stands in the body stands in header fields too, for those on the way who read no bodies: they must not be told anything else.
+ * From 2026-07-28 on, what stands in the body stands in header fields too, for those on the way who read no bodies:
+ * they must not be told anything else.
  * @throws TransportError 400
  */
 export function judgeMirrors(headers: McpHeaders, { method, params }: RpcRequest): void {

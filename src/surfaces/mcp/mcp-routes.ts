@@ -2,7 +2,10 @@ import { END_MCP_SESSION, SPEAK_MCP } from '../../operations/served-elsewhere.ts
 import type { Route, RouteAnswer } from '../http/route.ts';
 import { type McpAnswer, type McpEndpoint, SESSION_FIELD } from './mcp-endpoint.ts';
 
-/** `/mcp` takes POST, and DELETE which ends a session. There is no stream to GET: the router answers 405 with what there is (specification, "MCP server"). */
+/**
+ * `/mcp` takes POST, and DELETE which ends a session. There is no stream to GET: the router answers 405 with what there
+ * is (specification, "MCP server").
+ */
 export function mcpRoutes(endpoint: McpEndpoint): readonly Route[] {
   const { method, path, scope: auth, summary } = SPEAK_MCP;
   return [

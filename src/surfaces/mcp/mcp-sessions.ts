@@ -35,8 +35,9 @@ interface Kept extends McpSession {
 }
 
 /**
- * Sessions in memory, which no timer follows. Orgs share the places, and keys those of their org (decisions 7.12, 10.8): whoever is at his bound makes room among his own, so that clients
- * that begin ever new ones take none from another org within its share. Where all places are taken, the org that holds most makes room.
+ * Sessions in memory, which no timer follows. Orgs share the places, and keys those of their org (decisions 7.12,
+ * 10.8): whoever is at his bound makes room among his own, so that clients that begin ever new ones take none from
+ * another org within its share. Where all places are taken, the org that holds most makes room.
  */
 export class McpSessions {
   readonly #options: Required<McpSessionOptions>;
@@ -80,7 +81,10 @@ export class McpSessions {
     return session !== undefined;
   }
 
-  /** Takes one session from whoever is at his bound: the key, the org (of its keys the one that has most), or, where all places are taken, the org that holds most. */
+  /**
+   * Takes one session from whoever is at his bound: the key, the org (of its keys the one that has most), or, where all
+   * places are taken, the org that holds most.
+   */
   #makeRoom({ org, key }: SessionOwner): void {
     const full = this.#shares.full(org, key);
     const own = this.#ofOrg(org);

@@ -1,14 +1,20 @@
-/* What an assistant is told that has called what there is not: the tools that it may have meant, and the list that has the ids. */
+/*
+ * What an assistant is told that has called what there is not: the tools that it may have meant, and the list that has
+ * the ids.
+ */
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { nearestName } from '../../base/lib/nearest.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { nearestName } from '../../base/lib/mistakes.ts';
+import { shorten } from '../../base/lib/text.ts';
 import type { Tool } from '../../operations/tools.ts';
 
 /** Letters of a thing by which tools are found, and how many are named. */
 const SHORTEST_THING = 3;
 const OFFERED = 8;
 
-/** What a model wants whose tool has another name, by the name that it guessed: the tools for it, and how they are asked. */
+/**
+ * What a model wants whose tool has another name, by the name that it guessed: the tools for it, and how they are
+ * asked.
+ */
 const WAYS: readonly (readonly [guess: RegExp, tools: readonly string[], how: string])[] = [
   [
     /^(?:pause|suspend|block|freeze|ban|stop|disable)_(?!.*(?:provider|connector|alert|export))/,
@@ -65,8 +71,8 @@ function wayOf(name: string, names: readonly string[]): string | undefined {
 const ID = /^(.+)_(?:id|hash)$/;
 
 /**
- * An error with what an assistant needs to do better: which list has the ids (`list_workloads` for `workload_id`) of something that there is not, or that is left out, and what makes or changes
- * a thing that is not there, or is.
+ * An error with what an assistant needs to do better: which list has the ids (`list_workloads` for `workload_id`) of
+ * something that there is not, or that is left out, and what makes or changes a thing that is not there, or is.
  */
 export function tellingWays(error: GatewayError, tool: Tool, known: Iterable<string>): GatewayError {
   const names = [...known];

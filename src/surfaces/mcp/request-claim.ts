@@ -1,12 +1,15 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
-import { shorten } from '../../base/lib/shorten.ts';
+import { shorten } from '../../base/lib/text.ts';
 import { RPC, RpcError, type RpcMessage } from './json-rpc.ts';
 import { type McpRevision, REVISIONS, revisionOf, STATELESS } from './mcp-revision.ts';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
-/** The revision that a message says it is of (2026-07-28 and later, in `_meta`); undefined: it says nothing, as those of sessions do. */
+/**
+ * The revision that a message says it is of (2026-07-28 and later, in `_meta`); undefined: it says nothing, as those of
+ * sessions do.
+ */
 export function claimOf(message: RpcMessage): unknown {
   if (message.kind !== 'request' && message.kind !== 'notification') return undefined;
   const meta = message.params['_meta'];
@@ -31,7 +34,10 @@ export function judgeClaim(message: RpcMessage, claim: unknown): McpRevision {
   return revision;
 }
 
-/** Names what is spoken, so that a client can ask again. @param among what it may choose from by asking in the same way */
+/**
+ * Names what is spoken, so that a client can ask again.
+ * @param among what it may choose from by asking in the same way
+ */
 export function unsupported(requested: string, among: readonly McpRevision[] = REVISIONS): RpcError {
   const supported = among.map(({ name }) => name);
   return new RpcError(RPC.unsupportedVersion, 'Unsupported protocol version', { supported, requested: shorten(requested, 64) });

@@ -5,8 +5,10 @@ import { errorText, RPC, RpcError, type RpcRequest } from './json-rpc.ts';
 const CANCELLED = new RpcError(RPC.cancelled, 'The request was cancelled.');
 
 /**
- * Requests of clients that are not answered yet, by the session that they are of, so that `notifications/cancelled` finds them. What only reads ends when it is cancelled, and when its
- * client leaves; a change that has begun is not stopped, since nobody could say how far it has come. A request without a session is cancelled by closing its connection.
+ * Requests of clients that are not answered yet, by the session that they are of, so that `notifications/cancelled`
+ * finds them. What only reads ends when it is cancelled, and when its client leaves; a change that has begun is not
+ * stopped, since nobody could say how far it has come. A request without a session is cancelled by closing its
+ * connection.
  */
 export class RequestsUnderWay {
   readonly #running = new Map<string, AbortController>();

@@ -11,7 +11,10 @@ export function toolAnswer(answer: unknown, { structured }: McpRevision): string
   return `${content(text)}${structured && isJsonObject(value) ? `,"structuredContent":${text}` : ''}`;
 }
 
-/** The failure of an operation as the answer of its tool, so that an assistant reads it and can do better (specification, "Errors"). No schema of answers is listed that it could break. */
+/**
+ * The failure of an operation as the answer of its tool, so that an assistant reads it and can do better
+ * (specification, "Errors"). No schema of answers is listed that it could break.
+ */
 export function toolFailure(error: GatewayError, { structured }: McpRevision): string {
   const text = shownJson(JSON.stringify(error.toBody()));
   return `${content(text)}${structured ? `,"structuredContent":${text}` : ''},"isError":true`;

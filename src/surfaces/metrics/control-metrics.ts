@@ -6,10 +6,16 @@ import { Buckets, registerHistogram } from './histogram.ts';
 import { METRICS } from './metric-table.ts';
 import { counter } from './registered.ts';
 
-/** A counter that alerts look at is there before it counts: the first step of one that comes to be with it cannot be seen as a rise. */
+/**
+ * A counter that alerts look at is there before it counts: the first step of one that comes to be with it cannot be
+ * seen as a rise.
+ */
 const AUTH_FAILURES: readonly AuthFailureEvent['reason'][] = ['missing_header', 'invalid_key', 'revoked', 'expired', 'suspended'];
 
-/** Counts what people change, who is let in, and what policies say beside the decisions of records. `org` folds what nobody configured; `ownOrg` is that of the gateway. */
+/**
+ * Counts what people change, who is let in, and what policies say beside the decisions of records. `org` folds what
+ * nobody configured; `ownOrg` is that of the gateway.
+ */
 export function controlListeners(registry: Registry, org: (id: string) => string, ownOrg: string): Listeners {
   const budgetAlerts = counter(registry, METRICS.budgetAlerts);
   const policyLoads = counter(registry, METRICS.policyLoads);

@@ -28,7 +28,10 @@ export interface ControlPlaneMetrics {
   answered(operation: string, status: number): void;
 }
 
-/** Makes the registry of the control plane, what feeds it and its `/metrics` (decision 13.6). No label takes what a caller chose. */
+/**
+ * Makes the registry of the control plane, what feeds it and its `/metrics` (decision 13.6). No label takes what a
+ * caller chose.
+ */
 export function createControlPlaneMetrics(readings: ControlPlaneReadings): ControlPlaneMetrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -5,7 +5,10 @@ const OTHER = 'other';
 /** Values that one label shows at most. Who has more orgs or connectors than that reads them from the records. */
 const MAX_VALUES = CONTROL_BOUNDS.labelValues.all;
 
-/** What callers and operators name, as it may stand in a label: known names, and not too many of them (decisions 4.7, 12.4). */
+/**
+ * What callers and operators name, as it may stand in a label: known names, and not too many of them (decisions 4.7,
+ * 12.4).
+ */
 export interface LabelValues {
   org(id: string): string;
   /** @param id undefined: of no provider, which is `other` */

@@ -1,6 +1,6 @@
 /*
- * The metrics surface: counts what the events say and shows it as Prometheus text. Labels take values from closed sets only, anything else is `other`,
- * so that no caller can grow the number of series (decision 4.7).
+ * The metrics surface: counts what the events say and shows it as Prometheus text. Labels take values from closed sets
+ * only, anything else is `other`, so that no caller can grow the number of series (decision 4.7).
  */
 
 import { CONNECTION_METRICS } from './connection-metrics.ts';

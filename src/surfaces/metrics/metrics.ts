@@ -13,7 +13,10 @@ import { counter, gauge, gauges, level, total, totals } from './registered.ts';
 
 const OTHER = 'other';
 const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
-/** The one form, whatever is asked for: in OpenMetrics counters whose names the specification fixes would have other ones. */
+/**
+ * The one form, whatever is asked for: in OpenMetrics counters whose names the specification fixes would have other
+ * ones.
+ */
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface MetricsOptions {

@@ -38,7 +38,10 @@ function childrenOf<T>({ labels: names }: MetricRow, make: () => T): Children<T>
   };
 }
 
-/** A plain number per child, which prom-client gets when somebody reads: it would check and hash the labels of every addition. */
+/**
+ * A plain number per child, which prom-client gets when somebody reads: it would check and hash the labels of every
+ * addition.
+ */
 class Tally implements Count {
   value = 0;
 

@@ -8,7 +8,10 @@ import { APPROVAL_PAGE, FRONT_PAGE, PAGE_FILES } from '../../operations/served-e
 import type { Route, RouteAnswer } from '../http/route.ts';
 import { filesIn, hashedName, StaticFiles } from '../http/static-files.ts';
 
-/** Where the sources of the pages are; they are served as they are written, with the pattern of what is not seen in its place. */
+/**
+ * Where the sources of the pages are; they are served as they are written, with the pattern of what is not seen in its
+ * place.
+ */
 const FOLDER = ['src', 'surfaces', 'pages', 'site'];
 /** Of the pattern, in the script. */
 const PLACE = "'/* unseen */'";
@@ -25,7 +28,8 @@ export interface SitePages {
 }
 
 /**
- * Reads the pages. Their scripts and styles are files of this origin whose content the page names by its hash, and nothing else runs there.
+ * Reads the pages. Their scripts and styles are files of this origin whose content the page names by its hash, and
+ * nothing else runs there.
  * @throws Error when the files of the pages are not there
  */
 export function sitePages(): SitePages {
@@ -56,7 +60,10 @@ export function sitePages(): SitePages {
   };
 }
 
-/** A browser is shown the page; a program that asks here has a base URL without its prefix, and is told so. @throws GatewayError `not_found` */
+/**
+ * A browser is shown the page; a program that asks here has a base URL without its prefix, and is told so.
+ * @throws GatewayError `not_found`
+ */
 function frontAnswer({ headers }: ArrivalHead, page: RouteAnswer): RouteAnswer {
   if (/\btext\/html\b/i.test(headers['accept'] ?? '')) return page;
   throw new GatewayError('not_found', 'There is nothing at /. Base URLs begin with /proxy/{provider}, such as /proxy/openai/v1.');

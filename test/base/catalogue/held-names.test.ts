@@ -1,4 +1,5 @@
-// A newer list is compared with the one in force by what names cost, whatever prices them: entries, rules, lists that others fall back on, rows, decorations.
+// A newer list is compared with the one in force by what names cost, whatever prices them: entries, rules, lists that
+// others fall back on, rows, decorations.
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { type JudgedList, judgeList } from '../../../src/base/catalogue/price-list/judge-list.ts';

@@ -41,7 +41,8 @@ t.test('a path of a shared host is a call when a row, or a server that reads it 
 
 t.test('a path of a shared host that some server reads as that of a call is one', (t) => {
   for (const [id, path] of [
-    // What a segment that leads upwards takes away: an empty one, one with a parameter, one that some servers take for two, or for an upward one itself.
+    // What a segment that leads upwards takes away: an empty one, one with a parameter, one that some servers take for
+    // two, or for an upward one itself.
     ['chatgpt', '/backend-api//../codex/responses'],
     ['chatgpt', '/backend-api/;x/../codex/responses'],
     ['chatgpt', '/backend-api/x%2fy/../codex/responses'],

@@ -1,6 +1,6 @@
 /*
- * The price list's own package judges the prices: every name that it knows costs here what it says, at every time and length that makes a difference, or a correction with its
- * reason says otherwise.
+ * The price list's own package judges the prices: every name that it knows costs here what it says, at every time and
+ * length that makes a difference, or a correction with its reason says otherwise.
  */
 import { calcPrice, type Provider as JudgeProvider, waitForUpdate } from '@pydantic/genai-prices';
 import t from 'tap';
@@ -16,15 +16,19 @@ const catalogue = loadCatalogue();
 const NOW = Date.UTC(2026, 10, 26, 12);
 const DAY = 86_400_000;
 
-/** Our usage, and the same as the package takes it: there a whole includes its parts, and pages with annotations are pages. */
+/**
+ * Our usage, and the same as the package takes it: there a whole includes its parts, and pages with annotations are
+ * pages.
+ */
 interface Used {
   readonly ours: Usage;
   readonly theirs: Record<string, number>;
 }
 
 /**
- * What the package has no rate for and we do, so that it is no judge of it: one-hour writes of Anthropic's models, which cost twice the input wherever they are served, and searches
- * that a maker bills for alike with every model, though the list says so of some.
+ * What the package has no rate for and we do, so that it is no judge of it: one-hour writes of Anthropic's models,
+ * which cost twice the input wherever they are served, and searches that a maker bills for alike with every model,
+ * though the list says so of some.
  */
 interface Unjudged {
   readonly hour: boolean;

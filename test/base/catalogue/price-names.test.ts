@@ -191,7 +191,8 @@ t.test('a decoration never leads to another model', async () => {
       const { from, listed, price, steps, name: found } = explain(provider, decorated);
       if (from !== 'list') return true;
       const theirs = calcPrice({}, found, { providerId: list, timestamp: new Date(AT) });
-      // What the list knows by itself is its own affair; what rules lead to is the bare name's model, or its fine-tuned one.
+      // What the list knows by itself is its own affair; what rules lead to is the bare name's model, or its fine-tuned
+      // one.
       if (steps.length === 0) return theirs === null ? provider === 'vertex' || provider === 'zai' : theirs.model.id === listed?.model;
       const bare = explain(provider, name);
       return (price.in === bare.price.in && price.out === bare.price.out) || Number(price.out) > Number(bare.price.out);

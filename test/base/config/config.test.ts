@@ -2,11 +2,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { loadConfig } from '../../../src/base/config/config.ts';
-import { LATER_SETTINGS } from '../../../src/base/config/later-settings.ts';
 import { SETTINGS } from '../../../src/base/config/settings.ts';
-import { ConfigError, type ConfigProblem, type Environment } from '../../../src/base/config/settings-reader.ts';
+import { ConfigError, type ConfigProblem, type Environment, LATER_SETTINGS } from '../../../src/base/config/settings-reader.ts';
 import { userFolder } from '../../../src/base/config/user-folder.ts';
-import { isLoopbackHost } from '../../../src/base/lib/loopback-host.ts';
+import { isLoopbackHost } from '../../../src/base/lib/host.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 
 function problemsOf(env: Environment): readonly ConfigProblem[] {

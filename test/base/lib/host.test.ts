@@ -1,6 +1,5 @@
 import t from 'tap';
-import { bracketHost, canonicalHost, formatAuthority, parseAuthority } from '../../../src/base/lib/host.ts';
-import { HostPatterns } from '../../../src/base/lib/host-patterns.ts';
+import { bracketHost, canonicalHost, formatAuthority, HostPatterns, parseAuthority } from '../../../src/base/lib/host.ts';
 import { fc } from '../../support/properties.ts';
 
 t.test('one host has one name, however it is spelled', async (t) => {

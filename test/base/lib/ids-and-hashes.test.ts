@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import { sameSecret } from '../../../src/base/lib/secret.ts';
+import { uuidv7 } from '../../../src/base/lib/ids.ts';
+import { sameSecret } from '../../../src/base/lib/secret-box.ts';
 import { Sha256, sha256Hex } from '../../../src/base/lib/sha256.ts';
-import { uuidv7 } from '../../../src/base/lib/uuidv7.ts';
 import { requirePeer, skipWithout } from '../../support/peers.ts';
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import t from 'tap';
-import { resetSocket } from '../../../src/base/lib/reset-socket.ts';
+import { resetSocket } from '../../../src/base/lib/sockets.ts';
 import { connectPlain } from '../../support/raw-clients.ts';
 import { closeServer, listenOnFreePort, trackSockets } from '../../support/tls-upstream.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parseDate, parseTime } from '../../../src/base/lib/rfc3339.ts';
+import { parseDate, parseTime } from '../../../src/base/lib/clock.ts';
 
 t.test('times of RFC 3339, and nothing else', async (t) => {
   const noon = Date.UTC(2026, 10, 22, 12);

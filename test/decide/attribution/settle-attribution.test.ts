@@ -1,6 +1,6 @@
 // Who is charged: caller, workload, rules, org, in this order (decision 6.11).
 import t from 'tap';
-import type { Attribution } from '../../../src/base/model/attribution.ts';
+import type { Attribution } from '../../../src/base/model/action-request.ts';
 import { mergeAttribution, restrictOverrides, settleAttribution } from '../../../src/decide/attribution/settle-attribution.ts';
 
 const GIVERS = ['caller', 'workload', 'rules', 'org'] as const;

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { bytesOfBase64 } from '../../../src/base/lib/base64-text.ts';
+import { bytesOfBase64 } from '../../../src/base/lib/basic-credentials.ts';
 import { readVerifyKeys } from '../../../src/base/lib/verify-keys.ts';
-import { DelegationError } from '../../../src/decide/delegation/delegation-error.ts';
 import { type Bearer, checkBearer, checkSent, type Sent } from '../../../src/decide/delegation/judge-chain.ts';
+import { DelegationError } from '../../../src/decide/delegation/link.ts';
 import { verifyChain } from '../../../src/decide/delegation/verify-chain.ts';
 import { encoded, fields, ISSUED, Issuer, type Token } from './delegation-tokens.ts';
 

@@ -7,7 +7,10 @@ import { bundleOf, policyOf, someFacts } from './policy-facts.ts';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Kinds of conditions, none of which holds and none of which an index takes away. (A time is a number too large for V8 to hand on without a box.) */
+/**
+ * Kinds of conditions, none of which holds and none of which an index takes away. (A time is a number too large for V8
+ * to hand on without a box.)
+ */
 const CONDITIONS: readonly ((at: number) => object)[] = [
   (at) => ({ field: 'context.estimates.tokens_in', gt: 1_000_000 + at }),
   (at) => ({ field: 'context.estimates.cost_usd', gt: `${1000 + at}` }),

@@ -6,7 +6,10 @@ import { readSuite } from '../../../src/decide/policy/suite.ts';
 import { inputOf, mismatches } from '../../../src/decide/policy/suite-case.ts';
 import { compileAll } from './policy-facts.ts';
 
-/* The rule language as data: test/cases/policy/*.yaml. What is expected was worked out from the language's rules, never copied from an output. */
+/*
+ * The rule language as data: test/cases/policy/*.yaml. What is expected was worked out from the language's rules, never
+ * copied from an output.
+ */
 const FOLDER = join(packageRoot(), 'test', 'cases', 'policy');
 
 for (const file of readdirSync(FOLDER).filter((name) => name.endsWith('.yaml'))) {

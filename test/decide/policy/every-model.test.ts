@@ -1,10 +1,9 @@
 import t from 'tap';
 import { PLAIN_READING } from '../../../src/base/catalogue/reading.ts';
-import { severityOf } from '../../../src/base/model/decision.ts';
-import { decide } from '../../../src/decide/policy/evaluate.ts';
+import { severityOf } from '../../../src/base/model/reason-codes.ts';
+import { decide, observe } from '../../../src/decide/policy/evaluate.ts';
 import { factsOfEveryModel } from '../../../src/decide/policy/every-model.ts';
 import type { Facts, FurtherModel } from '../../../src/decide/policy/facts.ts';
-import { observe } from '../../../src/decide/policy/observe.ts';
 import { recheck } from '../../../src/decide/policy/recheck.ts';
 import { fc } from '../../support/properties.ts';
 import { bundleOf, policyOf, someFacts } from './policy-facts.ts';

@@ -1,4 +1,5 @@
-// What the gateway itself allows (`auto.allow.…`) shuts out nothing else, and opens nothing that persons have closed (policy.md 3).
+// What the gateway itself allows (`auto.allow.…`) shuts out nothing else, and opens nothing that persons have closed
+// (policy.md 3).
 import t from 'tap';
 import { compilePolicy } from '../../../src/decide/policy/compile.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';

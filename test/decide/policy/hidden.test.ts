@@ -1,9 +1,8 @@
 import t from 'tap';
 import { PLAIN_READING, type Reading } from '../../../src/base/catalogue/reading.ts';
-import { permits, severityOf } from '../../../src/base/model/decision.ts';
-import { decide } from '../../../src/decide/policy/evaluate.ts';
+import { permits, severityOf } from '../../../src/base/model/reason-codes.ts';
+import { decide, observe } from '../../../src/decide/policy/evaluate.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
-import { observe } from '../../../src/decide/policy/observe.ts';
 import { recheck } from '../../../src/decide/policy/recheck.ts';
 import { fc } from '../../support/properties.ts';
 import { bundleOf, policyOf, someFacts } from './policy-facts.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { permits } from '../../../src/base/model/decision.ts';
+import { permits } from '../../../src/base/model/reason-codes.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
 import type { Facts } from '../../../src/decide/policy/facts.ts';
 import { GATE_CODES } from '../../../src/decide/policy/layers.ts';

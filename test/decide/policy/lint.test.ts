@@ -300,7 +300,10 @@ t.test('disabled that takes nothing away is told, by an overlay alone', async (t
   t.same(codes(base, { org: overlay('{id: a, disabled: true}'), node }), ['empties_layer a', 'disables_nothing a'], 'what is gone already');
 });
 
-/** A rule over one condition, and what is said of it: the doors at which it never matches or refuses everything, and what to ask for. */
+/**
+ * A rule over one condition, and what is said of it: the doors at which it never matches or refuses everything, and
+ * what to ask for.
+ */
 const DOORS: readonly (readonly [when: string, decision: string, message: RegExp, hint: RegExp])[] = [
   [
     '{field: context.purpose, equals: x}',

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { observe } from '../../../src/decide/policy/observe.ts';
+import { observe } from '../../../src/decide/policy/evaluate.ts';
 import { recheck } from '../../../src/decide/policy/recheck.ts';
 import { bundleOf, policyOf, someFacts } from './policy-facts.ts';
 

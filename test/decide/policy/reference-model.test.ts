@@ -7,8 +7,9 @@ import { compileAll } from './policy-facts.ts';
 import { holdsFor, type ModelLevel, type ModelRequest, type ModelRule, modelVerdict, type Value } from './reference-model.ts';
 
 /*
- * The evaluator against a second, naive reading of the language (reference-model.ts): random bundles with overlays, random requests. A difference is a fault in
- * one of the two, and the language's description says in which. RUNS=20000 looks for longer.
+ * The evaluator against a second, naive reading of the language (reference-model.ts): random bundles with overlays,
+ * random requests. A difference is a fault in one of the two, and the language's description says in which. RUNS=20000
+ * looks for longer.
  */
 const RUNS = Number(process.env['RUNS'] ?? 250);
 const REQUESTS = 16;
@@ -90,7 +91,9 @@ function factsOf({ fields, org }: DrawnRequest) {
   return facts;
 }
 
-/** The request as the model sees it: times and amounts are numbers, what stands behind a root is reached by its path. */
+/**
+ * The request as the model sees it: times and amounts are numbers, what stands behind a root is reached by its path.
+ */
 function modelRequest({ fields, org, limited }: DrawnRequest): ModelRequest {
   const { time, 'action.headers_present': headers, 'delegation.max_cost_usd': cost, ...rest } = fields;
   const names = headers as readonly string[];
@@ -257,7 +260,8 @@ const effect = fc
     ),
   })
   .map((drawn) => {
-    // What no rule of these could be left out of says so: codes of every refusing rule, the bucket of one that limits, something at all.
+    // What no rule of these could be left out of says so: codes of every refusing rule, the bucket of one that limits,
+    // something at all.
     const { decision, rate_limit = decision === 'rate_limit' ? { requests_per_minute: 1 } : undefined } = drawn;
     const codes = decision === undefined || decision === 'allow' || decision === 'downgrade' ? drawn.reason_codes : [`no.${decision}`];
     return {
@@ -403,7 +407,8 @@ t.test('each single rule matches as the second reading says, and is marked where
         const holds = holdsFor(one, model);
         if (found.matches) matched++;
         if (found.marked) marked++;
-        // A rule that would not match if the missing value counted for the caller must be marked; one that no value is missing for cannot be.
+        // A rule that would not match if the missing value counted for the caller must be marked; one that no value is
+        // missing for cannot be.
         const must = holds && !holdsFor(one, model, decision !== 'deny');
         if (found.matches !== holds || (must && decision === 'deny' && !found.marked) || (found.marked && decision === 'allow'))
           throw new Error(`${JSON.stringify(found)} of ${JSON.stringify(one)}\nfor ${JSON.stringify(request)}`);

@@ -1,6 +1,7 @@
 /*
- * A second, naive reading of the rule language, for comparison: plain data in, the parts of a decision out. It shares no code with the evaluator, compiles
- * nothing, has no index, and answers each question as the language's description puts it. Slow and short on purpose.
+ * A second, naive reading of the rule language, for comparison: plain data in, the parts of a decision out. It shares
+ * no code with the evaluator, compiles nothing, has no index, and answers each question as the language's description
+ * puts it. Slow and short on purpose.
  */
 
 export type Value = string | number | boolean | null | undefined | readonly Value[] | { readonly [name: string]: Value };
@@ -71,7 +72,10 @@ interface Placed {
   readonly rule: ModelRule;
 }
 
-/** Base, then the overlays: the same layer and id replaces, `disabled` removes, a layer that is written down as empty is present. */
+/**
+ * Base, then the overlays: the same layer and id replaces, `disabled` removes, a layer that is written down as empty is
+ * present.
+ */
 function effective(levels: readonly ModelLevel[]): Map<string, Placed[]> {
   const layers = new Map<string, Placed[]>();
   const writtenEmpty = new Set<string>();
@@ -144,7 +148,10 @@ interface Outcome {
   readonly hits: readonly (Speaker & { readonly below: boolean })[];
 }
 
-/** A matching rule that lacks attribution it requires decides `require_attribution` unless it is more severe; some rules have no opinion. */
+/**
+ * A matching rule that lacks attribution it requires decides `require_attribution` unless it is more severe; some rules
+ * have no opinion.
+ */
 function opinion({ layer, rule }: Placed, matching: readonly Placed[], request: ModelRequest): Pick<Speaker, 'says' | 'lacking'> {
   const required = rule.effect?.enforce_attribution?.require ?? [];
   const supplied = [
@@ -162,7 +169,10 @@ function opinion({ layer, rule }: Placed, matching: readonly Placed[], request: 
   return { says: decision, lacking };
 }
 
-/** The first matching rule with a decision of its own ends the layer; rules without one below it can still contribute, or refuse for what they lack. */
+/**
+ * The first matching rule with a decision of its own ends the layer; rules without one below it can still contribute,
+ * or refuse for what they lack.
+ */
 function firstMatch(speaking: readonly Speaker[]): Outcome {
   const end = speaking.findIndex(({ says }) => says !== undefined);
   const ending = speaking[end];

@@ -1,6 +1,7 @@
 /*
- * Prompts that the weights of the estimate have never seen, written for judging it. Do not fit anything to them: what is fitted to belongs into
- * token-estimate.test.ts, and a kind of text that comes out badly here is a reason to add more of that kind there.
+ * Prompts that the weights of the estimate have never seen, written for judging it. Do not fit anything to them: what
+ * is fitted to belongs into token-estimate.test.ts, and a kind of text that comes out badly here is a reason to add
+ * more of that kind there.
  */
 
 /** Texts by kind. */

@@ -1,4 +1,5 @@
-// What the default settings find in made-up traffic that has labelled anomalies. The thresholds were chosen with the seeds 1 to 3; these are others.
+// What the default settings find in made-up traffic that has labelled anomalies. The thresholds were chosen with the
+// seeds 1 to 3; these are others.
 import t from 'tap';
 import { loadConfig } from '../../../src/base/config/config.ts';
 import { RISK_SIGNALS, type RiskSignal } from '../../../src/base/model/risk-alert.ts';
@@ -7,8 +8,9 @@ import { judgeWeek, type SignalReport, syntheticTraffic, type WeekReport } from 
 
 const SEEDS = [11, 12];
 /**
- * Of what is found, and of what is right. Costs and prompts of some kinds of callers vary by factors of ten by themselves, and agents work at odd hours now and then: there an
- * alarm is worth little alone, which is why the score adds them up.
+ * Of what is found, and of what is right. Costs and prompts of some kinds of callers vary by factors of ten by
+ * themselves, and agents work at odd hours now and then: there an alarm is worth little alone, which is why the score
+ * adds them up.
  */
 const FLOORS: Readonly<Record<RiskSignal, { readonly precision: number; readonly recall: number }>> = {
   rate_spike: { precision: 0.95, recall: 0.9 },

@@ -1,6 +1,7 @@
 /*
- * A user's program: `node sdk.mjs NAME CALL...` makes calls with one official SDK as it comes, keys and addresses from the environment. It knows
- * nothing of a gateway. CALL is `plain` or `stream`, with another model than the usual one as `plain:MODEL`, or one of the SDK's own below.
+ * A user's program: `node sdk.mjs NAME CALL...` makes calls with one official SDK as it comes, keys and addresses from
+ * the environment. It knows nothing of a gateway. CALL is `plain` or `stream`, with another model than the usual one as
+ * `plain:MODEL`, or one of the SDK's own below.
  */
 import { report } from './seen-answers.mjs';
 

@@ -1,6 +1,7 @@
 /*
- * Lets a client program tell what came over its wire, without touching the SDK under test: Node's own diagnostics channel announces every
- * request of fetch, whichever undici carries it (https://undici.nodejs.org/#/docs/api/DiagnosticsChannel).
+ * Lets a client program tell what came over its wire, without touching the SDK under test: Node's own diagnostics
+ * channel announces every request of fetch, whichever undici carries it
+ * (https://undici.nodejs.org/#/docs/api/DiagnosticsChannel).
  */
 import { subscribe } from 'node:diagnostics_channel';
 
@@ -18,7 +19,10 @@ subscribe('undici:request:headers', ({ request, response }) => {
   answers.push({ status: response.statusCode, recordId: has ? value('x-gw-record-id') : undefined });
 });
 
-/** Runs one call and prints one line of JSON about it: what it gave or threw, how many requests it took, and their answers. */
+/**
+ * Runs one call and prints one line of JSON about it: what it gave or threw, how many requests it took, and their
+ * answers.
+ */
 export async function report(call, run) {
   sent = 0;
   answers = [];

@@ -1,4 +1,5 @@
-// A company's intermediate in the place of our own root, with its chain, and RSA keys. openssl makes them, and openssl and curl judge what is signed.
+// A company's intermediate in the place of our own root, with its chain, and RSA keys. openssl makes them, and openssl
+// and curl judge what is signed.
 import { execFile, execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// What an upstream says in a head either is written or is refused before anything is: no head, of whatever fields, throws where nobody can answer any more.
+// What an upstream says in a head either is written or is refused before anything is: no head, of whatever fields,
+// throws where nobody can answer any more.
 import { connect, constants } from 'node:http2';
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';

@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import type { ServerHttp2Session } from 'node:http2';
 import { connect, Socket } from 'node:net';
 import t from 'tap';
-import { isBroken } from '../../../src/base/lib/broken-socket.ts';
+import { isBroken } from '../../../src/base/lib/sockets.ts';
 import type { Arrival } from '../../../src/base/model/arrival.ts';
 import { Places } from '../../../src/inbound/listener/calls-under-way.ts';
 import { Http2Connection } from '../../../src/inbound/listener/http2.ts';

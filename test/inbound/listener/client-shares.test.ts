@@ -1,4 +1,5 @@
-// Who shares the connections, calls and tunnels of the ports: one client never has all of them, and who shows who he is has a share of his own.
+// Who shares the connections, calls and tunnels of the ports: one client never has all of them, and who shows who he is
+// has a share of his own.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';

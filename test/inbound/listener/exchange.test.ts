@@ -505,7 +505,10 @@ function h2Frame(type: number, flags: number, stream: number, payload: Buffer): 
   return Buffer.concat([head, payload]);
 }
 
-/** Preface, SETTINGS and the HEADERS of a POST on stream 1 that does not end there; all fields as HPACK literals or static entries. */
+/**
+ * Preface, SETTINGS and the HEADERS of a POST on stream 1 that does not end there; all fields as HPACK literals or
+ * static entries.
+ */
 function h2Post(path: string, length: string | undefined): Buffer {
   const literal = (index: number, value: string): Buffer => Buffer.concat([Buffer.from([index, value.length]), Buffer.from(value)]);
   const fields = [Buffer.from([0x83, 0x87]), literal(0x04, path), literal(0x01, 'api.openai.com')];

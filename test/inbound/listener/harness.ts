@@ -22,7 +22,10 @@ export interface Harness {
   readonly arrivals: Arrival[];
 }
 
-/** A listener on free ports that intercepts every CONNECT and answers every request with its body, unless told otherwise. */
+/**
+ * A listener on free ports that intercepts every CONNECT and answers every request with its body, unless told
+ * otherwise.
+ */
 export async function startListener(
   t: HasTeardown,
   options: Partial<ListenerOptions> = {},

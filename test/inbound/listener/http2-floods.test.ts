@@ -1,4 +1,5 @@
-// What a hostile client can do with the frames of one h2 connection: each way has a bound, and others are served meanwhile.
+// What a hostile client can do with the frames of one h2 connection: each way has a bound, and others are served
+// meanwhile.
 import { once } from 'node:events';
 import { constants } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
@@ -44,8 +45,8 @@ async function rawH2(t: HasTeardown, harness: Harness, settings: Uint8Array = ne
 }
 
 /**
- * Writes `make(0)`, `make(1)`, … as fast as they are taken, and waits until the other side closes; with `limit` it stops after so many, or when it was closed
- * before. Resolves with how many were written.
+ * Writes `make(0)`, `make(1)`, … as fast as they are taken, and waits until the other side closes; with `limit` it
+ * stops after so many, or when it was closed before. Resolves with how many were written.
  */
 function flood(socket: TLSSocket, make: (at: number) => Uint8Array, limit = Number.POSITIVE_INFINITY): Promise<number> {
   return new Promise((resolve) => {

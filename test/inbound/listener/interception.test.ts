@@ -239,7 +239,10 @@ t.test('a client that does not trust us, or says no TLS at all, ends its own con
   t.equal(harness.listener.openTunnels, 0);
 });
 
-/** Bytes that are no part of a TLS connection that stands: a record that was altered, no TLS at all, an alert that is not encrypted. */
+/**
+ * Bytes that are no part of a TLS connection that stands: a record that was altered, no TLS at all, an alert that is
+ * not encrypted.
+ */
 const BREAKS = [`\x17\x03\x03\x00\x40${'\x07'.repeat(64)}`, 'GET / HTTP/1.1\r\n\r\n', '\x15\x03\x03\x00\x02\x02\x30'] as const;
 
 t.test(

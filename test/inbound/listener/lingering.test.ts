@@ -1,4 +1,5 @@
-// RFC 9112 §9.6: an answer that comes while the client still sends must not be lost to the reset that closing with unread bytes would be.
+// RFC 9112 §9.6: an answer that comes while the client still sends must not be lost to the reset that closing with
+// unread bytes would be.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -28,7 +29,10 @@ async function plain(t: HasTeardown, { listener }: Harness): Promise<Socket> {
   return socket;
 }
 
-/** Lets time pass until the client's connection is closed: long before any other deadline than that of lingering would do it. */
+/**
+ * Lets time pass until the client's connection is closed: long before any other deadline than that of lingering would
+ * do it.
+ */
 async function cutInTime(t: Test, clock: FakeClock, socket: Socket): Promise<void> {
   const began = clock.monotonic();
   while (!socket.destroyed) {

@@ -43,7 +43,10 @@ function gone(emitter: EventEmitter): Promise<void> {
   return new Promise((resolve) => emitter.once('close', () => resolve()));
 }
 
-/** A connection of a client that trusts us, whose handshake we know to be complete as well: session tickets are sent after it. */
+/**
+ * A connection of a client that trusts us, whose handshake we know to be complete as well: session tickets are sent
+ * after it.
+ */
 async function trusting(t: HasTeardown, s: Scene, options: ConnectionOptions = {}, userAgent?: string): Promise<TLSSocket> {
   const socket = await openTunnel(t, s.listener.port, `${options.servername ?? HOST}:443`, userAgent ? `User-Agent: ${userAgent}\r\n` : '');
   const secure = connectTls({ socket, ca: s.ca.rootPem, servername: HOST, ...options });

@@ -72,7 +72,8 @@ t.test('a session is never resumed for another host, and the handshake is then a
     const { session } = await call(t, harness, { host: 'api.openai.com', version });
     t.ok(session);
     for (const host of ['api.anthropic.com', 'a.openai.azure.com', '192.0.2.1']) {
-      // The name stays that of the first host: only the CONNECT tells the two apart, as for a client that lies about it.
+      // The name stays that of the first host: only the CONNECT tells the two apart, as for a client that lies about
+      // it.
       const tunnel = await openTunnel(t, harness.listener.port, `${host}:443`);
       const options = { minVersion: version, maxVersion: version, checkServerIdentity: () => undefined, ...(session ? { session } : {}) };
       const secure = connectTls({ socket: tunnel, ca: harness.ca.rootPem, servername: 'api.openai.com', ...options });

@@ -1,4 +1,5 @@
-// Bodies in pieces of a few bytes: how many are taken at once, that none is lost, and that others are served meanwhile (decision 7.12).
+// Bodies in pieces of a few bytes: how many are taken at once, that none is lost, and that others are served meanwhile
+// (decision 7.12).
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';

@@ -1,4 +1,5 @@
-// Answers that nobody reads: how many are begun, how much of them is held, and when their connections are closed, at every door.
+// Answers that nobody reads: how many are begun, how much of them is held, and when their connections are closed, at
+// every door.
 import { once } from 'node:events';
 import { connect as connectH2 } from 'node:http2';
 import { connect, type Socket } from 'node:net';

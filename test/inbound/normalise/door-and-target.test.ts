@@ -1,6 +1,6 @@
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
-import { isLoopbackHost } from '../../../src/base/lib/loopback-host.ts';
+import { isLoopbackHost } from '../../../src/base/lib/host.ts';
 import type { ArrivalHead } from '../../../src/base/model/arrival.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard, type Pages } from '../../../src/inbound/normalise/door.ts';
 import { resolveTarget } from '../../../src/inbound/normalise/target.ts';

@@ -29,7 +29,10 @@ function operationOf(dialect: string): Operation {
 
 const CHAT = operationOf('openai_chat');
 
-/** As many spellings of `model` as are asked for, up to nine underscores before each letter: readers of protocol buffers take every one for it. */
+/**
+ * As many spellings of `model` as are asked for, up to nine underscores before each letter: readers of protocol buffers
+ * take every one for it.
+ */
 function spellings(count: number): string[] {
   return Array.from({ length: count }, (_, n) =>
     [...'model'].map((letter, at) => '_'.repeat(Math.floor(n / 10 ** at) % 10) + letter).join(''),

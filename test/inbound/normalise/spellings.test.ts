@@ -1,4 +1,5 @@
-// One name, many spellings: whatever a parser takes for a governed name leads to the same facts and the same estimate, or the body is refused.
+// One name, many spellings: whatever a parser takes for a governed name leads to the same facts and the same estimate,
+// or the body is refused.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';

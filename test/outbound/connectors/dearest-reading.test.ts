@@ -6,8 +6,8 @@ import { readUsage } from '../../../src/outbound/connectors/usage-reader.ts';
 import { fc } from '../../support/properties.ts';
 
 /*
- * Under one set of names vendors count differently. For each way in which an answer is known to be meant there is a reading here, written for this test alone; where an answer fits a
- * reading, what we charge is no less (decision 6.3).
+ * Under one set of names vendors count differently. For each way in which an answer is known to be meant there is a
+ * reading here, written for this test alone; where an answer fits a reading, what we charge is no less (decision 6.3).
  */
 
 interface Tokens {

@@ -1,5 +1,6 @@
 /**
- * Streams whose bodies end without the event with which their format ends a stream: behind the reason why the answer ended, or before it. Ids and texts are made up.
+ * Streams whose bodies end without the event with which their format ends a stream: behind the reason why the answer
+ * ended, or before it. Ids and texts are made up.
  */
 import { awsChunk, awsEvent } from '../../support/aws-events.ts';
 

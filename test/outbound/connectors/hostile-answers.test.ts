@@ -1,4 +1,5 @@
-// Answers are a stranger's words: however they nest, are named or are cut, they cost memory and time in proportion to what is kept of them.
+// Answers are a stranger's words: however they nest, are named or are cut, they cost memory and time in proportion to
+// what is kept of them.
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import type { Dialect } from '../../../src/base/catalogue/types.ts';

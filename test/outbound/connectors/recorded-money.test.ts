@@ -1,6 +1,6 @@
 /*
- * What recorded answers of every wire format cost, against amounts that were reckoned by hand from the price list (test/cases/money), and against another reader of usage: that of
- * the price list's own package.
+ * What recorded answers of every wire format cost, against amounts that were reckoned by hand from the price list
+ * (test/cases/money), and against another reader of usage: that of the price list's own package.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * Streams in each provider's form, written after the providers' published formats: bytes, what they say, and where the terminal event begins. Ids are made
- * up; every stream holds text that tries to look like a terminal event, usage or an error.
+ * Streams in each provider's form, written after the providers' published formats: bytes, what they say, and where the
+ * terminal event begins. Ids are made up; every stream holds text that tries to look like a terminal event, usage or an
+ * error.
  */
 export interface StreamSample {
   readonly name: string;

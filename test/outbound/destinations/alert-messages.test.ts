@@ -1,4 +1,5 @@
-// What each chat and a mail are made of: nothing that strangers chose is markup, calls anybody, or is longer than the product takes.
+// What each chat and a mail are made of: nothing that strangers chose is markup, calls anybody, or is longer than the
+// product takes.
 import t from 'tap';
 import type { AlertCard } from '../../../src/outbound/destinations/alert-card.ts';
 import { own, said } from '../../../src/outbound/destinations/alert-card.ts';

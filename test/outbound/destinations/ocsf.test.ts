@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { packageRoot, packageVersion } from '../../../src/base/lib/package-root.ts';
-import { DECISIONS } from '../../../src/base/model/decision.ts';
+import { DECISIONS } from '../../../src/base/model/reason-codes.ts';
 import { OPERATIONS } from '../../../src/operations/operation-table.ts';
 import type { ExportedEvent } from '../../../src/outbound/destinations/event-envelope.ts';
 import { ocsfEvent } from '../../../src/outbound/destinations/ocsf/ocsf-event.ts';

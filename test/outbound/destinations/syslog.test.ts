@@ -2,7 +2,7 @@
 import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import t from 'tap';
-import { readSyslogAddress } from '../../../src/base/lib/syslog-address.ts';
+import { readSyslogAddress } from '../../../src/base/lib/web-address.ts';
 import { cefLine } from '../../../src/outbound/destinations/cef-line.ts';
 import type { ExportedEvent } from '../../../src/outbound/destinations/event-envelope.ts';
 import { severityOf, syslogMessage } from '../../../src/outbound/destinations/syslog-message.ts';

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import t from 'tap';
-import { parseEgressAllow } from '../../../src/base/lib/egress-allow.ts';
+import { parseEgressAllow } from '../../../src/base/lib/host.ts';
 import { Dialer } from '../../../src/outbound/net/dialer.ts';
 import { EgressGuard, type OwnAddress } from '../../../src/outbound/net/egress-guard.ts';
 import { type Lookup, Resolver } from '../../../src/outbound/net/resolver.ts';

@@ -210,7 +210,8 @@ eachClient(
     const upstream = openUpstream(t, { clock });
     upstream.call(fill({ authority: at(server) }), events({ onHead: () => t.fail('was sent') })).abort();
     await until(() => server.open === 1);
-    // The connection is free once our side has heard of it: then no limit of dialling runs any more, only the look at what is kept.
+    // The connection is free once our side has heard of it: then no limit of dialling runs any more, only the look at
+    // what is kept.
     await until(() => clock.pending === 1);
     clock.advance(31_000);
     await until(() => server.open === 0);

@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { resetSocket } from '../../../src/base/lib/reset-socket.ts';
+import { resetSocket } from '../../../src/base/lib/sockets.ts';
 import type { Upstream } from '../../../src/outbound/net/upstream.ts';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../../support/tls-upstream.ts';
@@ -14,7 +14,10 @@ const AT_ONCE = 4;
 const cut = (socket: Socket): void => ('encrypted' in socket ? void socket.destroy() : resetSocket(socket));
 const later = (act: () => void): void => void setTimeout(act, 1);
 
-/** What happens to the connection, by the request that is on it. `early` acts on the first bytes, `headed` once the head is there, `answered` last. */
+/**
+ * What happens to the connection, by the request that is on it. `early` acts on the first bytes, `headed` once the head
+ * is there, `answered` last.
+ */
 interface Mood {
   readonly early?: (socket: Socket) => void;
   readonly headed?: (socket: Socket, answer: string) => void;

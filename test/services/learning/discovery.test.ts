@@ -1,7 +1,7 @@
 import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
-import type { TrafficClass } from '../../../src/base/model/connection.ts';
+import type { TrafficClass } from '../../../src/base/model/action-request.ts';
 import { Discovery, type DomainQuery } from '../../../src/services/learning/discovery.ts';
 import { DomainCallers } from '../../../src/services/learning/domain-callers.ts';
 import type { Store } from '../../../src/storage/contract/store.ts';

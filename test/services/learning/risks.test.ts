@@ -1,4 +1,5 @@
-// What is known of callers: held apart, within bounds, over restarts and failures of the store; and the alerts of their scores.
+// What is known of callers: held apart, within bounds, over restarts and failures of the store; and the alerts of their
+// scores.
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';

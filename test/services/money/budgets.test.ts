@@ -1,4 +1,5 @@
-// What a budget says and lets through, asked of the service itself: alerts around commits and crashes, many limits at once, streams that grow.
+// What a budget says and lets through, asked of the service itself: alerts around commits and crashes, many limits at
+// once, streams that grow.
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';

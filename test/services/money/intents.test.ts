@@ -1,4 +1,5 @@
-// Records of calls under way: which of them a start makes, on a store that is this node's alone and on one that nodes share.
+// Records of calls under way: which of them a start makes, on a store that is this node's alone and on one that nodes
+// share.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';

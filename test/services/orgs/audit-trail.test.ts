@@ -1,14 +1,14 @@
-// The audit trail: each change that a person makes is committed with the entry that says so, and an entry tells names and hashes, never a value.
+// The audit trail: each change that a person makes is committed with the entry that says so, and an entry tells names
+// and hashes, never a value.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
 import type { DurableEvent } from '../../../src/base/events/destination.ts';
 import { canonicalJson } from '../../../src/base/json/jcs.ts';
+import { newestFirst, uuidv7 } from '../../../src/base/lib/ids.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
-import { newestFirst } from '../../../src/base/lib/newest-first.ts';
 import { sha256Hex } from '../../../src/base/lib/sha256.ts';
-import { uuidv7 } from '../../../src/base/lib/uuidv7.ts';
 import type { AuditEntry } from '../../../src/base/model/audit-entry.ts';
 import { OPERATIONS } from '../../../src/operations/operation-table.ts';
 import { AuditTrail } from '../../../src/services/orgs/audit-trail.ts';
@@ -268,7 +268,11 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'ca.finish': ['/v1/admin/ca/finish'],
 };
 
-/** Change something only after what does not stand in the table: a delivery that has failed (`test/integration/exports.test.ts`), a root that waits (`root-rotation-api.test.ts`), a bundle of a control plane (`control-plane-policy.test.ts`). */
+/**
+ * Change something only after what does not stand in the table: a delivery that has failed
+ * (`test/integration/exports.test.ts`), a root that waits (`root-rotation-api.test.ts`), a bundle of a control plane
+ * (`control-plane-policy.test.ts`).
+ */
 const ELSEWHERE: readonly string[] = ['dead_letters.resend', 'ca.cancel', 'policy_cache.clear'];
 
 const QUARANTINE_ALL = bundleOf(`  targets:

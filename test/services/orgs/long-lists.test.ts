@@ -1,10 +1,10 @@
-// Lists of which hardly anything is wanted, and pages of long items: a page has an end of what it looks at and of what it holds, and the rest is its token.
+// Lists of which hardly anything is wanted, and pages of long items: a page has an end of what it looks at and of what
+// it holds, and the rest is its token.
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { newestFirst, uuidv7 } from '../../../src/base/lib/ids.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { nextTurn } from '../../../src/base/lib/loop-turns.ts';
-import { newestFirst } from '../../../src/base/lib/newest-first.ts';
-import { uuidv7 } from '../../../src/base/lib/uuidv7.ts';
 import { REPORT_BOUNDS } from '../../../src/base/model/work-bounds.ts';
 import { cursorPage, pageInMemory } from '../../../src/operations/management/cursor-pages.ts';
 import { entityPage } from '../../../src/services/registers/entity-page.ts';

@@ -1,4 +1,5 @@
-// How many things of each kind an org may have: who adds too many is told so, another org is not touched, and what two add at once counts for both (decision 7.12).
+// How many things of each kind an org may have: who adds too many is told so, another org is not touched, and what two
+// add at once counts for both (decision 7.12).
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';

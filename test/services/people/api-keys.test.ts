@@ -1,4 +1,5 @@
-// API keys: shown once, found by their hash, and good for nobody as soon as they are revoked, by whichever writer of the store, or their time has come.
+// API keys: shown once, found by their hash, and good for nobody as soon as they are revoked, by whichever writer of
+// the store, or their time has come.
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';

@@ -4,7 +4,7 @@ import { EventBus } from '../../../src/base/events/bus.ts';
 import type { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import type { ArrivalHead } from '../../../src/base/model/arrival.ts';
-import type { KeyScope } from '../../../src/base/model/management-key.ts';
+import type { KeyScope } from '../../../src/base/model/keys.ts';
 import type { Scope } from '../../../src/base/model/principal.ts';
 import type { ApiKeyVerdict } from '../../../src/services/people/api-keys.ts';
 import { Authenticator, type AuthenticatorOptions } from '../../../src/services/people/authenticator.ts';

@@ -1,4 +1,5 @@
-// API keys of a control plane: one look for each, kept over a restart and while nobody answers, and never let in on a guess.
+// API keys of a control plane: one look for each, kept over a restart and while nobody answers, and never let in on a
+// guess.
 import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { sha256Hex } from '../../../src/base/lib/sha256.ts';

@@ -1,4 +1,5 @@
-// Registered projects and the defaults of an org: what is stored, what several writers of a store make of it, and what may not be at the same time.
+// Registered projects and the defaults of an org: what is stored, what several writers of a store make of it, and what
+// may not be at the same time.
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';

@@ -1,4 +1,5 @@
-// Each org has ids of workloads of its own, in new stores and in those that had one space of ids for all orgs (decision 4.1).
+// Each org has ids of workloads of its own, in new stores and in those that had one space of ids for all orgs (decision
+// 4.1).
 import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { sha256Hex } from '../../../src/base/lib/sha256.ts';

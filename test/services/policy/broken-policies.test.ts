@@ -7,8 +7,9 @@ import { refusal, somePlace } from '../../support/policies-place.ts';
 import { gw } from '../../support/run-gw.ts';
 
 /*
- * A sound policy, broken on purpose in every way that people break one. Each is told in the same words by `gw policy check`, at start, by a bundle that is
- * put and by one that is saved while the gateway runs: file, line, column, the line with a caret, and what to do. What runs goes on.
+ * A sound policy, broken on purpose in every way that people break one. Each is told in the same words by `gw policy
+ * check`, at start, by a bundle that is put and by one that is saved while the gateway runs: file, line, column, the
+ * line with a caret, and what to do. What runs goes on.
  */
 
 const SOUND = `schema: gw.policy_bundle.v1

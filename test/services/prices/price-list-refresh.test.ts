@@ -1,4 +1,5 @@
-// The source that GW_PRICE_LIST names: a file that changes, an address that is asked, and what becomes of the list when neither can be had.
+// The source that GW_PRICE_LIST names: a file that changes, an address that is asked, and what becomes of the list when
+// neither can be had.
 import { mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

@@ -1,4 +1,5 @@
-// The price list in force: what is taken, what is held back, what is refused, and what holds after a restart and at other nodes.
+// The price list in force: what is taken, what is held back, what is refused, and what holds after a restart and at
+// other nodes.
 import t from 'tap';
 import type { StoredList } from '../../../src/services/prices/stored-list.ts';
 import type { Effect } from '../../../src/storage/contract/store.ts';

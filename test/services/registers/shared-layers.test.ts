@@ -2,7 +2,7 @@ import t from 'tap';
 import { loadCatalogue } from '../../../src/base/catalogue/catalogue.ts';
 import { CatalogueInForce } from '../../../src/base/catalogue/catalogue-in-force.ts';
 import { EventBus } from '../../../src/base/events/bus.ts';
-import { parseEgressAllow } from '../../../src/base/lib/egress-allow.ts';
+import { parseEgressAllow } from '../../../src/base/lib/host.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { decide } from '../../../src/decide/policy/evaluate.ts';
 import { CustomConnectorService } from '../../../src/services/policy/custom-connectors.ts';

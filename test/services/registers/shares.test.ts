@@ -1,9 +1,10 @@
-// One org takes all that it can of each bounded place, under names that exist and names that are made up; another org finds a place all the same (decision 7.12).
+// One org takes all that it can of each bounded place, under names that exist and names that are made up; another org
+// finds a place all the same (decision 7.12).
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
+import { newestFirst } from '../../../src/base/lib/ids.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
-import { newestFirst } from '../../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../../src/base/model/approval.ts';
 import { CONTROL_BOUNDS } from '../../../src/base/model/org-bounds.ts';
@@ -243,7 +244,10 @@ t.test('a list of an org that has little reads little, also of a folder of an ol
   t.same((await given.store.list('approval_by_org', { prefix: 'b|' })).length, (await service.page({ orgId: 'b' }, all)).items.length);
 });
 
-/** What gives way when a place is full: `flood` takes as much as it can, and tells what is left of one thing of another org that was there first. */
+/**
+ * What gives way when a place is full: `flood` takes as much as it can, and tells what is left of one thing of another
+ * org that was there first.
+ */
 interface Evicting {
   readonly what: string;
   readonly open: (

@@ -1,4 +1,5 @@
-// Two nodes on one store: what one changes the other says at once, for everything that a node keeps in memory of what is stored. The table has a row for each space that is watched.
+// Two nodes on one store: what one changes the other says at once, for everything that a node keeps in memory of what
+// is stored. The table has a row for each space that is watched.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -246,7 +247,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 };
 
-/** Watched for the bounds of orgs alone where there is no control plane; `looked-up-keys.test.ts` has two nodes with one. */
+/**
+ * Watched for the bounds of orgs alone where there is no control plane; `looked-up-keys.test.ts` has two nodes with
+ * one.
+ */
 const ELSEWHERE = ['remote_api_key'];
 
 /** What a start reads and nobody is told of, and why another node's changes need not be heard. */

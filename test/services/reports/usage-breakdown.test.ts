@@ -1,4 +1,5 @@
-// Usage by days of any zone and by who is charged, against a recount of the records: at changes of the clock, in zones that are no whole hours from UTC, over a folder that is counted again.
+// Usage by days of any zone and by who is charged, against a recount of the records: at changes of the clock, in zones
+// that are no whole hours from UTC, over a folder that is counted again.
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { countAgain } from '../../../src/app/count-again.ts';

@@ -1,10 +1,11 @@
-// Approvals on a real store: of two who do the same at once one has done it, whatever the writer; what was kept goes with the decision; bounds.
+// Approvals on a real store: of two who do the same at once one has done it, whatever the writer; what was kept goes
+// with the decision; bounds.
 import { randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
+import { newestFirst } from '../../../src/base/lib/ids.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
-import { newestFirst } from '../../../src/base/lib/newest-first.ts';
 import { SecretBox } from '../../../src/base/lib/secret-box.ts';
 import type { Approval } from '../../../src/base/model/approval.ts';
 import type { Principal } from '../../../src/base/model/principal.ts';

@@ -1,4 +1,5 @@
-// Whom entries hold, when they are stored and released, on a real store; with another writer, and a bound that never lets anybody through.
+// Whom entries hold, when they are stored and released, on a real store; with another writer, and a bound that never
+// lets anybody through.
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';

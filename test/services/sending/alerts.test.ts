@@ -1,4 +1,5 @@
-// How alerts are delivered: tries and waits, what is given up, who waits for whom, and what two writers of one store see of each other.
+// How alerts are delivered: tries and waits, what is given up, who waits for whom, and what two writers of one store
+// see of each other.
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';

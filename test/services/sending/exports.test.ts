@@ -1,4 +1,5 @@
-// Exports beside a receiver that takes nothing: what is held in memory, how far behind it is, and what is counted when records go.
+// Exports beside a receiver that takes nothing: what is held in memory, how far behind it is, and what is counted when
+// records go.
 import t from 'tap';
 import { EventBus } from '../../../src/base/events/bus.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';

@@ -1,4 +1,5 @@
-// Events that are committed with what they tell of and delivered at least once, on the real store, in processes that are killed.
+// Events that are committed with what they tell of and delivered at least once, on the real store, in processes that
+// are killed.
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';

@@ -1,4 +1,5 @@
-// What queries ask of records is kept beside the journal: what happens to it when it is not there, does not fit, or its segment goes.
+// What queries ask of records is kept beside the journal: what happens to it when it is not there, does not fit, or its
+// segment goes.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

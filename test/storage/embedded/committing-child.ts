@@ -1,6 +1,6 @@
 /*
- * A process that is killed: opens a store and commits without end, `concurrency` commits under way, printing the number of each acknowledged one. Prints
- * `refused …` when the store does not open.
+ * A process that is killed: opens a store and commits without end, `concurrency` commits under way, printing the number
+ * of each acknowledged one. Prints `refused …` when the store does not open.
  *   node committing-child.js <dir> <first number> <concurrency> <fsync>
  */
 import { writeSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// A table of tools that stands for that of the operations: one of each kind that clients can tell apart, and an operation that fails in each way.
+// A table of tools that stands for that of the operations: one of each kind that clients can tell apart, and an
+// operation that fails in each way.
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import type { Asker, Tool, ToolSet } from '../../../src/operations/tools.ts';
 

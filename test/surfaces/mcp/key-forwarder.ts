@@ -1,5 +1,5 @@
-// The conformance suite cannot send a key: what it posts is passed on with one, and with everything else as it came. Only where it names the forwarder itself, which it takes
-// for the server, the server's own port is put in.
+// The conformance suite cannot send a key: what it posts is passed on with one, and with everything else as it came.
+// Only where it names the forwarder itself, which it takes for the server, the server's own port is put in.
 import { createServer, request } from 'node:http';
 import type { HasTeardown } from '../../support/temp-dir.ts';
 

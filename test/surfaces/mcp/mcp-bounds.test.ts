@@ -1,4 +1,5 @@
-// How much one message, one batch and one session can take: answers have an end, and work ends when nobody waits for it.
+// How much one message, one batch and one session can take: answers have an end, and work ends when nobody waits for
+// it.
 import t from 'tap';
 import { REPORT_BOUNDS } from '../../../src/base/model/work-bounds.ts';
 import type { Asker } from '../../../src/operations/tools.ts';

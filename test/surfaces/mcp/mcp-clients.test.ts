@@ -1,4 +1,5 @@
-// Both lines of official clients against the endpoint on a socket: what they negotiate, what they read, and what they make of failures.
+// Both lines of official clients against the endpoint on a socket: what they negotiate, what they read, and what they
+// make of failures.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

@@ -1,4 +1,5 @@
-// The Model Context Protocol message by message, revision by revision: what is answered, with which code and status, and to whom.
+// The Model Context Protocol message by message, revision by revision: what is answered, with which code and status,
+// and to whom.
 import t from 'tap';
 import { GatewayError } from '../../../src/base/lib/gateway-error.ts';
 import { TOOLS } from '../../../src/operations/tool-table.ts';

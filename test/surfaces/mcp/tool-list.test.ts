@@ -1,4 +1,5 @@
-// What a model reads at every turn (decision 10.15): the list of tools is short, and still says what it takes to call each of them.
+// What a model reads at every turn (decision 10.15): the list of tools is short, and still says what it takes to call
+// each of them.
 import t from 'tap';
 import { z } from 'zod';
 import { silentLogger } from '../../../src/base/lib/log.ts';

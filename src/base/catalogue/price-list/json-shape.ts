@@ -1,5 +1,6 @@
 /*
- * Reads one thing of a JSON text after another and says what is wrong where. What is wrong is noted, and something harmless stands for it until the end.
+ * Reads one thing of a JSON text after another and says what is wrong where. What is wrong is noted, and something
+ * harmless stands for it until the end.
  */
 
 /** Notes what is wrong with a value, and at which place in the text. */

@@ -1,9 +1,10 @@
 /*
- * What a newer price list changes, and how much of that may hold before a person has looked at it (decision 6.16): a rate that would fall to zero, or change more than tenfold, keeps
- * its old value. Here a model is compared with itself; `held-names.ts` looks at which names come to which model.
+ * What a newer price list changes, and how much of that may hold before a person has looked at it (decision 6.16): a
+ * rate that would fall to zero, or change more than tenfold, keeps its old value. Here a model is compared with itself;
+ * `held-names.ts` looks at which names come to which model.
  */
-import { significant } from '../../lib/numbers.ts';
-import { type PartRate, RATE_KINDS } from '../../model/rate-kinds.ts';
+import { significant } from '../../lib/text.ts';
+import { type PartRate, RATE_KINDS } from '../../model/usage.ts';
 import type { Rates } from '../types.ts';
 import { LIST_KEYS } from './list-keys.ts';
 import { Periods } from './list-periods.ts';
@@ -44,11 +45,17 @@ export interface RateChange extends ListedModel {
   /** Decimal texts; undefined: the list states none, and what is wider holds, or nothing. */
   readonly old: string | undefined;
   readonly new: string | undefined;
-  /** What is charged by the newer list over what is charged by the old one, four digits; undefined where the old is zero. */
+  /**
+   * What is charged by the newer list over what is charged by the old one, four digits; undefined where the old is
+   * zero.
+   */
   readonly factor: number | undefined;
   /** It needs somebody's yes. */
   readonly held: boolean;
-  /** Set where the change is that another entry prices a name: that name, the first of those that show it. The model is then the one that would price it. */
+  /**
+   * Set where the change is that another entry prices a name: that name, the first of those that show it. The model is
+   * then the one that would price it.
+   */
   readonly name: string | undefined;
 }
 
@@ -58,7 +65,10 @@ export interface ListDiff {
   readonly changed: readonly RateChange[];
 }
 
-/** What a newer list says of its models that the old one does not. Models are the same by provider and id. Pure; both lists hold no mistake. */
+/**
+ * What a newer list says of its models that the old one does not. Models are the same by provider and id. Pure; both
+ * lists hold no mistake.
+ */
 export function diffLists(old: readonly ListProvider[], newer: readonly ListProvider[]): ListDiff {
   const changed: RateChange[] = [];
   for (const { provider, before, after } of inBoth(old, newer)) {
@@ -68,7 +78,8 @@ export function diffLists(old: readonly ListProvider[], newer: readonly ListProv
 }
 
 /**
- * The newer list with the old value of every rate that is held. Where the times at which a model's prices hold are others, all of its prices stay the old ones.
+ * The newer list with the old value of every rate that is held. Where the times at which a model's prices hold are
+ * others, all of its prices stay the old ones.
  * @param accepted whether somebody has said yes to a change that is held
  */
 export function withHeld(
@@ -115,7 +126,8 @@ function missingFrom(lists: readonly ListProvider[], others: readonly ListProvid
 }
 
 /**
- * What changes where one model's prices take the place of another's. Every moment at which one of the two has another price is looked at.
+ * What changes where one model's prices take the place of another's. Every moment at which one of the two has another
+ * price is looked at.
  * @param place what the changes are told of
  */
 export function rateChanges(place: ListedModel & { readonly name?: string }, old: PricedEntry, next: PricedEntry): readonly RateChange[] {

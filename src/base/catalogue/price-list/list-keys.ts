@@ -1,5 +1,4 @@
-import type { PartRate } from '../../model/rate-kinds.ts';
-import type { Unit } from '../../model/usage-units.ts';
+import type { PartRate, Unit } from '../../model/usage.ts';
 
 /** What a price key of the list is for: so many US dollars per million tokens of a kind, or for so many of a unit. */
 export type ListKey = { readonly rate: 'in' | 'out' | PartRate } | { readonly unit: Unit; readonly per: number };
@@ -8,7 +7,8 @@ const KCOUNT = 1_000;
 const HOUR_SECONDS = 3_600;
 
 /**
- * The keys that prices here can hold. Of several that say the same the first counts: the list states `audio_hours` and `input_audio_hours` for one length of sound.
+ * The keys that prices here can hold. Of several that say the same the first counts: the list states `audio_hours` and
+ * `input_audio_hours` for one length of sound.
  */
 export const LIST_KEYS: ReadonlyMap<string, ListKey> = new Map<string, ListKey>([
   ['input_mtok', { rate: 'in' }],

@@ -17,7 +17,10 @@ export class Periods {
     this.#periods = prices.map(periodOf);
   }
 
-  /** @param at epoch milliseconds; infinity is after all days and in no window. @returns the index of the prices that hold then */
+  /**
+   * @param at epoch milliseconds; infinity is after all days and in no window.
+   * @returns the index of the prices that hold then
+   */
   indexAt(at: number): number {
     for (let index = this.#periods.length - 1; index > 0; index--) {
       const period = this.#periods[index];

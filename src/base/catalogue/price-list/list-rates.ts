@@ -1,10 +1,10 @@
 /*
- * What the list says of a model at one time, as a price of ours: decimal texts, rates by the length of the prompt, what is billed apart from tokens.
+ * What the list says of a model at one time, as a price of ours: decimal texts, rates by the length of the prompt, what
+ * is billed apart from tokens.
  */
 import { amountFromNumber, timesFactor } from '../../lib/amounts.ts';
-import { significant } from '../../lib/numbers.ts';
-import type { PartRate } from '../../model/rate-kinds.ts';
-import type { Unit, UnitRate } from '../../model/usage-units.ts';
+import { significant } from '../../lib/text.ts';
+import type { PartRate, Unit, UnitRate } from '../../model/usage.ts';
 import type { LongPromptRates, Rates } from '../types.ts';
 import { LIST_KEYS } from './list-keys.ts';
 import { isTiered, type KeyedPrices, type TieredPrice } from './list-shape.ts';
@@ -18,7 +18,10 @@ export interface ListedRates extends Rates {
 /** Digits that a number of JSON tells truly; what follows is noise, as in 0.18000000000000002. */
 const TRUE_DIGITS = 15;
 
-/** Charged for at least so much of a unit, in a call with any of it: a fact about the model, for which the list has no key. */
+/**
+ * Charged for at least so much of a unit, in a call with any of it: a fact about the model, for which the list has no
+ * key.
+ */
 const LEAST_UNITS: readonly { readonly list: string; readonly models: readonly string[]; readonly unit: Unit; readonly least: number }[] = [
   { list: 'groq', models: ['whisper-large-v3', 'whisper-large-v3-turbo'], unit: 'audio_seconds', least: 10 },
 ];

@@ -1,6 +1,7 @@
 /*
- * The regular expressions of the price list. They are written for JavaScript and are tried on names that callers choose, so here they run in time that is linear in the
- * name. What that syntax has not is translated where it means the same, and refused elsewhere.
+ * The regular expressions of the price list. They are written for JavaScript and are tried on names that callers
+ * choose, so here they run in time that is linear in the name. What that syntax has not is translated where it means
+ * the same, and refused elsewhere.
  */
 import { compileRegex, type LinearRegex, RegexSyntaxError } from '../../lib/regex.ts';
 
@@ -14,8 +15,8 @@ const NEGATIVE_START = '^(?!';
 const OTHER_MEANING = /\\[AzQECpP]|\(\?(?![:!])|\[\[:/;
 
 /**
- * @throws RegexSyntaxError when it is compiled, for a pattern that has no linear equivalent; a look-ahead has one at the very start only, where `^(?!a)b` is what fits
- * `^b` and not `^a`
+ * @throws RegexSyntaxError when it is compiled, for a pattern that has no linear equivalent; a look-ahead has one at
+ * the very start only, where `^(?!a)b` is what fits `^b` and not `^a`
  */
 export function listRegex(pattern: string): ListRegex {
   const prefix = literalPrefix(pattern);

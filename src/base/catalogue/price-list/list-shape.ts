@@ -1,6 +1,6 @@
 /*
- * The price list of `@pydantic/genai-prices`, as far as prices need it (decision 6.16): providers, the rules by which names match, and rates. These are the names and the
- * shapes of that package's published JSON.
+ * The price list of `@pydantic/genai-prices`, as far as prices need it (decision 6.16): providers, the rules by which
+ * names match, and rates. These are the names and the shapes of that package's published JSON.
  */
 
 /** By which names a model, or a provider, is known. Names are compared in lower case. */
@@ -19,7 +19,10 @@ export interface TieredPrice {
   readonly tiers: readonly { readonly start: number; readonly price: number }[];
 }
 
-/** US dollars by what they are for: `input_mtok` per million tokens of input, `web_searches_kcount` per thousand searches. */
+/**
+ * US dollars by what they are for: `input_mtok` per million tokens of input, `web_searches_kcount` per thousand
+ * searches.
+ */
 export type KeyedPrices = Readonly<Record<string, number | TieredPrice>>;
 
 /** When prices hold. Days begin at midnight UTC; a window of the day may pass midnight. */
@@ -55,7 +58,9 @@ export interface ListProvider {
   readonly models: readonly ListModel[];
 }
 
-/** Every price of a model with what limits it, as a list in the package's order: of several that hold the last one does. */
+/**
+ * Every price of a model with what limits it, as a list in the package's order: of several that hold the last one does.
+ */
 export function conditionalPrices({ prices }: PricedEntry): readonly ConditionalPrices[] {
   return isSeveral(prices) ? prices : [{ prices }];
 }

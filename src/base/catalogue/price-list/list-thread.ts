@@ -1,15 +1,21 @@
 import type { Clock } from '../../lib/clock.ts';
 import { inThread } from '../../lib/in-thread.ts';
 import { sha256Hex } from '../../lib/sha256.ts';
-import { shorten } from '../../lib/shorten.ts';
+import { shorten } from '../../lib/text.ts';
 import { type JudgedList, judgeList, type ListToJudge } from './judge-list.ts';
 
-/** The published list takes some tenths of a second, two seconds with hundreds of new models, the largest that is taken some seconds, on a machine that does much else many times that. */
+/**
+ * The published list takes some tenths of a second, two seconds with hundreds of new models, the largest that is taken
+ * some seconds, on a machine that does much else many times that.
+ */
 export const JUDGE_LIMIT_MS = 60_000;
 /** Megabytes. */
 const MAX_MEMORY_MB = 1_024;
 const WORKER = new URL('./list-worker.js', import.meta.url);
-/** A list of which the text and what it is compared with have no more is judged at once: a thread costs more than it spares. */
+/**
+ * A list of which the text and what it is compared with have no more is judged at once: a thread costs more than it
+ * spares.
+ */
 const MAX_AT_ONCE = 16_384;
 const MODELS_AT_ONCE = 50;
 const LONGEST_REASON = 512;
@@ -21,7 +27,10 @@ export interface ListThreadOptions {
   readonly maxMemoryMb?: number;
 }
 
-/** As {@link judgeList}, and calls are served meanwhile. Never rejects: where the thread dies or hangs, that is what is wrong with the list. */
+/**
+ * As {@link judgeList}, and calls are served meanwhile. Never rejects: where the thread dies or hangs, that is what is
+ * wrong with the list.
+ */
 export async function judgeInThread(
   list: ListToJudge,
   { clock, worker = WORKER, maxMemoryMb = MAX_MEMORY_MB }: ListThreadOptions,

@@ -12,8 +12,9 @@ interface TestedModel {
 }
 
 /**
- * Finds the first of several models, in their order, that a name fits. Names that a rule spells out are looked up; of the others only what stands before those is tried, and
- * nothing of it where a name holds none of their words, as those hold that somebody made up.
+ * Finds the first of several models, in their order, that a name fits. Names that a rule spells out are looked up; of
+ * the others only what stands before those is tried, and nothing of it where a name holds none of their words, as those
+ * hold that somebody made up.
  */
 export class ModelMatcher {
   readonly #byName = new Map<string, number>();
@@ -73,7 +74,10 @@ function wordsOf(rule: MatchRule): readonly string[] | undefined {
   return Object.values(rule).map((word: string) => word.toLowerCase());
 }
 
-/** @throws RegexSyntaxError when it is first called, for a regular expression that cannot be compiled; lists are checked when they are read */
+/**
+ * @throws RegexSyntaxError when it is first called, for a regular expression that cannot be compiled; lists are checked
+ * when they are read
+ */
 export function testOf(rule: MatchRule): NameTest {
   if ('or' in rule) return anyOf(rule.or.map(testOf));
   if ('and' in rule) return allOf(rule.and.map(testOf));

@@ -25,8 +25,8 @@ interface MakerTest {
 }
 
 /**
- * A price list that was read and holds no mistake, with the package's own way to find a model in it. Immutable; what a provider's rules compile to is made when its first
- * name is looked for.
+ * A price list that was read and holds no mistake, with the package's own way to find a model in it. Immutable; what a
+ * provider's rules compile to is made when its first name is looked for.
  */
 export class PriceList {
   readonly providers: readonly ListProvider[];
@@ -58,8 +58,8 @@ export class PriceList {
   }
 
   /**
-   * The first model of a provider's list with rules that a name fits, else the first of those that the list falls back on; a name with dates of eight digits is then tried once more with
-   * dates as `2025-05-14`.
+   * The first model of a provider's list with rules that a name fits, else the first of those that the list falls back
+   * on; a name with dates of eight digits is then tried once more with dates as `2025-05-14`.
    * @param name in lower case, without space around it
    */
   find(id: string, name: string): FoundModel | undefined {

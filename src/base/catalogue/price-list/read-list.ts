@@ -1,10 +1,11 @@
 /*
- * The published JSON of the price list, checked before anything is believed (decision 6.16): the full form of today, the older one without `type` in constraints, and the
- * form in which it is shipped, which leaves out what prices do not need. What else a list says is dropped.
+ * The published JSON of the price list, checked before anything is believed (decision 6.16): the full form of today,
+ * the older one without `type` in constraints, and the form in which it is shipped, which leaves out what prices do not
+ * need. What else a list says is dropped.
  */
 import type { ErrorDetail } from '../../lib/gateway-error.ts';
+import { messageOf } from '../../lib/gateway-error.ts';
 import { regexSteps } from '../../lib/regex-steps.ts';
-import { messageOf } from '../../lib/thrown.ts';
 import { POLICY_BOUNDS } from '../../model/work-bounds.ts';
 import { isDay } from './iso-dates.ts';
 import { type Complain, isJsonMap, type JsonMap, JsonShape } from './json-shape.ts';
@@ -49,7 +50,10 @@ export interface ReadList extends ListHead {
 export interface ReadListOptions {
   /** For messages. */
   readonly file: string;
-  /** False leaves the regular expressions until they are needed: for the list that is shipped, of which a test compiles every one. */
+  /**
+   * False leaves the regular expressions until they are needed: for the list that is shipped, of which a test compiles
+   * every one.
+   */
   readonly regexes: boolean;
   /** True: the list was made of two (`withHeld`), and a model may stand beside itself for a name that was kept. */
   readonly kept?: boolean;

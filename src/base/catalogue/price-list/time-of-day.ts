@@ -22,7 +22,10 @@ export function secondsInDay(at: number): number {
   return (((at % DAY_MS) + DAY_MS) % DAY_MS) / 1000;
 }
 
-/** Whether a moment of the day lies in a window, of which the end is outside; one that ends before it starts passes midnight. */
+/**
+ * Whether a moment of the day lies in a window, of which the end is outside; one that ends before it starts passes
+ * midnight.
+ */
 export function isInWindow(seconds: number, start: number, end: number): boolean {
   return end < start ? seconds >= start || seconds < end : seconds >= start && seconds < end;
 }

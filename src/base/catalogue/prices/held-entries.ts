@@ -1,5 +1,6 @@
 /*
- * How an entry of a newer price list is held back (decision 6.16): it is as it was in the old list, and what priced its names is there again.
+ * How an entry of a newer price list is held back (decision 6.16): it is as it was in the old list, and what priced its
+ * names is there again.
  */
 
 import type { RateChange } from '../price-list/list-diff.ts';
@@ -22,7 +23,10 @@ export function withoutEffects(before: Lists, newer: Lists, effects: readonly Na
   return restored === newer ? withListsOf(before, newer, links) : restored;
 }
 
-/** Where all entries are what they were, their order, or what leads to their list, is another: with the lists as they were before. */
+/**
+ * Where all entries are what they were, their order, or what leads to their list, is another: with the lists as they
+ * were before.
+ */
 function withListsOf(before: Lists, lists: Lists, links: readonly ListedLink[]): Lists {
   const ids = new Set(links.flatMap(({ asked, list }) => [asked, list]));
   const kept = lists.flatMap((list) => (ids.has(list.id) ? (before.find(({ id }) => id === list.id) ?? []) : [list]));

@@ -1,6 +1,8 @@
 /*
- * Which names would cost nothing, or more than tenfold or less than a tenth of what they cost, because a newer price list prices them by another entry (decision 6.16). Lists are
- * compared by what names cost: a name may be priced by a list on which its own falls back, by a row of ours, or without its decorations, and any new rule may come before that.
+ * Which names would cost nothing, or more than tenfold or less than a tenth of what they cost, because a newer price
+ * list prices them by another entry (decision 6.16). Lists are compared by what names cost: a name may be priced by a
+ * list on which its own falls back, by a row of ours, or without its decorations, and any new rule may come before
+ * that.
  */
 import { withIsoDates } from '../price-list/iso-dates.ts';
 import { keyedRates, type ListedModel, type RateChange, rateChanges } from '../price-list/list-diff.ts';
@@ -70,7 +72,9 @@ interface Comparison {
   readonly seen: Map<unknown, Set<unknown>>;
 }
 
-/** Of one lane. A name as callers may write it cost what the plain one did, as far as the pair was looked at already. */
+/**
+ * Of one lane. A name as callers may write it cost what the plain one did, as far as the pair was looked at already.
+ */
 function* effectsIn(comparison: Comparison): Generator<NameEffect> {
   const { lane, old, next, seen } = comparison;
   for (const [plain, names] of namesIn(comparison)) {
@@ -84,7 +88,9 @@ function* effectsIn(comparison: Comparison): Generator<NameEffect> {
   }
 }
 
-/** Names that are spelt out, each with itself and what callers may write for it, as far as that may be priced otherwise. */
+/**
+ * Names that are spelt out, each with itself and what callers may write for it, as far as that may be priced otherwise.
+ */
 function* namesIn({ lane, lists, grounds, changes, next }: Comparison): Generator<readonly [plain: string, names: readonly string[]]> {
   const fallsBack = (list: string): readonly string[] => next.list.fallbacksOf(list);
   const isWhole = changes.some(({ whole }) => whole);
@@ -103,10 +109,14 @@ function isFirst(seen: Map<unknown, Set<unknown>>, from: unknown, to: unknown): 
   return known.size < known.add(to).size;
 }
 
-/** @returns undefined where the same entry prices the name (`diffLists` compares that) or none of the newer list does, or where nothing needs a yes */
+/**
+ * @returns undefined where the same entry prices the name (`diffLists` compares that) or none of the newer list does,
+ * or where nothing needs a yes
+ */
 function effectOn(name: string, old: PriceLink | undefined, next: PriceLink | undefined): NameEffect | undefined {
   const entry = next?.listed;
-  // Rows of ours say what they say. A name that nobody knows any more is charged at the default rates, which the status tells.
+  // Rows of ours say what they say. A name that nobody knows any more is charged at the default rates, which the status
+  // tells.
   if (next === undefined || entry === undefined) return undefined;
   if (old?.listed?.list === entry.list && old.listed.model.id === entry.model.id) return undefined;
   const [before, after] = [old === undefined ? DEFAULT_PRICED : pricesOf(old), pricesOf(next)];

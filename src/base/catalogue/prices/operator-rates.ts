@@ -3,7 +3,7 @@
  */
 import { readAmount, tidyAmount } from '../../lib/amounts.ts';
 import { parseYaml, type YamlNode } from '../../lib/yaml.ts';
-import { UNITS, type Unit, type UnitRate } from '../../model/usage-units.ts';
+import { UNITS, type Unit, type UnitRate } from '../../model/usage.ts';
 import { Row, type RowProblems } from '../row-reader.ts';
 import type { LongPromptRates, Price, PriceTerm } from '../types.ts';
 import { statedForProvider } from './plan-price.ts';
@@ -19,8 +19,9 @@ const UNIT_MEMBERS = ['usd', 'per', 'least'];
 const COUNT = /^[1-9]\d{0,8}$/;
 
 /**
- * `rates`, a list of `{model, in, out}` with optional `provider` (else any), rates of parts (`cached_in`, …, see `RATE_KINDS`), `long_prompts`, `units`, `terms`, `max_output` and
- * `valid_from`; `model` is a name or a pattern with one `*`. What such a row does not say, it does not inherit.
+ * `rates`, a list of `{model, in, out}` with optional `provider` (else any), rates of parts (`cached_in`, …, see
+ * `RATE_KINDS`), `long_prompts`, `units`, `terms`, `max_output` and `valid_from`; `model` is a name or a pattern with
+ * one `*`. What such a row does not say, it does not inherit.
  * @param canonicalProvider folds an id or alias, undefined for a name that nobody has
  */
 export function readOperatorRates(text: string, canonicalProvider: (name: string) => string | undefined, problems: RowProblems): RateList {

@@ -13,8 +13,8 @@ export function statedForProvider(price: Price): Price {
 }
 
 /**
- * The price of a call at a path that a plan pays for (`Operation.plan`): nothing, whatever it uses (decision 6.3). Rates that the operator's file has for this very provider hold
- * there too.
+ * The price of a call at a path that a plan pays for (`Operation.plan`): nothing, whatever it uses (decision 6.3).
+ * Rates that the operator's file has for this very provider hold there too.
  * @param listed the price of its model
  */
 export function planPrice(listed: Price): Price {

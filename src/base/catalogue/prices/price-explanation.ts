@@ -7,8 +7,9 @@ import type { NameStep } from './price-names.ts';
 export interface PriceExplanation {
   readonly price: Price;
   /**
-   * `override`: the operator's file; `correction`: a row above the price list; `list`: the price list; `own`: an own row for what the list lacks; `free`: the provider says so in the name;
-   * `default`: nobody knows the model; `plan`: a plan pays for every call to this provider.
+   * `override`: the operator's file; `correction`: a row above the price list; `list`: the price list; `own`: an own
+   * row for what the list lacks; `free`: the provider says so in the name; `default`: nobody knows the model; `plan`: a
+   * plan pays for every call to this provider.
    */
   readonly from: PriceOrigin | 'plan';
   /** The name under which it was found. */

@@ -6,7 +6,10 @@ export interface PriceLane {
   readonly provider: string;
   /** Lists of the price list, in this order; undefined: each model's maker has one, or nobody. */
   readonly lists: readonly string[] | undefined;
-  /** Set where a model runs at one of several suppliers: a name may choose one, `model:supplier`; the id of its list begins with this. */
+  /**
+   * Set where a model runs at one of several suppliers: a name may choose one, `model:supplier`; the id of its list
+   * begins with this.
+   */
   readonly suppliers: string | undefined;
 }
 

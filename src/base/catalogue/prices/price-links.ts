@@ -1,7 +1,8 @@
 /*
- * Where the price of one name may come from. Several of them make a chain: the first that has a price at the moment of the call is taken.
+ * Where the price of one name may come from. Several of them make a chain: the first that has a price at the moment of
+ * the call is taken.
  */
-import { RATE_KINDS } from '../../model/rate-kinds.ts';
+import { RATE_KINDS } from '../../model/usage.ts';
 import { Periods } from '../price-list/list-periods.ts';
 import { listedRates } from '../price-list/list-rates.ts';
 import { type ConditionalPrices, conditionalPrices, type ListModel } from '../price-list/list-shape.ts';

@@ -1,8 +1,9 @@
 /*
- * Names in a provider's decoration (decision 6.3): what may be taken off a model's name, where, and what is then left. Each rule leaves another name of the same model: a
- * snapshot, a place, a supplier, a fine-tuned model's base. None leaves out what tells one model from another, such as `-mini`, `-turbo`, `-fp8` or `:extended`.
+ * Names in a provider's decoration (decision 6.3): what may be taken off a model's name, where, and what is then left.
+ * Each rule leaves another name of the same model: a snapshot, a place, a supplier, a fine-tuned model's base. None
+ * leaves out what tells one model from another, such as `-mini`, `-turbo`, `-fp8` or `:extended`.
  */
-import { percentDecoded } from '../../lib/percent-text.ts';
+import { percentDecoded } from '../../lib/text.ts';
 import type { PriceLane } from './price-lane.ts';
 
 /** A name under which a price may be found. */
@@ -12,7 +13,9 @@ export interface Candidate {
   readonly lists: readonly string[] | undefined;
   /** It costs nothing, whatever it is. */
   readonly free: boolean;
-  /** Nothing but another way to write the name, for a list of the very provider: there is no doubt which price is meant. */
+  /**
+   * Nothing but another way to write the name, for a list of the very provider: there is no doubt which price is meant.
+   */
   readonly exact: boolean;
   /** What was taken off, one after the other. */
   readonly steps: readonly NameStep[];
@@ -155,7 +158,8 @@ const RULES: readonly NameRule[] = [
   }),
   rewrite('@ before a date', `^(.+)@(${DAY})$`, ['$1-$2', '$1'], { worn: DAYS.map((day) => `*@${day}`) }),
   rewrite('@ before a version', '^(.+)@(?:default|latest|\\d{3})$', ['$1'], { worn: ['*@default', '*@latest', '*@001'] }),
-  // What Google's aliases stand for: the models with the rates that the list has for OpenRouter's `~google/gemini-pro-latest` and `~google/gemini-flash-latest`.
+  // What Google's aliases stand for: the models with the rates that the list has for OpenRouter's
+  // `~google/gemini-pro-latest` and `~google/gemini-flash-latest`.
   rewrite('alias of Google', '^gemini-pro-latest$', ['gemini-3.1-pro-preview'], { list: 'google' }),
   rewrite('alias of Google', '^gemini-flash-latest$', ['gemini-3.5-flash'], { list: 'google' }),
   rewrite('latest', '^(.+)[-:]latest$', ['$1'], { worn: ['*-latest', '*:latest'] }),
@@ -172,7 +176,8 @@ const BEDROCK_NAME = new RegExp(`^(?:${BEDROCK_AREA}\\.)?${BEDROCK_PUBLISHER}\\.
 
 /**
  * @param from anchored, and quick on every name: what it repeats is a run of one kind of characters
- * @param options `list`: the rule holds where this list is looked in, and everywhere without one; `worn`: names that it takes something off, with `*` for what is left
+ * @param options `list`: the rule holds where this list is looked in, and everywhere without one; `worn`: names that it
+ * takes something off, with `*` for what is left
  */
 function rewrite(
   id: string,
@@ -212,7 +217,10 @@ function supplied(name: string, { suppliers }: Where): readonly Left[] {
   return /^[a-z0-9-]+$/.test(supplier) ? [{ name: model, lists: [suppliers + supplier] }] : NOTHING;
 }
 
-/** A publisher's name says who made the model: it goes where the models of that maker are looked for anyway, and to its maker's list where no other is. */
+/**
+ * A publisher's name says who made the model: it goes where the models of that maker are looked for anyway, and to its
+ * maker's list where no other is.
+ */
 function published(name: string, { lists, looksIn }: Where): readonly Left[] {
   const slash = name.indexOf('/');
   const list = slash < 1 ? undefined : PUBLISHERS.get(name.slice(0, slash));
@@ -223,7 +231,8 @@ function published(name: string, { lists, looksIn }: Where): readonly Left[] {
 }
 
 /**
- * The name as it is, then what is left of it when one decoration is taken off, two, and so on. At most {@link MOST_CANDIDATES}.
+ * The name as it is, then what is left of it when one decoration is taken off, two, and so on. At most {@link
+ * MOST_CANDIDATES}.
  * @param name in lower case, at most {@link LONGEST_NAME} characters
  * @param fallsBack the lists that one falls back on
  */

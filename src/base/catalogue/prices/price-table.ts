@@ -56,8 +56,9 @@ interface OpenLane {
 }
 
 /**
- * Prices by provider, model and moment (decisions 6.3, 6.16): the operator's, then corrections, the price list, own rows for what it lacks, and the default. A name that has none is looked for
- * without its decorations. What was found for a name is kept, so that finding it again costs one look-up.
+ * Prices by provider, model and moment (decisions 6.3, 6.16): the operator's, then corrections, the price list, own
+ * rows for what it lacks, and the default. A name that has none is looked for without its decorations. What was found
+ * for a name is kept, so that finding it again costs one look-up.
  */
 export class PriceTable {
   readonly #sources: PriceSources;
@@ -106,7 +107,10 @@ export class PriceTable {
     return model === undefined ? DEFAULT_PRICE : this.#findIn(this.#lanes.get(providerId) ?? this.#makers, model, at);
   }
 
-  /** As {@link find}, of a provider that has no row: by the list of who is at its address, `https://host:port/path`, else by those of the makers. */
+  /**
+   * As {@link find}, of a provider that has no row: by the list of who is at its address, `https://host:port/path`,
+   * else by those of the makers.
+   */
   findAt(address: string, model: string | undefined, at: number): Price {
     return model === undefined ? DEFAULT_PRICE : this.#findIn(this.#laneAt(address), model, at);
   }
@@ -125,7 +129,10 @@ export class PriceTable {
     return this.#resolve(lane, nameOf(model)).links.find((link) => link.priceAt(Number.POSITIVE_INFINITY) !== undefined);
   }
 
-  /** Whether a row or the list spells a name out, as every copy of the program knows it; neither patterns nor what the operator says count. */
+  /**
+   * Whether a row or the list spells a name out, as every copy of the program knows it; neither patterns nor what the
+   * operator says count.
+   */
   spellsOut(providerId: string, model: string): boolean {
     const name = nameOf(model);
     const { corrections, own, list } = this.#sources;
@@ -136,7 +143,10 @@ export class PriceTable {
     });
   }
 
-  /** All rates in force at a moment, and what holds where none does. Of a provider's rows for one name the one that counts. */
+  /**
+   * All rates in force at a moment, and what holds where none does. Of a provider's rows for one name the one that
+   * counts.
+   */
   prices(at: number): readonly ListedPrice[] {
     const { overrides, corrections, own } = this.#sources;
     const taken = new Set<string>();
@@ -197,7 +207,10 @@ export class PriceTable {
     return { fixed: first === undefined ? DEFAULT_PRICE : first.fixed, links };
   }
 
-  /** Of other ways to write a name that a pattern of the list has caught: a correction names its model, a pattern does not. */
+  /**
+   * Of other ways to write a name that a pattern of the list has caught: a correction names its model, a pattern does
+   * not.
+   */
   #corrections(lane: PriceLane, level: readonly Candidate[]): readonly PriceLink[] {
     return level
       .filter(({ exact }) => exact)
@@ -322,7 +335,10 @@ function priceOf({ links }: Resolved, at: number): Price {
   return DEFAULT_PRICE;
 }
 
-/** Where somebody says of this very name that it costs nothing, it does. A name without its decorations, or what a maker gives away, is no reason to charge nothing. */
+/**
+ * Where somebody says of this very name that it costs nothing, it does. A name without its decorations, or what a maker
+ * gives away, is no reason to charge nothing.
+ */
 function isSure({ origin, candidate }: PriceLink): boolean {
   return origin === 'override' || (origin !== 'list' && candidate.steps.length === 0);
 }
@@ -339,7 +355,10 @@ function costsNothingAtLast(link: PriceLink): boolean {
   return price !== undefined && costsNothing(price);
 }
 
-/** Of names that are equally far from the one that was asked for, nobody can say which one is meant: the dearest is not too little. */
+/**
+ * Of names that are equally far from the one that was asked for, nobody can say which one is meant: the dearest is not
+ * too little.
+ */
 function dearestFirst(candidates: readonly (readonly PriceLink[])[]): readonly (readonly PriceLink[])[] {
   if (candidates.length < 2) return candidates;
   return [...candidates].sort(([one], [other]) => {

@@ -11,8 +11,9 @@ const TERM = /^[a-z_]{1,40}=[a-z0-9_.-]{1,40}$/;
 const FACTOR = /^\d{1,3}(?:\.\d{1,6})?$/;
 
 /**
- * What terms that answers state make of the rates of the list's models (decision 6.3): a factor for all of them, or rates of their own. Rows are for one list: another
- * provider that takes its models' prices from there has terms of his own.
+ * What terms that answers state make of the rates of the list's models (decision 6.3): a factor for all of them, or
+ * rates of their own. Rows are for one list: another provider that takes its models' prices from there has terms of his
+ * own.
  */
 export class PriceTerms {
   readonly #byModel = new Map<string, PriceTerm[]>();

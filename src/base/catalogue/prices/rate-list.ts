@@ -36,7 +36,8 @@ interface Pattern<R extends RatesRow> {
 }
 
 /**
- * Rates by provider, model or pattern, and day. A name wins over every pattern, a row of the provider over one for all, an earlier pattern over a later one.
+ * Rates by provider, model or pattern, and day. A name wins over every pattern, a row of the provider over one for all,
+ * an earlier pattern over a later one.
  */
 export class RateList<R extends RatesRow = RatesRow> {
   readonly #byProvider = new Map<string, Map<string, DatedRates<R>>>();

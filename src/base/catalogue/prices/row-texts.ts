@@ -2,7 +2,7 @@
  * Rates as people write them in tables and files, checked and made a price.
  */
 import { readAmount, tidyAmount } from '../../lib/amounts.ts';
-import { type PartRate, RATE_KINDS } from '../../model/rate-kinds.ts';
+import { type PartRate, RATE_KINDS } from '../../model/usage.ts';
 import type { Price, Rates } from '../types.ts';
 
 /** Members of rates other than `in` and `out`. */

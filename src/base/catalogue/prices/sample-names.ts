@@ -1,5 +1,6 @@
 /*
- * Names by which two price lists are compared (decision 6.16): what both lists and the rows beside them spell out, and what is left of that.
+ * Names by which two price lists are compared (decision 6.16): what both lists and the rows beside them spell out, and
+ * what is left of that.
  */
 import { literalPrefix } from '../price-list/list-regex.ts';
 import type { ListProvider, MatchRule } from '../price-list/list-shape.ts';

@@ -1,8 +1,8 @@
 /*
- * The tables of rates that go with the price list (decisions 6.3, 6.16): rows for providers and names that the list lacks, corrections that lie above it, and the maximum output of models,
- * of which the list says nothing.
+ * The tables of rates that go with the price list (decisions 6.3, 6.16): rows for providers and names that the list
+ * lacks, corrections that lie above it, and the maximum output of models, of which the list says nothing.
  */
-import { UNITS } from '../../model/usage-units.ts';
+import { UNITS } from '../../model/usage.ts';
 import type { RowProblems } from '../row-reader.ts';
 import { readCsv } from '../row-reader.ts';
 import type { Price } from '../types.ts';

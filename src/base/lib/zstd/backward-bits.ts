@@ -1,7 +1,8 @@
 /*
- * A decoder for Zstandard (RFC 8878) in JavaScript, made for bytes that nobody vouches for: every loop is bounded by the size of its block, every
- * reference is checked, and nothing is allocated because a header says so. Node 20 has none, and the packages that were looked at can be made to run for
- * ever by a dozen bytes. No dictionaries. Checksums are read over: whoever acts on the content checks them.
+ * A decoder for Zstandard (RFC 8878) in JavaScript, made for bytes that nobody vouches for: every loop is bounded by
+ * the size of its block, every reference is checked, and nothing is allocated because a header says so. Node 20 has
+ * none, and the packages that were looked at can be made to run for ever by a dozen bytes. No dictionaries. Checksums
+ * are read over: whoever acts on the content checks them.
  */
 
 /** The bytes are not what RFC 8878 allows. */
@@ -23,7 +24,10 @@ export function highBit(value: number): number {
   return 31 - Math.clz32(value);
 }
 
-/** The bits of `bytes[start, end)` from the last one to the first, as the entropy coders write them (RFC 8878 §4.1, §4.2.2). */
+/**
+ * The bits of `bytes[start, end)` from the last one to the first, as the entropy coders write them (RFC 8878 §4.1,
+ * §4.2.2).
+ */
 export class BackwardBits {
   readonly #bytes: Uint8Array;
   readonly #start: number;
@@ -54,7 +58,10 @@ export class BackwardBits {
     return value;
   }
 
-  /** The four bytes in which bit `position` lies in the first; bytes beyond this stream do not matter, since they stand above what is asked for. */
+  /**
+   * The four bytes in which bit `position` lies in the first; bytes beyond this stream do not matter, since they stand
+   * above what is asked for.
+   */
   #at(position: number): number {
     const bytes = this.#bytes;
     const at = this.#start + (position >> 3);

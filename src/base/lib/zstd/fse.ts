@@ -1,6 +1,9 @@
 import { type BackwardBits, broken, highBit } from './backward-bits.ts';
 
-/** A finite state table: per state its symbol, the bits that lead to the next state, and what they are added to (RFC 8878 §4.1). */
+/**
+ * A finite state table: per state its symbol, the bits that lead to the next state, and what they are added to (RFC
+ * 8878 §4.1).
+ */
 export interface FseTable {
   readonly log: number;
   readonly symbols: Uint8Array;

@@ -31,7 +31,10 @@ export class BlockDecoder {
     return this.#execute(out);
   }
 
-  /** Each sequence copies some literals, then a match from what was decoded before; what is left of the literals follows (RFC 8878 §3.1.1.4). */
+  /**
+   * Each sequence copies some literals, then a match from what was decoded before; what is left of the literals follows
+   * (RFC 8878 §3.1.1.4).
+   */
   #execute({ bytes: out, at: from, reach, maxBlock, window }: Output): number {
     const sequences = this.#sequences;
     const { bytes: literals, count } = this.#literals;

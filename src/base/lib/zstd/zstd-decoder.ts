@@ -2,7 +2,9 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type DecodeOutcome, type Decoder, type DecoderOptions, Gate } from '../decoder-gate.ts';
 import { ZstdFrames, ZstdRefused } from './zstd-frames.ts';
 
-/** Work after which others get their turn: decoded bytes, and as many more for each frame and block. A few milliseconds. */
+/**
+ * Work after which others get their turn: decoded bytes, and as many more for each frame and block. A few milliseconds.
+ */
 const TURN_WORK = 128 * 1024;
 const WORK_PER_PART = 4096;
 const NOTHING = new Uint8Array(0);

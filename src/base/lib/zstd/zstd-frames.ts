@@ -15,8 +15,8 @@ export class ZstdRefused extends Error {}
 type Part = 'magic' | 'descriptor' | 'header' | 'block' | 'content' | 'checksum' | 'skip-size' | 'skip';
 
 /**
- * Reads a series of frames part by part (RFC 8878 §3.1). The caller hands over the bytes that {@link ZstdFrames.needs} asks for; memory grows with what was
- * decoded and never with what a header announces.
+ * Reads a series of frames part by part (RFC 8878 §3.1). The caller hands over the bytes that {@link ZstdFrames.needs}
+ * asks for; memory grows with what was decoded and never with what a header announces.
  */
 export class ZstdFrames {
   readonly #onData: (bytes: Uint8Array) => void;

@@ -1,7 +1,10 @@
 import { broken, littleEndian } from './backward-bits.ts';
 import { type HuffmanTable, readHuffman, readLiterals } from './huffman.ts';
 
-/** Header of literals that are not coded, per size format: its bytes, and how many bits stand before the size (RFC 8878 §3.1.1.3.1.1). */
+/**
+ * Header of literals that are not coded, per size format: its bytes, and how many bits stand before the size (RFC 8878
+ * §3.1.1.3.1.1).
+ */
 const PLAIN = [
   { size: 1, shift: 3 },
   { size: 2, shift: 4 },
@@ -17,10 +20,16 @@ const CODED = [
   { size: 5, width: 18 },
 ] as const;
 
-/** The literals section of a block (RFC 8878 §3.1.1.3.1): bytes as they are, one byte repeated, or Huffman coded in one or four streams. */
+/**
+ * The literals section of a block (RFC 8878 §3.1.1.3.1): bytes as they are, one byte repeated, or Huffman coded in one
+ * or four streams.
+ */
 export class LiteralsReader {
   #table: HuffmanTable | undefined;
-  /** The literals of the block that was read last; only the first `count` bytes count. It grows with what blocks really have. */
+  /**
+   * The literals of the block that was read last; only the first `count` bytes count. It grows with what blocks really
+   * have.
+   */
   bytes: Uint8Array = new Uint8Array(0);
   count = 0;
 

@@ -57,7 +57,10 @@ interface Coded {
   readonly matches: FseState;
 }
 
-/** The sequences section of a block (RFC 8878 §3.1.1.3.2): how many literals to copy, then how far back to copy how much from. */
+/**
+ * The sequences section of a block (RFC 8878 §3.1.1.3.2): how many literals to copy, then how far back to copy how much
+ * from.
+ */
 export class SequenceReader {
   #tables: Tables | undefined;
   #coded: Coded | undefined;

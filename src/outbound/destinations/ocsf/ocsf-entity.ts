@@ -80,7 +80,9 @@ export function auditPart(event: ExportedEvent): OcsfPart {
   };
 }
 
-/** An approval, as Entity Management with what was decided: made by its caller, changed by whoever decides or by time. */
+/**
+ * An approval, as Entity Management with what was decided: made by its caller, changed by whoever decides or by time.
+ */
 export function approvalPart(event: ExportedEvent): OcsfPart {
   const { payload } = event.envelope;
   const status = text(payload, 'status') ?? 'unknown';

@@ -13,7 +13,10 @@ const PARTS: Readonly<Record<string, (event: ExportedEvent) => OcsfPart>> = {
   risk_alert: riskAlertPart,
 };
 
-/** An exported event in the form of the Open Cybersecurity Schema Framework. One that no class is for (`test`) is a base event. */
+/**
+ * An exported event in the form of the Open Cybersecurity Schema Framework. One that no class is for (`test`) is a base
+ * event.
+ */
 export function ocsfEvent(event: ExportedEvent): OcsfObject {
   const { event_type: type } = event.envelope;
   return framed(event, PARTS[type]?.(event) ?? otherPart(type));

@@ -43,7 +43,10 @@ export function riskAlertPart(event: ExportedEvent): OcsfPart {
   };
 }
 
-/** An entry of quarantine, as Detection Finding: made, and closed when somebody releases it. Both have one `finding_info.uid`. */
+/**
+ * An entry of quarantine, as Detection Finding: made, and closed when somebody releases it. Both have one
+ * `finding_info.uid`.
+ */
 export function quarantinePart(event: ExportedEvent): OcsfPart {
   const { envelope, id } = event;
   const { payload } = envelope;

@@ -1,7 +1,9 @@
 import { packageVersion } from '../../../base/lib/package-root.ts';
 import type { ExportedEvent } from '../event-envelope.ts';
 
-/** The version of the Open Cybersecurity Schema Framework that events are made for; names and numbers below are of it. */
+/**
+ * The version of the Open Cybersecurity Schema Framework that events are made for; names and numbers below are of it.
+ */
 export const OCSF_VERSION = '1.8.0';
 
 const PRODUCT = 'AI Request Gateway';
@@ -45,7 +47,10 @@ export interface OcsfPart {
   readonly attributes: OcsfObject;
 }
 
-/** The whole event. `metadata.uid` is the same whenever it comes again; `unmapped` is the whole payload, so that nothing is lost and a record can be verified. */
+/**
+ * The whole event. `metadata.uid` is the same whenever it comes again; `unmapped` is the whole payload, so that nothing
+ * is lost and a record can be verified.
+ */
 export function framed({ id, envelope }: ExportedEvent, part: OcsfPart): OcsfObject {
   const { uid, name, category, categoryName } = OCSF_CLASSES[part.class];
   const [activity, activityName] = part.activity;

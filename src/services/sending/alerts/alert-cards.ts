@@ -1,7 +1,7 @@
 import type { DurableEvent } from '../../../base/events/destination.ts';
 import { readAmount } from '../../../base/lib/amounts.ts';
 import { timestamp } from '../../../base/lib/clock.ts';
-import { shorten } from '../../../base/lib/shorten.ts';
+import { shorten } from '../../../base/lib/text.ts';
 import type { Approval } from '../../../base/model/approval.ts';
 import type { BudgetAlert, BudgetLevel } from '../../../base/model/budget-limit.ts';
 import type { QuarantineEntry } from '../../../base/model/quarantine-entry.ts';

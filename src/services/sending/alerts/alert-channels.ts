@@ -1,8 +1,8 @@
 import { type Clock, timestamp } from '../../../base/lib/clock.ts';
 import { GatewayError } from '../../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../../base/lib/ids.ts';
 import type { Logger } from '../../../base/lib/log.ts';
 import { SealError, type Sealed, type SecretBox } from '../../../base/lib/secret-box.ts';
-import { uuidv7 } from '../../../base/lib/uuidv7.ts';
 import type { AlertChannel, ChannelConfig, ChannelKind } from '../../../base/model/alert-channel.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
 import type { Commit } from '../../registers/commit.ts';
@@ -51,7 +51,10 @@ export function channelContext(channelId: string): string {
   return `alert channel ${channelId}`;
 }
 
-/** Channels of all orgs (specification, "Alert channel"). What they are reached by is sealed at rest, open in memory, and shown to nobody but in the answer to what made it. */
+/**
+ * Channels of all orgs (specification, "Alert channel"). What they are reached by is sealed at rest, open in memory,
+ * and shown to nobody but in the answer to what made it.
+ */
 export class AlertChannels {
   readonly #options: ChannelOptions;
   readonly #space: Register<OpenChannel, StoredChannel>;

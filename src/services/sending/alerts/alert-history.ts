@@ -1,4 +1,4 @@
-import { newestFirst } from '../../../base/lib/newest-first.ts';
+import { newestFirst } from '../../../base/lib/ids.ts';
 import { sha256Hex } from '../../../base/lib/sha256.ts';
 import type { AlertHistoryEntry } from '../../../base/model/alert-channel.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
@@ -61,7 +61,9 @@ export class AlertHistory {
   }
 }
 
-/** The id of the alert that an event is for a subscription: a UUID version 7 of its time, the same whenever it is asked. */
+/**
+ * The id of the alert that an event is for a subscription: a UUID version 7 of its time, the same whenever it is asked.
+ */
 export function alertIdOf(event: { readonly id: string; readonly at: number }, subscriptionId: string): string {
   const time = Math.floor(event.at).toString(16).padStart(12, '0');
   const hash = sha256Hex(`${event.id} ${subscriptionId}`);

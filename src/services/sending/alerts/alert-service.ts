@@ -1,5 +1,5 @@
 import { timestamp } from '../../../base/lib/clock.ts';
-import { uuidv7 } from '../../../base/lib/uuidv7.ts';
+import { uuidv7 } from '../../../base/lib/ids.ts';
 import type { AlertChannel, AlertHistoryEntry } from '../../../base/model/alert-channel.ts';
 import { exactText } from '../../../outbound/destinations/alert-card.ts';
 import { deliveryError } from '../../../outbound/destinations/delivery-error.ts';
@@ -20,7 +20,10 @@ export interface AlertServiceOptions extends ChannelOptions, AlertSenderOptions 
   readonly place: GatewayPlace;
 }
 
-/** Alerts to people: channels, what they are told of, and what became of it (specification, "Alert channel", "Alert subscription"; decision 11.1). */
+/**
+ * Alerts to people: channels, what they are told of, and what became of it (specification, "Alert channel", "Alert
+ * subscription"; decision 11.1).
+ */
 export class AlertService {
   readonly channels: AlertChannels;
   readonly subscriptions: AlertSubscriptions;
@@ -35,7 +38,10 @@ export class AlertService {
     this.history = history;
   }
 
-  /** Reads what there is, and gives each channel its place in the outbox; also those that come later, and those of other writers. */
+  /**
+   * Reads what there is, and gives each channel its place in the outbox; also those that come later, and those of other
+   * writers.
+   */
   static async open(options: AlertServiceOptions): Promise<AlertService> {
     const { store, clock, log, outbox } = options;
     const history = await AlertHistory.open(store);
@@ -78,7 +84,10 @@ export class AlertService {
     return this.channels.remove(orgId, channelId, this.subscriptions.removalOf(channelId), commit);
   }
 
-  /** Sends an alert that says that it is one to see whether it arrives, once. Undefined when the org has no such channel. */
+  /**
+   * Sends an alert that says that it is one to see whether it arrives, once. Undefined when the org has no such
+   * channel.
+   */
   async test(orgId: string, channelId: string, commit: Commit = commitAlone(this.#options.store)): Promise<AlertHistoryEntry | undefined> {
     const channel = this.channels.open(channelId);
     if (channel?.org_id !== orgId) return undefined;

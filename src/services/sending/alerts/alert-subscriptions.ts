@@ -1,6 +1,6 @@
 import { type Clock, timestamp } from '../../../base/lib/clock.ts';
 import { GatewayError } from '../../../base/lib/gateway-error.ts';
-import { uuidv7 } from '../../../base/lib/uuidv7.ts';
+import { uuidv7 } from '../../../base/lib/ids.ts';
 import type { AlertSubscription } from '../../../base/model/alert-channel.ts';
 import { ENTITY_BOUNDS } from '../../../base/model/org-bounds.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
@@ -83,7 +83,9 @@ export class AlertSubscriptions {
     return this.#alerted.get(id);
   }
 
-  /** @throws GatewayError `conflict` when the channel is subscribed to that already, or goes meanwhile, or has too many */
+  /**
+   * @throws GatewayError `conflict` when the channel is subscribed to that already, or goes meanwhile, or has too many
+   */
   async create(orgId: string, channelId: string, subject: SubscribedTo, enabled = true, commit?: Commit): Promise<AlertSubscription> {
     const now = this.#clock.now();
     const made: StoredSubscription = {

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../../../base/json/json-object.ts';
 import { GatewayError } from '../../../base/lib/gateway-error.ts';
-import { holdsMask, MASK } from '../../../base/lib/mask.ts';
+import { holdsMask, MASK } from '../../../base/lib/text.ts';
 import { readWebAddress } from '../../../base/lib/web-address.ts';
 import type { ChannelConfig, ChannelKind } from '../../../base/model/alert-channel.ts';
 

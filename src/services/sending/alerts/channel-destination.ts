@@ -36,8 +36,9 @@ export interface ChannelDestinationOptions {
 }
 
 /**
- * A channel as a destination of durable events: one alert for each subscription that an event is for, and of a limit one for each period and level. What became of it is
- * stored with the note that the subscription was alerted, under an id that follows from event and subscription: one that comes again after a kill is known.
+ * A channel as a destination of durable events: one alert for each subscription that an event is for, and of a limit
+ * one for each period and level. What became of it is stored with the note that the subscription was alerted, under an
+ * id that follows from event and subscription: one that comes again after a kill is known.
  */
 export class ChannelDestination implements Destination {
   readonly id: string;
@@ -129,7 +130,10 @@ function lastAlertOf({ name, event }: DurableEvent, { limit_id: limitId }: Alert
   return { at, level: event.level, periodStart: event.periodStart, ...refused };
 }
 
-/** Once per period and level, whatever comes again. That a cap refuses says nothing about thresholds: they may still be reached. */
+/**
+ * Once per period and level, whatever comes again. That a cap refuses says nothing about thresholds: they may still be
+ * reached.
+ */
 function isNews({ periodStart, level, refused }: LastAlert, before: LastAlert | undefined): boolean {
   if (periodStart === undefined || before?.periodStart !== periodStart) return true;
   if (refused === true || before.refused === true) return level !== before.level;

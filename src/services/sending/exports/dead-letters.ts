@@ -1,7 +1,6 @@
 import { NO_ORG } from '../../../base/events/destination.ts';
 import { type Clock, timestamp } from '../../../base/lib/clock.ts';
-import { newestFirst } from '../../../base/lib/newest-first.ts';
-import { uuidv7 } from '../../../base/lib/uuidv7.ts';
+import { newestFirst, uuidv7 } from '../../../base/lib/ids.ts';
 import type { DeadLetter } from '../../../base/model/export-destination.ts';
 import type { ExportedEvent } from '../../../outbound/destinations/event-envelope.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
@@ -31,7 +30,10 @@ export class DeadLetters {
     this.#byDestination = new GroupIndex(store, SPACE, 'destination');
   }
 
-  /** Names by org and destination what an older version has stored. @throws Error when the store cannot be read or written */
+  /**
+   * Names by org and destination what an older version has stored.
+   * @throws Error when the store cannot be read or written
+   */
   async open(): Promise<void> {
     await this.#byOrg.complete((value) => (value as StoredLetter).org_id ?? NO_ORG);
     await this.#byDestination.complete((value) => (value as StoredLetter).destination_id);
@@ -85,7 +87,10 @@ export class DeadLetters {
     return this.#byDestination.count(destinationId);
   }
 
-  /** The events of a destination, the oldest first, with what takes each away. Of a record that retention has removed nothing is left to be sent. */
+  /**
+   * The events of a destination, the oldest first, with what takes each away. Of a record that retention has removed
+   * nothing is left to be sent.
+   */
   async eventsOf(
     destinationId: string,
     limit: number,

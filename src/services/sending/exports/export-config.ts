@@ -1,8 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../../base/json/json-object.ts';
 import { type ErrorDetail, GatewayError } from '../../../base/lib/gateway-error.ts';
-import { holdsMask, MASK, maskedUrl } from '../../../base/lib/mask.ts';
-import { readSyslogAddress } from '../../../base/lib/syslog-address.ts';
-import { readWebAddress, type WebAddress } from '../../../base/lib/web-address.ts';
+import { holdsMask, MASK, maskedUrl } from '../../../base/lib/text.ts';
+import { readSyslogAddress, readWebAddress, type WebAddress } from '../../../base/lib/web-address.ts';
 import {
   type ExportKind,
   SYSLOG_FORMATS,

@@ -2,7 +2,10 @@
 export const EXPORT_OUTCOMES = ['delivered', 'retried', 'dead', 'dropped'] as const;
 export type ExportOutcome = (typeof EXPORT_OUTCOMES)[number];
 
-/** Why events were given up: its letters are as many as there may be, or its records were removed for their age before it was sent them. */
+/**
+ * Why events were given up: its letters are as many as there may be, or its records were removed for their age before
+ * it was sent them.
+ */
 export const DROP_REASONS = ['dead_letters_full', 'retention'] as const;
 export type DropReason = (typeof DROP_REASONS)[number];
 

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Clock, timestamp } from '../../../base/lib/clock.ts';
 import { GatewayError } from '../../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../../base/lib/ids.ts';
 import type { Logger } from '../../../base/lib/log.ts';
 import { SealError, type Sealed, type SecretBox } from '../../../base/lib/secret-box.ts';
-import { uuidv7 } from '../../../base/lib/uuidv7.ts';
 import type { ExportDestination, ExportEventName, ExportKind } from '../../../base/model/export-destination.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
 import type { Commit } from '../../registers/commit.ts';
@@ -55,7 +55,10 @@ export function exportContext(id: string): string {
   return `export destination ${id}`;
 }
 
-/** Export destinations of all orgs. What they are reached by is sealed at rest, open in memory, and its secrets are shown to nobody but in the answer to what made it. */
+/**
+ * Export destinations of all orgs. What they are reached by is sealed at rest, open in memory, and its secrets are
+ * shown to nobody but in the answer to what made it.
+ */
 export class ExportDestinations {
   readonly #options: DestinationStoreOptions;
   readonly #space: Register<OpenDestination, StoredDestination>;
@@ -188,7 +191,8 @@ function restOf(made: NewDestination, id: string, orgId: string, createdAt: stri
 }
 
 /**
- * Those that a node sends to: of each org its own where it has some, else those that are of no node, where it takes them over (decision 11.3).
+ * Those that a node sends to: of each org its own where it has some, else those that are of no node, where it takes
+ * them over (decision 11.3).
  * @param inherits `inherit_org_defaults` of the node
  */
 export function destinationsOf(all: Iterable<OpenDestination>, nodeId: string, inherits: boolean): readonly OpenDestination[] {

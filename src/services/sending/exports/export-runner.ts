@@ -31,7 +31,10 @@ export interface ExportPlace {
   readonly takes: (type: ExportEventName) => boolean;
 }
 
-/** Sends to one place, keeps what is dead, and counts. It is the place's destination of durable events; records come from elsewhere. */
+/**
+ * Sends to one place, keeps what is dead, and counts. It is the place's destination of durable events; records come
+ * from elsewhere.
+ */
 export class ExportRunner implements Destination {
   readonly id: string;
   readonly since: number;

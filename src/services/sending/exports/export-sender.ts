@@ -1,7 +1,5 @@
-import { type Clock, pause } from '../../../base/lib/clock.ts';
-import { retryDelay } from '../../../base/lib/retry-delay.ts';
-import { readSyslogAddress, type SyslogAddress } from '../../../base/lib/syslog-address.ts';
-import { readWebAddress } from '../../../base/lib/web-address.ts';
+import { type Clock, pause, retryDelay } from '../../../base/lib/clock.ts';
+import { readSyslogAddress, readWebAddress, type SyslogAddress } from '../../../base/lib/web-address.ts';
 import type { ExportKind } from '../../../base/model/export-destination.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from '../../../outbound/destinations/delivery-error.ts';
 import type { ExportedEvent } from '../../../outbound/destinations/event-envelope.ts';

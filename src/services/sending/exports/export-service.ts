@@ -1,7 +1,7 @@
 import type { EventBus } from '../../../base/events/bus.ts';
 import { GatewayError } from '../../../base/lib/gateway-error.ts';
+import { uuidv7 } from '../../../base/lib/ids.ts';
 import type { Logger } from '../../../base/lib/log.ts';
-import { uuidv7 } from '../../../base/lib/uuidv7.ts';
 import type { ExportEventName } from '../../../base/model/export-destination.ts';
 import { type DeliveryError, deliveryError } from '../../../outbound/destinations/delivery-error.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
@@ -70,7 +70,10 @@ function inheritanceEffect(nodeId: string, inherits: boolean): Effect {
   return { op: 'put', space: INHERITANCE, key: nodeId, value: inherits };
 }
 
-/** Events to systems: destinations, what goes where, and what could not be delivered (specification, "SIEM export", "Export destination"; decision 11.3). */
+/**
+ * Events to systems: destinations, what goes where, and what could not be delivered (specification, "SIEM export",
+ * "Export destination"; decision 11.3).
+ */
 export class ExportService {
   readonly deadLetters: DeadLetters;
   readonly counts = new ExportCounts();
@@ -134,8 +137,8 @@ export class ExportService {
   }
 
   /**
-   * Whoever owns the destinations of an org says that these are all, and whether this node takes over those of no node; in one commit, in force at once. What stays
-   * goes on where it was; what is gone goes with what is kept for it.
+   * Whoever owns the destinations of an org says that these are all, and whether this node takes over those of no node;
+   * in one commit, in force at once. What stays goes on where it was; what is gone goes with what is kept for it.
    * @throws GatewayError `invalid_request`; then nothing has changed
    */
   async replaceAll(orgId: string, { destinations, inherits }: GivenExports, commit?: Commit): Promise<void> {
@@ -155,7 +158,10 @@ export class ExportService {
     this.#settle();
   }
 
-  /** Sends an event that says that it is one to see whether it arrives, once. Undefined when the org has no such destination. */
+  /**
+   * Sends an event that says that it is one to see whether it arrives, once. Undefined when the org has no such
+   * destination.
+   */
   async test(orgId: string, id: string): Promise<ExportTest | undefined> {
     const destination = this.destinations.open(id);
     if (destination?.org_id !== orgId) return undefined;
@@ -194,7 +200,10 @@ export class ExportService {
     });
   }
 
-  /** Removes records by `remove`, and counts as dropped those that a destination was not sent yet. @param epochMs what was committed before it goes */
+  /**
+   * Removes records by `remove`, and counts as dropped those that a destination was not sent yet.
+   * @param epochMs what was committed before it goes
+   */
   async countingUnsent(epochMs: number, remove: () => Promise<number>): Promise<number> {
     const late = [...this.#running].flatMap(([id, { records }]) =>
       records !== undefined && (records.oldest ?? epochMs) < epochMs ? [{ id, records }] : [],

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../base/lib/clock.ts';
+import { retryDelay } from '../../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../../base/lib/every.ts';
 import type { Logger } from '../../../base/lib/log.ts';
-import { retryDelay } from '../../../base/lib/retry-delay.ts';
 import type { ExportedEvent } from '../../../outbound/destinations/event-envelope.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
 import { exportedRecord } from './exported-events.ts';
@@ -66,8 +66,9 @@ async function cursorOf(store: Pick<Store, 'get' | 'commit'>, key: string, since
 }
 
 /**
- * Brings one destination the records of this node, in commit order, from the store itself: no second copy is written, a kill loses none, and no call waits for it. The
- * cursor moves in a commit after a batch, so that the last batch alone may come twice.
+ * Brings one destination the records of this node, in commit order, from the store itself: no second copy is written, a
+ * kill loses none, and no call waits for it. The cursor moves in a commit after a batch, so that the last batch alone
+ * may come twice.
  */
 export class RecordExport {
   readonly #options: RecordExportOptions;
@@ -97,7 +98,10 @@ export class RecordExport {
     this.#job.rearm();
   }
 
-  /** Of the records that are known to be unsent, when the first was completed, milliseconds since the epoch; undefined when there is none. */
+  /**
+   * Of the records that are known to be unsent, when the first was completed, milliseconds since the epoch; undefined
+   * when there is none.
+   */
   get oldest(): number | undefined {
     return this.#oldest;
   }

@@ -7,8 +7,8 @@ export const OTHER = 'other';
 const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
 
 /**
- * Names that may be reported: those of the tables that every copy of the program has. A name that an operator, an org or a caller chose (a fine-tuned model, a host of
- * his own, a connector) says whose gateway it is, and becomes `other`.
+ * Names that may be reported: those of the tables that every copy of the program has. A name that an operator, an org
+ * or a caller chose (a fine-tuned model, a host of his own, a connector) says whose gateway it is, and becomes `other`.
  */
 export class ShippedNames {
   readonly #catalogue: ShippedCatalogue;
@@ -27,7 +27,10 @@ export class ShippedNames {
     return this.#catalogue.spellsOutModel(provider, name) ? name.toLowerCase() : OTHER;
   }
 
-  /** A host that stands in the tables; of one that is covered by an entry, that entry, so that no customer's own part of a host is told. */
+  /**
+   * A host that stands in the tables; of one that is covered by an entry, that entry, so that no customer's own part of
+   * a host is told.
+   */
   domain(host: string): string {
     return this.#hosts.has(host) ? host : (this.#catalogue.domain(host)?.domain ?? OTHER);
   }

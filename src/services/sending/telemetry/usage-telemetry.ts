@@ -41,15 +41,18 @@ export interface TelemetryPreview {
   readonly url: string | null;
   readonly interval_seconds: number;
   readonly next_at: string | null;
-  /** `window`: what is counted since the last report. `records`: nothing is counted, these are of the last hour's records, the newest 5,000 at most. */
+  /**
+   * `window`: what is counted since the last report. `records`: nothing is counted, these are of the last hour's
+   * records, the newest 5,000 at most.
+   */
   readonly basis: 'window' | 'records';
   readonly last: { readonly at: string; readonly delivered: boolean; readonly detail: string } | null;
   readonly report: TelemetryReport;
 }
 
 /**
- * Counts what requests used and reports it once an hour, where somebody has named a place for that (specification, "Usage telemetry"; decision 12.6). Without one it
- * listens to nothing.
+ * Counts what requests used and reports it once an hour, where somebody has named a place for that (specification,
+ * "Usage telemetry"; decision 12.6). Without one it listens to nothing.
  */
 export class UsageTelemetry {
   readonly #options: UsageTelemetryOptions;

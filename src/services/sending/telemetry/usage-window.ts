@@ -1,6 +1,6 @@
-import { permits } from '../../../base/model/decision.ts';
 import type { ExecutionRecord } from '../../../base/model/execution-record.ts';
 import { CONTROL_BOUNDS } from '../../../base/model/org-bounds.ts';
+import { permits } from '../../../base/model/reason-codes.ts';
 import type { ProviderUsage, TelemetryReport } from '../../../base/model/telemetry-report.ts';
 import { OTHER, type ShippedNames } from './shipped-names.ts';
 

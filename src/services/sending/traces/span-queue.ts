@@ -31,7 +31,8 @@ export class SpanQueue {
   readonly #shares = new Shares(MAX_SPANS);
 
   /**
-   * Makes room for the spans of a call: where all of it is taken, of the address with most, and of its org with most, the spans of the call that came last are dropped (decision 7.12).
+   * Makes room for the spans of a call: where all of it is taken, of the address with most, and of its org with most,
+   * the spans of the call that came last are dropped (decision 7.12).
    * @returns how many spans were dropped; undefined: nobody has more than this caller himself, so his own are
    */
   makeRoom({ address, org }: SpanSharer): number | undefined {

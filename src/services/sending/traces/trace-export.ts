@@ -1,10 +1,9 @@
 import type { Listeners } from '../../../base/events/bus.ts';
 import type { TracedCall } from '../../../base/events/traced-call.ts';
-import { type Clock, pause } from '../../../base/lib/clock.ts';
+import { type Clock, pause, retryDelay } from '../../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../../base/lib/every.ts';
 import { LineLimiter } from '../../../base/lib/line-limiter.ts';
 import type { Logger } from '../../../base/lib/log.ts';
-import { retryDelay } from '../../../base/lib/retry-delay.ts';
 import { spansOf } from '../../../outbound/destinations/call-spans.ts';
 import { type OtlpReceiver, postSpans } from '../../../outbound/destinations/otlp-sender.ts';
 import type { WayOut } from '../../../outbound/destinations/way-out.ts';
@@ -35,7 +34,10 @@ export interface SpanCounts {
   dropped: number;
 }
 
-/** Sends the spans of calls that are over, in batches, one after the other. No call waits for it, and what it holds is bounded. */
+/**
+ * Sends the spans of calls that are over, in batches, one after the other. No call waits for it, and what it holds is
+ * bounded.
+ */
 export class TraceExport {
   readonly #options: TraceExportOptions;
   readonly #queue = new SpanQueue();

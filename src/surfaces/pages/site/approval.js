@@ -1,5 +1,6 @@
 /*
- * The page of one approval. All that it shows is set as text; the key is kept in a variable and nowhere else (decision 11.4).
+ * The page of one approval. All that it shows is set as text; the key is kept in a variable and nowhere else (decision
+ * 11.4).
  */
 const APPROVALS = '/mgmt/v1/approvals';
 /** What is written out: the pattern of every face of the gateway (src/base/lib/shown-text.ts), which puts it here. */
@@ -226,7 +227,9 @@ function when(time) {
   return Number.isNaN(at.getTime()) ? seen(time) : `${at.toLocaleString()} (${time})`;
 }
 
-/** Nothing in a text that others chose hides, acts on what stands beside it, or looks like a sign that was written out. */
+/**
+ * Nothing in a text that others chose hides, acts on what stands beside it, or looks like a sign that was written out.
+ */
 function seen(text) {
   return String(text).replace(UNSEEN, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
 }

@@ -1,6 +1,7 @@
-import { mkdir, stat } from 'node:fs/promises';
+import { constants, readFileSync } from 'node:fs';
+import { mkdir, open, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { codeOf, messageOf } from './thrown.ts';
+import { codeOf, messageOf } from './gateway-error.ts';
 
 /** What the system's codes mean for a folder. */
 const REASONS: Readonly<Record<string, string>> = {
@@ -18,8 +19,8 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Makes a folder, and those above it that are not there. Node's own recursive form asks for ever where the system says that there is no such place to make
- * one in, as under `/proc`.
+ * Makes a folder, and those above it that are not there. Node's own recursive form asks for ever where the system says
+ * that there is no such place to make one in, as under `/proc`.
  * @param mode of every folder that is made
  * @throws the system's error
  */
@@ -73,5 +74,33 @@ export async function inFolder<T>(setting: string, dir: string, work: () => Prom
     return await work();
   } catch (error) {
     throw folderError(setting, dir, error);
+  }
+}
+
+/** How many files and connections this process may have open at a time; undefined where the system does not say so. */
+export function openFilesLimit(): number | undefined {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return soft === undefined ? undefined : Number(soft);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The bytes of a regular file, also by a link. Anything else is refused before it is read: a pipe would be waited for,
+ * a device may never end.
+ * @throws the system's error, or one that says what is wrong with the file
+ */
+export async function readRegularFile(path: string, maxBytes: number): Promise<Uint8Array> {
+  // Without the flag, opening a pipe waits for its writer.
+  const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    const found = await file.stat();
+    if (!found.isFile()) throw new Error('it is no regular file');
+    if (found.size > maxBytes) throw new Error(`it is larger than ${maxBytes} bytes`);
+    return await file.readFile();
+  } finally {
+    await file.close();
   }
 }
