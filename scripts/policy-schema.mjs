@@ -22,10 +22,10 @@ const load = async (name) => {
   return import(pathToFileURL(file).href);
 };
 const { BUNDLE_SCHEMA, MERGE_STRATEGIES, RULE_FILE_SCHEMA } = await load('decide/policy/bundle');
-const { DECISIONS } = await load('base/model/decision');
+const { DECISIONS } = await load('base/model/reason-codes');
 const { CREDENTIAL_MODES, EFFECT_SHAPES } = await load('decide/policy/effect-shapes');
 const { FIELD_NAMES, namedField } = await load('decide/policy/fields');
-const { PLAN_TIERS } = await load('base/model/plan-tier');
+const { PLAN_TIERS } = await load('base/model/org');
 const { STANDARD_LAYERS } = await load('decide/policy/layers');
 const { MUTABLE } = await load('decide/policy/mutations');
 const { OPERATORS } = await load('decide/policy/operators');

@@ -22,7 +22,7 @@ const folder = join(root, 'docs', 'reference');
 const PAGES = [
   {
     file: 'settings.md',
-    from: ['base/config/settings', 'base/config/later-settings', 'base/config/command-variables'],
+    from: ['base/config/settings', 'base/config/settings-reader', 'base/config/command-variables'],
     body: settingsPage,
   },
   { file: 'errors.md', from: ['base/model/error-codes'], body: errorsPage },
@@ -30,7 +30,7 @@ const PAGES = [
   { file: 'metrics.md', from: ['surfaces/metrics/metric-table'], body: metricsPage },
   { file: 'events.md', from: ['base/events/events', 'base/events/destination'], body: eventsPage },
   { file: 'log.md', from: ['app/log-fields'], body: logPage },
-  { file: 'operations.md', from: ['app/routes', 'operations/openapi', 'base/model/management-key'], body: operationsPage },
+  { file: 'operations.md', from: ['app/routes', 'operations/openapi', 'base/model/keys'], body: operationsPage },
   {
     file: 'management.md',
     from: ['app/routes', 'operations/openapi'],
@@ -39,7 +39,7 @@ const PAGES = [
   {
     file: 'policy-language.md',
     from: [
-      'base/model/decision',
+      'base/model/reason-codes',
       'decide/policy/effect-shapes',
       'decide/policy/fields',
       'decide/policy/door-fields',
@@ -49,7 +49,7 @@ const PAGES = [
     ],
     body: policyLanguagePage,
   },
-  { file: 'tools.md', from: ['operations/tool-table', 'base/model/management-key'], body: toolsPage },
+  { file: 'tools.md', from: ['operations/tool-table', 'base/model/keys'], body: toolsPage },
   {
     file: 'control-plane-settings.md',
     from: ['base/config/control-plane-settings'],

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
-import { folderError, inFolder } from '../base/lib/files.ts';
+import { folderError, inFolder } from '../base/lib/file-system.ts';
 import { codeOf, type ErrorDetail, GatewayError } from '../base/lib/gateway-error.ts';
 import { canonicalHost } from '../base/lib/host.ts';
 import type { Logger } from '../base/lib/log.ts';

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { inFolder } from '../base/lib/files.ts';
+import { inFolder } from '../base/lib/file-system.ts';
 import { isMissing } from '../base/lib/gateway-error.ts';
 import type { EmbeddedStore } from '../storage/embedded/embedded-store.ts';
 import { formatFile } from '../storage/embedded/layout.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../base/config/config.ts';
 import type { InheritedSockets } from '../base/config/inherited-sockets.ts';
-import { openFilesLimit } from '../base/lib/files.ts';
+import { openFilesLimit } from '../base/lib/file-system.ts';
 import { isLoopbackHost, SELF_TEST_HOST } from '../base/lib/host.ts';
 import type { ListenerLimits } from '../inbound/listener/limits.ts';
 import { type BoundPort, type Listener, openListener } from '../inbound/listener/listener.ts';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, open, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { folderError, inFolder, makeFolder } from '../base/lib/files.ts';
+import { folderError, inFolder, makeFolder } from '../base/lib/file-system.ts';
 import { codeOf } from '../base/lib/gateway-error.ts';
 
 const SETTING = 'GW_DATA_DIR';

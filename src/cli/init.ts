@@ -1,6 +1,6 @@
 import { cp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { makeFolder } from '../base/lib/files.ts';
+import { makeFolder } from '../base/lib/file-system.ts';
 import { codeOf, messageOf } from '../base/lib/gateway-error.ts';
 import { nearestName } from '../base/lib/mistakes.ts';
 import { packageRoot } from '../base/lib/package-root.ts';

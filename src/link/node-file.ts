@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { inFolder, makeFolder } from '../base/lib/files.ts';
+import { inFolder, makeFolder } from '../base/lib/file-system.ts';
 import { codeOf, messageOf } from '../base/lib/gateway-error.ts';
 import { EnrolmentError } from './enrolment-error.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';

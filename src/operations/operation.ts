@@ -213,7 +213,7 @@ export interface Inputs {
 }
 
 /** An entry of a table: of the gateway's, or of its control plane's. */
-export interface Operation<S> extends OperationFacts {
+export interface WebOperation<S> extends OperationFacts {
   readonly output: OperationAnswer;
   readonly inputs: (services: S) => Inputs;
   /**
@@ -223,7 +223,7 @@ export interface Operation<S> extends OperationFacts {
   readonly bind: (services: S) => (asked: Asked) => Promise<OperationOutcome<unknown>>;
 }
 
-export type GatewayOperation = Operation<OperationServices>;
+export type GatewayOperation = WebOperation<OperationServices>;
 
 const CHANGES_NOTHING: Commit = () => Promise.reject(new TypeError('an operation that is read-only changes nothing'));
 
@@ -333,7 +333,7 @@ export function plainOperation<
   B extends z.ZodObject,
   O extends z.ZodType,
   S extends OperationGround,
->(entry: PlainEntry<P, Q, B, O, S>): Operation<S> {
+>(entry: PlainEntry<P, Q, B, O, S>): WebOperation<S> {
   const { input = {}, handle, ...facts } = entry;
   return {
     ...facts,

@@ -403,3 +403,15 @@ t.test('a planted link to a heading that is not there is found', async (t) => {
   ]);
   t.strictSame(deadFragments(page, documents), ['docs/page.md:5: #gone', 'docs/page.md:5: other.md#x']);
 });
+
+t.test('no comment has a line over 120 columns, directives to a tool apart', async (t) => {
+  const directive = /biome-ignore|eslint-disable|@ts-/;
+  const long = citingFiles()
+    .filter(({ file, text }) => /^(src|test|scripts|bench)\/.*\.(ts|mjs)$/.test(file) && !/^.*[Gg]enerated/.test(text))
+    .flatMap(({ file, text }) => text.split('\n').map((line, at) => ({ line, place: `${file}:${at + 1}` })))
+    .filter(({ line }) => line.length > 120 && /^\s*(\/\/|\/?\*)/.test(line) && !directive.test(line));
+  t.strictSame(
+    long.map(({ place }) => place),
+    [],
+  );
+});

@@ -1,7 +1,7 @@
 /* The certificates that programs are to trust, of a gateway whose folder may not be readable here. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { inFolder, makeFolder } from '../../base/lib/files.ts';
+import { inFolder, makeFolder } from '../../base/lib/file-system.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { certificatePem } from '../../inbound/ca/certificate.ts';
 import { ROOT_CERTIFICATE, TRUST_BUNDLE } from '../../inbound/ca/root-files.ts';

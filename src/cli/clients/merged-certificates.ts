@@ -1,7 +1,7 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { inFolder, makeFolder } from '../../base/lib/files.ts';
+import { inFolder, makeFolder } from '../../base/lib/file-system.ts';
 import { javaTrustStore } from '../../inbound/ca/java-trust-store.ts';
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED )?CERTIFICATE-----/g;

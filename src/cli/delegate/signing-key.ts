@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { canonicalJson } from '../../base/json/jcs.ts';
-import { readRegularFile } from '../../base/lib/files.ts';
+import { readRegularFile } from '../../base/lib/file-system.ts';
 import { codeOf } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { Unusable } from '../command.ts';

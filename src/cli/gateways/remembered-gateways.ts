@@ -8,7 +8,7 @@ import { uptime } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
-import { makeFolder } from '../../base/lib/files.ts';
+import { makeFolder } from '../../base/lib/file-system.ts';
 import { codeOf } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 

@@ -6,7 +6,7 @@ import { CatalogueError } from '../../base/catalogue/row-reader.ts';
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
-import { readRegularFile } from '../../base/lib/files.ts';
+import { readRegularFile } from '../../base/lib/file-system.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { decodeUtf8, NOT_UTF8, type Utf8Fault } from '../../base/lib/text.ts';
 import { parseYaml, toPlain } from '../../base/lib/yaml.ts';

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { readRegularFile } from '../../base/lib/files.ts';
+import { readRegularFile } from '../../base/lib/file-system.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import { decodeUtf8 } from '../../base/lib/text.ts';
 import type { PriceListStatus, UpdatedPriceList } from '../../operations/price-list-operations.ts';

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { id } from '../../operations/members.ts';
-import { type Inputs, type Operation, type PlainEntry, plainOperation } from '../../operations/operation.ts';
+import { type Inputs, type PlainEntry, plainOperation, type WebOperation } from '../../operations/operation.ts';
 import type { AuditTrail } from '../../services/orgs/audit-trail.ts';
 import type { ControlPlaneState } from '../state/control-plane-state.ts';
 
@@ -34,7 +34,7 @@ export interface AdminServices {
 }
 
 /** An entry of the table. No rule of its schemas needs a service, so that a face which shows them has none. */
-export interface AdminOperation extends Omit<Operation<AdminServices>, 'inputs'> {
+export interface AdminOperation extends Omit<WebOperation<AdminServices>, 'inputs'> {
   readonly inputs: () => Inputs;
 }
 

@@ -8,7 +8,7 @@ import { loadCatalogue } from '../../base/catalogue/catalogue.ts';
 import { canonicalConnectorId } from '../../base/catalogue/connector-id.ts';
 import { EventBus } from '../../base/events/bus.ts';
 import { type Clock, systemClock, timestamp } from '../../base/lib/clock.ts';
-import { inFolder, makeFolder } from '../../base/lib/files.ts';
+import { inFolder, makeFolder } from '../../base/lib/file-system.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { SecretBox } from '../../base/lib/secret-box.ts';

@@ -2,7 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { timestamp } from '../../base/lib/clock.ts';
-import { readRegularFile } from '../../base/lib/files.ts';
+import { readRegularFile } from '../../base/lib/file-system.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { certificatePem } from './certificate.ts';

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { chmod, type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { folderError, makeFolder } from '../../base/lib/files.ts';
+import { folderError, makeFolder } from '../../base/lib/file-system.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 
 export const ROOT_CERTIFICATE = 'root-ca.pem';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Events } from '../../base/events/bus.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../base/lib/every.ts';
-import { inFolder } from '../../base/lib/files.ts';
+import { inFolder } from '../../base/lib/file-system.ts';
 import { codeOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Turn } from '../../base/lib/turn.ts';

@@ -1,6 +1,6 @@
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { readRegularFile } from '../../base/lib/files.ts';
+import { readRegularFile } from '../../base/lib/file-system.ts';
 import { type ErrorDetail, GatewayError, isMissing, messageOf } from '../../base/lib/gateway-error.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';

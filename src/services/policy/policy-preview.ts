@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
-import { readRegularFile } from '../../base/lib/files.ts';
+import { readRegularFile } from '../../base/lib/file-system.ts';
 import { nextTurn } from '../../base/lib/loop-turns.ts';
 import { decodeUtf8 } from '../../base/lib/text.ts';
 import { POLICY_BOUNDS } from '../../base/model/work-bounds.ts';

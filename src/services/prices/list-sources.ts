@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import type { PriceListSource } from '../../base/config/price-list-source.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { encodingOf } from '../../base/lib/decoder.ts';
-import { readRegularFile } from '../../base/lib/files.ts';
+import { readRegularFile } from '../../base/lib/file-system.ts';
 import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import { decodeUtf8 } from '../../base/lib/text.ts';
 import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';

@@ -9,7 +9,7 @@
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
-import { makeFolder } from '../../base/lib/files.ts';
+import { makeFolder } from '../../base/lib/file-system.ts';
 import { codeOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { StoreError } from '../contract/store.ts';

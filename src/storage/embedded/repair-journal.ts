@@ -1,7 +1,7 @@
 import { copyFile, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
-import { makeFolder } from '../../base/lib/files.ts';
+import { makeFolder } from '../../base/lib/file-system.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { StoreError } from '../contract/store.ts';
 import { claimFolder } from './folder-claim.ts';

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Arrival } from '../../base/model/arrival.ts';
-import type { Operation } from '../../operations/operation.ts';
+import type { WebOperation } from '../../operations/operation.ts';
 import { EXECUTE } from '../../operations/served-elsewhere.ts';
 import type { Route } from '../http/route.ts';
 
@@ -14,7 +14,7 @@ export interface OperationRouteOptions {
 
 /** The face of a table of operations on a port: a route for each entry. */
 export function operationRoutes<S>(
-  operations: readonly Operation<S>[],
+  operations: readonly WebOperation<S>[],
   services: S,
   { maxBodyBytes: most, answered }: OperationRouteOptions = {},
 ): readonly Route[] {

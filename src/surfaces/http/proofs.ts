@@ -16,7 +16,7 @@ export interface RouteAuthenticator {
 }
 
 /** One thing that can be shown. Another kind of key is another row in a list of these. */
-export interface Proof {
+export interface CallerProof {
   /** For which scopes it is looked at. */
   readonly opens: readonly Scope[];
   /** What a request shows of it; undefined: nothing, and the next proof is looked at. */
@@ -30,14 +30,14 @@ export const ANYONE: Principal = { kind: 'anyone', id: 'anyone', scopes: ['none'
 
 /** Judges the first proof that a request shows, of those that are looked at for its scope. */
 export class Proofs implements RouteAuthenticator {
-  readonly #byScope = new Map<Scope, readonly Proof[]>();
+  readonly #byScope = new Map<Scope, readonly CallerProof[]>();
   readonly #nothingShown: (scope: Scope, head: ArrivalHead) => Maybe<never>;
 
   /**
    * @param proofs in the order in which they are looked at
    * @param nothingShown throws `unauthorized`, in the words of the surface
    */
-  constructor(proofs: readonly Proof[], nothingShown: (scope: Scope, head: ArrivalHead) => Maybe<never>) {
+  constructor(proofs: readonly CallerProof[], nothingShown: (scope: Scope, head: ArrivalHead) => Maybe<never>) {
     for (const scope of new Set(proofs.flatMap(({ opens }) => opens))) {
       this.#byScope.set(
         scope,
@@ -68,7 +68,7 @@ export interface SecretProof {
   readonly refuse: (shown: string, scope: Scope, head: ArrivalHead) => never;
 }
 
-export function secretProof({ opens, principal, secret, shown, refuse }: SecretProof): Proof {
+export function secretProof({ opens, principal, secret, shown, refuse }: SecretProof): CallerProof {
   if (secret === undefined) return { opens, shown: () => '', judge: () => ANYONE };
   return { opens, shown, judge: (given, scope, head) => (sameSecret(given, secret) ? principal : refuse(given, scope, head)) };
 }
@@ -92,7 +92,7 @@ const OF_PEOPLE: readonly Scope[] = ['admin', 'org', 'read', 'write', 'review', 
  * of this very origin alone; browsers say so only by TLS, and on the machine itself.
  * @param ended throws `unauthorized` for a session that is over
  */
-export function sessionProof({ cookie, personOf }: SignedIn, ended: (scope: Scope, head: ArrivalHead) => never): Proof {
+export function sessionProof({ cookie, personOf }: SignedIn, ended: (scope: Scope, head: ArrivalHead) => never): CallerProof {
   return {
     opens: OF_PEOPLE,
     shown: ({ headers }) => cookieIn(headers['cookie'], cookie),

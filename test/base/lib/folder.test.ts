@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { folderError, inFolder, makeFolder } from '../../../src/base/lib/files.ts';
+import { folderError, inFolder, makeFolder } from '../../../src/base/lib/file-system.ts';
 import { tempDir } from '../../support/temp-dir.ts';
 
 t.test('a folder is made with all above it, and left alone when it is there', async (t) => {
