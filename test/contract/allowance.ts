@@ -259,7 +259,7 @@ export function allowanceContract(t: Test, open: Open): void {
       { delegationId: 'leaf', capUsd: '0.5' },
     ];
     const by = (usd: string) => moneyAsk(usd, { spender: { ...SPENDER, delegations } });
-    const all = await Promise.all(Array.from({ length: 5 }, () => under.allowance.take(by('0.2'))));
+    const all = await Promise.all(Array.from({ length: 5 }, async () => under.allowance.take(by('0.2'))));
     t.equal(all.filter((one) => one !== undefined && !isRefused(one)).length, 2, 'also while it is read');
     t.match(
       all.find((one) => one !== undefined && isRefused(one)),

@@ -31,7 +31,7 @@ t.test('rates, caps and delegations refuse as ever', async (t) => {
   await cap('0.000001');
   t.equal(await code(), 'budget_limit_exceeded', 'what was refused has taken no token: there is one');
   const [made] = await limitOf();
-  t.match(made, { reserved_usd: '0' }, 'and nothing is set aside');
+  t.equal(made?.['reserved_usd'], '0', 'and nothing is set aside');
   await gw.admin('DELETE', `/v1/admin/budgets/limits/${String(made?.['limit_id'])}`);
   t.same([await code(), await code()], ['allow', 'rate_limited']);
   clock.advance(60_000);
@@ -59,9 +59,9 @@ t.test('a stream grows and is ended at its cap', async (t) => {
   const record = await recordOf(answer);
   t.match(record, { reason_codes: ['stream_stopped_at_cap', 'budget_limit_exceeded'] });
   const { limits } = (await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: Record<string, unknown>[] };
-  t.match(
-    limits,
-    [{ reserved_usd: '0', spent_usd: (record['metering'] as Record<string, unknown>)['cost_usd'] }],
+  t.same(
+    limits.map(({ reserved_usd: reserved, spent_usd: spent }) => [reserved, spent]),
+    [['0', (record['metering'] as Record<string, unknown>)['cost_usd']]],
     'it is charged what was seen of it',
   );
 });

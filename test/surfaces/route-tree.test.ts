@@ -4,7 +4,7 @@ import type { Route } from '../../src/surfaces/http/route.ts';
 import { RouteTree } from '../../src/surfaces/http/route-tree.ts';
 
 function routeOf(method: Route['method'], path: string, more: Partial<Route> = {}): Route {
-  return { method, path, auth: 'none', summary: path, handle: () => ({ status: 200 }), ...more } as Route;
+  return { method, path, auth: 'none', summary: path, handle: () => ({ status: 200 }), ...more };
 }
 
 function found(tree: RouteTree, path: string, ambient = false): readonly unknown[] {

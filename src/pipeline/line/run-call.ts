@@ -118,7 +118,7 @@ type Told = (void | Promise<void>)[];
  */
 function waitingFor(told: Told, { log }: LineGround): Promise<void> | undefined {
   if (!told.some((one) => one instanceof Promise)) return undefined;
-  return Promise.allSettled(told).then((all) => {
+  return Promise.allSettled(told.map(async (one) => one)).then((all) => {
     for (const one of all)
       if (one.status === 'rejected') log.error({ err: one.reason as unknown }, 'what a call has taken could not be settled');
   });

@@ -179,7 +179,7 @@ export class StoredDomains {
 
   async #prepare(writes: readonly DomainWrite[]): Promise<Prepared> {
     const prepared: Prepared = { effects: [], expect: [], written: new Map() };
-    const rows = await Promise.all(writes.map(({ key, entry }) => (entry === undefined ? undefined : this.#store.entity(SPACE, key))));
+    const rows = await Promise.all(writes.map(async ({ key, entry }) => entry && (await this.#store.entity(SPACE, key))));
     for (const [at, { key, entry }] of writes.entries()) {
       const row = rows[at];
       if (entry === undefined) prepared.effects.push({ op: 'delete', space: SPACE, key });

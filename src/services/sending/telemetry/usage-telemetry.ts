@@ -63,7 +63,7 @@ export class UsageTelemetry {
   #intervalMs = HOUR_MS;
   #nextAt: number | undefined;
   #last: TelemetryPreview['last'] = null;
-  #job: RunningJob | undefined;
+  readonly #job: RunningJob | undefined;
   readonly #endListening: (() => void) | undefined;
 
   constructor(options: UsageTelemetryOptions) {
