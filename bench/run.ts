@@ -3,10 +3,10 @@
  * measured in the same round. The proxy is alone in its process and its CPU is read from the system's accounting; load
  * and upstream run in others; rounds are interleaved, so that what else the machine does falls on all alike. Nothing is
  * measured before it has answered so many requests that the compiler is through with it: until then a quarter to a
- * third of a process's CPU is the compiler's. Arguments: --rounds N (5), --seconds S (1.5), --write (keep the figures
- * in docs/performance.md), --parts (nothing but the parts alone), --controls (nothing but what each control costs a
- * call), --management (nothing but what calls of the management API cost), --against DIR (nothing but the doors beside
- * those of another checkout, which is built; 20 rounds).
+ * third of a process's CPU is the compiler's. Arguments: --rounds N (5), --seconds S (1.5), --write (keeps the figures
+ * in docs/performance.md). Four options measure one thing only: --parts the parts alone, --controls what each control
+ * adds to a call, --management calls of the management API, --against DIR the doors of this checkout and of another
+ * one that is built (20 rounds).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';

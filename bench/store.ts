@@ -1,6 +1,6 @@
 /*
- * The embedded store under load, beside its floor: the same bytes written by a bare positional write per turn of the
- * event loop. Prints a table.
+ * Measures the embedded store under load, and its floor: the same bytes, written by one positional write per turn of
+ * the event loop. Prints a table.
  *   node build/bench/store.js [records, default 1000000] [folder, default a temporary one]
  */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';

@@ -96,7 +96,7 @@ export interface AuditPlace {
  * all.
  * @throws UsageError, Unusable, GatewayRefusal
  */
-export async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQuery, most: number, io: CliIo): AsyncGenerator<unknown> {
+async function* auditEntries({ url, key, org }: AuditPlace, query: AuditQuery, most: number, io: CliIo): AsyncGenerator<unknown> {
   const own = givenKey(key, io);
   const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
   if (own === undefined) {

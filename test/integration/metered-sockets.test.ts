@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import t from 'tap';
 import type { WebSocket } from 'ws';
+import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import { exactly } from '../support/exactly.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { bundleOf } from '../support/governed.ts';
@@ -252,6 +253,34 @@ t.test('what the server begins by itself is judged, and cancelled when it is ref
   ]);
   const spent = (await gw.admin('GET', '/v1/admin/budgets/limits')).body;
   t.match(spent, { limits: [{ spent_usd: exactly('0.000063'), reserved_usd: exactly('0') }] }, 'what a refused one cost is spent, too');
+});
+
+function costOf({ metering }: Record<string, unknown>): unknown {
+  return (metering as Record<string, unknown> | undefined)?.['cost_usd'];
+}
+
+t.test('what a refused turn cost is spent, whatever refuses it', async (t) => {
+  const refusals = ['decision: quarantine, reason: "held"', 'decision: require_approval', 'decision: deny'];
+  for (const effect of refusals) {
+    const bundle = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: refuses, when: {field: action.params.instructions, equals: wait}, effect: {${effect}}}
+`);
+    const { open, records, gw } = await scene(t, { bundle });
+    await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1' });
+    const client = await open(REALTIME);
+    await client.say({ type: 'session.update', session: { instructions: 'wait' } }, 'session.updated');
+    await client.say({ type: 'input_audio_buffer.commit' }, 'error');
+    // A line about an entry or a question names its record once more.
+    const all = [...new Map((await records()).map((record) => [record['record_id'], record])).values()];
+    t.ok(
+      all.some((record) => record['decision'] !== 'allow' && costOf(record) !== undefined),
+      `${effect}: a refused turn has cost something`,
+    );
+    const cost = all.reduce((sum, record) => sum + picoFromUsd(String(costOf(record) ?? '0')), 0n);
+    const spent = (await gw.admin('GET', '/v1/admin/budgets/limits')).body as { limits: Record<string, unknown>[] };
+    t.same([spent.limits[0]?.['spent_usd'], spent.limits[0]?.['reserved_usd']], [usdFromPico(cost), '0'], effect);
+  }
 });
 
 t.test('transcription beside a session is a call of its model', async (t) => {

@@ -22,9 +22,13 @@ const MONEY = bundleOf(
   '  targets:\n    - {id: all, effect: {decision: allow, rate_limit: {requests_per_minute: 5}}}\n  budgets:\n    - {id: cap, effect: {decision: allow, budget: {usd_max: "1"}}}\n',
 );
 
-function callOf(play: Play, request: Parameters<typeof arrivalOf>[1] = CALL): { call: WalkingCall; said: { body: string } } {
+function callOf(
+  play: Play,
+  request: Parameters<typeof arrivalOf>[1] = CALL,
+  pipeline: LineGround = play.pipeline,
+): { call: WalkingCall; said: { body: string } } {
   const arrival = arrivalOf(play, request);
-  return { call: begin(arrival, { line: 'proxied', connectionType: 'sdk_redirect' }, play.pipeline), said: arrival.said };
+  return { call: begin(arrival, { line: 'proxied', connectionType: 'sdk_redirect' }, pipeline), said: arrival.said };
 }
 
 // Holds: stages-store-nothing
@@ -145,7 +149,7 @@ t.test('a settlement is asked for its effects and then told one thing: stored, f
   ];
   for (const [pipeline, request, expected, kind] of ends) {
     const said: string[] = [];
-    const { call } = callOf(play, request);
+    const { call } = callOf(play, request, pipeline);
     call.settle(noting(said, 'a'));
     call.settle(noting(said, 'b'));
     t.equal((await runCall(call, pipeline)).kind, kind);
@@ -162,7 +166,7 @@ t.test('a request that leaves no record counts in no month', async (t) => {
     store: { ...boundTo(store), commit: () => Promise.reject(new GatewayError('record_store_unavailable', 'no room')) },
   };
   for (let time = 0; time < 3; time += 1) {
-    t.equal((await runCall(callOf(play).call, broken)).kind, 'failed');
+    t.equal((await runCall(callOf(play, CALL, broken).call, broken)).kind, 'failed');
     t.equal((await runCall(callOf(play, { ...CALL, leaves: true }).call, play.pipeline)).kind, 'failed');
     t.equal((await runCall(callOf(play, NO_ESTIMATE).call, play.pipeline)).kind, 'failed');
   }
@@ -184,7 +188,7 @@ t.test('what was set aside for a call whose intent could not be stored is given 
   const play = await openPlay(t, { bundle });
   const refuse = () => Promise.reject(new GatewayError('record_store_unavailable', 'no room'));
   const broken = { ...play.pipeline, intents: { ...boundTo(play.pipeline.intents), write: refuse } };
-  for (let time = 0; time < 3; time += 1) t.equal((await runCall(callOf(play).call, broken)).kind, 'failed');
+  for (let time = 0; time < 3; time += 1) t.equal((await runCall(callOf(play, CALL, broken).call, broken)).kind, 'failed');
   t.equal(recordIn(await runCall(callOf(play).call, play.pipeline)).decision, 'allow');
   const spender = { orgId: 'default', workloadId: 'default', projectId: '', connectorId: 'openai', providerId: 'openai' };
   const spend = { spender, pico: '3990000000', monthlyCapUsd: '0.004' };

@@ -1,17 +1,8 @@
 import type { Socket } from 'node:net';
-import { Client, type Dispatcher } from 'undici';
+import type { Client, Dispatcher } from 'undici';
 import { codeOf } from '../../src/base/lib/gateway-error.ts';
-import { bracketHost } from '../../src/base/lib/host.ts';
-import type { CallInLane } from '../../src/outbound/net/lane.ts';
-import {
-  KEEP_ALIVE_MARGIN_MS,
-  KEEP_ALIVE_MAX_MS,
-  KEEP_ALIVE_MS,
-  type Lane,
-  type LaneOptions,
-  type LaneOwner,
-  MAX_HEADER_BYTES,
-} from '../../src/outbound/net/lane.ts';
+import { undiciClient } from '../../src/outbound/net/exchange.ts';
+import type { CallInLane, Lane, LaneOptions, LaneOwner } from '../../src/outbound/net/lane.ts';
 import { STOPPED } from '../../src/outbound/net/request-body.ts';
 import { hostHeader, targetOf } from '../../src/outbound/net/request-head.ts';
 import { undiciError } from '../../src/outbound/net/upstream-error.ts';
@@ -47,22 +38,8 @@ export class UndiciLane implements Lane, Dispatcher.DispatchHandler {
     const { authority, tls } = options;
     this.#owner = owner;
     this.#options = options;
-    this.#client = new Client(`${tls ? 'https' : 'http'}://${bracketHost(authority.host)}:${authority.port}`, {
-      connect: (_options, callback) => {
-        options.connect().then(
-          (socket) => callback(null, this.#watch(socket)),
-          (error: unknown) => callback(error as Error, null),
-        );
-      },
-      pipelining: 1,
-      // Silence is watched by ourselves: without a timer per call, and by the injected clock.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
-      keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
-    });
+    // Silence is watched by ourselves: without a timer per call, and by the injected clock.
+    this.#client = undiciClient(authority, tls, async () => this.#watch(await options.connect()));
     this.#client.on('disconnect', () => {
       this.#socket = undefined;
       owner.disconnected(this);

@@ -38,7 +38,7 @@ function addressSource(address: WebAddress): PriceListSource {
   return { kind: 'address', name: `https://${place}${address.path.split('?', 1)[0] ?? ''}`, address };
 }
 
-export const priceListSource: SettingType<PriceListSource> = {
+const priceListSource: SettingType<PriceListSource> = {
   name: 'price list',
   allowed: '`shipped`, the path of a file such as `./prices.json`, or an `https` URL without user and password',
   parse(text) {

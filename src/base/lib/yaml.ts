@@ -347,7 +347,7 @@ const BY_TEXT: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** A hint for every mistake that the parser finds. */
-export function yamlHint({ code, message }: YAMLError): string {
+function yamlHint({ code, message }: YAMLError): string {
   const byText = code === 'MISSING_CHAR' || code === 'BAD_INDENT' ? BY_TEXT.find(([pattern]) => pattern.test(message))?.[1] : undefined;
   return byText ?? BY_CODE[code] ?? 'check the indentation, and put texts with special characters in quotes';
 }

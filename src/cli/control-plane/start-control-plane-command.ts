@@ -61,7 +61,7 @@ interface Running {
  * What a person needs to see after the start: where everything is, and the first thing to do. Never a secret.
  * @param gw how this program is called
  */
-export function controlPlaneAnnouncement({ grpcPort, httpPort, adminToken }: Running, settings: ControlPlaneSettings, gw: string): string {
+function controlPlaneAnnouncement({ grpcPort, httpPort, adminToken }: Running, settings: ControlPlaneSettings, gw: string): string {
   const host = reachableHost(settings.host);
   const http = originOf('http', host, httpPort);
   const lines = [

@@ -139,7 +139,7 @@ const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
  * listens
  * @throws UnreadablePath when it has no such record; Unusable when it does not answer
  */
-export async function fetchRecord(id: string, url: string | undefined, io: CliIo): Promise<Document> {
+async function fetchRecord(id: string, url: string | undefined, io: CliIo): Promise<Document> {
   if (!RECORD_ID.test(id)) throw new UsageError('--record takes the id of a record, as X-GW-Record-ID names it');
   const gateway = await GatewayClient.open(url, io);
   const read = (whole: string) => gateway.text('GET', `/v1/records/${encodeURIComponent(whole)}`);

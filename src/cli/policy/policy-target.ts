@@ -92,7 +92,7 @@ export async function readUtf8(path: string): Promise<string> {
 }
 
 /** @throws NotUtf8 */
-export function asUtf8(bytes: Uint8Array): string {
+function asUtf8(bytes: Uint8Array): string {
   const text = decodeUtf8(bytes);
   if (typeof text === 'string') return text;
   throw new NotUtf8(text);

@@ -14,10 +14,10 @@ import { JSON_OPTION, printJson, terminalText } from '../terminal-text.ts';
 /** Of a list; the gateway takes no more. */
 const MAX_LIST_BYTES = 16 * 1024 * 1024;
 /** The gateway asks an address for a minute at most, and reads what comes. */
-export const LIST_TIMEOUT_MS = 150_000;
+const LIST_TIMEOUT_MS = 150_000;
 /** How it is written in usage texts. */
-export const LIST_USAGE = '[FILE | URL | shipped]';
-export const LIST_HELP = `  FILE     a price list in the published form, read here; - is standard input
+const LIST_USAGE = '[FILE | URL | shipped]';
+const LIST_HELP = `  FILE     a price list in the published form, read here; - is standard input
   URL      an https address, which the gateway asks
   shipped  the list of the package
   without  what GW_PRICE_LIST of the gateway names

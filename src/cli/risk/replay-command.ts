@@ -44,7 +44,7 @@ async function runReplay(args: readonly string[], io: CliIo): Promise<number> {
 }
 
 /** A replay, for people. */
-export function riskText({ calls, callers, fired, tenths, above, alerts, top }: RiskSummary, alertAt: number): string {
+function riskText({ calls, callers, fired, tenths, above, alerts, top }: RiskSummary, alertAt: number): string {
   const scored = tenths.reduce((sum, one) => sum + one, 0);
   const lines = [
     `${calls} calls of ${callers} callers; in ${scored} of them (${share(scored, calls)}) a signal fired`,

@@ -5,7 +5,7 @@ import { requestIdOf } from '../../base/lib/ids.ts';
 import { sameSecret } from '../../base/lib/secret-box.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Scope } from '../../base/model/principal.ts';
-import { bearerOf, Proofs, secretProof } from '../../surfaces/http/proofs.ts';
+import { metricsProof, Proofs, secretProof } from '../../surfaces/http/proofs.ts';
 
 export const ADMIN_TOKEN_HEADER = 'CP-Admin-Token';
 
@@ -32,13 +32,7 @@ export function adminProofs({ adminToken, metricsToken }: AdminTokens, events: E
   };
   return new Proofs(
     [
-      secretProof({
-        opens: ['metrics'],
-        principal: { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] },
-        secret: metricsToken,
-        shown: bearerOf,
-        refuse,
-      }),
+      metricsProof(metricsToken, refuse),
       secretProof({
         opens: ['admin'],
         principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin'] },

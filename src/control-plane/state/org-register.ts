@@ -2,8 +2,7 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type PlanTier, planTierOf } from '../../base/model/org.ts';
 import type { Commit } from '../../services/registers/commit.ts';
-import { changeEntity } from '../../services/registers/commit.ts';
-import { WatchedSpace } from '../../services/registers/watched-space.ts';
+import { Register } from '../../services/registers/register.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { SPACE } from './control-plane-spaces.ts';
 import type { ControlPlaneState, Org, OrgChange } from './control-plane-state.ts';
@@ -21,13 +20,11 @@ export function isName(text: string): boolean {
 /** The orgs of a control plane, in memory. */
 export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
   readonly orgs: ControlPlaneState['orgs'];
-  readonly #store: Store;
   readonly #clock: Clock;
   readonly #versions: OrgVersions;
-  readonly #space: WatchedSpace<Org>;
+  readonly #space: Register<Org>;
 
-  private constructor(store: Store, clock: Clock, versions: OrgVersions, space: WatchedSpace<Org>) {
-    this.#store = store;
+  private constructor(clock: Clock, versions: OrgVersions, space: Register<Org>) {
     this.#clock = clock;
     this.#versions = versions;
     this.#space = space;
@@ -39,8 +36,8 @@ export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
   }
 
   static async open(store: Store, clock: Clock, versions: OrgVersions): Promise<OrgRegister> {
-    const space = await WatchedSpace.open<Org>(store, SPACE.orgs, { read: storedOrg });
-    return new OrgRegister(store, clock, versions, space);
+    const space = await Register.open<Org>(store, SPACE.orgs, { read: storedOrg });
+    return new OrgRegister(clock, versions, space);
   }
 
   get count(): number {
@@ -61,15 +58,8 @@ export class OrgRegister implements Pick<ControlPlaneState, 'orgs'> {
   async #put(orgId: string, change: OrgChange, commit: Commit): Promise<Org> {
     if (!isName(orgId))
       throw new GatewayError('invalid_request', 'The id of the org is not valid.', { details: [{ path: 'org_id', message: NAME_RULE }] });
-    const org = await changeEntity<Org>(this.#store, {
-      space: SPACE.orgs,
-      key: orgId,
-      object: orgId,
-      commit: this.#versions.raising(orgId, [], commit),
-      next: (before) => changed(storedOrg(before) ?? newOrg(orgId, this.#now()), change, this.#now()),
-    });
-    await this.#space.refresh(orgId);
-    return org;
+    const how = { commit: this.#versions.raising(orgId, [], commit) };
+    return this.#space.change(orgId, (before): Org => changed(before ?? newOrg(orgId, this.#now()), change, this.#now()), how);
   }
 
   #now(): string {

@@ -201,7 +201,7 @@ export function pathSegments(path: string): readonly string[] | undefined {
  * The segments of a pattern, in which `*` alone stands for one segment.
  * @returns undefined for a star within a segment, and for what no path is
  */
-export function patternSegments(pattern: string): readonly string[] | undefined {
+function patternSegments(pattern: string): readonly string[] | undefined {
   const segments = pattern.includes('?') ? undefined : pathSegments(pattern);
   return segments?.some((segment) => segment !== '*' && segment.includes('*')) === true ? undefined : segments;
 }

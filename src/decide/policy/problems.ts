@@ -168,7 +168,7 @@ const REFERENCE = 'docs/reference/policy-language.md lists what is known here';
  * Every code that a mistake in a bundle can have, beside those of the YAML reader, with what to do when nothing more
  * exact can be said at its place: nobody is told that something is wrong without a way on.
  */
-export const HINTS = {
+const HINTS = {
   bad_schema: 'the line schema: says what a file is: gw.policy_bundle.v1 a bundle, gw.rule_file.v1 a rule file, gw.policy_tests.v1 a suite',
   bad_type: REFERENCE,
   bad_value: REFERENCE,

@@ -290,7 +290,7 @@ const known = new WeakMap<Rates, Map<string, RatesInForce>>();
  * what each term makes of them.
  * @param terms each as `name=value`; one that the price does not know changes nothing and is told
  */
-export function ratesInForce(price: Price, tokensIn: number, terms: readonly string[] | undefined): RatesInForce {
+function ratesInForce(price: Price, tokensIn: number, terms: readonly string[] | undefined): RatesInForce {
   const own = price.longPrompts === undefined ? price : atLength(price, price.longPrompts, tokensIn);
   if (terms === undefined || terms.length === 0 || price.plan === true) return { rates: own, unpriced: undefined };
   const key = terms.join('\n');
@@ -305,7 +305,7 @@ export function ratesInForce(price: Price, tokensIn: number, terms: readonly str
 }
 
 /** All rates that may hold for a prompt whose count is approximated. */
-export function reachableRates(price: Price, tokensIn: number, terms: readonly string[] | undefined): readonly Rates[] {
+function reachableRates(price: Price, tokensIn: number, terms: readonly string[] | undefined): readonly Rates[] {
   const { rates } = ratesInForce(price, tokensIn, terms);
   if (price.longPrompts === undefined) return [rates];
   const { rates: longer } = ratesInForce(price, tokensIn * LONGEST_BY, terms);

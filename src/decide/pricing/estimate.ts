@@ -184,7 +184,7 @@ function outputOf(dialect: Dialect | undefined, hasPrompt: boolean, price: Price
 }
 
 /** Output of a model of which nobody says how much it may be (decision 6.5). */
-export function assumedOutput({ maxOutputTokens }: Price): number {
+function assumedOutput({ maxOutputTokens }: Price): number {
   return maxOutputTokens === undefined ? UNKNOWN_OUTPUT : Math.min(maxOutputTokens, ASSUMED_OUTPUT_CAP);
 }
 

@@ -53,7 +53,7 @@ class OpaqueTap implements StreamTap {
  * Taps a stream that is one JSON array of chunks, as Gemini sends it without `alt=sse`. The bracket that closes the
  * array is its terminal event. An error may come as an array with one element or as a bare object.
  */
-export class ArrayTap implements StreamTap {
+class ArrayTap implements StreamTap {
   readonly #events: EventReader;
   /** Chosen by the first byte that is no white space. */
   #picker: JsonPicker | undefined;

@@ -73,7 +73,7 @@ const AROUND = 16;
  * A message of an AWS event stream that tells an error with a code of its own, which every SDK throws. `code` and
  * `message` are ASCII.
  */
-export function awsErrorFrame(code: string, message: string, json: string): Buffer {
+function awsErrorFrame(code: string, message: string, json: string): Buffer {
   const fields = { ':message-type': 'error', ':error-code': code, ':error-message': message, ':content-type': 'application/json' };
   const headers = Buffer.concat(Object.entries(fields).map(([name, value]) => textHeader(name, value)));
   const payload = Buffer.from(json);

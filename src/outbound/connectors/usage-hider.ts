@@ -116,7 +116,7 @@ function cutFrom(members: readonly MemberRange[], at: number, member: MemberRang
  * Goes through the lines that end in a text (LF, CR, CRLF in any mix), each kind of end searched for again only when it
  * was passed. No generator: a stream has thousands of lines.
  */
-export class LineEnds {
+class LineEnds {
   /** Where the line ends, and where the next one begins. */
   end = -1;
   next: number;

@@ -35,6 +35,28 @@ const MOSTLY_FRAMING = 'sent an answer that is mostly framing';
 const ENOUGH = new Error('nothing more of the answer is needed');
 
 /**
+ * A client of undici that has one connection at a time and no limit of time: the signal of an exchange is its limit.
+ * @param connect makes the connection, TLS included, whenever there is none
+ */
+export function undiciClient(authority: Authority, tls: boolean, connect: () => Promise<Socket>): Client {
+  return new Client(`${tls ? 'https' : 'http'}://${bracketHost(authority.host)}:${authority.port}`, {
+    connect: (_options, callback) => {
+      connect().then(
+        (socket) => callback(null, socket),
+        (error: Error) => callback(error, null),
+      );
+    },
+    pipelining: 1,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
+    keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
+    maxHeaderSize: MAX_HEADER_BYTES,
+  });
+}
+
+/**
  * One HTTP/1.1 connection by undici, for one exchange after the other. Its caller says how it connects, and with that
  * whom it trusts.
  */
@@ -57,22 +79,7 @@ export class ExchangeLine {
    */
   constructor(authority: Authority, tls: boolean, connect: () => Promise<Socket>) {
     this.#authority = authority;
-    this.#client = new Client(`${tls ? 'https' : 'http'}://${bracketHost(authority.host)}:${authority.port}`, {
-      connect: (_options, callback) => {
-        connect().then(
-          (socket) => callback(null, this.#watched(socket)),
-          (error: Error) => callback(error, null),
-        );
-      },
-      pipelining: 1,
-      // The signal of an exchange is its limit.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      keepAliveMaxTimeout: KEEP_ALIVE_MAX_MS,
-      keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
-    });
+    this.#client = undiciClient(authority, tls, async () => this.#watched(await connect()));
   }
 
   get phase(): CallPhase {

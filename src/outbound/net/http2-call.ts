@@ -322,7 +322,7 @@ const SMALL_PIECE = 64;
  * frame, which costs more than a hundred times the byte that it may hold, while the windows count the bytes alone.
  * Small pieces are joined: those that are read at a time, and all that come while nobody takes them.
  */
-export class AnswerPieces {
+class AnswerPieces {
   readonly #options: AnswerPiecesOptions;
   readonly #held = new ByteCollector();
   #isOpen = false;

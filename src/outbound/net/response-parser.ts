@@ -461,7 +461,7 @@ for (let digit = 0; digit < 16; digit++) {
 }
 
 /** Where the run of HTAB, SP, VCHAR and obs-text ends. */
-export function endOfText(bytes: Uint8Array, from: number): number {
+function endOfText(bytes: Uint8Array, from: number): number {
   let at = from;
   while (at < bytes.length && (KIND[bytes[at] ?? 0] ?? 0) >= TEXT) at++;
   return at;
@@ -470,7 +470,7 @@ export function endOfText(bytes: Uint8Array, from: number): number {
 /**
  * The texts, as Latin-1, that begin and end at these positions, which ascend: all of them are cut out of one string.
  */
-export function textsAt(bytes: Buffer, positions: readonly number[]): string[] {
+function textsAt(bytes: Buffer, positions: readonly number[]): string[] {
   const texts: string[] = [];
   const first = positions[0] ?? 0;
   const text = bytes.toString('latin1', first, positions[positions.length - 1] ?? 0);

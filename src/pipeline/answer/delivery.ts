@@ -411,7 +411,7 @@ export class Delivery implements UpstreamEvents, Delivered {
  * Keeps what an upstream says while something is waited for without which nothing of its answer may leave, and says it
  * again in its order.
  */
-export class Opening {
+class Opening {
   #said: (() => unknown)[] | undefined;
 
   /** True: what is said now is for {@link later}. */

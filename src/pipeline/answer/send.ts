@@ -37,7 +37,7 @@ export function markOf(
 }
 
 /** What the decision trace of an answer says beyond its record. */
-export function traceFacts({ arrival, mutation }: Pick<Known, 'arrival' | 'mutation'>, refusal: Refusal | undefined): TraceFacts {
+function traceFacts({ arrival, mutation }: Pick<Known, 'arrival' | 'mutation'>, refusal: Refusal | undefined): TraceFacts {
   const { originalModel, substitutedModel } = mutation ?? {};
   return { evaluatedAt: timestamp(arrival.createdAt), originalModel, substitutedModel, attributes: refusal?.traceAttributes };
 }
@@ -55,7 +55,7 @@ export function errorShape(parts: Known): Dialect['errorShape'] {
  * The answered structured call: 200 with the upstream's status inside, and the header fields of its that a program acts
  * on (decision 7.8).
  */
-export function sendEnvelope(call: ForwardedCall, reply: ReplySink, record: ExecutionRecord, head: AnswerHead, body: Uint8Array): void {
+function sendEnvelope(call: ForwardedCall, reply: ReplySink, record: ExecutionRecord, head: AnswerHead, body: Uint8Array): void {
   const answer = withResult(envelope(record, traceFacts(call, undefined)), { status: head.status, mediaType: head.mediaType, body });
   reply.sendWhole(200, governedHeaders(markOf(call, record.record_hash), [...JSON_TYPE, ...passedHeaders(head.headers)]), answer);
 }

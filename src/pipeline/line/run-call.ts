@@ -4,13 +4,11 @@ import { requestIdOf } from '../../base/lib/ids.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord } from '../../record/canonical-record.ts';
-import { costOf } from '../../services/money/record-cost.ts';
 import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
 import { recordOf } from '../answer/record-of.ts';
 import { sendFailure, sendRefusal } from '../answer/send.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
-import { Hold } from '../parts/hold.ts';
 import { deliveredOf } from '../parts/known.ts';
 import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
@@ -89,7 +87,6 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
   try {
     drawn = drawUp(call, pipeline);
     if (drawn.commit === undefined) return await sumUp(call, pipeline, drawn.record);
-    if (call.parts.hold === undefined && costOf(drawn.record) !== undefined) countCost(call, pipeline, drawn.record);
     const effects = effectsOf(call, drawn);
     await pipeline.store.commit(drawn.commit, effects instanceof Promise ? await effects : effects);
     const told: Told = [];
@@ -100,14 +97,6 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
   } catch (error) {
     return fail(call, pipeline, asGatewayError(error, pipeline), drawn?.record);
   }
-}
-
-/**
- * Counts what a call has cost that was refused before anything was set aside for it, such as a turn that a server began
- * by itself on a socket: a cap hears of all that a record says was spent (decision 6.2).
- */
-function countCost(call: WalkingCall, pipeline: LineGround, { record_id: id }: ExecutionRecord): void {
-  if (!call.settlements.some((settlement) => settlement instanceof Hold)) call.settle(new Hold(pipeline, id));
 }
 
 type Told = (void | Promise<void>)[];

@@ -1,6 +1,7 @@
 import type { RecordDraft } from '../../record/canonical-record.ts';
 import { recordOf } from '../answer/record-of.ts';
 import type { LineGround } from '../parts/call-services.ts';
+import { Hold } from '../parts/hold.ts';
 import type { Arrived, Known, PartName, Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import type { Settlement } from '../parts/settlement.ts';
@@ -45,6 +46,7 @@ const NOTHING: { readonly [Name in PartName]: undefined } = {
 export class WalkingCall implements Control {
   /** The parts so far; a field, because every stage asks for it. */
   readonly parts: Known;
+  readonly hold: Hold;
   readonly #pipeline: LineGround;
   readonly #made: { [Name in PartName]: object | undefined };
   readonly #settlements: Settlement[];
@@ -56,8 +58,9 @@ export class WalkingCall implements Control {
     const parts: Kept = { ...NOTHING, arrival: Object.freeze(arrival) };
     this.parts = parts;
     this.#made = parts;
-    // Of every request, whatever becomes of it.
-    this.#settlements = [pipeline.counters];
+    this.hold = new Hold(pipeline, arrival.recordId);
+    // Of every request, whatever becomes of it: a cap hears of all that a record says was spent.
+    this.#settlements = [pipeline.counters, this.hold];
   }
 
   /** The first one is asked last. */

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { Pipeline } from './call-services.ts';
+import type { Hold } from './hold.ts';
 import { LineEnd } from './line-end.ts';
 import type { Known, PartName, Parts } from './parts.ts';
 import type { Refusal } from './refusal.ts';
@@ -36,6 +37,8 @@ export type StageResult<Makes extends PartName> = Made<Makes> | End<Makes>;
 
 /** What a stage may ask of its line, and leave behind in it. */
 export interface Control {
+  /** What stands for the call until its record does; nothing is set aside in it at first. */
+  readonly hold: Hold;
   /** For the end of the request. */
   settle(settlement: Settlement): void;
   /** For the end of the line, however it ends. */

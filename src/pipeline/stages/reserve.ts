@@ -1,7 +1,6 @@
 import { when } from '../../base/lib/maybe.ts';
 import { isRefused } from '../../services/money/allowance.ts';
 import { writeIntent } from '../answer/intent.ts';
-import { Hold } from '../parts/hold.ts';
 import { limitRefusal } from '../parts/limits-of-call.ts';
 import { hiddenCost } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
@@ -21,8 +20,7 @@ export const reserve = defineStage({
   makes: ['hold'],
   run(parts, pipeline, control) {
     const { arrival, claims, target, judgement, route, intake, cleared } = parts;
-    const hold = new Hold(pipeline, arrival.recordId);
-    control.settle(hold);
+    const { hold } = control;
     if (!target.isCall) return { hold };
     const { orgId, workloadId } = claims;
     const rate = { rules: judgement.verdict.effects.rate_limits };

@@ -6,7 +6,6 @@ import type { BoundAction } from '../parts/approving.ts';
 import { askForApproval } from '../parts/ask-for-approval.ts';
 import type { Approvals, Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
-import { Hold } from '../parts/hold.ts';
 import type { Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import type { Closing, Ending, Settlement } from '../parts/settlement.ts';
@@ -14,7 +13,7 @@ import { SWITCHED } from '../parts/socket-answer.ts';
 import { type Control, defineStage } from '../parts/stage.ts';
 
 const READ = ['arrival', 'claims', 'proof', 'action', 'judgement', 'attribution', 'route', 'cleared'] as const;
-type Read = Pick<Parts, (typeof READ)[number]> & { readonly hold?: Hold | undefined; readonly delegated?: Parts['delegated'] };
+type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated'] };
 
 /**
  * Spends the approval of a call that has one, before anything is forwarded, and behind an intent, so that what is spent
@@ -24,7 +23,7 @@ type Read = Pick<Parts, (typeof READ)[number]> & { readonly hold?: Hold | undefi
 export const spend = defineStage({
   name: 'spend',
   reads: READ,
-  sees: ['hold', 'delegated'],
+  sees: ['delegated'],
   run(parts, pipeline, control) {
     const { bound } = parts.cleared;
     return bound === undefined ? undefined : spendOn(parts, bound, pipeline, control);
@@ -35,7 +34,7 @@ async function spendOn(parts: Read, bound: BoundAction, pipeline: Pipeline, cont
   const { approvals } = pipeline;
   const { arrival, route } = parts;
   const given = parts.cleared.by;
-  const hold = parts.hold ?? holdOf(parts, pipeline, control);
+  const { hold } = control;
   if (!hold.hasIntent) await writeIntent({ hold, route, draft: () => control.draft() }, pipeline.settings);
   if (approvals !== undefined && (await approvals.claim(given, arrival.recordId))) {
     hold.pass();
@@ -43,13 +42,6 @@ async function spendOn(parts: Read, bound: BoundAction, pipeline: Pipeline, cont
     return undefined;
   }
   return askForApproval(parts, bound, approvals);
-}
-
-/** A tunnel that is let through costs nothing, so nothing was set aside for it. */
-function holdOf({ arrival }: Read, pipeline: Pipeline, control: Control): Hold {
-  const hold = new Hold(pipeline, arrival.recordId);
-  control.settle(hold);
-  return hold;
 }
 
 /** Statuses of a call that its provider has not answered. */

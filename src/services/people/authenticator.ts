@@ -18,7 +18,7 @@ import type { ApiKey } from '../../base/model/keys.ts';
 import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/keys.ts';
 import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../../base/model/principal.ts';
 import type { Workload } from '../../base/model/workload.ts';
-import { bearerOf, type CallerProof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
+import { bearerOf, type CallerProof, metricsProof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
 import { workloadKey } from '../registers/org-key.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
 import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
@@ -95,13 +95,7 @@ export class Authenticator {
     const proofs: CallerProof[] = [
       { opens: ['org'], shown: apiKeyOf, judge: (key, _scope, head) => this.#byApiKey(key, head) },
       { ...admin, judge: (token, scope, head) => when(admin.judge(token, scope, head), (principal) => withSession(principal, head)) },
-      secretProof({
-        opens: ['metrics'],
-        principal: { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] },
-        secret: metricsToken,
-        shown: bearerOf,
-        refuse,
-      }),
+      metricsProof(metricsToken, refuse),
       { opens: ['mcp'], shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('mcp', key, scope, head) },
       { opens: BY_KEY, shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('management', key, scope, head) },
     ];

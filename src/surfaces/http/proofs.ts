@@ -73,6 +73,12 @@ export function secretProof({ opens, principal, secret, shown, refuse }: SecretP
   return { opens, shown, judge: (given, scope, head) => (sameSecret(given, secret) ? principal : refuse(given, scope, head)) };
 }
 
+/** The token of metrics. @param secret undefined: everybody may read them */
+export function metricsProof(secret: string | undefined, refuse: SecretProof['refuse']): CallerProof {
+  const principal: Principal = { kind: 'metrics', id: 'metrics', scopes: ['none', 'metrics'] };
+  return secretProof({ opens: ['metrics'], principal, secret, shown: bearerOf, refuse });
+}
+
 /** Where people have signed in. */
 export interface SignedIn {
   /** Name of the cookie that a browser has. */

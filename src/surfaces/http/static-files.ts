@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { RouteAnswer, RouteRequest } from './route.ts';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -98,12 +98,11 @@ export function filesIn(folder: string): ReadonlyMap<string, Uint8Array> {
 /** A name with a hash of the bytes: `page-0123456789abcdef.css`, which another content never has. */
 export function hashedName(name: string, bytes: Uint8Array): string {
   const ending = extname(name);
-  return `${name.slice(0, -ending.length)}-${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}${ending}`;
+  return `${name.slice(0, -ending.length)}-${sha256Hex(bytes).slice(0, 16)}${ending}`;
 }
 
 function formOf(bytes: Uint8Array, encoding: string | undefined): Form {
-  const tag = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
-  return { bytes, encoding, etag: `"${tag}"` };
+  return { bytes, encoding, etag: `"${sha256Hex(bytes).slice(0, 32)}"` };
 }
 
 function isCompressed(name: string): boolean {
