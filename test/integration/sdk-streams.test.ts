@@ -15,11 +15,17 @@ import { tempDir } from '../support/temp-dir.ts';
 t.test('a program that stops a stream pays for what it saw', async (t) => {
   const place = await startSdkPlace(t, { latencyMs: 30 });
   const { gw } = place;
+  // Long after the program has stopped it would still be going on.
+  place.mock.mock.prependFixture({
+    match: { userMessage: /endless/ },
+    response: { content: MOCK_TEXT.repeat(200), usage: { input_tokens: USAGE.in, output_tokens: USAGE.out } },
+    chunkSize: 5,
+  });
   await gw.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '100', actions: ['cap'] });
   let spent = 0n;
   await each(t, place, { retries: 0 }, async (t, sdk) => {
     const stop = new AbortController();
-    const call = sdk.stream({ signal: stop.signal, maxTokens: 50, onText: () => stop.abort() });
+    const call = sdk.stream({ prompt: 'endless', signal: stop.signal, maxTokens: 50, onText: () => stop.abort() });
     await call.catch((error: unknown) => t.match(String(error), /abort|terminated/i));
     const [answer] = place.answers.take();
     const record = await eventually('the record', async () => {

@@ -164,14 +164,19 @@ for (const [name, prepare] of Object.entries(HOSTILE)) {
 
 t.test('the other way to read a path costs time in proportion to its length', async (t) => {
   const many = 200_000;
-  const clock = cpuClock();
+  let slowest = 0;
+  const timed = (read: () => unknown): void => {
+    const clock = cpuClock();
+    read();
+    slowest = Math.max(slowest, clock.spent());
+  };
   for (const piece of ['%2F', '%5C', ';', '%3B', '%25', '25', '%', '/', '%3', '%2525']) {
-    for (const end of ['x', '%2Fx', ';', '%3F', '']) otherReading(`/v1/%2F${piece.repeat(many)}${end}`);
+    for (const end of ['x', '%2Fx', ';', '%3F', '']) timed(() => otherReading(`/v1/%2F${piece.repeat(many)}${end}`));
   }
   for (const piece of ['.', ' ', '. ', '/..', '/ ', '%2E', '%00', '/;', '../', '//']) {
-    for (const end of ['x', '/x', '..', '']) looseReading(`/v1/${piece.repeat(many)}${end}`);
+    for (const end of ['x', '/x', '..', '']) timed(() => looseReading(`/v1/${piece.repeat(many)}${end}`));
   }
-  t.ok(clock.spent() < PATIENCE_MS, `${clock.spent()} ms`);
+  t.ok(slowest < PATIENCE_MS, `${Math.round(slowest)} ms`);
   t.equal(otherReading('/v1/threads/t%252Fruns%2F;x'), '/v1/threads/t/runs');
   t.equal(otherReading('/v1/threads/t/runs'), undefined);
 });
