@@ -1,5 +1,6 @@
 import type { Listeners } from '../base/events/bus.ts';
-import type { LogFormat, Logger } from '../base/lib/log.ts';
+import type { Logger } from '../base/lib/log.ts';
+import type { LogFormat } from '../base/lib/log-forms.ts';
 import { doubtNames } from '../base/model/cost-doubt.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
 import type { Fields, REQUEST_FIELDS } from './log-fields.ts';

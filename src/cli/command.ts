@@ -52,6 +52,19 @@ export class UsageError extends Error {}
 /** What a command was given, or has to ask, cannot be used: one line for a person. */
 export class Unusable extends Error {}
 
+/** A running gateway has answered that it will not. */
+export class GatewayRefusal extends Error {
+  readonly status: number;
+  /** Of the gateway's table of errors; empty when it gave none. */
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
 export const EXIT_OK = 0;
 export const EXIT_NO = 1;
 export const EXIT_USAGE = 2;

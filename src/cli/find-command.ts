@@ -1,6 +1,5 @@
 import { nearestName } from '../base/lib/mistakes.ts';
 import type { Command } from './command.ts';
-import { SAME_VERBS } from './management/command-tables.ts';
 
 /** What a command line asks for. */
 export type Found =
@@ -8,6 +7,13 @@ export type Found =
   /** The beginning of several names. */
   | { readonly group: string }
   | { readonly unknown: string; readonly nearest: string | undefined };
+
+/** Words that mean the same at the end of a command; the operation has one of them. */
+const SAME_VERBS: readonly (readonly string[])[] = [
+  ['read', 'get', 'show'],
+  ['remove', 'delete', 'revoke'],
+  ['update', 'change', 'patch', 'set', 'put', 'configure'],
+];
 
 /** What a group does when nothing is said behind it, where it has such a command. */
 const USUAL_VERBS = ['read', 'summary'];

@@ -7,7 +7,7 @@ import { parseSafeJsonText } from '../base/json/safe-json.ts';
 import { ByteCollector } from '../base/lib/byte-collector.ts';
 import type { Authority } from '../base/model/arrival.ts';
 import { OUTBOUND_BOUNDS } from '../base/model/traffic-bounds.ts';
-import { type CliIo, Unusable } from './command.ts';
+import { type CliIo, GatewayRefusal, Unusable } from './command.ts';
 import { askFailure, GatewayAddress, ownAddress, parseGatewayUrl } from './gateway-address.ts';
 import { ownSession } from './own-session.ts';
 import { settingsOf } from './settings-of.ts';
@@ -18,19 +18,6 @@ const MAX_ANSWER = OUTBOUND_BOUNDS.gatewayAnswer.one;
 
 /** The option of commands that ask a running gateway. */
 export const URL_OPTION = { url: { type: 'string' } } as const;
-
-/** A running gateway has answered that it will not. */
-export class GatewayRefusal extends Error {
-  readonly status: number;
-  /** Of the gateway's table of errors; empty when it gave none. */
-  readonly code: string;
-
-  constructor(status: number, code: string, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
 
 /** Asks a running gateway with the admin token, which it never shows. */
 export class GatewayClient {

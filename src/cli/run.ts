@@ -1,47 +1,13 @@
 import { packageCommit, packageVersion } from '../base/lib/package-root.ts';
 import { terminalOutput } from '../base/lib/shown-text.ts';
-import { createApiKey, listApiKeys, revokeApiKey } from './api-key-commands.ts';
-import { approveApproval, denyApproval, showApproval } from './approvals/decide-approval.ts';
-import { listApprovals } from './approvals/list-approvals.ts';
-import { auditTrail } from './audit.ts';
-import { caStatus, rotateRoot } from './ca/rotate-root.ts';
 import { parseOptions, parseWithWords } from './checked-arguments.ts';
-import { env } from './clients/env.ts';
-import { runTool } from './clients/run-tool.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable, UsageError } from './command.ts';
-import { completion, completions } from './completion.ts';
-import { startControlPlaneCommand } from './control-plane/start-control-plane-command.ts';
-import { controlPlaneDemo } from './control-plane-demo/control-plane-demo-command.ts';
-import { inspectToken } from './delegate/inspect-token.ts';
-import { attenuateToken, issueToken, makeKey } from './delegate/make-tokens.ts';
-import { listRevoked, restoreDelegation, revokeDelegation } from './delegate/revocations.ts';
-import { demo } from './demo/demo-command.ts';
-import { discoveredDomains } from './discovered-domains.ts';
-import { doctor } from './doctor/doctor.ts';
+import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, GatewayRefusal, Unusable, UsageError } from './command.ts';
+import { completions } from './completion.ts';
 import { type Found, findCommand, inGroup } from './find-command.ts';
-import { GatewayRefusal } from './gateway-client.ts';
-import { status } from './gateways/status-command.ts';
 import { commandHelp, groupHelp, overview, usageText } from './help-overview.ts';
-import { init } from './init.ts';
-import { check as journalCheck } from './journal/journal-check-command.ts';
-import { confirmClock, repair as journalRepair } from './journal/repair.ts';
-import { logs } from './logs/logs-command.ts';
-import { check as policyCheck } from './policy/check-command.ts';
-import { diffPolicies as policyDiff } from './policy/diff-command.ts';
-import { explainDecision as policyExplain } from './policy/explain-command.ts';
-import { format as policyFormat } from './policy/fmt.ts';
-import { testSuites as policyTest } from './policy/test-suites.ts';
-import { explainPrice } from './prices/price-explain.ts';
-import { priceListStatus } from './prices/price-status.ts';
-import { acceptPrices, diffPriceList, updatePriceList } from './prices/price-update.ts';
 import { asTyped } from './program-name.ts';
-import { replayRisk } from './risk/replay-command.ts';
-import { rotate as secretsRotate } from './secrets/rotate.ts';
 import { OutputLost } from './standard-output.ts';
-import { previewTelemetry } from './telemetry-preview.ts';
 import { JSON_OPTION, printJson, printJsonDocument, terminalText } from './terminal-text.ts';
-import { installRoot, trustStatus, uninstallRoot } from './trust/trust-commands.ts';
-import { verify } from './verify/verify-command.ts';
 
 /** What comes here has arguments: without any the program itself starts (main.ts). */
 const start: Command = {
@@ -51,63 +17,85 @@ const start: Command = {
   run: () => Promise.reject(new UsageError('it takes no arguments: its settings are GW_* variables')),
 };
 
+const versionCommand: Command = {
+  name: 'version',
+  usage: '[--json]',
+  summary: 'Prints the version, and the commit that it was made of.',
+  run: version,
+};
+
+const helpCommand: Command = {
+  name: 'help',
+  usage: '[COMMAND] [--json]',
+  summary: 'Prints what commands there are, or how one is used.',
+  run: help,
+};
+
 /** Digits of a commit that a person reads; as git shows them. */
 const SHOWN_COMMIT = 12;
 
-/** Commands that are written by hand. */
-const OWN: readonly Command[] = [
-  start,
-  env,
-  runTool,
-  demo,
-  init,
-  logs,
-  status,
-  doctor,
-  installRoot,
-  uninstallRoot,
-  trustStatus,
-  caStatus,
-  rotateRoot,
-  verify,
-  listApprovals,
-  showApproval,
-  approveApproval,
-  denyApproval,
-  auditTrail,
-  discoveredDomains,
-  createApiKey,
-  listApiKeys,
-  revokeApiKey,
-  makeKey,
-  issueToken,
-  attenuateToken,
-  inspectToken,
-  revokeDelegation,
-  listRevoked,
-  restoreDelegation,
-  secretsRotate,
-  journalCheck,
-  journalRepair,
-  confirmClock,
-  policyCheck,
-  policyTest,
-  policyExplain,
-  policyDiff,
-  policyFormat,
-  replayRisk,
-  priceListStatus,
-  updatePriceList,
-  explainPrice,
-  diffPriceList,
-  acceptPrices,
-  previewTelemetry,
-  startControlPlaneCommand,
-  controlPlaneDemo,
-  completion,
-  { name: 'version', usage: '[--json]', summary: 'Prints the version, and the commit that it was made of.', run: version },
-  { name: 'help', usage: '[COMMAND] [--json]', summary: 'Prints what commands there are, or how one is used.', run: help },
+/**
+ * Commands that are written by hand, each loaded when a line begins with the first word of its name: a command does not
+ * wait for what others need.
+ */
+const OWN: readonly (readonly [name: string, load: () => Command | Promise<Command>])[] = [
+  ['start', () => start],
+  ['env', async () => (await import('./clients/env.ts')).env],
+  ['run', async () => (await import('./clients/run-tool.ts')).runTool],
+  ['demo', async () => (await import('./demo/demo-command.ts')).demo],
+  ['init', async () => (await import('./init.ts')).init],
+  ['logs', async () => (await import('./logs/logs-command.ts')).logs],
+  ['status', async () => (await import('./gateways/status-command.ts')).status],
+  ['doctor', async () => (await import('./doctor/doctor.ts')).doctor],
+  ['trust install', async () => (await import('./trust/trust-commands.ts')).installRoot],
+  ['trust uninstall', async () => (await import('./trust/trust-commands.ts')).uninstallRoot],
+  ['trust status', async () => (await import('./trust/trust-commands.ts')).trustStatus],
+  ['ca status', async () => (await import('./ca/rotate-root.ts')).caStatus],
+  ['ca rotate', async () => (await import('./ca/rotate-root.ts')).rotateRoot],
+  ['verify', async () => (await import('./verify/verify-command.ts')).verify],
+  ['approvals list', async () => (await import('./approvals/list-approvals.ts')).listApprovals],
+  ['approvals show', async () => (await import('./approvals/decide-approval.ts')).showApproval],
+  ['approvals approve', async () => (await import('./approvals/decide-approval.ts')).approveApproval],
+  ['approvals deny', async () => (await import('./approvals/decide-approval.ts')).denyApproval],
+  ['audit list', async () => (await import('./audit.ts')).auditTrail],
+  ['domains list', async () => (await import('./discovered-domains.ts')).discoveredDomains],
+  ['api-keys create', async () => (await import('./api-key-commands.ts')).createApiKey],
+  ['api-keys list', async () => (await import('./api-key-commands.ts')).listApiKeys],
+  ['api-keys revoke', async () => (await import('./api-key-commands.ts')).revokeApiKey],
+  ['delegate keygen', async () => (await import('./delegate/make-tokens.ts')).makeKey],
+  ['delegate issue', async () => (await import('./delegate/make-tokens.ts')).issueToken],
+  ['delegate attenuate', async () => (await import('./delegate/make-tokens.ts')).attenuateToken],
+  ['delegate inspect', async () => (await import('./delegate/inspect-token.ts')).inspectToken],
+  ['delegate revoke', async () => (await import('./delegate/revocations.ts')).revokeDelegation],
+  ['delegate revoked', async () => (await import('./delegate/revocations.ts')).listRevoked],
+  ['delegate restore', async () => (await import('./delegate/revocations.ts')).restoreDelegation],
+  ['secrets rotate', async () => (await import('./secrets/rotate.ts')).rotate],
+  ['journal check', async () => (await import('./journal/journal-check-command.ts')).check],
+  ['journal repair', async () => (await import('./journal/repair.ts')).repair],
+  ['journal confirm-clock', async () => (await import('./journal/repair.ts')).confirmClock],
+  ['policy check', async () => (await import('./policy/check-command.ts')).check],
+  ['policy test', async () => (await import('./policy/test-suites.ts')).testSuites],
+  ['policy explain', async () => (await import('./policy/explain-command.ts')).explainDecision],
+  ['policy diff', async () => (await import('./policy/diff-command.ts')).diffPolicies],
+  ['policy fmt', async () => (await import('./policy/fmt.ts')).format],
+  ['risk replay', async () => (await import('./risk/replay-command.ts')).replayRisk],
+  ['prices status', async () => (await import('./prices/price-status.ts')).priceListStatus],
+  ['prices update', async () => (await import('./prices/price-update.ts')).updatePriceList],
+  ['prices explain', async () => (await import('./prices/price-explain.ts')).explainPrice],
+  ['prices diff', async () => (await import('./prices/price-update.ts')).diffPriceList],
+  ['prices accept', async () => (await import('./prices/price-update.ts')).acceptPrices],
+  ['telemetry preview', async () => (await import('./telemetry-preview.ts')).previewTelemetry],
+  ['control-plane start', async () => (await import('./control-plane/start-control-plane-command.ts')).startControlPlaneCommand],
+  ['control-plane demo', async () => (await import('./control-plane-demo/control-plane-demo-command.ts')).controlPlaneDemo],
+  ['completion', async () => (await import('./completion.ts')).completion],
+  ['version', () => versionCommand],
+  ['help', () => helpCommand],
 ];
+
+async function ownCommands(firstWord?: string): Promise<readonly Command[]> {
+  const wanted = OWN.filter(([name]) => firstWord === undefined || name.split(' ', 1)[0] === firstWord);
+  return await Promise.all(wanted.map(([, load]) => load()));
+}
 
 async function version(args: readonly string[], io: CliIo): Promise<number> {
   const { json = false } = parseOptions(args, JSON_OPTION);
@@ -152,8 +140,9 @@ export async function allCommands(): Promise<readonly Command[]> {
     import('./money/spend-command.ts'),
     import('./money/dashboard-command.ts'),
   ]);
-  const names = new Set(OWN.map(({ name }) => name));
-  return [...OWN, spend, dashboard, ...operationCommands().filter(({ name }) => !names.has(name)), ...controlPlaneCommands()];
+  const own = await ownCommands();
+  const names = new Set(own.map(({ name }) => name));
+  return [...own, spend, dashboard, ...operationCommands().filter(({ name }) => !names.has(name)), ...controlPlaneCommands()];
 }
 
 /**
@@ -169,7 +158,7 @@ async function runLine(argv: readonly string[], io: CliIo): Promise<number> {
   const [given = 'help', ...rest] = argv;
   const line = [SYNONYMS[given] ?? given, ...rest];
   if (given === 'complete') return complete(rest, io);
-  const own = findCommand(line, OWN);
+  const own = findCommand(line, await ownCommands(line[0]));
   const found: Found = 'command' in own ? own : findCommand(line, await allCommands());
   if ('command' in found) return runNamed(found.command, found.args, io);
   if ('group' in found) return print(io, groupHelp(found.group, await allCommands(), io));

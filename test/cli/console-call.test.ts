@@ -3,7 +3,8 @@ import t from 'tap';
 import { consoleCall } from '../../src/app/console-call.ts';
 import { executionLog } from '../../src/app/execution-log.ts';
 import { cellWidth } from '../../src/base/lib/cell-width.ts';
-import { createLogger, type LogFormat } from '../../src/base/lib/log.ts';
+import { createLogger } from '../../src/base/lib/log.ts';
+import type { LogFormat } from '../../src/base/lib/log-forms.ts';
 import { fakedIn, HOSTILE } from '../support/hostile-text.ts';
 import { testRecord } from '../support/test-record.ts';
 

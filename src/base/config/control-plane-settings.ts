@@ -1,4 +1,4 @@
-import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
+import { LOG_FORMATS, LOG_LEVELS } from '../lib/log-forms.ts';
 import * as type from './setting-types.ts';
 import { required, type Setting, secret } from './setting-types.ts';
 

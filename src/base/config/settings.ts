@@ -1,4 +1,4 @@
-import { LOG_FORMATS, LOG_LEVELS } from '../lib/log.ts';
+import { LOG_FORMATS, LOG_LEVELS } from '../lib/log-forms.ts';
 import { PLAN_TIERS } from '../model/org.ts';
 import { CONTROL_SETTINGS } from './control-settings.ts';
 import * as delivery from './delivery-types.ts';

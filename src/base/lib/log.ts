@@ -2,14 +2,9 @@ import { type DestinationStream, pino } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import { timestamp } from './clock.ts';
 import { LineWriter } from './line-writer.ts';
+import type { LogFormat, LogLevel } from './log-forms.ts';
 import { shownJson, shownLines, shownText, terminalOutput } from './shown-text.ts';
 import { shorten } from './text.ts';
-
-export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
-
-export const LOG_FORMATS = ['json', 'pretty'] as const;
-export type LogFormat = (typeof LOG_FORMATS)[number];
 
 /**
  * One line per event. Callers never pass a secret, a header, a prompt or a completion: nothing is filtered here, since

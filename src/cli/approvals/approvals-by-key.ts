@@ -1,8 +1,7 @@
 import { APPROVAL_OPERATIONS } from '../../operations/approval-operations.ts';
 import { entryOf } from '../../operations/operation.ts';
-import { UsageError } from '../command.ts';
+import { GatewayRefusal, UsageError } from '../command.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
-import { GatewayRefusal } from '../gateway-client.ts';
 import { ONE_ORG } from '../management/given-key.ts';
 import { listByKey } from '../management/list-by-key.ts';
 import { ManagementClient } from '../management/management-client.ts';

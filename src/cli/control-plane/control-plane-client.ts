@@ -9,8 +9,8 @@ import { ADMIN_TOKEN_HEADER } from '../../control-plane/admin/admin-authenticato
 import type { AdminOperation } from '../../control-plane/admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../../control-plane/admin/admin-operation-table.ts';
 import { planOf, requestOf, takenNames } from '../../operations/operation-request.ts';
-import { type CliIo, Unusable, UsageError } from '../command.ts';
-import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
+import { type CliIo, GatewayRefusal, Unusable, UsageError } from '../command.ts';
+import { errorOf, sendToGateway } from '../gateway-client.ts';
 
 /** Where a control plane is asked, and with what. */
 export interface ControlPlaneAccess {

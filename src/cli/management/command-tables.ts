@@ -4,13 +4,6 @@ import { answeredReportText } from '../money/cost-report-text.ts';
 import { doubtsOfRecord } from '../money/money-table.ts';
 import { explainedText } from './explained-text.ts';
 
-/** Words that mean the same at the end of a command; the operation has one of them. */
-export const SAME_VERBS: readonly (readonly string[])[] = [
-  ['read', 'get', 'show'],
-  ['remove', 'delete', 'revoke'],
-  ['update', 'change', 'patch', 'set', 'put', 'configure'],
-];
-
 /** Operations whose answers are the gateway's own words, and name commands that a person types next. */
 export const SAYS_COMMANDS: ReadonlySet<string> = new Set(['mgmt.health.read']);
 

@@ -2,9 +2,9 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseSafeJsonText } from '../../base/json/safe-json.ts';
 import type { AnswerOf, AnswerSchema, GatewayOperation, TypedOperation } from '../../operations/operation.ts';
 import { planOf, requestOf, takenNames } from '../../operations/operation-request.ts';
-import { Unusable } from '../command.ts';
+import { GatewayRefusal, Unusable } from '../command.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
-import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
+import { errorOf, sendToGateway } from '../gateway-client.ts';
 
 export type Arguments = Readonly<Record<string, unknown>>;
 

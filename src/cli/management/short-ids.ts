@@ -5,8 +5,7 @@
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { systemClock } from '../../base/lib/clock.ts';
 import { entryOf, type GatewayOperation } from '../../operations/operation.ts';
-import { type CliIo, Unusable } from '../command.ts';
-import { GatewayRefusal } from '../gateway-client.ts';
+import { type CliIo, GatewayRefusal, Unusable } from '../command.ts';
 import { terminalText } from '../terminal-text.ts';
 import { listText } from './answer-text.ts';
 import { ID_ARGUMENTS, LISTS } from './command-tables.ts';

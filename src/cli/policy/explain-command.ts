@@ -9,8 +9,8 @@ import { callMeaning, factsOfRequest, readCall } from '../../policy-tools/given-
 import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
 import { paintFor } from '../../policy-tools/render-problem.ts';
-import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
-import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
+import { type CliIo, type Command, EXIT_OK, GatewayRefusal, UsageError } from '../command.ts';
+import { GatewayClient } from '../gateway-client.ts';
 import { isUuid } from '../management/table-cells.ts';
 import { expectWhole } from '../record-texts.ts';
 import { printJsonDocument, terminalText } from '../terminal-text.ts';

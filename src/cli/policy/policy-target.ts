@@ -20,8 +20,8 @@ import type { Surroundings } from '../../policy-tools/given-request.ts';
 import { renderProblems } from '../../policy-tools/render-problem.ts';
 import { MAX_BYTES, readPolicyFolder } from '../../services/policy/policy-folder.ts';
 import { parseWithWords } from '../checked-arguments.ts';
-import { type CliIo, Unusable, UsageError } from '../command.ts';
-import { GatewayClient, GatewayRefusal } from '../gateway-client.ts';
+import { type CliIo, GatewayRefusal, Unusable, UsageError } from '../command.ts';
+import { GatewayClient } from '../gateway-client.ts';
 import { whyUnreadable } from '../process-io.ts';
 import { settingsOf } from '../settings-of.ts';
 

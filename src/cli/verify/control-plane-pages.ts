@@ -2,9 +2,9 @@ import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { readKeyList, readProofAnswer, readRootsPage } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
-import { type CliIo, Unusable, UsageError } from '../command.ts';
+import { type CliIo, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
-import { errorOf, GatewayRefusal, sendToGateway } from '../gateway-client.ts';
+import { errorOf, sendToGateway } from '../gateway-client.ts';
 
 const NOT_FOUND = 404;
 /** What it knows of a hash that is under no root yet. */
