@@ -25,6 +25,7 @@ const SAME: Readonly<Record<string, string>> = {
   require_attribution: 'attribution attribution_required',
   rate_limit: 'rate_limited throttled ratelimited limited 429',
   quarantine: 'quarantined',
+  hourly: 'hour per_hour an_hour 1h',
   daily: 'day per_day a_day today',
   weekly: 'week per_week a_week this_week',
   monthly: 'month per_month a_month this_month',

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../base/lib/money.ts';
 import { forecastPico, limitForecast, OUTLOOKS, type PeriodSpend } from '../decide/limits/forecast.ts';
-import { dayOf, dayStart, nextWindowStart, PERIODS } from '../decide/limits/windows.ts';
+import { hourOf, PERIODS, windowEnd } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/money/budgets.ts';
 import { BUDGET_SCOPES } from '../services/money/spend-book.ts';
 import { time, usd } from './shapes.ts';
@@ -52,8 +52,8 @@ export function shownLimitForecast(status: LimitStatus, now: number): ShownLimit
 
 function toldForecast(status: LimitStatus, now: number): ToldForecast {
   const { limit, override, effectiveUsd, spentUsd, periodStart } = status;
-  const start = Date.parse(`${periodStart}T00:00:00Z`);
-  const end = dayStart(nextWindowStart(limit.period, dayOf(start)));
+  const start = Date.parse(periodStart);
+  const end = windowEnd(limit.period, hourOf(start));
   const own = { pico: parseUsd(limit.limit_usd) ?? 0n, until: end };
   const amounts = override === undefined ? [own] : [{ pico: parseUsd(effectiveUsd) ?? 0n, until: Date.parse(override.until) }, own];
   const {

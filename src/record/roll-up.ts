@@ -4,6 +4,7 @@ import type { ExecutionRecord, RecordedDelegation } from '../base/model/executio
 import {
   delegationSpendKey,
   hourKey,
+  hourName,
   minuteName,
   monthKey,
   quarterKey,
@@ -46,7 +47,13 @@ export function rollUp(record: ExecutionRecord, model = acceptedModel(record)): 
   if (!('cost_pico' in amounts) || amounts.cost_pico === 0n) return usage;
   const { project_id: project, provider, connector_id: connector } = record;
   const spent = (space: string, of: string): Effect => {
-    return { op: 'add', space, key: spendKey({ day: time.slice(0, 10), org, of }), amounts: { cost_pico: amounts.cost_pico } };
+    const hour = HOURS[Number(time.slice(11, 13))] ?? hourName(0);
+    return {
+      op: 'add',
+      space,
+      key: spendKey({ day: time.slice(0, 10), org, of }),
+      amounts: { cost_pico: amounts.cost_pico, [hour]: amounts.cost_pico },
+    };
   };
   return [
     ...usage,
@@ -89,6 +96,7 @@ export function amountsOf(record: ExecutionRecord): Amounts {
   };
 }
 
+const HOURS = Array.from({ length: 24 }, (_, hour) => hourName(hour));
 const QUARTERS = [0, 1, 2, 3].map(quarterNames);
 
 /** The same amounts under the names of the quarter of an hour in which the record was completed. */

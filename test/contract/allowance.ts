@@ -231,6 +231,7 @@ export function allowanceContract(t: Test, open: Open): void {
 
   t.test('each window turns over at its own time, and a refusal names scope, window and that time', async (t) => {
     const ends = [
+      ['hourly', Date.UTC(2026, 10, 19)],
       ['daily', Date.UTC(2026, 10, 19)],
       ['weekly', Date.UTC(2026, 10, 23)],
       ['monthly', Date.UTC(2026, 11, 1)],
@@ -248,6 +249,38 @@ export function allowanceContract(t: Test, open: Open): void {
       t.match(await refused(under.allowance, moneyAsk('0.5')), named, 'to the last millisecond');
       clock.set(resetsAt);
       t.equal(await refused(under.allowance, moneyAsk('1')), undefined);
+    }
+  });
+
+  t.test('a start in the middle of an hour goes on where the one before ended, in every scope, and the hour turns', async (t) => {
+    const scopes = [
+      { scope: 'org' },
+      { scope: 'project', scope_id: 'p' },
+      { scope: 'workload', scope_id: 'w' },
+      { scope: 'provider', scope_id: 'openai' },
+    ] as const;
+    for (const [by, connectorId] of [...scopes.map((scope) => [scope, 'openai'] as const), [scopes[3], 'generic_http'] as const]) {
+      const clock = fakeClock(START - HOUR);
+      const spender = { ...SPENDER, connectorId };
+      const under = await open(t, { clock });
+      const { limit_id } = await under.limit({ limit_usd: '1', period: 'hourly', ...by });
+      const once = async (one: AllowanceUnderTest, usd: string): Promise<void> => {
+        const { id } = await granted(one.allowance, moneyAsk(usd, { spender }));
+        const settled = cost(usd, clock, { spender });
+        await one.commit(await one.allowance.settle(id, settled), settled);
+        await one.allowance.stored(id);
+      };
+      await once(under, '0.9');
+      clock.advance(HOUR);
+      await once(under, '0.3');
+      clock.advance(5 * 60_000);
+      const again = await under.reopen();
+      const named = { spentUsd: exactly('0.3'), resetsAt: Date.UTC(2026, 10, 19), limit: { limit_id } };
+      t.match(await refused(again.allowance, moneyAsk('0.8', { spender })), named, JSON.stringify([by, connectorId]));
+      await once(again, '0.7');
+      t.match(await refused(again.allowance, moneyAsk('0.1', { spender })), { ...named, spentUsd: exactly('1') });
+      clock.set(Date.UTC(2026, 10, 19));
+      t.equal(await refused((await again.reopen()).allowance, moneyAsk('1', { spender })), undefined, 'a new hour, and a new day');
     }
   });
 

@@ -200,7 +200,7 @@ t.test('roll-ups count every action and no connection, and keep only models that
     op: 'add',
     space: SPEND_DAY,
     key: '2026-11-21|a%7Cb|p%7Cq',
-    amounts: { cost_pico: 1_000_000n },
+    amounts: { cost_pico: 1_000_000n, cost_pico_h10: 1_000_000n },
   });
   const generic = { ...base, connector_id: 'generic_http', provider: 'openai' };
   t.match(rollUp(generic)[4], { space: SPEND_PROVIDER_DAY, key: '2026-11-21|a%7Cb|openai', amounts: { cost_pico: 1_000_000n } });

@@ -14,7 +14,7 @@ export interface BudgetLimit {
   readonly scope_id?: string;
   /** Decimal text. */
   readonly limit_usd: string;
-  readonly period: 'daily' | 'weekly' | 'monthly';
+  readonly period: 'hourly' | 'daily' | 'weekly' | 'monthly';
   readonly warning_threshold_pct: number;
   readonly critical_threshold_pct: number;
   readonly actions: readonly BudgetAction[];
@@ -57,7 +57,9 @@ export interface BudgetAlert {
   /** Its amount is the one that holds now, under an override too. */
   readonly limit: AlertedLimit;
   readonly level: BudgetLevel;
-  /** First day of the window, `2026-11-01`; empty where there is none. */
+  /**
+   * First day of the window, `2026-11-01`, of an hour its beginning, `2026-11-01T17:00:00Z`; empty where there is none.
+   */
   readonly periodStart: string;
   /** Decimal text. */
   readonly spentUsd: string;

@@ -1,7 +1,7 @@
 /* Budget limits for people. */
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
-import { dayOf, dayText, nextWindowStart, PERIODS, type Period } from '../../decide/limits/windows.ts';
+import { hourOf, PERIODS, type Period, windowEnd } from '../../decide/limits/windows.ts';
 import { brokenAtBlanks, USUAL_WIDTH } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
 import { limitForecastText, minuteText, type ShownOutlook, scopeText } from './forecast-text.ts';
@@ -67,11 +67,11 @@ function usedText({ effective_limit_usd: limit, spent_usd: spent }: ShownLimit):
   return `${tenths / 10n}.${tenths % 10n}`;
 }
 
-/** A window begins at midnight UTC. */
+/** Windows begin at a full hour in UTC, most of them at midnight. */
 function resetsText({ period, period_start: start }: ShownLimit): string {
   const from = Date.parse(start);
   const known = PERIODS.find((one): one is Period => one === period);
-  return known === undefined || Number.isNaN(from) ? '' : `  until ${dayText(nextWindowStart(known, dayOf(from)))} 00:00 UTC`;
+  return known === undefined || Number.isNaN(from) ? '' : `  until ${minuteText(new Date(windowEnd(known, hourOf(from))).toISOString())} UTC`;
 }
 
 function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): readonly string[] {

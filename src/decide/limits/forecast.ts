@@ -4,8 +4,8 @@
  */
 
 /**
- * Before one part in so many of its period has passed, nothing is forecast: an hour of a day, seven hours of a week, 28
- * to 31 hours of a month.
+ * Before one part in so many of its period has passed, nothing is forecast: 2.5 minutes of an hour, an hour of a day,
+ * seven hours of a week, 28 to 31 hours of a month.
  */
 const LEAST_PART = 24n;
 

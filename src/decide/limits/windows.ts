@@ -1,49 +1,74 @@
-/** Windows of budgets: the UTC day, the ISO week (from Monday) and the calendar month (decision 6.2). */
-export const PERIODS = ['daily', 'weekly', 'monthly'] as const;
-export type Period = (typeof PERIODS)[number];
+/*
+ * Windows of budgets, a row for each kind (decisions 6.2, 6.22): the hour and the day in UTC, the ISO week (from
+ * Monday) and the calendar month. A moment is a number of whole hours since 1970-01-01 UTC, the finest that any window
+ * begins at: nothing depends on a time zone or on summer time.
+ */
 
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY = 24;
 /** 1970-01-01 was a Thursday. */
 const MONDAY_OFFSET = 3;
 
-/** Days since 1970-01-01 UTC. */
-export function dayOf(epochMs: number): number {
-  return Math.floor(epochMs / DAY_MS);
+interface WindowKind {
+  /** The first hour of the window that an hour lies in. */
+  start(hour: number): number;
+  /**
+   * Hours of the longest window of the kind; of two that follow each other the second is no shorter than what this goes
+   * beyond the first.
+   */
+  readonly longest: number;
+  /** How much of a time names its beginning. */
+  readonly shown: 'day' | 'hour';
 }
 
-/** Epoch milliseconds at which a day begins. */
-export function dayStart(day: number): number {
-  return day * DAY_MS;
+const KINDS = {
+  hourly: { start: (hour) => hour, longest: 1, shown: 'hour' },
+  daily: { start: (hour) => dayOf(hour) * DAY, longest: DAY, shown: 'day' },
+  weekly: { start: (hour) => (dayOf(hour) - ((dayOf(hour) + MONDAY_OFFSET) % 7)) * DAY, longest: 7 * DAY, shown: 'day' },
+  monthly: { start: startOfMonth, longest: 31 * DAY, shown: 'day' },
+} as const satisfies Readonly<Record<string, WindowKind>>;
+
+export type Period = keyof typeof KINDS;
+/** The shortest first. */
+export const PERIODS = Object.keys(KINDS) as readonly Period[] as readonly [Period, ...Period[]];
+
+/** The moment of a time. */
+export function hourOf(epochMs: number): number {
+  return Math.floor(epochMs / HOUR_MS);
+}
+
+/** Whole days since 1970-01-01 UTC. */
+export function dayOf(hour: number): number {
+  return Math.floor(hour / DAY);
 }
 
 /** `2026-11-22`. */
 export function dayText(day: number): string {
-  return new Date(day * DAY_MS).toISOString().slice(0, 10);
+  return new Date(day * DAY * HOUR_MS).toISOString().slice(0, 10);
 }
 
-/** The first day of the window that `day` lies in. */
-export function windowStart(period: Period, day: number): number {
-  if (period === 'daily') return day;
-  if (period === 'weekly') return day - ((day + MONDAY_OFFSET) % 7);
-  const date = new Date(day * DAY_MS);
-  return Math.floor(Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1) / DAY_MS);
+/** The first hour of the window that `hour` lies in. */
+export function windowStart(period: Period, hour: number): number {
+  return KINDS[period].start(hour);
 }
 
-/** Epoch milliseconds at which the window ends that a moment lies in. */
-export function endOf(period: Period, epochMs: number): number {
-  return dayStart(nextWindowStart(period, dayOf(epochMs)));
+/** Epoch milliseconds at which the window ends that `hour` lies in. */
+export function windowEnd(period: Period, hour: number): number {
+  const { start, longest } = KINDS[period];
+  return start(start(hour) + longest) * HOUR_MS;
 }
 
-/** The first day of the window behind the one that `day` lies in. */
-export function nextWindowStart(period: Period, day: number): number {
-  // No window is longer, and the next one is no shorter than what that goes beyond it.
-  return windowStart(period, windowStart(period, day) + LONGEST[period]);
+/** What names a window by its first hour: `2026-11-22`, of an hour `2026-11-22T17:00:00Z`. */
+export function startText(period: Period, start: number): string {
+  return KINDS[period].shown === 'day' ? dayText(dayOf(start)) : `${new Date(start * HOUR_MS).toISOString().slice(0, 13)}:00:00Z`;
 }
 
-/** Days of the longest window of each kind. */
-const LONGEST: Readonly<Record<Period, number>> = { daily: 1, weekly: 7, monthly: 31 };
+/** The first day of any window that is open in `hour`. */
+export function earliestDay(hour: number): number {
+  return Math.min(...PERIODS.map((period) => dayOf(windowStart(period, hour))));
+}
 
-/** The first day of any window that is open on `day`. */
-export function earliestStart(day: number): number {
-  return Math.min(...PERIODS.map((period) => windowStart(period, day)));
+function startOfMonth(hour: number): number {
+  const date = new Date(hour * HOUR_MS);
+  return hourOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1));
 }

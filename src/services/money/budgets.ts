@@ -2,7 +2,7 @@ import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { picoFromUsd, usdFromPico } from '../../base/lib/money.ts';
 import type { BudgetLimit, BudgetOverride } from '../../base/model/budget-limit.ts';
-import { dayOf, dayText, windowStart } from '../../decide/limits/windows.ts';
+import { hourOf, startText, windowStart } from '../../decide/limits/windows.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { type AlsoChanged, type Commit, commitAlone } from '../registers/commit.ts';
 import type { Outbox, Posted } from '../sending/outbox.ts';
@@ -25,7 +25,7 @@ export interface Counted {
   readonly scopes: readonly ScopeSpend[];
   readonly parts: readonly SpendPart[];
   readonly pico: bigint;
-  readonly day: number;
+  readonly hour: number;
   /** Alerts that this cost raises, made ready for the outbox; to be committed with the record. */
   readonly effects: readonly Effect[];
   readonly posted: readonly PostedAlert[];
@@ -107,26 +107,26 @@ export class BudgetService {
 
   /** Limits of an org, or all, oldest first. */
   list(orgId?: string): readonly LimitStatus[] {
-    const today = this.#today();
-    return this.#limits.all(orgId).map((budget) => this.#status(budget, today));
+    const hour = this.#hour();
+    return this.#limits.all(orgId).map((budget) => this.#status(budget, hour));
   }
 
   /** One of an org, or of any; undefined when there is none. */
   get(limitId: string, orgId?: string): LimitStatus | undefined {
-    const today = this.#today();
+    const hour = this.#hour();
     const budget = this.#limits.get(limitId);
-    return budget === undefined || (orgId !== undefined && budget.limit.org_id !== orgId) ? undefined : this.#status(budget, today);
+    return budget === undefined || (orgId !== undefined && budget.limit.org_id !== orgId) ? undefined : this.#status(budget, hour);
   }
 
-  #status(budget: Budget, today: number): LimitStatus {
+  #status(budget: Budget, hour: number): LimitStatus {
     const { limit, override, capPico } = budget;
     const spend = this.#scopeOf(limit);
     return {
       limit,
       effectiveUsd: usdFromPico(capPico),
       override,
-      periodStart: dayText(windowStart(limit.period, today)),
-      spentUsd: usdFromPico(spend.settled(limit.period, today)),
+      periodStart: startText(limit.period, windowStart(limit.period, hour)),
+      spentUsd: usdFromPico(spend.settled(limit.period, hour)),
       reservedUsd: usdFromPico(spend.reserved),
     };
   }
@@ -198,9 +198,9 @@ export class BudgetService {
 
   /** The cap that refuses the call; whoever wants to know is told of the first time. */
   #passed(reservation: Reservation, pico: bigint): CapExceeded | undefined {
-    const today = this.#today();
-    const exceeded = capPassed(reservation, pico, today);
-    if (exceeded !== undefined) this.#refusals.tell(exceeded, reservation.spender, pico, today);
+    const hour = this.#hour();
+    const exceeded = capPassed(reservation, pico, hour);
+    if (exceeded !== undefined) this.#refusals.tell(exceeded, reservation.spender, pico, hour);
     return exceeded;
   }
 
@@ -245,40 +245,40 @@ export class BudgetService {
    */
   count(spender: Spender, costPico: bigint, epochMs: number): Counted | undefined {
     if (costPico === 0n) return undefined;
-    this.#today();
-    const [scopes, day] = [this.#book.of(spender), dayOf(epochMs)];
+    this.#hour();
+    const [scopes, hour] = [this.#book.of(spender), hourOf(epochMs)];
     const parts = partsOf(scopes, this.#delegated(spender));
     for (const part of parts) {
-      part.add(day, costPico);
+      part.add(hour, costPico);
       part.unstored += costPico;
     }
-    const posted = this.#posts(spender.orgId) ? scopes.flatMap((scope) => this.#post(scope, day)) : NONE;
-    return { scopes, parts, pico: costPico, day, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
+    const posted = this.#posts(spender.orgId) ? scopes.flatMap((scope) => this.#post(scope, hour)) : NONE;
+    return { scopes, parts, pico: costPico, hour, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
   /** The record of a counted call could not be stored: the spend is the sum of the records that are. */
-  uncount({ parts, pico, day, posted }: Counted): void {
+  uncount({ parts, pico, hour, posted }: Counted): void {
     for (const one of posted) unpost(one);
     for (const part of parts) {
-      part.add(day, -pico);
+      part.add(hour, -pico);
       part.unstored -= pico;
     }
   }
 
   /** The record of a counted call is stored: raises the alerts of what is now spent for certain. */
-  stored({ scopes, parts, pico, day, posted }: Counted): void {
+  stored({ scopes, parts, pico, hour, posted }: Counted): void {
     for (const { post } of posted) post.stored();
     for (const part of parts) part.unstored -= pico;
-    for (const scope of scopes) this.#raise(scope, day);
+    for (const scope of scopes) this.#raise(scope, hour);
   }
 
   /** Raises what was reached when a process ended before it could say so. */
   raiseMissed(): void {
-    const today = this.#today();
+    const hour = this.#hour();
     for (const { limit } of this.#limits.all()) {
       const scope = this.#scopeOf(limit);
-      if (this.#posts(limit.org_id)) this.#postAlone(this.#post(scope, today));
-      this.#raise(scope, today);
+      if (this.#posts(limit.org_id)) this.#postAlone(this.#post(scope, hour));
+      this.#raise(scope, hour);
     }
   }
 
@@ -304,11 +304,11 @@ export class BudgetService {
    * The alerts of what is spent with this cost and with those whose records are handed over before it: commits become
    * visible in that order, so that the record which carries an alert is never there without them.
    */
-  #post(scope: ScopeSpend, day: number): readonly PostedAlert[] {
+  #post(scope: ScopeSpend, hour: number): readonly PostedAlert[] {
     const posted: PostedAlert[] = [];
     for (const { budgets, period } of scope.limits.alerts) {
-      const spent = scope.settled(period, day);
-      const periodStart = dayText(scope.start(period, day));
+      const spent = scope.settled(period, hour);
+      const periodStart = startText(period, scope.start(period, hour));
       for (const budget of budgets) {
         const level = newsOf(budget, periodStart, spent, 'posted');
         if (level === undefined || this.#outbox === undefined) continue;
@@ -324,17 +324,17 @@ export class BudgetService {
    * Once per period and level. It is said first and kept afterwards: a crash between the two repeats an alert and never
    * loses one.
    */
-  #raise(scope: ScopeSpend, day: number): void {
+  #raise(scope: ScopeSpend, hour: number): void {
     for (const line of scope.limits.alerts) {
-      const spent = scope.settled(line.period, day) - scope.unstored;
-      const start = scope.start(line.period, day);
+      const spent = scope.settled(line.period, hour) - scope.unstored;
+      const start = scope.start(line.period, hour);
       if (line.start !== start) look(line, start);
       if (line.next !== undefined && spent >= line.next) this.#say(line, start, spent);
     }
   }
 
   #say(line: AlertLine, start: number, spent: bigint): void {
-    const periodStart = dayText(start);
+    const periodStart = startText(line.period, start);
     for (const budget of line.budgets) {
       const level = newsOf(budget, periodStart, spent);
       if (level === undefined) continue;
@@ -383,11 +383,11 @@ export class BudgetService {
     reservation.pico = pico;
   }
 
-  /** The day in UTC, as a number, with the overrides in force that are by now. */
-  #today(): number {
+  /** The hour that it is, with the overrides in force that are by now. */
+  #hour(): number {
     const now = this.#clock.now();
     this.#limits.at(now);
-    return dayOf(now);
+    return hourOf(now);
   }
 
   #scopeOf(limit: BudgetLimit): ScopeSpend {
@@ -411,5 +411,5 @@ function unpost({ budget, before, post }: PostedAlert): void {
 
 function look(line: AlertLine, start: number): void {
   line.start = start;
-  line.next = nextNews(line.budgets, dayText(start));
+  line.next = nextNews(line.budgets, startText(line.period, start));
 }

@@ -21,8 +21,8 @@ export class DelegationSpend {
     this.settled = settled;
   }
 
-  /** Whichever day it is: it counts for the whole life. */
-  add(_day: number, pico: bigint): void {
+  /** Whichever hour it is: it counts for the whole life. */
+  add(_hour: number, pico: bigint): void {
     this.settled += pico;
   }
 

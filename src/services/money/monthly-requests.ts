@@ -1,5 +1,5 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
-import { endOf } from '../../decide/limits/windows.ts';
+import { hourOf, windowEnd } from '../../decide/limits/windows.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { counterPages } from '../../storage/contract/store-pages.ts';
 import { CountedOrgs } from '../registers/sharers.ts';
@@ -93,7 +93,7 @@ export class MonthlyRequestService {
     const month = monthOf(now);
     const key = encodeURIComponent(this.#orgs.of(orgId));
     const isOver = !overage && (this.#countsOf(month).get(key) ?? 0) >= limit;
-    return isOver ? { kind: 'requests', resetsAt: endOf('monthly', now) } : { month, key };
+    return isOver ? { kind: 'requests', resetsAt: windowEnd('monthly', hourOf(now)) } : { month, key };
   }
 
   /** What is to be committed with the record of a counted request. */

@@ -3,7 +3,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { AlertedLimit, BudgetAlert } from '../../base/model/budget-limit.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
-import { dayText, type Period, windowStart } from '../../decide/limits/windows.ts';
+import { type Period, startText, windowStart } from '../../decide/limits/windows.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { Outbox } from '../sending/outbox.ts';
 import type { CapExceeded, Spender } from './allowance.ts';
@@ -48,16 +48,16 @@ export class RefusalAlerts {
     this.#ground = ground;
   }
 
-  /** A call is refused, or a stream ended. @param pico what it may cost @param today the day in UTC, as a number */
-  tell(exceeded: CapExceeded, spender: Pick<Spender, 'orgId' | 'projectId'>, pico: bigint, today: number): void {
+  /** A call is refused, or a stream ended. @param pico what it may cost @param hour that it is */
+  tell(exceeded: CapExceeded, spender: Pick<Spender, 'orgId' | 'projectId'>, pico: bigint, hour: number): void {
     const refusal = refusalOf(exceeded, pico);
     if (exceeded.kind === 'limit') {
       const budget = this.#ground.budgetOf(exceeded.limit.limit_id);
-      if (budget !== undefined) this.#ofLimit(budget, refusal, startOf(exceeded.limit.period, today));
+      if (budget !== undefined) this.#ofLimit(budget, refusal, startOf(exceeded.limit.period, hour));
       return;
     }
     const limit = capOf(exceeded, spender);
-    const periodStart = exceeded.kind === 'month' ? startOf('monthly', today) : '';
+    const periodStart = exceeded.kind === 'month' ? startOf('monthly', hour) : '';
     const name = `${spender.orgId} ${limit.limit_id}`;
     const of = `${periodStart} ${limit.limit_usd}`;
     if (this.#told.get(name) === of) return;
@@ -135,6 +135,6 @@ function capOf(
   };
 }
 
-function startOf(period: Period, today: number): string {
-  return dayText(windowStart(period, today));
+function startOf(period: Period, hour: number): string {
+  return startText(period, windowStart(period, hour));
 }

@@ -1,5 +1,5 @@
 import { usdFromPico } from '../../base/lib/money.ts';
-import { dayStart, nextWindowStart, type Period } from '../../decide/limits/windows.ts';
+import { type Period, windowEnd } from '../../decide/limits/windows.ts';
 import type { CapExceeded, CapSums, Spender } from './allowance.ts';
 import type { DelegationSpend } from './delegation-spend.ts';
 import type { ScopeSpend } from './spend-book.ts';
@@ -29,8 +29,8 @@ export interface SpendPart {
   open: number;
   /** Of what is settled, the part whose records are not stored yet. */
   unstored: bigint;
-  /** Settles so much on a day in UTC, as a number. */
-  add(day: number, pico: bigint): void;
+  /** Settles so much in an hour. */
+  add(hour: number, pico: bigint): void;
 }
 
 /** The spend of a delegation with a budget. */
@@ -45,27 +45,27 @@ export function partsOf(scopes: readonly ScopeSpend[], delegated: readonly Deleg
   return delegated.length === 0 ? scopes : [...scopes, ...delegated.map(({ spend }) => spend)];
 }
 
-/** The first cap that would be passed if this call cost `pico`. @param today the day in UTC, as a number */
-export function capPassed(reservation: Reservation, pico: bigint, today: number): CapExceeded | undefined {
+/** The first cap that would be passed if this call cost `pico`. @param hour that it is */
+export function capPassed(reservation: Reservation, pico: bigint, hour: number): CapExceeded | undefined {
   const { scopes, project, monthlyCapPico } = reservation;
   if (monthlyCapPico !== undefined) {
-    const exceeded = passes(project, 'monthly', today, reservation, pico, monthlyCapPico);
+    const exceeded = passes(project, 'monthly', hour, reservation, pico, monthlyCapPico);
     if (exceeded) return { kind: 'month', ...exceeded };
   }
   for (const scope of scopes) {
     for (const { limit, capPico } of scope.limits.caps) {
-      const exceeded = passes(scope, limit.period, today, reservation, pico, capPico);
+      const exceeded = passes(scope, limit.period, hour, reservation, pico, capPico);
       if (exceeded) return { kind: 'limit', limit, ...exceeded };
     }
   }
   return passesDelegation(reservation, pico);
 }
 
-function passes(spend: ScopeSpend, period: Period, day: number, own: Reservation, pico: bigint, capPico: bigint): CapSums | undefined {
-  const settledPico = spend.settled(period, day);
+function passes(spend: ScopeSpend, period: Period, hour: number, own: Reservation, pico: bigint, capPico: bigint): CapSums | undefined {
+  const settledPico = spend.settled(period, hour);
   const reservedPico = spend.reserved - own.pico;
   if (settledPico + reservedPico + pico <= capPico) return undefined;
-  return { ...sums(capPico, settledPico, reservedPico), resetsAt: dayStart(nextWindowStart(period, day)) };
+  return { ...sums(capPico, settledPico, reservedPico), resetsAt: windowEnd(period, hour) };
 }
 
 function sums(cap: bigint, spent: bigint, reserved: bigint): Omit<CapSums, 'resetsAt'> {

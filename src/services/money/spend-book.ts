@@ -1,6 +1,15 @@
-import { dayOf, dayText, earliestStart, PERIODS, type Period, windowStart } from '../../decide/limits/windows.ts';
-import { parseRollUpKey, SPEND_DAY, SPEND_PROVIDER_DAY, USAGE_DAY } from '../../storage/contract/counter-spaces.ts';
-import type { Store } from '../../storage/contract/store.ts';
+import { dayOf, dayText, earliestDay, hourOf, PERIODS, type Period, startText, windowStart } from '../../decide/limits/windows.ts';
+import {
+  hourName,
+  hoursPrefix,
+  parseRollUpKey,
+  quarterNames,
+  SPEND_DAY,
+  SPEND_PROVIDER_DAY,
+  USAGE_DAY,
+  USAGE_QUARTER,
+} from '../../storage/contract/counter-spaces.ts';
+import type { CounterRow, Store } from '../../storage/contract/store.ts';
 import { counterRows } from '../../storage/contract/store-pages.ts';
 import type { Spender } from './allowance.ts';
 import { ScopeLimits } from './scope-limits.ts';
@@ -13,14 +22,16 @@ export type BudgetScope = (typeof BUDGET_SCOPES)[number];
 const SWEEP_AT = 10_000;
 
 /**
- * Days with spend that a scope remembers. A window reaches back at most 37, and two moments may be asked for; by number
- * and not by date, so that a clock which was set ahead and back takes no day of the open windows along.
+ * Days, and hours, with spend that a scope remembers. A window reaches back at most 37 days, and two moments may be
+ * asked for; by number and not by date, so that a clock which was set ahead and back takes nothing of the open windows
+ * along.
  */
-const KEPT_DAYS = 128;
+const KEPT = 128;
+const QUARTERS = [0, 1, 2, 3].map((quarter) => quarterNames(quarter).cost_pico);
 
 /**
- * Sums of one scope: what is settled by day, what calls that are under way have set aside, and the limits that look at
- * both. Pico-dollars.
+ * Sums of one scope: what is settled by day and by hour, what calls that are under way have set aside, and the limits
+ * that look at both. Pico-dollars.
  */
 export class ScopeSpend {
   reserved = 0n;
@@ -30,52 +41,77 @@ export class ScopeSpend {
   unstored = 0n;
   readonly limits = new ScopeLimits();
   readonly #days = new Map<number, bigint>();
-  /** The day that the sums are of. */
+  readonly #hours = new Map<number, bigint>();
+  /** The hour that the sums are of. */
   #summedFor: number | undefined;
-  readonly #sums: Record<Period, bigint> = { daily: 0n, weekly: 0n, monthly: 0n };
-  readonly #starts: Record<Period, number> = { daily: 0, weekly: 0, monthly: 0 };
-  /** The last day of which anything was settled. */
+  readonly #sums: Record<Period, bigint> = { hourly: 0n, daily: 0n, weekly: 0n, monthly: 0n };
+  readonly #starts: Record<Period, number> = { hourly: 0, daily: 0, weekly: 0, monthly: 0 };
+  /** The last day on which anything was settled. */
   latest: number | undefined;
 
-  /** Settled in the window of `period` that `day` lies in, up to that day. */
-  settled(period: Period, day: number): bigint {
-    if (day !== this.#summedFor) this.#sumUp(day);
+  /** Settled in the window of `period` that `hour` lies in, up to the end of its day. */
+  settled(period: Period, hour: number): bigint {
+    if (hour !== this.#summedFor) this.#sumUp(hour);
     return this.#sums[period];
   }
 
-  /** First day of the window of `period` that `day` lies in. */
-  start(period: Period, day: number): number {
-    if (day !== this.#summedFor) this.#sumUp(day);
+  /** First hour of the window of `period` that `hour` lies in. */
+  start(period: Period, hour: number): number {
+    if (hour !== this.#summedFor) this.#sumUp(hour);
     return this.#starts[period];
   }
 
   /**
-   * Nobody would miss it: made anew it would be the same, as far as windows that reach to `first` or later are
+   * Nobody would miss it: made again it would be the same, as far as windows that reach to the day `first` or later are
    * concerned.
    */
   isIdle(first: number): boolean {
     return this.open === 0 && this.unstored === 0n && (this.latest === undefined || this.latest < first) && this.limits.isEmpty;
   }
 
-  add(day: number, pico: bigint): void {
-    if (this.latest === undefined || day > this.latest) this.latest = day;
-    const before = this.#days.get(day);
-    this.#days.set(day, (before ?? 0n) + pico);
-    if (day === this.#summedFor) for (const period of PERIODS) this.#sums[period] += pico;
-    else this.#summedFor = undefined;
-    if (before === undefined && this.#days.size > KEPT_DAYS) this.#days.delete(Math.min(...this.#days.keys()));
+  add(hour: number, pico: bigint): void {
+    const before = this.#summedFor;
+    this.readDay(dayOf(hour), pico);
+    this.readHour(hour, pico);
+    if (hour !== before) return;
+    this.#summedFor = hour;
+    for (const period of PERIODS) this.#sums[period] += pico;
   }
 
-  #sumUp(day: number): void {
-    for (const period of PERIODS) {
-      const from = windowStart(period, day);
-      let sum = 0n;
-      for (const [at, pico] of this.#days) if (at >= from && at <= day) sum += pico;
-      this.#sums[period] = sum;
-      this.#starts[period] = from;
-    }
-    this.#summedFor = day;
+  /** What a counter says of a day. */
+  readDay(day: number, pico: bigint): void {
+    if (this.latest === undefined || day > this.latest) this.latest = day;
+    this.#summedFor = undefined;
+    addTo(this.#days, day, pico);
   }
+
+  /** What a counter says of an hour, which its day has as well. */
+  readHour(hour: number, pico: bigint): void {
+    this.#summedFor = undefined;
+    addTo(this.#hours, hour, pico);
+  }
+
+  #sumUp(hour: number): void {
+    const today = dayOf(hour);
+    for (const period of PERIODS) {
+      const start = windowStart(period, hour);
+      this.#starts[period] = start;
+      this.#sums[period] = period === 'hourly' ? (this.#hours.get(hour) ?? 0n) : this.#sumOfDays(dayOf(start), today);
+    }
+    this.#summedFor = hour;
+  }
+
+  #sumOfDays(from: number, to: number): bigint {
+    let sum = 0n;
+    for (const [day, pico] of this.#days) if (day >= from && day <= to) sum += pico;
+    return sum;
+  }
+}
+
+function addTo(amounts: Map<number, bigint>, at: number, pico: bigint): void {
+  const before = amounts.get(at);
+  amounts.set(at, (before ?? 0n) + pico);
+  if (before === undefined && amounts.size > KEPT) amounts.delete(Math.min(...amounts.keys()));
 }
 
 /** The scopes of one org. Looked up by id alone: joined keys would be made anew for every call. */
@@ -111,7 +147,7 @@ class OrgSpend {
    * All spend is the org's, too.
    */
   #sweep(scopes: Map<string, ScopeSpend>): void {
-    const first = this.org.latest === undefined ? 0 : earliestStart(this.org.latest);
+    const first = this.org.latest === undefined ? 0 : earliestDay(this.org.latest * 24);
     for (const [id, scope] of scopes) if (scope.isIdle(first)) scopes.delete(id);
     this.#sweepAt = Math.max(SWEEP_AT, scopes.size * 2);
   }
@@ -128,32 +164,48 @@ export class SpendBook {
   /** @param moments in whose windows spend is asked for, in milliseconds since the epoch */
   static async open(store: Store, ...moments: readonly number[]): Promise<SpendBook> {
     const book = new SpendBook();
+    const hours = moments.map(hourOf);
     const days = new Set<number>();
-    for (const today of moments.map(dayOf)) for (let day = earliestStart(today); day <= today; day += 1) days.add(day);
-    for (const day of days) await book.#read(store, day);
+    for (const hour of hours) for (let day = earliestDay(hour); day <= dayOf(hour); day += 1) days.add(day);
+    for (const day of days) await book.#read(store, day, new Set(hours.filter((hour) => dayOf(hour) === day)));
     return book;
   }
 
-  async #read(store: Store, day: number): Promise<void> {
+  /** @param hours of the day that are asked for one by one */
+  async #read(store: Store, day: number, hours: ReadonlySet<number>): Promise<void> {
     const prefix = `${dayText(day)}|`;
     const rowsOf = (space: string) => counterRows(store, space, prefix);
+    const orgs = new Set<string>();
     for await (const { key, amounts } of rowsOf(USAGE_DAY)) {
       const [, org = '', workload = '', connector = ''] = parseRollUpKey(key);
       const pico = amounts['cost_pico'] ?? 0n;
       if (pico === 0n) continue;
-      const spender = { orgId: org, workloadId: workload, connectorId: connector, providerId: undefined, projectId: '' };
-      for (const scope of this.of(spender)) scope.add(day, pico);
+      orgs.add(org);
+      for (const scope of this.of(counted(org, workload, connector))) scope.readDay(day, pico);
     }
+    for (const hour of hours) for (const org of orgs) await this.#readHour(store, org, hour);
     // Only named projects have counters: what is left of the org's spend is that of calls without one.
     for await (const { key, amounts } of rowsOf(SPEND_DAY)) {
       const [, org = '', project = ''] = parseRollUpKey(key);
-      const pico = amounts['cost_pico'] ?? 0n;
-      this.scope(org, 'project', project).add(day, pico);
-      this.scope(org, 'project', '').add(day, -pico);
+      readInto(this.scope(org, 'project', project), day, hours, amounts, 1n);
+      readInto(this.scope(org, 'project', ''), day, hours, amounts, -1n);
     }
     for await (const { key, amounts } of rowsOf(SPEND_PROVIDER_DAY)) {
       const [, org = '', provider = ''] = parseRollUpKey(key);
-      this.scope(org, 'provider', provider).add(day, amounts['cost_pico'] ?? 0n);
+      readInto(this.scope(org, 'provider', provider), day, hours, amounts, 1n);
+    }
+  }
+
+  async #readHour(store: Store, org: string, hour: number): Promise<void> {
+    for await (const { key, amounts } of counterRows(
+      store,
+      USAGE_QUARTER,
+      `${hoursPrefix(org, startText('hourly', hour).slice(0, 13))}|`,
+    )) {
+      const [, , workload = '', connector = ''] = parseRollUpKey(key);
+      let pico = 0n;
+      for (const name of QUARTERS) pico += amounts[name] ?? 0n;
+      if (pico !== 0n) for (const scope of this.of(counted(org, workload, connector))) scope.readHour(hour, pico);
     }
   }
 
@@ -189,4 +241,17 @@ export class SpendBook {
     for (const [id, org] of this.#orgs) if (org.isUnused()) this.#orgs.delete(id);
     this.#sweepAt = Math.max(SWEEP_AT, this.#orgs.size * 2);
   }
+}
+
+/**
+ * Whom a row of usage counts for: what its calls cost is that of calls without a project, until rows of projects say
+ * otherwise.
+ */
+function counted(orgId: string, workloadId: string, connectorId: string): Spender {
+  return { orgId, workloadId, connectorId, providerId: undefined, projectId: '' };
+}
+
+function readInto(scope: ScopeSpend, day: number, hours: ReadonlySet<number>, amounts: CounterRow['amounts'], sign: bigint): void {
+  scope.readDay(day, sign * (amounts['cost_pico'] ?? 0n));
+  for (const hour of hours) scope.readHour(hour, sign * (amounts[hourName(hour % 24)] ?? 0n));
 }

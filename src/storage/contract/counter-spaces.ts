@@ -130,6 +130,14 @@ export function minuteName(minute: number): string {
   return `requests_m${String(minute - (minute % 5)).padStart(2, '0')}`;
 }
 
+/**
+ * What was spent in one hour of the day, 0 to 23, as rows of {@link SPEND_DAY} and {@link SPEND_PROVIDER_DAY} name it
+ * beside the whole.
+ */
+export function hourName(hour: number): string {
+  return `cost_pico_h${String(hour).padStart(2, '0')}`;
+}
+
 /** Key of {@link USAGE_MONTH}; `month` as in `2026-11`. */
 export function monthKey(part: {
   readonly month: string;

@@ -5,7 +5,7 @@ import { EventBus } from '../../../src/base/events/bus.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { picoFromUsd } from '../../../src/base/lib/money.ts';
 import type { BudgetAlert, BudgetLimit } from '../../../src/base/model/budget-limit.ts';
-import { dayOf } from '../../../src/decide/limits/windows.ts';
+import { hourOf } from '../../../src/decide/limits/windows.ts';
 import type { CapExceeded } from '../../../src/services/money/allowance.ts';
 import { BudgetService, type Counted } from '../../../src/services/money/budgets.ts';
 import { isExceeded, type Reservation } from '../../../src/services/money/reservation.ts';
@@ -162,7 +162,7 @@ t.test('projects that callers merely name are forgotten, those of money, of an o
   const project = (id: string) => book.scope('o', 'project', id);
   const ids = ['spent', 'unstored', 'called', 'limited', 'named'];
   const before = ids.map(project);
-  for (const scope of book.of({ ...SPENDER, projectId: 'spent' })) scope.add(dayOf(now), 1n);
+  for (const scope of book.of({ ...SPENDER, projectId: 'spent' })) scope.add(hourOf(now), 1n);
   project('unstored').unstored = 1n;
   project('called').open = 1;
   project('limited').limits.hold({ limit: limit('1'), capPico: usd('1'), alerted: undefined });
