@@ -54,7 +54,7 @@ if (process.env['RECORD_EXAMPLES'] === '1') {
     const kept = keptAnswer();
     const lines = [...answers].map(([id, answer]) => `  ${JSON.stringify(id)}: ${JSON.stringify(JSON.stringify(kept(answer)))},\n`);
     const head =
-      '/* What the examples answered, as management-examples.test.ts recorded it: times and ids are made up, lists have two items at most. */\n';
+      '/*\n * What the examples answered, as management-examples.test.ts recorded it: times and ids are made up, lists have two\n * items at most.\n */\n';
     const text = `${head}export const EXAMPLE_ANSWERS: Readonly<Record<string, string>> = {\n${lines.join('')}};\n`;
     writeFileSync(join(packageRoot(), 'src', 'operations', 'management', 'example-answers.ts'), text);
     t.ok(answers.size > 0);

@@ -71,7 +71,9 @@ function usedText({ effective_limit_usd: limit, spent_usd: spent }: ShownLimit):
 function resetsText({ period, period_start: start }: ShownLimit): string {
   const from = Date.parse(start);
   const known = PERIODS.find((one): one is Period => one === period);
-  return known === undefined || Number.isNaN(from) ? '' : `  until ${minuteText(new Date(windowEnd(known, hourOf(from))).toISOString())} UTC`;
+  return known === undefined || Number.isNaN(from)
+    ? ''
+    : `  until ${minuteText(new Date(windowEnd(known, hourOf(from))).toISOString())} UTC`;
 }
 
 function notesOf(limit: ShownLimit | undefined, all: readonly ShownLimit[]): readonly string[] {
