@@ -7,7 +7,7 @@ import { type RunResult, runCall } from './line/run-call.ts';
 import type { WalkingCall } from './line/walking-call.ts';
 import type { LineGround } from './parts/call-services.ts';
 import { deny } from './parts/refusal.ts';
-import { suspended } from './parts/suspended.ts';
+import { suspended } from './parts/verdict-refusal.ts';
 import { serveSocket } from './socket/serve.ts';
 
 /** A request of transparent mode, of the plain forward proxy, or from inside an intercepted tunnel. */

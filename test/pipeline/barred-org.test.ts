@@ -2,7 +2,7 @@ import t from 'tap';
 import type { Tunnel } from '../../src/base/model/arrival.ts';
 import type { Workload } from '../../src/base/model/workload.ts';
 import type { Pipeline } from '../../src/pipeline/parts/call-services.ts';
-import { barredOrg } from '../../src/pipeline/passage/barred-org.ts';
+import { barredOrg } from '../../src/pipeline/passage/caller-org.ts';
 import { head } from '../inbound/normalise/heads.ts';
 
 const authority = { host: 'www.example.com', port: 443 };

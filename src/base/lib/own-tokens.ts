@@ -69,6 +69,11 @@ function beginning(text: string | undefined, prefix: string): string | undefined
   return text?.startsWith(prefix) === true ? text : undefined;
 }
 
+/** The token of `Authorization: Bearer`; undefined where there is none. */
+export function bearerOf({ headers }: { readonly headers: Readonly<Record<string, string | undefined>> }): string | undefined {
+  return /^bearer (.*)$/i.exec(headers['authorization'] ?? '')?.[1]?.trim();
+}
+
 /** What is said of one that stands in the place of a provider's key. */
 export const NO_PROVIDER_KEY = 'is a key or token of this gateway, and none of a provider';
 

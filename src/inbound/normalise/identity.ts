@@ -1,20 +1,10 @@
-import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
-import { AUTH_HEADERS } from '../../base/lib/header-rules.ts';
 import { type IpSet, parseIp } from '../../base/lib/ip.ts';
-import {
-  API_KEY_PREFIX,
-  holdsOwnToken,
-  isOwnToken,
-  refuseTokenInUrl,
-  shownToken,
-  tokenInUrl,
-  tokensInHeaders,
-  WORKLOAD_TOKEN_PREFIX,
-} from '../../base/lib/own-tokens.ts';
+import { holdsOwnToken, refuseTokenInUrl, tokenInUrl } from '../../base/lib/own-tokens.ts';
 import type { Attribution } from '../../base/model/action-request.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { EnvelopeProblems, headerText, ID_RULE, isId, MAX_LABELS, MAX_TEXT, member, OWN_TOKEN_RULE, TEXT_RULE } from './envelope-rules.ts';
+import { namedBy, providerHeaderToken, shownBy } from './shown-by.ts';
 
 /**
  * What a proxied request says about its sender, unverified. An absent member means that the request does not say it.
@@ -71,20 +61,16 @@ const NOBODY: ProxiedIdentity = { workloadSource: 'none', attribution: NO_ATTRIB
  * @throws GatewayError `invalid_request`, `details` naming every header that breaks decision 4.7
  */
 export function readIdentity(head: ArrivalHead): ProxiedIdentity {
-  const shown = providerHeaderToken(head);
-  if (shown === undefined && saysNothing(head)) return NOBODY;
+  const byHeader = providerHeaderToken(head);
+  if (byHeader === undefined && saysNothing(head)) return NOBODY;
   const problems = new EnvelopeProblems();
   const read = (key: keyof typeof HEADERS): string | undefined => readHeader(head, HEADERS[key], problems);
-  const proxy = proxyCredentials(head);
+  const { apiKey, workloadToken, proxy } = shownBy(head, byHeader);
   const orgId = read('org');
   const workload = readWorkload(read('workload'), namedBy(proxy), problems);
   const callerId = read('caller');
   const attribution = readAttribution(read('project'), read('customer'), read('account'), readLabels(head, problems));
   const delegationId = read('delegation');
-  const byHeader = { user: shown, password: undefined };
-  const named = tokensInHeaders(head.headers);
-  const workloadToken = named.workloadToken ?? shownAs(WORKLOAD_TOKEN_PREFIX, byHeader) ?? shownAs(WORKLOAD_TOKEN_PREFIX, proxy);
-  const apiKey = named.apiKey ?? shownAs(API_KEY_PREFIX, byHeader) ?? head.tunnel?.apiKey ?? shownAs(API_KEY_PREFIX, proxy);
   if (problems.found) throw new GatewayError('invalid_request', 'The identity headers are not valid.', { details: problems.details });
   return {
     ...member('orgId', orgId),
@@ -95,8 +81,8 @@ export function readIdentity(head: ArrivalHead): ProxiedIdentity {
     ...member('delegationId', delegationId),
     ...member('workloadToken', workloadToken),
     ...member('apiKey', apiKey),
-    ...member('proxyUser', proxy?.user),
-    ...member('proxyPassword', proxy?.password),
+    ...member('proxyUser', proxy.user),
+    ...member('proxyPassword', proxy.password),
   };
 }
 
@@ -105,27 +91,6 @@ function saysNothing({ headers, tunnel }: ArrivalHead): boolean {
   if (tunnel?.proxyUser !== undefined || tunnel?.proxyPassword !== undefined) return false;
   for (const name in headers) if (name.startsWith('x-gw-') || name === 'proxy-authorization') return false;
   return true;
-}
-
-/** A client that was not changed shows a key of this gateway where it would show the provider's. */
-function providerHeaderToken({ headers }: ArrivalHead): string | undefined {
-  for (const name of AUTH_HEADERS) {
-    const value = headers[name];
-    const token = value === undefined ? undefined : shownToken(value);
-    if (token !== undefined) return token;
-  }
-  return undefined;
-}
-
-/** A user name that is a key or a token names no workload: what is recorded must not hold it. */
-export function namedBy({ user }: ProxyCredentials): string | undefined {
-  return user === '' || (user !== undefined && isOwnToken(user)) ? undefined : user;
-}
-
-/** The key or token of this kind in a proxy's credentials; some clients have room for the user name alone. */
-export function shownAs(prefix: string, { user, password }: ProxyCredentials): string | undefined {
-  if (password?.startsWith(prefix)) return password;
-  return user?.startsWith(prefix) ? user : undefined;
 }
 
 /** First that is present: the header, the user name of the proxy (decision 4.4). */
@@ -216,18 +181,6 @@ function readLabels({ headers }: ArrivalHead, problems: EnvelopeProblems): Attri
   }
   if (labels.length > MAX_LABELS) problems.add('X-GW-Label-*', `at most ${MAX_LABELS} labels`);
   return labels.length === 0 ? undefined : Object.fromEntries(labels);
-}
-
-export interface ProxyCredentials {
-  readonly user: string | undefined;
-  readonly password: string | undefined;
-}
-
-/** Empty ones say nothing. */
-function proxyCredentials(head: ArrivalHead): ProxyCredentials {
-  const { proxyUser, proxyPassword } = head.tunnel ?? {};
-  const basic = head.door === 'absolute' ? parseBasic(head.headers['proxy-authorization']) : undefined;
-  return { user: (proxyUser ?? basic?.user) || undefined, password: (proxyPassword ?? basic?.password) || undefined };
 }
 
 /** Canonical text of an address that may carry a port, as some load balancers write it. */

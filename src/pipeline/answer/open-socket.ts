@@ -9,8 +9,7 @@ import type { AcceptedSocket, Handshake, OpenedUpstream } from '../parts/handsha
 import type { Answered, ForwardedCall, Target } from '../parts/parts.ts';
 import { webSocketRefusal } from '../parts/refusal.ts';
 import { SWITCHED } from '../parts/socket-answer.ts';
-import { type OutboundCall, outboundHeaders } from '../route/outbound-headers.ts';
-import { dialledFor, tellOfClientCertificate } from '../route/tunnel-call.ts';
+import { dialledFor, type OutboundCall, outboundHeaders, tellOfClientCertificate } from '../route/outbound-headers.ts';
 import type { Delivery } from './delivery.ts';
 import { markOf } from './send.ts';
 

@@ -28,14 +28,47 @@ export interface Recorded {
   readonly completedAt: number;
 }
 
-/** Builds the record of a request, still without its hash, from what its stages made (decisions 7.1 to 7.8). */
-export function recordOf(
-  { parts, refusal, completedAt }: Recorded,
-  { clock, settings }: Pick<Pipeline, 'clock' | 'settings'>,
-): RecordDraft {
-  const { arrival, claims, proof, intake, delegated, judgement, mutation, hold, dressed, cleared } = parts;
+type Ground = Pick<Pipeline, 'clock' | 'settings'>;
+
+/**
+ * The record of a request, still without its hash, from what its stages made (decisions 7.1 to 7.8).
+ * @param begun as it was drafted when the call was about to be sent or answered: only what has become known since then
+ * is filled in
+ */
+export function recordOf(recorded: Recorded, ground: Ground, begun?: RecordDraft): RecordDraft {
+  const { parts, refusal, completedAt } = recorded;
+  const { intake, judgement, mutation, hold, cleared } = parts;
   const wire = wireOf(parts);
   const delivery = deliveredOf(parts);
+  const draft = begun ?? begin(parts, wire, ground);
+  const { reason, codes, budget } = reasonOf(parts, refusal, delivery);
+  draft.completed_at = timestamp(completedAt);
+  draft.decision = refusal?.decision ?? mutation?.decision ?? 'deny';
+  draft.reason = reason;
+  draft.reason_codes = codes;
+  draft.budget = budget;
+  draft.record_tier = isConnection(parts, refusal) ? 'connection' : 'action';
+  draft.usage_record_id = hold?.deferred?.usageRecordId;
+  draft.metering = meteringOf(parts, wire, delivery, ground.settings.pricingCached);
+  draft.status_code = refusal?.status ?? sentStatus(delivery);
+  draft.upstream_status = delivery?.status;
+  draft.latency_ms = elapsed(ground.clock.monotonic() - parts.arrival.head.startedAt);
+  draft.upstream_latency_ms = delivery?.headLatencyMs === undefined ? undefined : elapsed(delivery.headLatencyMs);
+  draft.stream_outcome = delivery?.streamOutcome;
+  draft.request_sha256 = intake?.streamed ? intake.streamed.sha256 : intake?.requestSha256;
+  draft.response_sha256 = delivery?.responseSha256;
+  draft.request_bytes = intake?.streamed?.bytes ?? intake?.requestBytes ?? 0;
+  draft.response_bytes = delivery?.responseBytes ?? 0;
+  draft.risk_score = judgement?.risk?.score;
+  draft.risk_signals = judgement?.risk?.signals;
+  draft.approval_id = refusal?.approvalId ?? cleared?.by[0]?.approval_id;
+  draft.error = errorOf(refusal, delivery);
+  return draft;
+}
+
+/** What is settled before a call is sent; the other members stand there too, since objects that are alike are cheap. */
+function begin(parts: Known, wire: Wire, { settings }: Ground): RecordDraft {
+  const { arrival, claims, proof, delegated, dressed, judgement } = parts;
   const attribution = attributionOf(parts);
   return {
     schema: EXECUTION_RECORD_SCHEMA,
@@ -44,14 +77,16 @@ export function recordOf(
     request_id: claims?.requestId ?? arrival.recordId,
     trace_id: arrival.trace?.traceId,
     created_at: timestamp(arrival.createdAt),
-    completed_at: timestamp(completedAt),
+    completed_at: '',
     org_id: claims?.orgId ?? '',
     workload_id: claims?.workloadId ?? '',
     caller_id: claims?.callerId,
     caller_ip: arrival.callerIp,
     node_id: settings.nodeId,
-    decision: refusal?.decision ?? mutation?.decision ?? 'deny',
-    ...reasonOf(parts, refusal, delivery),
+    decision: 'deny',
+    reason: undefined,
+    reason_codes: [],
+    budget: undefined,
     action_type: wire.actionType,
     action_method: wire.method,
     target: targetText(wire),
@@ -59,14 +94,14 @@ export function recordOf(
     target_path: recordedPath(wire.path),
     connection_type: arrival.connectionType,
     traffic_class: arrival.trafficClass,
-    record_tier: isConnection(parts, refusal) ? 'connection' : 'action',
+    record_tier: 'action',
     connector_id: wire.connectorId,
     connector_version: wire.connectorId === GENERIC_HTTP ? GENERIC_HTTP_VERSION : wire.provider?.version,
     credential_id: wire.credentialId,
     api_key_id: proof?.apiKey?.id,
     provider: wire.provider?.id,
     model: wire.model?.toWellFormed(),
-    usage_record_id: hold?.deferred?.usageRecordId,
+    usage_record_id: undefined,
     settles_record_id: undefined,
     idempotency_key: claims?.idempotencyKey,
     customer_id: attribution.customer_id,
@@ -74,27 +109,33 @@ export function recordOf(
     project_id: attribution.project_id,
     labels: labelsOf(attribution),
     policy_trace: policyTrace(judgement),
-    metering: meteringOf(parts, wire, delivery, settings.pricingCached),
-    status_code: refusal?.status ?? sentStatus(delivery),
-    upstream_status: delivery?.status,
-    latency_ms: elapsed(clock.monotonic() - arrival.head.startedAt),
-    upstream_latency_ms: delivery?.headLatencyMs === undefined ? undefined : elapsed(delivery.headLatencyMs),
+    metering: undefined,
+    status_code: undefined,
+    upstream_status: undefined,
+    latency_ms: 0,
+    upstream_latency_ms: undefined,
     // The calls of a socket stream, each of them.
     stream: arrival.socketCall !== undefined || wire.stream === true,
-    stream_outcome: delivery?.streamOutcome,
-    request_sha256: intake?.streamed ? intake.streamed.sha256 : intake?.requestSha256,
-    response_sha256: delivery?.responseSha256,
-    request_bytes: intake?.streamed?.bytes ?? intake?.requestBytes ?? 0,
-    response_bytes: delivery?.responseBytes ?? 0,
+    stream_outcome: undefined,
+    request_sha256: undefined,
+    response_sha256: undefined,
+    request_bytes: 0,
+    response_bytes: 0,
     oauth_passthrough: dressed?.oauthPassthrough ? true : undefined,
     summed_requests: undefined,
-    risk_score: judgement?.risk?.score,
-    risk_signals: judgement?.risk?.signals,
+    risk_score: undefined,
+    risk_signals: undefined,
     delegation_chain: delegated?.recorded,
     delegation_id: delegated?.chain.leaf.delegationId ?? claims?.delegationId,
-    approval_id: refusal?.approvalId ?? cleared?.by[0]?.approval_id,
-    error: errorOf(refusal, delivery),
+    approval_id: undefined,
+    error: undefined,
   };
+}
+
+interface Reason {
+  readonly reason: string | undefined;
+  readonly codes: readonly string[];
+  readonly budget: RecordDraft['budget'];
 }
 
 function reasonOf(
@@ -102,27 +143,27 @@ function reasonOf(
   refusal: Refusal | undefined,
   delivery: Delivered | undefined,
   withToken = parts.proof?.tokenShown === true,
-): Pick<RecordDraft, 'reason' | 'reason_codes' | 'budget'> {
+): Reason {
   if (withToken) return reasonWithToken(parts, refusal, delivery);
   const { judgement } = parts;
-  if (refusal) return { reason: refusal.reason, reason_codes: refusal.reasonCodes, budget: refusal.budget };
+  if (refusal) return { reason: refusal.reason, codes: refusal.reasonCodes, budget: refusal.budget };
   const codes = judgement?.verdict.reason_codes ?? [];
   if (delivery?.failure?.code === QUARANTINED_WHILE_RUNNING)
-    return { reason: delivery.failure.message, reason_codes: [...codes, QUARANTINED_WHILE_RUNNING], budget: undefined };
+    return { reason: delivery.failure.message, codes: [...codes, QUARANTINED_WHILE_RUNNING], budget: undefined };
   const stopped = delivery?.stopped;
   return stopped
-    ? { reason: BUDGET_EXCEEDED, reason_codes: [...codes, STOPPED, stopped.reasonCode], budget: stopped.budget }
-    : { reason: judgement?.verdict.reason, reason_codes: codes, budget: undefined };
+    ? { reason: BUDGET_EXCEEDED, codes: [...codes, STOPPED, stopped.reasonCode], budget: stopped.budget }
+    : { reason: judgement?.verdict.reason, codes, budget: undefined };
 }
 
 /** A token that was shown may be none of the workload whose call it is, which then needs none (decision 4.5). */
-function reasonWithToken(parts: Known, refusal: Refusal | undefined, delivery: Delivered | undefined): ReturnType<typeof reasonOf> {
+function reasonWithToken(parts: Known, refusal: Refusal | undefined, delivery: Delivered | undefined): Reason {
   const { proof, caller } = parts;
   const told = reasonOf(parts, refusal, delivery, false);
   if (caller === undefined || proof?.workload === workloadKey(caller.workload)) return told;
   const mark: ReasonCode = 'workload_token_ignored';
   // What ended a stream stands last.
-  return { ...told, reason_codes: delivery?.stopped ? [mark, ...told.reason_codes] : [...told.reason_codes, mark] };
+  return { ...told, codes: delivery?.stopped ? [mark, ...told.codes] : [...told.codes, mark] };
 }
 
 /**

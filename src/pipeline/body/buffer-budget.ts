@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { networkOf } from '../../base/lib/ip.ts';
 import { Roster, type Seat } from '../../base/lib/roster.ts';
 
 /** Of all buffers, what one client may hold: with less than all of them nobody shuts the others out. */
@@ -211,4 +212,21 @@ function shareInUse(): GatewayError {
     'overloaded',
     'This client holds its share of the request buffers; let its other calls end, or try again in a moment.',
   );
+}
+
+/** What somebody has proven himself with. */
+interface Proven {
+  readonly workload: string | undefined;
+  readonly apiKey: { readonly id: string } | undefined;
+}
+
+/**
+ * Who is counted for what a request holds: the workload that has shown its token, the API key, else the caller's
+ * address. Of IPv6 it is the network of 64 bits, as many addresses as one machine may give itself.
+ */
+export function clientOf(callerIp: string, proven: Proven | undefined): string {
+  if (proven?.workload !== undefined) return `workload ${proven.workload}`;
+  if (proven?.apiKey !== undefined) return `key ${proven.apiKey.id}`;
+  // Asked for each call: most addresses need no look.
+  return callerIp.includes(':') ? networkOf(callerIp) : callerIp;
 }

@@ -1,12 +1,13 @@
 import { uuidv7 } from '../../base/lib/ids.ts';
+import { isTraceState, parseTraceParent } from '../../base/lib/trace-context.ts';
 import type { ConnectionType } from '../../base/model/action-request.ts';
 import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+import type { CallTrace } from '../../base/model/call-trace.ts';
 import { callerIp } from '../../inbound/normalise/identity.ts';
-import type { LineGround } from '../parts/call-services.ts';
+import type { LineGround, Tracing } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';
 import type { SocketCall } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
-import { traceOf } from './trace-of.ts';
 import { WalkingCall } from './walking-call.ts';
 
 /** What is known of a request beside its arrival. */
@@ -51,4 +52,26 @@ export function beginSocketCall(socketCall: SocketCall, pipeline: LineGround): W
   const { arrival } = socketCall.opened;
   const head = { ...arrival.head, startedAt: pipeline.clock.monotonic() };
   return begin({ head }, { line: 'socket', connectionType: arrival.connectionType, socketCall }, pipeline);
+}
+
+/**
+ * The trace that a call belongs to: that of its caller, or of the handshake of its WebSocket, or a new one (decision
+ * 12.7).
+ * @param tracing undefined where no traces are sent: then a call has one only when its caller says so
+ */
+export function traceOf(head: ArrivalHead, socketCall: SocketCall | undefined, tracing: Tracing | undefined): CallTrace | undefined {
+  if (socketCall) {
+    const { trace } = socketCall.opened.arrival;
+    return trace && tracing ? tracing.inside(trace) : trace;
+  }
+  const text = head.headers['traceparent'];
+  if (text === undefined) return tracing?.begin(undefined, undefined);
+  const parent = parseTraceParent(text);
+  if (tracing) return tracing.begin(parent, parent && stateOf(head));
+  return parent && { traceId: parent.traceId, parentId: parent.spanId, parentIsRemote: true, own: undefined };
+}
+
+function stateOf({ headers }: ArrivalHead): string | undefined {
+  const state = headers['tracestate'];
+  return state !== undefined && isTraceState(state) ? state : undefined;
 }

@@ -5,14 +5,12 @@ import type { Maybe } from '../../base/lib/maybe.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord } from '../../record/canonical-record.ts';
 import type { Effect, RecordCommit } from '../../storage/contract/store.ts';
-import { recordOf } from '../answer/record-of.ts';
 import { sendFailure, sendRefusal } from '../answer/send.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import { deliveredOf } from '../parts/known.ts';
-import { LineEnd } from '../parts/line-end.ts';
 import type { PartName } from '../parts/parts.ts';
-import { Refusal, refusalOf } from '../parts/refusal.ts';
+import { LineEnd, Refusal, refusalOf } from '../parts/refusal.ts';
 import type { Closing, Ending, Settlement } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type Stage } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
@@ -142,7 +140,7 @@ async function allOf(waits: readonly Promise<unknown>[]): Promise<void> {
 function drawUp(call: WalkingCall, pipeline: LineGround): Drawn {
   const { parts, refusal, settlements } = call;
   const completedAt = pipeline.clock.now();
-  const draft = recordOf({ parts, refusal, completedAt }, pipeline);
+  const draft = call.draft(completedAt);
   const delivered = deliveredOf(parts);
   // What was sent may have cost something.
   const isWhole = refusal === undefined || delivered !== undefined || draft.metering !== undefined;

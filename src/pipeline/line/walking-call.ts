@@ -51,6 +51,7 @@ export class WalkingCall implements Control {
   readonly #made: { [Name in PartName]: object | undefined };
   readonly #settlements: Settlement[];
   readonly #letGo: (() => void)[] = [];
+  #draft: RecordDraft | undefined;
   refusal: Refusal | undefined;
 
   constructor(arrival: Arrived, pipeline: LineGround) {
@@ -88,9 +89,10 @@ export class WalkingCall implements Control {
     this.#made[part] = undefined;
   }
 
-  draft(): RecordDraft {
-    const { clock } = this.#pipeline;
-    return recordOf({ parts: this.parts, refusal: this.refusal, completedAt: clock.now() }, this.#pipeline);
+  /** There is one draft; each time it is asked for, it is filled with what has become known. */
+  draft(completedAt = this.#pipeline.clock.now()): RecordDraft {
+    this.#draft = recordOf({ parts: this.parts, refusal: this.refusal, completedAt }, this.#pipeline, this.#draft);
+    return this.#draft;
   }
 
   /** The line has ended. */

@@ -5,8 +5,15 @@ import type { Decision, RecordedDecision } from '../../base/model/reason-codes.t
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
 import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
 import { seenVia } from '../../outbound/net/header-filter.ts';
-import { LineEnd } from './line-end.ts';
 import type { LineName } from './line-name.ts';
+
+/**
+ * What a stage can end its line with: one base class, so that the runner tells an end from what was made by one look.
+ */
+export abstract class LineEnd {
+  /** Tells the type apart from parts, which a type checker would take for it otherwise. */
+  readonly endsLine = true;
+}
 
 /** What a refusal says. */
 interface Said {

@@ -2,9 +2,9 @@ import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import type { Pipeline } from './call-services.ts';
 import type { Hold } from './hold.ts';
-import { LineEnd } from './line-end.ts';
 import type { Known, PartName, Parts } from './parts.ts';
 import type { Refusal } from './refusal.ts';
+import { LineEnd } from './refusal.ts';
 import type { Settlement } from './settlement.ts';
 
 class Answered extends LineEnd {}

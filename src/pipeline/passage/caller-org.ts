@@ -1,7 +1,7 @@
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { callerIp, type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { LineGround, Pipeline } from '../parts/call-services.ts';
 
 /** What is asked for the org of a caller. */
 type Registers = Pick<Pipeline, 'workloads' | 'settings' | 'authenticator'>;
@@ -64,4 +64,54 @@ function identityOf(head: ArrivalHead): ProxiedIdentity | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Whose traffic something counts as of which nobody is asked who sends it. */
+export interface Sender {
+  readonly orgId: string;
+  readonly workloadId: string;
+}
+
+/**
+ * As it would be of a call (decisions 4.1, 4.4), but with the names of registered workloads alone: what names another,
+ * or none, is of the workload of the org defaults.
+ * @param shownOrg of what was shown to the proxy
+ */
+export function senderOf(
+  head: ArrivalHead,
+  pipeline: Pick<LineGround, 'workloads' | 'settings' | 'authenticator'>,
+  shownOrg?: string,
+): Sender {
+  const { workloads, authenticator } = pipeline;
+  const orgId = shownOrg ?? callerOrg(head, pipeline);
+  const { workloadId: said, workloadToken: token } = saidBy(head);
+  const named = head.tunnel?.fixedWorkload ?? said ?? (token === undefined ? undefined : authenticator.holderOf(token)?.workload_id);
+  const isKnown = named !== undefined && workloads.get(orgId, named) !== undefined;
+  return { orgId, workloadId: isKnown ? named : workloads.defaultWorkloadId(orgId) };
+}
+
+/** What is asked for who passes undecided. */
+type ServedOrgs = Pick<Pipeline, 'orgs' | 'workloads' | 'settings' | 'authenticator'>;
+
+/**
+ * The org for which nobody is let pass, of something that policy is not asked about (decision 4.6): that of the
+ * gateway, and those that its head names by header, API key or workload. Undefined: all of them are served.
+ * @param shownOrg the org of the API key, or of the token of a workload, that was shown
+ */
+export function barredOrg(head: ArrivalHead, registers: ServedOrgs, shownOrg = shownFor(head)): string | undefined {
+  const { orgs, workloads, settings } = registers;
+  const said = saidBy(head);
+  const { orgId: named = shownOrg } = said;
+  const workloadId = head.tunnel?.fixedWorkload ?? said.workloadId;
+  const orgIn = (org: string): string | undefined => (workloadId === undefined ? undefined : workloads.get(org, workloadId)?.org_id);
+  const ofWorkload = named === undefined ? orgOfWorkload(head, said, registers) : orgIn(named);
+  // Whoever names another org passes through the gateway of this one all the same.
+  const own = settings.orgId ?? (named === undefined && ofWorkload === undefined ? 'default' : undefined);
+  const isBarred = (org: string | undefined): org is string => org !== undefined && !orgs.isActive(org);
+  return [own, named, shownOrg, ofWorkload].find(isBarred);
+}
+
+/** What the tunnel was opened with. */
+function shownFor({ tunnel }: ArrivalHead): string | undefined {
+  return tunnel?.fixedOrg ?? tunnel?.workloadOrg;
 }

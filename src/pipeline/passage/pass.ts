@@ -11,11 +11,10 @@ import { sendError } from '../../surfaces/http/router.ts';
 import { denyEgress, denySuspended, runProxied } from '../enter.ts';
 import type { LineGround, Lookers } from '../parts/call-services.ts';
 import { refuseLoop } from '../parts/refusal.ts';
-import { bodyTrailers, tellOfClientCertificate } from '../route/tunnel-call.ts';
+import { bodyTrailers, tellOfClientCertificate } from '../route/outbound-headers.ts';
 import { relay } from '../socket/relay.ts';
-import { barredOrg } from './barred-org.ts';
 import { WatchedBody } from './call-look.ts';
-import { senderOf } from './sender.ts';
+import { barredOrg, senderOf } from './caller-org.ts';
 
 /** For whom something passes, where that is known. */
 export interface PassedFor {

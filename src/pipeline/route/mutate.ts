@@ -7,7 +7,7 @@ import { directHeaders } from '../../outbound/connectors/auth.ts';
 import type { CallMutation, CallRoute, Content, Intake, Parts, WireCall } from '../parts/parts.ts';
 import { deny, type Refusal } from '../parts/refusal.ts';
 import { withBytes } from '../parts/with-bytes.ts';
-import { byName } from './flat-headers.ts';
+import { byName } from './outbound-headers.ts';
 
 type Mutated = ReturnType<typeof applyMutations>;
 type Changed = Pick<Parts, 'mutation' | 'mutated'>;

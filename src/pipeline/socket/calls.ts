@@ -17,8 +17,8 @@ import { closeCall, type RunResult, walkLine } from '../line/run-call.ts';
 import type { WalkingCall } from '../line/walking-call.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
-import { LineEnd } from '../parts/line-end.ts';
 import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
+import { LineEnd } from '../parts/refusal.ts';
 import { SocketAnswer } from '../parts/socket-answer.ts';
 import { UnconfirmedSettings } from './unconfirmed-settings.ts';
 

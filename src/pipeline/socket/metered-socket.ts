@@ -7,7 +7,7 @@ import type { ByteChannel } from '../../base/model/channel.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type ClientEvent, readClientEvent } from '../../inbound/normalise/socket-event.ts';
 import { readServerEvent, type ServerEvent } from '../../outbound/connectors/socket-events.ts';
-import { clientOf } from '../body/client-of.ts';
+import { clientOf } from '../body/buffer-budget.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { Known } from '../parts/parts.ts';
 import { quarantinedWhileRunning } from '../parts/refusal.ts';

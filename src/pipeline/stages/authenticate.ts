@@ -1,19 +1,18 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { when } from '../../base/lib/maybe.ts';
-import { API_KEY_PREFIX, tokensInHeaders, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
+import { API_KEY_PREFIX, bearerOf, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
-import { shownAs } from '../../inbound/normalise/identity.ts';
+import { shownAs, shownToRoute } from '../../inbound/normalise/shown-by.ts';
 import { keyRefusal, orgOfKey } from '../../services/people/authenticator.ts';
 import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import { workloadKey } from '../../services/registers/org-key.ts';
-import { bearerOf } from '../../surfaces/http/proofs.ts';
 import type { Authentication, Pipeline } from '../parts/call-services.ts';
 import { callerOf } from '../parts/known.ts';
 import type { Arrived, Claims, Parts, Proof } from '../parts/parts.ts';
 import { ProxyAuthenticationRequired } from '../parts/proxy-authentication.ts';
 import { deny, Refusal } from '../parts/refusal.ts';
 import { defineStage } from '../parts/stage.ts';
-import { suspended } from '../parts/suspended.ts';
+import { suspended } from '../parts/verdict-refusal.ts';
 
 const NOBODY: { readonly proof: Proof } = { proof: { workload: undefined, apiKey: undefined, tokenShown: false } };
 
@@ -38,7 +37,7 @@ export const authenticateEnvelope = defineStage({
   reads: ['arrival', 'claims', 'proof'],
   run({ arrival, claims, proof }, { authenticator }) {
     if (proof.apiKey !== undefined && proof.apiKey.org_id !== claims.orgId) return otherOrg(proof.apiKey.org_id, claims);
-    const presented = tokensInHeaders(arrival.head.headers).workloadToken ?? bearerOf(arrival.head);
+    const presented = shownToRoute(arrival.head).workloadToken ?? bearerOf(arrival.head);
     const verdict = authenticator.caller(claims.orgId, claims.workloadId, presented, false);
     return verdict === 'refused' ? challenge({ arrival, claims, presented }, authenticator) : undefined;
   },

@@ -11,18 +11,16 @@ import type { Verdict } from '../../decide/policy/verdict.ts';
 import { type RiskRequest, riskTarget } from '../../decide/risk/risk-profile.ts';
 import type { Allowance } from '../../services/money/allowance.ts';
 import type { ActivePolicy } from '../../services/policy/active-policy.ts';
-import { actionHashIfAny } from '../parts/action-hash.ts';
+import { actionHashIfAny, cannotWait, isBound } from '../parts/action-hash.ts';
 import type { Approving } from '../parts/approving.ts';
 import { askedUnder } from '../parts/ask-for-approval.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline } from '../parts/call-services.ts';
-import { holdCaller } from '../parts/hold-caller.ts';
-import { cannotWait, isBound } from '../parts/is-bound.ts';
 import { callerOf } from '../parts/known.ts';
 import type { CallRoute, Claims, Intake, Judgement, Parts, PolicySnapshot } from '../parts/parts.ts';
 import { deny, Refusal } from '../parts/refusal.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
-import { refusalFrom } from '../parts/verdict-refusal.ts';
+import { holdCaller, refusalFrom } from '../parts/verdict-refusal.ts';
 
 const READ = ['arrival', 'claims', 'caller', 'snapshot', 'action', 'content', 'offer', 'asked'] as const;
 type Read = Pick<Parts, (typeof READ)[number]> & {

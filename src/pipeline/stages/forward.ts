@@ -7,15 +7,14 @@ import type { UpstreamCall } from '../../outbound/net/upstream.ts';
 import { Delivery } from '../answer/delivery.ts';
 import { askForSocket } from '../answer/open-socket.ts';
 import { asksDeferred, isWatched } from '../answer/used.ts';
-import { clientOf } from '../body/client-of.ts';
+import { clientOf } from '../body/buffer-budget.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
 import { callerOf } from '../parts/known.ts';
 import { type Content, type ForwardedCall, LET_GO, type Outgoing, type Parts } from '../parts/parts.ts';
 import { quarantinedWhileRunning } from '../parts/refusal.ts';
 import { type Control, defineStage } from '../parts/stage.ts';
 import { withBytes } from '../parts/with-bytes.ts';
-import { outboundHeaders } from '../route/outbound-headers.ts';
-import { bodyTrailers, dialledFor } from '../route/tunnel-call.ts';
+import { bodyTrailers, dialledFor, outboundHeaders } from '../route/outbound-headers.ts';
 
 const READ = [
   'arrival',

@@ -5,9 +5,8 @@ import type { PipelineSettings } from '../parts/call-services.ts';
 import type { CallMutation, Dressed, Parts } from '../parts/parts.ts';
 import { deny } from '../parts/refusal.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
-import { meantProvider } from '../route/call-credential.ts';
-import { byName } from '../route/flat-headers.ts';
-import { outboundHeaders } from '../route/outbound-headers.ts';
+import { byName, outboundHeaders } from '../route/outbound-headers.ts';
+import { meantProvider } from '../route/settle-route.ts';
 
 const READ = ['arrival', 'claims', 'action', 'facts', 'mutation', 'mutated', 'route'] as const;
 type Read = Pick<Parts, (typeof READ)[number]>;

@@ -5,7 +5,7 @@ import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Answered, Parts, Used } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
-import { tellOfClientCertificate } from '../route/tunnel-call.ts';
+import { tellOfClientCertificate } from '../route/outbound-headers.ts';
 
 type Made = Pick<Parts, 'acceptance' | 'used'>;
 

@@ -5,7 +5,7 @@ import type { BodySource } from '../../base/model/arrival.ts';
 import { boundaryOf, isMultipart, refuseSeveralTypes } from '../../inbound/normalise/body.ts';
 import { MultipartReader } from '../../inbound/normalise/multipart.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
-import { clientOf } from '../body/client-of.ts';
+import { clientOf } from '../body/buffer-budget.ts';
 import { decodeBody, refuseUnreadable } from '../body/decode-body.ts';
 import { FormUpload } from '../body/form-upload.ts';
 import { PassingBody } from '../body/passing-body.ts';

@@ -6,9 +6,8 @@ import { directCall } from '../../inbound/normalise/direct-call.ts';
 import { pathOnly } from '../../inbound/normalise/path.ts';
 import type { Content, ReceivedAction, Target, WireCall } from '../parts/parts.ts';
 import { defineStage, EndedWith } from '../parts/stage.ts';
-import { type Connected, type ConnectorQuestion, connect } from '../route/call-connector.ts';
 import { outOfScope } from '../route/delegation-scope.ts';
-import { settleRoute } from '../route/settle-route.ts';
+import { type Connected, type ConnectorQuestion, connect, settleRoute } from '../route/settle-route.ts';
 
 /**
  * Which connector, which operation, which credential, which price: what policy will be asked about, where a delegation

@@ -6,18 +6,16 @@ import { type AskedByRule, askedBy } from '../../decide/policy/approval-standing
 import type { Facts } from '../../decide/policy/facts.ts';
 import { isAnotherChoice, recheck } from '../../decide/policy/recheck.ts';
 import type { MatchedRule, Verdict } from '../../decide/policy/verdict.ts';
+import { cannotWait, isBound } from '../parts/action-hash.ts';
 import { CallFacts } from '../parts/call-facts.ts';
 import type { Pipeline, PipelineSettings } from '../parts/call-services.ts';
-import { holdCaller } from '../parts/hold-caller.ts';
-import { cannotWait, isBound } from '../parts/is-bound.ts';
 import type { CallMutation, CallRoute, Intake, Parts } from '../parts/parts.ts';
 import { deny, Refusal } from '../parts/refusal.ts';
 import { type Control, defineStage, EndedWith } from '../parts/stage.ts';
-import { refusalFrom } from '../parts/verdict-refusal.ts';
-import { type Connected, connect } from '../route/call-connector.ts';
+import { holdCaller, refusalFrom } from '../parts/verdict-refusal.ts';
 import { outOfScope } from '../route/delegation-scope.ts';
 import { mutate } from '../route/mutate.ts';
-import { settleRoute } from '../route/settle-route.ts';
+import { type Connected, connect, settleRoute } from '../route/settle-route.ts';
 
 const READ = ['arrival', 'claims', 'target', 'action', 'offer', 'asked', 'facts', 'judgement', 'approving', 'attribution'] as const;
 type Asked = Pick<Parts, (typeof READ)[number]> & {

@@ -70,19 +70,19 @@ export class ScopeSpend {
   }
 
   add(hour: number, pico: bigint): void {
-    const before = this.#summedFor;
-    this.readDay(dayOf(hour), pico);
-    this.readHour(hour, pico);
-    if (hour !== before) return;
+    const isSummed = hour === this.#summedFor;
+    this.read(dayOf(hour), pico, hour);
+    if (!isSummed) return;
     this.#summedFor = hour;
     for (const period of PERIODS) this.#sums[period] += pico;
   }
 
-  /** What a counter says of a day. */
-  readDay(day: number, pico: bigint): void {
+  /** What counters say of a day, and of one of its hours. */
+  read(day: number, pico: bigint, hour?: number): void {
     if (this.latest === undefined || day > this.latest) this.latest = day;
     this.#summedFor = undefined;
     addTo(this.#days, day, pico);
+    if (hour !== undefined) addTo(this.#hours, hour, pico);
   }
 
   /** What a counter says of an hour, which its day has as well. */
@@ -181,7 +181,7 @@ export class SpendBook {
       const pico = amounts['cost_pico'] ?? 0n;
       if (pico === 0n) continue;
       orgs.add(org);
-      for (const scope of this.of(counted(org, workload, connector))) scope.readDay(day, pico);
+      for (const scope of this.of(counted(org, workload, connector))) scope.read(day, pico);
     }
     for (const hour of hours) for (const org of orgs) await this.#readHour(store, org, hour);
     // Only named projects have counters: what is left of the org's spend is that of calls without one.
@@ -252,6 +252,6 @@ function counted(orgId: string, workloadId: string, connectorId: string): Spende
 }
 
 function readInto(scope: ScopeSpend, day: number, hours: ReadonlySet<number>, amounts: CounterRow['amounts'], sign: bigint): void {
-  scope.readDay(day, sign * (amounts['cost_pico'] ?? 0n));
+  scope.read(day, sign * (amounts['cost_pico'] ?? 0n));
   for (const hour of hours) scope.readHour(hour, sign * (amounts[hourName(hour % 24)] ?? 0n));
 }

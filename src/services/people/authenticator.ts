@@ -5,12 +5,11 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { requestIdOf } from '../../base/lib/ids.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import {
-  API_KEY_PREFIX,
+  bearerOf,
   holdsOwnToken,
   MANAGEMENT_KEY_PREFIX,
   MCP_KEY_PREFIX,
   placeOfToken,
-  tokensInHeaders,
   WORKLOAD_TOKEN_PREFIX,
 } from '../../base/lib/own-tokens.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
@@ -18,7 +17,8 @@ import type { ApiKey } from '../../base/model/keys.ts';
 import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/keys.ts';
 import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../../base/model/principal.ts';
 import type { Workload } from '../../base/model/workload.ts';
-import { bearerOf, type CallerProof, metricsProof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
+import { shownToRoute } from '../../inbound/normalise/shown-by.ts';
+import { type CallerProof, metricsProof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
 import { workloadKey } from '../registers/org-key.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
 import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
@@ -93,7 +93,7 @@ export class Authenticator {
       refuse,
     });
     const proofs: CallerProof[] = [
-      { opens: ['org'], shown: apiKeyOf, judge: (key, _scope, head) => this.#byApiKey(key, head) },
+      { opens: ['org'], shown: (head) => shownToRoute(head).apiKey, judge: (key, _scope, head) => this.#byApiKey(key, head) },
       { ...admin, judge: (token, scope, head) => when(admin.judge(token, scope, head), (principal) => withSession(principal, head)) },
       metricsProof(metricsToken, refuse),
       { opens: ['mcp'], shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('mcp', key, scope, head) },
@@ -199,9 +199,7 @@ export class Authenticator {
    */
   stranger(head: ArrivalHead): Stranger | Promise<Stranger> {
     const bearer = bearerOf(head);
-    const named = tokensInHeaders(head.headers);
-    const key = named.apiKey ?? (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
-    const token = named.workloadToken ?? (bearer?.startsWith(WORKLOAD_TOKEN_PREFIX) ? bearer : undefined);
+    const { apiKey: key, workloadToken: token } = shownToRoute(head);
     const holder = token === undefined ? undefined : this.holderOf(token);
     const shown = { workload: holder && workloadKey(holder), tokenShown: token !== undefined };
     if (key === undefined) {
@@ -261,12 +259,6 @@ function withSession(principal: Principal, { headers }: ArrivalHead): Principal 
   if (program === undefined || !PROGRAM.test(program) || holdsOwnToken(program)) return principal;
   const isUser = user !== undefined && USER.test(user) && !holdsOwnToken(user);
   return { ...principal, session: { program, ...(isUser ? { user } : {}) } };
-}
-
-/** That of a header of this gateway, or a bearer token that begins as one. */
-function apiKeyOf(head: ArrivalHead): string | undefined {
-  const bearer = bearerOf(head);
-  return tokensInHeaders(head.headers).apiKey ?? (bearer?.startsWith(API_KEY_PREFIX) ? bearer : undefined);
 }
 
 /** Somebody who shows one of our keys or tokens in the wrong place is told where it belongs. */

@@ -5,6 +5,7 @@
 import { cookieIn } from '../../base/lib/cookie.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
+import { bearerOf } from '../../base/lib/own-tokens.ts';
 import { sameSecret } from '../../base/lib/secret-box.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
@@ -113,9 +114,4 @@ export function sessionProof({ cookie, personOf }: SignedIn, ended: (scope: Scop
       });
     },
   };
-}
-
-/** The token of `Authorization: Bearer`; undefined where there is none. */
-export function bearerOf({ headers }: Pick<ArrivalHead, 'headers'>): string | undefined {
-  return /^bearer (.*)$/i.exec(headers['authorization'] ?? '')?.[1]?.trim();
 }

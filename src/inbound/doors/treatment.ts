@@ -1,6 +1,8 @@
-import type { CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
-import type { Catalogue } from '../base/catalogue/types.ts';
-import type { Config } from '../base/config/config.ts';
+import type { CurrentCatalogue } from '../../base/catalogue/catalogue-in-force.ts';
+import type { Catalogue } from '../../base/catalogue/types.ts';
+import type { Config } from '../../base/config/config.ts';
+import { SELF_TEST_HOST } from '../../base/lib/host.ts';
+import type { Authority } from '../../base/model/arrival.ts';
 
 /**
  * What is done with the traffic of one host. `govern`: opened, each request goes through policy. `by-host`: policy is
@@ -52,4 +54,9 @@ export function treatmentOf(host: string, { catalogues, intercept, proxyBypass, 
 export function catalogueFor(org: string | undefined, catalogues: CurrentCatalogue): Catalogue {
   const catalogue = catalogues.current();
   return org === undefined ? catalogue : catalogue.forOrg(org);
+}
+
+/** Whether an authority is the name behind which the gateway itself answers (decision 12.11). */
+export function isSelfTest({ host, port }: Authority): boolean {
+  return host === SELF_TEST_HOST && port === 443;
 }

@@ -1,17 +1,12 @@
-import { GatewayError } from '../base/lib/gateway-error.ts';
-import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../base/lib/own-tokens.ts';
-import type { ArrivalHead, TriedCaller, Tunnel } from '../base/model/arrival.ts';
-import { callerIp, namedBy, type ProxyCredentials, shownAs } from '../inbound/normalise/identity.ts';
-import type { LineGround } from '../pipeline/parts/call-services.ts';
-import { ProxyAuthenticationRequired } from '../pipeline/parts/proxy-authentication.ts';
-import type { ApiKeyVerdict } from '../services/people/api-keys.ts';
-import { keyRefusal, orgOfKey } from '../services/people/authenticator.ts';
-
-/** What a proxy is shown before anything is connected. */
-export interface ShownToProxy extends ProxyCredentials {
-  /** In a header of this gateway; a workload's token in one stands for the password. */
-  readonly apiKey: string | undefined;
-}
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { API_KEY_PREFIX, WORKLOAD_TOKEN_PREFIX } from '../../base/lib/own-tokens.ts';
+import type { ArrivalHead, TriedCaller, Tunnel } from '../../base/model/arrival.ts';
+import type { LineGround } from '../../pipeline/parts/call-services.ts';
+import { ProxyAuthenticationRequired } from '../../pipeline/parts/proxy-authentication.ts';
+import type { ApiKeyVerdict } from '../../services/people/api-keys.ts';
+import { keyRefusal, orgOfKey } from '../../services/people/authenticator.ts';
+import { callerIp } from '../normalise/identity.ts';
+import { namedBy, type ShownToProxy, shownAs } from '../normalise/shown-by.ts';
 
 /** What is settled for everything inside a tunnel. */
 type Fixed = Pick<Tunnel, 'fixedWorkload' | 'workloadOrg' | 'fixedOrg'>;
