@@ -21,7 +21,7 @@ export interface ShownToProxy extends ProxyCredentials {
 }
 
 /** What a call shows. */
-export interface Shown {
+export interface ShownKeys {
   readonly apiKey: string | undefined;
   readonly workloadToken: string | undefined;
   /** Of the CONNECT or of this request; empty ones say nothing. */
@@ -33,7 +33,7 @@ export interface Shown {
  * CONNECT of its tunnel, or in the credentials of the proxy.
  * @param byHeader what `providerHeaderToken` found
  */
-export function shownBy(head: ArrivalHead, byHeader = providerHeaderToken(head)): Shown {
+export function shownBy(head: ArrivalHead, byHeader = providerHeaderToken(head)): ShownKeys {
   const proxy = proxyCredentials(head);
   const named = tokensInHeaders(head.headers);
   const provider = { user: byHeader, password: undefined };
@@ -48,7 +48,7 @@ export function shownBy(head: ArrivalHead, byHeader = providerHeaderToken(head))
  * What a request to a route of the gateway's own shows: in a header of this gateway, else as a bearer token that begins
  * as one of ours.
  */
-export function shownToRoute(head: ArrivalHead): Omit<Shown, 'proxy'> {
+export function shownToRoute(head: ArrivalHead): Omit<ShownKeys, 'proxy'> {
   const named = tokensInHeaders(head.headers);
   const bearer = bearerOf(head);
   return {

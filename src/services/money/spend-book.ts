@@ -70,11 +70,16 @@ export class ScopeSpend {
   }
 
   add(hour: number, pico: bigint): void {
+    const day = dayOf(hour);
+    const [ofDay, ofHour] = [this.#days.get(day), this.#hours.get(hour)];
     const isSummed = hour === this.#summedFor;
-    this.read(dayOf(hour), pico, hour);
-    if (!isSummed) return;
-    this.#summedFor = hour;
-    for (const period of PERIODS) this.#sums[period] += pico;
+    if (ofDay === undefined || ofHour === undefined) this.read(day, pico, hour);
+    else {
+      this.#days.set(day, ofDay + pico);
+      this.#hours.set(hour, ofHour + pico);
+    }
+    this.#summedFor = isSummed ? hour : undefined;
+    if (isSummed) for (const period of PERIODS) this.#sums[period] += pico;
   }
 
   /** What counters say of a day, and of one of its hours. */
