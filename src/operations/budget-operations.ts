@@ -158,7 +158,7 @@ export const LIMIT = z.object({
   period_start: z
     .string()
     .meta({
-      description: 'First day of the current period; of an hour its beginning, such as `2026-11-01T17:00:00Z`',
+      description: 'First day of the period; of an hour its start, `2026-11-01T17:00:00Z`',
       examples: ['2026-11-01'],
     }),
   spent_usd: usd,
