@@ -54,7 +54,7 @@ function limitMembers() {
       .meta({
         type: 'array',
         items: { type: 'string', enum: BUDGET_ACTIONS },
-        description: 'alert tells, cap refuses; left out: alert; none: a draft that does nothing',
+        description: 'alert tells, cap refuses; default alert; none: a draft',
       }),
   };
 }
@@ -320,7 +320,7 @@ export const BUDGET_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/v1/admin/budgets/limits/{id}/override',
     scope: 'admin',
-    summary: 'Puts another amount in the place of a limit until a time; then it is as before. A second one takes the place of the first.',
+    summary: 'Puts another amount in the place of a limit until a time; then it is as before. A second one replaces the first.',
     annotations: REPLACES,
     errors: ['not_found', 'conflict'],
     input: { params: pathId('Limit id'), body: { schema: overrideBody, what: 'The override' } },
