@@ -182,7 +182,11 @@ t.test('so does one whose body comes later, here and inside a tunnel, and what i
 t.test('the handshake of a WebSocket has no body', async (t) => {
   const { listener, arrivals } = await startListener(t);
   const fields = 'Host: x\r\nConnection: keep-alive, upgrade\r\nUpgrade: websocket\r\n';
-  for (const body of ['Content-Length: 5\r\n\r\nhello', 'Content-Length: 500\r\n\r\nhe', 'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n']) {
+  for (const body of [
+    'Content-Length: 5\r\n\r\nhello',
+    'Content-Length: 500\r\n\r\nhe',
+    'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n',
+  ]) {
     const answer = await exchange(t, listener.port, `GET / HTTP/1.1\r\n${fields}${body}`);
     t.match(answer, /^HTTP\/1\.1 400 .*Connection: close/s);
     t.equal(errorCode(answer), 'bad_framing');
