@@ -1,5 +1,5 @@
 /*
- * `npm run nodes [-- 26]`: what depends on Node itself, with each version that the package says it runs on beside the
+ * `npm run nodes [-- 26 …]`: what depends on Node itself, with each version that the package says it runs on beside the
  * oldest, which runs all tests: ports, TLS, HTTP/2, storage, zstd, the start of the commands. `npm run peers` brings
  * them. Ends with the line `N passed, N failed`.
  */
@@ -9,7 +9,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot, setUp } from './setup.mjs';
 
-const VERSIONS = ['22', '24'];
+const VERSIONS = ['22', '24', '26'];
 const PATTERNS = [
   'test/inbound/ca',
   'test/inbound/listener',

@@ -18,6 +18,7 @@ import { throwAwayAuthority } from '../ca/throw-away-authority.ts';
 import { closeIdle } from './close-idle.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore } from './links.ts';
+import { UPGRADES } from './upgrade.ts';
 import { type Anteroom, WaitingRoom } from './waiting-room.ts';
 
 export interface FrontOptions {
@@ -138,6 +139,7 @@ function prepare(server: Server, options: FrontOptions): Server {
     maxHeaderSize: limits.maxHeaderBytes,
     requireHostHeader: false,
     connectionsCheckingInterval: deadlineCheckMs(limits),
+    ...UPGRADES,
   });
   // The deadlines of heads and bodies are looked at every 30 s otherwise.
   server.emit('listening');

@@ -16,7 +16,7 @@ import { type Http1Owner, Http1Reply } from './http1-reply.ts';
 import type { ListenerLimits } from './limits.ts';
 import { type Activity, ignore, isUnread, type Link } from './links.ts';
 import { SocketUnread } from './unread.ts';
-import { ClientChannel } from './upgrade.ts';
+import { asksForProtocol, ClientChannel, isWebSocketHandshake } from './upgrade.ts';
 
 export interface Http1ConnectionOptions {
   readonly link: Link;
@@ -37,6 +37,7 @@ interface Waiting {
 
 /** As in tunnels: finds out when the other side has vanished. */
 const KEEP_ALIVE_PROBE_MS = 60_000;
+const BODY_OF_HANDSHAKE = new GatewayError('bad_framing', 'The handshake of a WebSocket has no body.');
 const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\//i;
 
 /**
@@ -137,7 +138,9 @@ export class Http1Connection implements Activity, Http1Owner {
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
     });
     this.#arriving = body;
-    this.#lost = refusal !== undefined;
+    const asks = asksForProtocol(request);
+    if (asks) ignoreProtocol(request, response);
+    this.#lost = refusal !== undefined || asks;
     const next = { request, response, body, refusal };
     if (this.#open.length === 0) {
       this.#begin(next, startedAt);
@@ -333,7 +336,6 @@ export class Http1Connection implements Activity, Http1Owner {
     const { link, arrivals } = this.#options;
     const framing = judged(request, arrivals.limits);
     if (framing instanceof GatewayError) return framing;
-    if (framing.declaredLength !== 0) return new GatewayError('bad_framing', 'The handshake of a WebSocket has no body.');
     return arrivals.tunnels.enter(link) ? undefined : arrivals.tunnels.refusal();
   }
 
@@ -375,7 +377,18 @@ function headBytes({ rawHeaders, url = '' }: IncomingMessage): number {
 }
 
 function judged(request: IncomingMessage, limits: ListenerLimits): Framing | GatewayError {
-  return tooManyFields(request, limits) ?? framingOf(request.rawHeaders, request.httpVersion);
+  const framing = tooManyFields(request, limits) ?? framingOf(request.rawHeaders, request.httpVersion);
+  if (framing instanceof GatewayError || framing.declaredLength === 0) return framing;
+  return asksForProtocol(request) && isWebSocketHandshake(request) ? BODY_OF_HANDSHAKE : framing;
+}
+
+/**
+ * Of a request with a body that asks for another protocol. It is the last one of its connection: what was read behind
+ * its body node:http throws away, so that nobody can say where the next one begins.
+ */
+function ignoreProtocol({ headers }: IncomingMessage, response: ServerResponse): void {
+  Reflect.deleteProperty(headers, 'upgrade');
+  response.shouldKeepAlive = false;
 }
 
 /** node:http silently leaves out the fields beyond its limit. */

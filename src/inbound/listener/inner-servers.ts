@@ -13,7 +13,7 @@ import { Http1Connection, tooManyFields } from './http1.ts';
 import { Http2Connection, NESTED_CONNECT } from './http2.ts';
 import { deadlineCheckMs, type ListenerLimits } from './limits.ts';
 import { ignore, type Link } from './links.ts';
-import { headWithoutUpgrade, isWebSocketHandshake } from './upgrade.ts';
+import { headWithoutUpgrade, isWebSocketHandshake, UPGRADES } from './upgrade.ts';
 
 const MAX_LOCAL_WINDOW = 1_048_576;
 const STREAM_WINDOW = 262_144;
@@ -127,6 +127,7 @@ export class InnerServers {
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: deadlineCheckMs(limits),
       requireHostHeader: false,
+      ...UPGRADES,
     });
     server.maxHeadersCount = limits.maxHeaderFields;
     closeIdle(server);

@@ -15,6 +15,20 @@ export function isWebSocketHandshake({ method, httpVersion, headers }: IncomingM
   return method === 'GET' && httpVersion === '1.1' && headers.upgrade?.trim().toLowerCase() === 'websocket';
 }
 
+/** Whether node:http may take a request for one that asks for another protocol (RFC 9110 §7.8). */
+export function asksForProtocol({ headers }: IncomingMessage): boolean {
+  return headers.upgrade !== undefined && /(?:^|,)\s*upgrade\s*(?:,|$)/i.test(headers.connection ?? '');
+}
+
+/**
+ * Options of a server. Where node:http knows this one, `upgrade` takes only what has no body: it may tell of another
+ * request before the body has come, and keep the connection to itself until then. Such a one arrives as it is.
+ */
+export const UPGRADES = {
+  shouldUpgradeCallback: ({ headers }: IncomingMessage): boolean =>
+    headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0,
+};
+
 /** The head of a request once more, without `Upgrade`, so that node:http reads it as an ordinary one. */
 export function headWithoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
   let head = `${method} ${url} HTTP/${httpVersion}\r\n`;

@@ -155,6 +155,45 @@ t.test('an `Upgrade: h2c` POST arrives as an ordinary request with its body', as
   t.match(await exchange(t, listener.port, `POST /v1 HTTP/1.1\r\n${fields}\r\nhello`), /^HTTP\/1\.1 200 .*hello$/s);
 });
 
+t.test('so does one whose body comes later, here and inside a tunnel, and what is sent as a body stays one', async (t) => {
+  const harness = await startListener(t);
+  const { listener, arrivals } = harness;
+  const head = (target: string, length: number, more = '') =>
+    `POST ${target} HTTP/1.1\r\nHost: x\r\n${more}Content-Length: ${length}\r\n\r\n`;
+  for (const socket of [await connectPlain(listener.port), await openTunnel(t, listener.port, 'api.openai.com:80')]) {
+    t.teardown(() => socket.destroy());
+    const before = arrivals.length;
+    socket.write(head('/late', 5, 'Connection: Upgrade\r\nUpgrade: h2c\r\n'));
+    while (arrivals.length === before) await new Promise(setImmediate);
+    socket.write(`hello${head('/behind', 300)}`);
+    t.match(await readResponse(socket), { status: 200, body: Buffer.from('hello') });
+    t.equal(arrivals[before]?.head.headers['upgrade'], undefined);
+    socket.on('error', () => undefined).resume();
+    socket.write('GET /inside HTTP/1.1\r\nHost: x\r\n\r\n'.padEnd(300));
+    socket.end();
+    await new Promise((resolve) => socket.once('close', resolve));
+  }
+  t.same(
+    arrivals.filter(({ head }) => head.rawTarget === '/inside'),
+    [],
+  );
+});
+
+t.test('the handshake of a WebSocket has no body', async (t) => {
+  const { listener, arrivals } = await startListener(t);
+  const fields = 'Host: x\r\nConnection: keep-alive, upgrade\r\nUpgrade: websocket\r\n';
+  for (const body of [
+    'Content-Length: 5\r\n\r\nhello',
+    'Content-Length: 500\r\n\r\nhe',
+    'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n',
+  ]) {
+    const answer = await exchange(t, listener.port, `GET / HTTP/1.1\r\n${fields}${body}`);
+    t.match(answer, /^HTTP\/1\.1 400 .*Connection: close/s);
+    t.equal(errorCode(answer), 'bad_framing');
+  }
+  t.equal(arrivals.length, 0);
+});
+
 const UPGRADE = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\n';
 
 t.test('a connection that asks for another protocol again and again holds no more than before', async (t) => {
