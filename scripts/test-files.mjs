@@ -15,8 +15,8 @@ import { failuresIn } from './tap-failures.mjs';
  * tap ends a file after the first and names the test that hangs; a file that does not even end then is killed after the
  * second. Far more than any file needs on a machine that is its own: a busy one is no reason to fail.
  */
-const TAP_TIMEOUT_S = 420;
-const KILL_AFTER_S = 480;
+const TAP_TIMEOUT_S = 900;
+const KILL_AFTER_S = 960;
 /** What a test's own child processes may take to go after the test has ended. */
 const LEFTOVER_GRACE_MS = 3000;
 const OUTPUT_SHOWN = 30_000;

@@ -29,14 +29,15 @@ await asProgram(async () => {
 });
 
 function chosen(patterns, options = {}) {
-  const { oneMoment } = tableOf('real-clock.json');
+  const { oneMoment, everyMoment } = tableOf('real-clock.json');
   const [needing, moved] = [new Set(tableOf('needs-peers.json')), new Set(oneMoment)];
+  const ofDates = new Set([...oneMoment, ...everyMoment]);
   return filesBelow(join(projectRoot, 'build', 'test'))
     .filter((file) => file.endsWith('.test.js'))
     .map((file) => ({ file, name: sourceOf(file) }))
     .filter(({ name }) => patterns.length === 0 || patterns.some((pattern) => name.includes(pattern.replace(/\.js$/, '.ts'))))
     .filter(({ name }) => !options['without-peers'] || (needing.has(name) && !moved.has(name)))
-    .filter(({ name }) => !options['but-dates'] || needing.has(name) || !moved.has(name))
+    .filter(({ name }) => !options['but-dates'] || needing.has(name) || !ofDates.has(name))
     .map(({ file, name }) => ({ file, peers: !needing.has(name) ? 'none' : options['without-peers'] ? 'missing' : undefined }));
 }
 

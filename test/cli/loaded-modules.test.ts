@@ -8,8 +8,6 @@ import { run } from '../support/child.ts';
 import { MAIN } from '../support/gateway-process.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
-t.setTimeout(120_000);
-
 const HOOKS = `import { writeSync } from 'node:fs';
 export async function load(url, context, next) {
   writeSync(2, 'loaded ' + url + '\\n');

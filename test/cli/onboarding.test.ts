@@ -15,8 +15,6 @@ import { gw } from '../support/run-gw.ts';
 import { startStandInGateway } from '../support/stand-in-gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
-t.setTimeout(300_000);
-
 /** What a line says that is typed in the folder of these tests, where an installed program is among the others. */
 function typed(line: string): string {
   const env = { ...bareEnvironment(), ...npmEnvironment() };

@@ -6,8 +6,6 @@ import { StandardOutput, wholeOutput } from '../../src/cli/standard-output.ts';
 import { launch, run } from '../support/child.ts';
 import { MAIN } from '../support/gateway-process.ts';
 
-t.setTimeout(300_000);
-
 const GW_MCP = MAIN.replace(/main\.js$/, 'mcp-main.js');
 
 /** A disk with room for so many bytes. */

@@ -7,8 +7,6 @@ import { run } from '../support/child.ts';
 import { type LaunchedGateway, launchGateway, MAIN } from '../support/gateway-process.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
-t.setTimeout(300_000);
-
 const GW_MCP = MAIN.replace(/main\.js$/, 'mcp-main.js');
 
 type Settings = Readonly<Record<string, string>>;

@@ -24,7 +24,7 @@ async function openBrowser(t: Test, proxyFlag: string, trusted: string | undefin
   const context = await chromium.launchPersistentContext(join(home, 'profile'), {
     executablePath: requirePeer('chromium'),
     headless: true,
-    timeout: 120_000,
+    timeout: 600_000,
     env: { ...bareEnvironment(), HOME: home },
     args: [
       ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],

@@ -11,8 +11,6 @@ import { requirePeer, skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { towards } from '../support/upstreams.ts';
 
-t.setTimeout(240_000);
-
 const OPENED = ['inspect', 'govern'] as const;
 
 interface Scene {
@@ -143,7 +141,7 @@ async function openBrowser(t: Test, { gw, trust }: Scene) {
   const context = await chromium.launchPersistentContext(join(home, 'profile'), {
     executablePath: requirePeer('chromium'),
     headless: true,
-    timeout: 120_000,
+    timeout: 600_000,
     env: { ...bareEnvironment(), HOME: home },
     args: [
       ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],

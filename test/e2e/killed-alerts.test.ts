@@ -14,9 +14,6 @@ const HOST = 'api.openai.com';
 const SLACK = 'hooks.slack.com';
 type Json = Record<string, unknown>;
 
-// Each of them starts a gateway three times.
-t.setTimeout(240_000);
-
 async function spend(port: number): Promise<void> {
   const action = {
     type: 'ai.infer',

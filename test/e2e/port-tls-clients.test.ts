@@ -77,7 +77,7 @@ t.test('clients of ports that speak TLS', async (t) => {
     const context = await chromium.launchPersistentContext(join(home, 'profile'), {
       executablePath: requirePeer('chromium'),
       headless: true,
-      timeout: 120_000,
+      timeout: 600_000,
       env: { ...bareEnvironment(), HOME: home },
       args: [
         ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],

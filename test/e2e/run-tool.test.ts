@@ -12,12 +12,10 @@ import { type StandInGateway, startStandInGateway } from '../support/stand-in-ga
 import { tempDir } from '../support/temp-dir.ts';
 import { TOOL_PROGRAMS } from '../support/tool-programs.ts';
 
-t.setTimeout(600_000);
-
 async function throughGateway(t: Test, gateway: StandInGateway, command: readonly string[], options: ChildOptions = {}) {
   const home = tempDir(t);
   const env = { HOME: home, OPENAI_API_KEY: 'sk-fake', ...gateway.settings, ...options.env };
-  return run(t, process.execPath, [MAIN, 'run', '--', ...command], { cwd: home, timeoutMs: 280_000, ...options, env });
+  return run(t, process.execPath, [MAIN, 'run', '--', ...command], { cwd: home, timeoutMs: 900_000, ...options, env });
 }
 
 async function countOfRecords({ settings }: StandInGateway): Promise<number> {

@@ -15,9 +15,8 @@ import { startGoverned } from '../support/governed.ts';
 import { verifiedProof } from '../support/ledger-judge.ts';
 import { madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
+import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
-
-t.setTimeout(300_000);
 
 /** The line of the newest record that is proved: one waits. */
 const PROVED = 2;
@@ -61,8 +60,8 @@ async function running(t: HasTeardown): Promise<Exported> {
   return { folder: join(tempDir(t), 'evidence'), env, args, gateway, place };
 }
 
-/** Runs the program itself. */
-async function gwMain(t: HasTeardown, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+/** Runs the program itself, once: what it does the second time is asked in this process. */
+async function gwMain(t: HasTeardown, args: readonly string[], env: Readonly<Record<string, string>>) {
   const { code, stdout: out, stderr: err } = await run(t, process.execPath, [MAIN, ...args], { env });
   return { code, out, err };
 }
@@ -104,7 +103,7 @@ t.test(
     const done = await gwMain(t, [...args, '--export', folder, '--json'], env);
     t.equal(done.code, 0, done.err);
     t.match(JSON.parse(done.out), { org_id: 'acme', records: 7, verified: 6, pending: 1, gone: 0, roots: 3 });
-    t.match(await gwMain(t, [...args, '--export', folder], env), { code: 2, err: /it is not empty/ });
+    t.match(await gw([...args, '--export', folder], { env }), { code: 2, err: /it is not empty/ });
     t.same(readdirSync(folder).sort(), [
       'README.md',
       'check.py',
@@ -177,7 +176,7 @@ t.test(
       writeFileSync(join(copy, 'record.json'), records[at] ?? '');
       writeFileSync(join(copy, 'answer.json'), proofs[at] ?? '');
       const ours = ['--proof', join(copy, 'answer.json'), '--keys', join(folder, 'keys.json'), '--roots', join(folder, 'roots.ndjson')];
-      t.match(await gwMain(t, ['verify', join(copy, 'record.json'), ...ours]), { code: 0 }, 'our own command says the same');
+      t.match(await gw(['verify', join(copy, 'record.json'), ...ours]), { code: 0 }, 'our own command says the same');
     }
   },
 );
@@ -208,11 +207,11 @@ t.test(
   'of a gateway without a control plane it is said what cannot be shown, and that is no problem',
   { skip: skipWithout(['python3']) },
   async (t) => {
-    const { gw, execute } = await startGoverned(t);
+    const { gw: gateway, execute } = await startGoverned(t);
     for (let at = 0; at < 3; at += 1) await execute();
     const folder = join(tempDir(t), 'evidence');
-    const env = { GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_DATA_DIR: gw.dataDir };
-    const exported = await gwMain(t, ['verify', '--gateway', gw.url, '--from', '2020-01-01', '--export', folder], env);
+    const env = { GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_DATA_DIR: gateway.dataDir };
+    const exported = await gw(['verify', '--gateway', gateway.url, '--from', '2020-01-01', '--export', folder], { env });
     t.match(exported, { code: 0, out: /roots +none: a gateway without a control plane makes none/ }, exported.err);
     t.match(checkAll(folder), {
       code: 0,
@@ -237,7 +236,7 @@ t.test(
     const guide = readFileSync(join(packageRoot(), 'docs/guides/verifying.md'), 'utf8');
     const commandsOf = (heading: string) =>
       new RegExp(`^## ${heading}\\n[\\s\\S]*?\`\`\`sh\\n([\\s\\S]*?)\`\`\``, 'm').exec(guide)?.[1] ?? 'false';
-    t.match(await gwMain(t, [...args, '--export', folder], env), { code: 0, out: /of which 6 have a proof and 1 wait for a root/ });
+    t.match(await gw([...args, '--export', folder], { env }), { code: 0, out: /of which 6 have a proof and 1 wait for a root/ });
     const hand = sh(folder, commandsOf('Check by hand'));
     t.equal(hand.code, 0, hand.said);
     const hexes = [...hand.said.matchAll(/^([0-9a-f]{64}) /gm)].map(([, hex]) => hex);
@@ -279,12 +278,12 @@ t.test(
       scopes: ['read'],
     });
     const { key } = made.body as { readonly key: string };
-    const exported = await gwMain(t, [...args, '--export', folder, '--key', key, '--json'], { GW_ORG_ID: place.org });
+    const exported = await gw([...args, '--export', folder, '--key', key, '--json'], { env: { GW_ORG_ID: place.org } });
     t.equal(exported.code, 0, exported.err);
     t.match(JSON.parse(exported.out), { org_id: 'acme', records: 7, verified: 6, pending: 1, roots: 3 });
     const alone = args.slice(0, 3);
     const without = `${folder}-without`;
-    t.match(await gwMain(t, [...alone, '--export', without], env), {
+    t.match(await gw([...alone, '--export', without], { env }), {
       code: 0,
       out: /records {2}7, of which 6 have a proof and 1 wait for a root\n.*--control-plane adds the chain and the keys/,
     });
@@ -300,7 +299,7 @@ t.test(
       [['--control-plane', 'http://127.0.0.1:1'], /cannot be asked/],
     ];
     for (const [at, [more, err]] of wrong.entries()) {
-      const { code, err: said } = await gwMain(t, [...alone, '--export', `${folder}-${at}`, ...more], env);
+      const { code, err: said } = await gw([...alone, '--export', `${folder}-${at}`, ...more], { env });
       t.not(code, 0);
       t.match(said, err);
     }

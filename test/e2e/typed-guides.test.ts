@@ -11,6 +11,7 @@ import { MAIN } from '../support/gateway-process.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { type StandInGateway, startStandInGateway } from '../support/stand-in-gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
+import { startTypedCommands } from '../support/typed-commands.ts';
 import {
   FILES_SHOWN,
   type GuidePlace,
@@ -22,7 +23,6 @@ import {
   SETTINGS_OF,
 } from './typed-guides-table.ts';
 
-t.setTimeout(900_000);
 /** Commands start, and wait, more than they work. */
 t.jobs = 3;
 
@@ -47,6 +47,14 @@ function reasonAgainst(page: string, block: string): string | undefined {
   return NOT_TYPED.find(([where, part]) => where === page && block.includes(part))?.[2];
 }
 
+let commands: Promise<string> | undefined;
+
+/** One process for all pages. */
+function sharedCommands(): Promise<string> {
+  commands ??= startTypedCommands(t);
+  return commands;
+}
+
 const alone = new Set<string>();
 
 /** A block of one command, such as `gw logs --follow`, which many pages end with, is typed once. */
@@ -58,7 +66,7 @@ function wasTyped(block: string): boolean {
 }
 
 /** A folder as that of a gateway, with the programs that guides name. */
-function placeOf(t: Test, gateway: StandInGateway): GuidePlace {
+async function placeOf(t: Test, gateway: StandInGateway): Promise<GuidePlace> {
   const dir = tempDir(t);
   const [bin, work] = [join(dir, 'bin'), join(dir, 'work')];
   for (const folder of [bin, work]) mkdirSync(folder);
@@ -75,9 +83,9 @@ function placeOf(t: Test, gateway: StandInGateway): GuidePlace {
 case " $* " in
   *" --follow "*|*" --watch "*) for_a_while ${gw} "$@" ;;
   " start ") GW_PORT=0 GW_AMBIENT_PORT=0 GW_DATA_DIR="$(mktemp -d)" for_a_while ${gw} "$@" ;;
-  " trust install "*|" trust uninstall "*) exec ${gw} "$@" --dry-run ;;
+  " trust install "*|" trust uninstall "*) set -- "$@" --dry-run ;;
 esac
-exec ${gw} "$@"`,
+${await sharedCommands()}`,
   );
   // An answer that says no is no success.
   program(
@@ -113,7 +121,7 @@ for (const page of PAGES.filter((one) => !Object.hasOwn(TYPED_ELSEWHERE, one))) 
   if (typed.length === 0) continue;
   t.test(page, { skip: skipWithout(['curl']), buffered: true }, async (t) => {
     const gateway = await startStandInGateway(t, { env: SETTINGS_OF[page] ?? {} });
-    const place = placeOf(t, gateway);
+    const place = await placeOf(t, gateway);
     const filled = (await PREPARED[page]?.(place)) ?? {};
     const fill = (text: string) =>
       Object.entries(filled)
@@ -128,7 +136,7 @@ for (const page of PAGES.filter((one) => !Object.hasOwn(TYPED_ELSEWHERE, one))) 
         place.work,
       ),
     );
-    const { stdout, stderr } = await run(t, 'bash', [script], { cwd: place.work, env: place.env, timeoutMs: 240_000 });
+    const { stdout, stderr } = await run(t, 'bash', [script], { cwd: place.work, env: place.env, timeoutMs: 900_000 });
     const said = `${stdout}\n${stderr}`.slice(-4_000);
     const lines = readFileSync(failed, 'utf8').trim().split('\n');
     t.equal(lines.pop(), 'all typed', said);

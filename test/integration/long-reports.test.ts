@@ -12,8 +12,6 @@ import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
-t.setTimeout(240_000);
-
 const ROWS = 100_000;
 /** Rows of one org, for the reports that ask for one. */
 const BIG_ORG_ROWS = 20_000;

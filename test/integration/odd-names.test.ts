@@ -10,8 +10,6 @@ import { OPERATIONS } from '../../src/operations/operation-table.ts';
 import { exampleOrg } from '../support/example-org.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 
-t.setTimeout(300_000);
-
 /** What keys of the store cannot hold, what paths mean, what JavaScript's objects have, and what is too long. */
 const ODD = ['…', 'a\u0000b', 'ü/é', '..', '__proto__', 'constructor', '\ud800', 'x'.repeat(3000)];
 type Json = Readonly<Record<string, unknown>>;

@@ -13,8 +13,6 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type Managed, managedOf } from '../support/managed.ts';
 import { initializeOf, requestOf } from '../surfaces/mcp/mcp-place.ts';
 
-t.setTimeout(240_000);
-
 const NOW = Date.UTC(2026, 10, 22, 10, 30);
 /** Names that a folder of an older version may have of one org. */
 const NAMES = 1_500;

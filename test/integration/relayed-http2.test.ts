@@ -15,9 +15,6 @@ import type { HasTeardown } from '../support/temp-dir.ts';
 import { certificateOf, closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 import { startSocketUpstream } from '../support/websockets.ts';
 
-// A hundred megabytes in each direction, twice.
-t.setTimeout(240_000);
-
 for (const mode of ['inspect', 'govern']) {
   t.test(`${mode}: a real gRPC client and server talk as if nobody stood between them`, async (t) => {
     const grpc = await startGrpcUpstream(t, HOSTS);

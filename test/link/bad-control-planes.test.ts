@@ -33,7 +33,7 @@ import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 import { closeServer, listenOnFreePort, trackSockets } from '../support/tls-upstream.ts';
 
 const PROTOCOL = loadProtocol();
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 240_000;
 const STEP_MS = 1_000;
 
 /**

@@ -15,7 +15,7 @@ import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 const OPENAI = 'api.openai.com:443';
 const INNER = '/v1/chat/completions';
 const SECRET = 'sk-planted-0123456789abcdef';
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 240_000;
 const HELLO = [{ role: 'user', content: 'hello' }];
 
 /**

@@ -129,7 +129,7 @@ async function playBuildStage(t: Test, inside: Inside): Promise<string> {
       }
       const [program = '', ...args] = command;
       const path = program === 'npm' ? requirePeer('npm') : program;
-      const { code, stdout, stderr } = await run(t, path, args, { cwd: here, env: npmEnvironment(), timeoutMs: 230_000 });
+      const { code, stdout, stderr } = await run(t, path, args, { cwd: here, env: npmEnvironment() });
       if (code !== 0 && installsByNpm.unreachable(stderr)) return installsByNpm.SKIP;
       if (code !== 0) throw new Error(`${command.join(' ')}: ${stdout}${stderr}`);
     }

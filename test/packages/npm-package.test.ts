@@ -41,7 +41,7 @@ t.test('the package', { skip: skipWithout(['npm']) }, async (t) => {
   });
 
   const install = ['install', '--omit=dev', '--ignore-scripts', '--loglevel=error', tarball];
-  const installed = await run(t, requirePeer('npm'), install, { cwd: place, env: npmEnvironment(), timeoutMs: 200_000 });
+  const installed = await run(t, requirePeer('npm'), install, { cwd: place, env: npmEnvironment() });
   if (installed.code !== 0 && installsByNpm.unreachable(installed.stderr)) {
     await t.test('runs from its tarball', { skip: installsByNpm.SKIP }, () => undefined);
     return;

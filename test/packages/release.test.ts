@@ -37,7 +37,7 @@ async function cloned(t: Test): Promise<string> {
 
 function release(t: Test, clone: string, args: readonly string[]): Promise<Ended> {
   const env = { ...npmEnvironment(), ...GIT_ENV };
-  return run(t, process.execPath, [join(clone, 'scripts/release.mjs'), ...args], { cwd: clone, env, timeoutMs: 230_000 });
+  return run(t, process.execPath, [join(clone, 'scripts/release.mjs'), ...args], { cwd: clone, env });
 }
 
 async function git(t: Test, clone: string, ...args: readonly string[]): Promise<string> {

@@ -26,7 +26,7 @@ export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly input?: string;
-  /** A child that still runs then is killed. Default two minutes. */
+  /** A child that still runs then is killed. Default ten minutes. */
   readonly timeoutMs?: number;
 }
 
@@ -56,7 +56,7 @@ export function launch(t: HasTeardown, command: string, args: readonly string[],
   });
   child.stdin.on('error', () => undefined);
   child.stdin.end(options.input ?? '');
-  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 120_000);
+  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 600_000);
   const ended = endOf(child).then(({ code, signal, error }) => {
     clearTimeout(timer);
     if (error !== undefined) stderr += `${error}\n`;
@@ -95,7 +95,7 @@ function endOf(child: ChildProcess): Promise<{ code: number | null; signal: Node
  * How long a test waits for what must come: no judgement of speed, which nobody can tell on a machine that is busy with
  * something else.
  */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 240_000;
 
 /**
  * Looks again and again until there is something.

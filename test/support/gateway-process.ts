@@ -79,7 +79,7 @@ export interface LaunchedGateway {
 export async function launchGateway(
   t: HasTeardown,
   env: Readonly<Record<string, string>>,
-  { nodeOptions = [], cwd, timeoutMs = 280_000 }: LaunchOptions = {},
+  { nodeOptions = [], cwd, timeoutMs = 900_000 }: LaunchOptions = {},
 ): Promise<LaunchedGateway> {
   const options = { env, timeoutMs, ...(cwd === undefined ? {} : { cwd }) };
   const child = launch(t, process.execPath, [...nodeOptions, MAIN, 'start'], options);

@@ -7,7 +7,7 @@ export async function startBrowser(t: HasTeardown): Promise<Browser> {
   const browser = await chromium.launch({
     executablePath: requirePeer('chromium'),
     headless: true,
-    timeout: 120_000,
+    timeout: 600_000,
     args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update'],
   });
   t.teardown(() => browser.close());

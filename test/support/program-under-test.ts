@@ -35,11 +35,17 @@ export function programUnderTest(): string {
  * @throws Error when npm cannot pack it
  */
 export function installedProgram(): string {
+  found ??= join(installedPrefix(), 'bin', 'gw');
+  return found;
+}
+
+let found: string | undefined;
+
+function installedPrefix(): string {
   const root = packageRoot();
-  const state = stateOf(root);
-  const prefix = join(root, 'build', 'installed', state);
+  const prefix = join(root, 'build', 'installed', stateOf(root));
   if (!existsSync(prefix)) install(root, prefix);
-  return join(prefix, 'bin', 'gw');
+  return prefix;
 }
 
 function install(root: string, prefix: string): void {

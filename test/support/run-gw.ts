@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { realpathSync } from 'node:fs';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
 import type { CliIo } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/run.ts';
 import { bareEnvironment } from './child.ts';
@@ -12,7 +15,12 @@ export interface Outcome {
   readonly err: string;
 }
 
-/** Runs one command of `gw`: in this process, and that of the package in one of its own. */
+let wasStarted = false;
+
+/**
+ * Runs one command of `gw` in this process. Of the package the first is a process, as a user starts it; all others are
+ * run here by the code of the package, since a process for each would only load the same again.
+ */
 export async function gw(
   argv: readonly string[],
   options: {
@@ -24,7 +32,10 @@ export async function gw(
     lines?: readonly string[];
   } = {},
 ): Promise<Outcome> {
-  if (isInstalled()) return installed(argv, options);
+  if (isInstalled() && !wasStarted) {
+    wasStarted = true;
+    return installed(argv, options);
+  }
   let out = '';
   let err = '';
   const io: CliIo = {
@@ -41,10 +52,17 @@ export async function gw(
     },
     columns: options.columns,
     ...(options.program === undefined ? {} : { program: options.program }),
-    env: options.env ?? {},
+    env: isInstalled() ? { ...bareEnvironment(), ...options.env } : (options.env ?? {}),
     colours: options.colours ?? false,
   };
-  return { code: await runCli(argv, io), out, err };
+  const run = isInstalled() ? await installedCli() : runCli;
+  return { code: await run(argv, io), out, err };
+}
+
+/** The commands of the package, of its own files. */
+async function installedCli(): Promise<typeof runCli> {
+  const file = join(realpathSync(programUnderTest()), '..', '..', 'build', 'src', 'cli', 'run.js');
+  return ((await import(pathToFileURL(file).href)) as { readonly runCli: typeof runCli }).runCli;
 }
 
 async function installed(

@@ -245,50 +245,46 @@ t.test('a client that does not trust us, or says no TLS at all, ends its own con
  */
 const BREAKS = [`\x17\x03\x03\x00\x40${'\x07'.repeat(64)}`, 'GET / HTTP/1.1\r\n\r\n', '\x15\x03\x03\x00\x02\x02\x30'] as const;
 
-t.test(
-  'what breaks TLS after the handshake ends the connection at once, over both protocols and versions',
-  { timeout: 30_000 },
-  async (t) => {
-    const harness = await startListener(t, { onArrival: () => undefined });
-    for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
-      for (const protocol of ['http/1.1', 'h2']) {
-        for (const bytes of BREAKS) {
-          for (const waits of [false, true]) {
-            const tunnel = await openTunnel(t, harness.listener.port);
-            // The client's TLS is spoken beside the socket, so that bytes of another kind can be put on it.
-            const beside = new Duplex({ read: () => undefined, write: (chunk, _encoding, done) => void tunnel.write(chunk, () => done()) });
-            tunnel.on('data', (chunk) => beside.push(chunk));
-            const secure = connectTls({
-              socket: beside,
-              ca: harness.ca.rootPem,
-              servername: 'api.openai.com',
-              ALPNProtocols: [protocol],
-              maxVersion,
-            });
-            secure.on('error', () => undefined);
-            await once(secure, 'secureConnect');
-            const arrived = harness.arrivals.length;
-            if (protocol === 'h2') {
-              const session = connectH2('https://api.openai.com', { createConnection: () => secure });
-              session.on('error', () => undefined);
-              await once(session, 'remoteSettings');
-              if (waits) session.request({}).on('error', () => undefined);
-            } else if (waits) secure.write('GET / HTTP/1.1\r\nHost: api.openai.com\r\n\r\n');
-            while (waits && harness.arrivals.length === arrived) await new Promise(setImmediate);
-            const closed = new Promise((resolve) => tunnel.once('close', resolve));
-            tunnel.write(bytes, 'latin1');
-            await closed;
-            while (harness.listener.openConnections > 0) await new Promise(setImmediate);
-            secure.destroy();
-          }
+t.test('what breaks TLS after the handshake ends the connection at once, over both protocols and versions', async (t) => {
+  const harness = await startListener(t, { onArrival: () => undefined });
+  for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
+    for (const protocol of ['http/1.1', 'h2']) {
+      for (const bytes of BREAKS) {
+        for (const waits of [false, true]) {
+          const tunnel = await openTunnel(t, harness.listener.port);
+          // The client's TLS is spoken beside the socket, so that bytes of another kind can be put on it.
+          const beside = new Duplex({ read: () => undefined, write: (chunk, _encoding, done) => void tunnel.write(chunk, () => done()) });
+          tunnel.on('data', (chunk) => beside.push(chunk));
+          const secure = connectTls({
+            socket: beside,
+            ca: harness.ca.rootPem,
+            servername: 'api.openai.com',
+            ALPNProtocols: [protocol],
+            maxVersion,
+          });
+          secure.on('error', () => undefined);
+          await once(secure, 'secureConnect');
+          const arrived = harness.arrivals.length;
+          if (protocol === 'h2') {
+            const session = connectH2('https://api.openai.com', { createConnection: () => secure });
+            session.on('error', () => undefined);
+            await once(session, 'remoteSettings');
+            if (waits) session.request({}).on('error', () => undefined);
+          } else if (waits) secure.write('GET / HTTP/1.1\r\nHost: api.openai.com\r\n\r\n');
+          while (waits && harness.arrivals.length === arrived) await new Promise(setImmediate);
+          const closed = new Promise((resolve) => tunnel.once('close', resolve));
+          tunnel.write(bytes, 'latin1');
+          await closed;
+          while (harness.listener.openConnections > 0) await new Promise(setImmediate);
+          secure.destroy();
         }
       }
     }
-    t.equal(harness.listener.openTunnels, 0);
-  },
-);
+  }
+  t.equal(harness.listener.openTunnels, 0);
+});
 
-t.test('a client of TLS 1.2 that renegotiates without an end is cut', { timeout: 30_000 }, async (t) => {
+t.test('a client of TLS 1.2 that renegotiates without an end is cut', async (t) => {
   const harness = await startListener(t);
   const secure = await tlsInside(t, harness, await openTunnel(t, harness.listener.port), { maxVersion: 'TLSv1.2' });
   const ended = new Promise((resolve) => secure.once('close', resolve));

@@ -3,9 +3,6 @@ import { storageContract } from '../../contract/storage.ts';
 import { makeRecord } from '../../contract/store-under-test.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
-// Many stores are opened here; a busy machine needs more than the usual half minute.
-t.setTimeout(240_000);
-
 for (const fsync of ['off', 1000, 'always'] as const) {
   await t.test(`the embedded store keeps the contract with fsync ${fsync}`, async (t) => {
     await storageContract(t, async (t) => {

@@ -8,9 +8,6 @@ import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { runningClock } from '../../support/fake-clock.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
-// Many stores are opened here; a busy machine needs more than the usual half minute.
-t.setTimeout(240_000);
-
 const DAY_MS = 86_400_000;
 
 function segmentNames(dir: string): string[] {

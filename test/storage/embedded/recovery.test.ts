@@ -23,9 +23,6 @@ import { encodeSegmentHeader, segmentFileName } from '../../../src/storage/embed
 import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { StoreRig, turns } from './store-rig.ts';
 
-// Many stores are opened here; a busy machine needs more than the usual half minute.
-t.setTimeout(240_000);
-
 async function findings(dir: string): Promise<JournalFinding[]> {
   const found: JournalFinding[] = [];
   for await (const finding of checkJournal(dir)) found.push(finding);

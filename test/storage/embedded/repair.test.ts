@@ -10,9 +10,6 @@ import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import { StoreRig, turns, until } from './store-rig.ts';
 
-// Many stores are opened here; a busy machine needs more than the usual half minute.
-t.setTimeout(240_000);
-
 const COMMITS = 60;
 const PAD = { pad: 500 };
 
