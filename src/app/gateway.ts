@@ -1,6 +1,6 @@
 /*
- * The composition root: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of
- * the product lives here.
+ * The composition root: wires rooms together, and owns the order of starting and stopping. No rule of the product lives
+ * here.
  */
 import { join } from 'node:path';
 import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';

@@ -22,7 +22,7 @@ import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-war
 import type { PriceLists } from '../services/prices/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { consoleCall } from './console-call.ts';
-import { openStore } from './data-folder.ts';
+import { openStoreIn } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
@@ -88,16 +88,15 @@ export async function openResources(config: Config, replacements: Replacements, 
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const retention = { unremoved: 0 };
-  const opened = await openStore(config.dataDir, {
+  const opened = await openStoreIn(config.dataDir, {
     fsync: config.recordFsync,
     clock,
     log,
     onUnremoved: (segments) => Object.assign(retention, { unremoved: segments }),
   });
-  closers.push(() => opened.close());
-  const store = replacements.store?.(opened) ?? opened;
-  // The embedded store is open in one process at a time.
-  const leases = new Leases({ store, clock, log, holder: config.nodeId, isShared: false });
+  closers.push(() => opened.store.close());
+  const store = replacements.store?.(opened.store) ?? opened.store;
+  const leases = new Leases({ store, clock, log, holder: config.nodeId, isShared: opened.isShared });
   closers.push(() => leases.close());
   // Before anything is written with a time of now.
   const { recordRetention: retentionMs, dataDir } = config;
