@@ -30,6 +30,7 @@ import { Readiness, whyAllIsRefused } from './readiness.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';
+import { openWriterId } from './writer-id.ts';
 
 /** What tests put in the place of the real thing. */
 export interface Replacements {
@@ -39,6 +40,8 @@ export interface Replacements {
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
+  /** Whether other processes have that open, too. */
+  readonly isShared?: boolean;
   /** Stands before the allowance that was opened. */
   readonly allowance?: (opened: Allowance) => Allowance;
   /** Beside those that are configured. */
@@ -96,7 +99,9 @@ export async function openResources(config: Config, replacements: Replacements, 
   });
   closers.push(() => opened.store.close());
   const store = replacements.store?.(opened.store) ?? opened.store;
-  const leases = new Leases({ store, clock, log, holder: config.nodeId, isShared: opened.isShared });
+  const isShared = replacements.isShared ?? opened.isShared;
+  const writer = await openWriterId(config, { store, isShared }, clock);
+  const leases = new Leases({ store, clock, log, holder: writer, isShared });
   closers.push(() => leases.close());
   // Before anything is written with a time of now.
   const { recordRetention: retentionMs, dataDir } = config;
@@ -114,7 +119,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ways = waysOut(config, { upstream, clock, extraRoots, place, closers });
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
-  const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, waysOut: ways };
+  const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, writer, waysOut: ways };
   const services = await openServices(config, { destinations: [], ...replacements, ...ground }, closers);
   late.knownOrgs = services.knownOrgs;
   for (const source of warningSources(services, config)) readiness.ask(source);

@@ -14,7 +14,9 @@ t.test('a folder and the forms of its URL are one store, which one process has a
   const dir = join(tempDir(t), 'with space');
   for (const place of [dir, pathToFileURL(dir).href, `file:${dir}`, `FILE:${dir}`]) {
     const { store, isShared, sync } = await openStore(place, options);
-    await store.commit(undefined, [{ op: 'put', space: 's', key: 'place', value: [...(((await store.get('s', 'place')) as []) ?? []), place] }]);
+    await store.commit(undefined, [
+      { op: 'put', space: 's', key: 'place', value: [...(((await store.get('s', 'place')) as []) ?? []), place] },
+    ]);
     await sync();
     t.equal(isShared, false);
     await t.rejects(openStore(dir, options), { code: 'in_use' });
