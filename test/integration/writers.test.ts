@@ -142,9 +142,7 @@ t.test('a folder of a version whose writers had the name of their node is taken 
   const nodes = { 'pod-2': '2026-11-20T12:00:00.000Z', 'pod-1': '2026-11-21T12:00:00.000Z' };
   t.equal(await nodeThatWrote(opened.store, 'pod-1'), undefined);
   for (const [node_id, registered_at] of Object.entries(nodes))
-    await opened.store.commit(undefined, [
-      { op: 'put', space: 'node', key: node_id, value: { node_id, registered_at, mode: 'embedded' } },
-    ]);
+    await opened.store.commit(undefined, [{ op: 'put', space: 'node', key: node_id, value: { node_id, registered_at, mode: 'embedded' } }]);
   t.equal(await nodeThatWrote(opened.store, 'pod-2'), 'pod-2');
   const outbox = await Outbox.open({ store: opened.store, clock, log: silentLogger, writer: 'pod-1', destinations: [place(false)] });
   await opened.store.commit(undefined, outbox.post('budgetAlert', ALERT).effects);

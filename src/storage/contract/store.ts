@@ -115,10 +115,10 @@ export interface EntityPage {
 export interface Store {
   /**
    * Commits atomically, effects in their order. The promise MUST resolve only when the commit is stored and MUST reject
-   * (`record_store_unavailable`) when it is not; a rejected commit MUST NOT become visible later. After resolving, every
-   * read of this store MUST see the commit. Before, none may. What was handed over is copied: changing it later MUST NOT
-   * change what is stored. Committing a `record_id` that exists MUST reject (`conflict`). A commit that breaks the rules
-   * of its types MUST reject with a TypeError.
+   * (`record_store_unavailable`) when it is not; a rejected commit MUST NOT become visible later. After resolving,
+   * every read of this store MUST see the commit. Before, none may. What was handed over is copied: changing it later
+   * MUST NOT change what is stored. Committing a `record_id` that exists MUST reject (`conflict`). A commit that breaks
+   * the rules of its types MUST reject with a TypeError.
    *
    * Order is that of a writer. Its commits MUST become visible in the order in which they were handed over to it, also
    * those that nobody waits for; of what was under way when its process died, the first ones are there and nothing
@@ -145,9 +145,9 @@ export interface Store {
    * The records of which all filters of the query are true, in commit order or with `newestFirst` in the opposite one;
    * a page with fewer than `limit` is the last. In commit order those of one writer stand as it handed them over, and a
    * record MUST stand behind all that were visible before it was: who goes on behind the last one that he has read
-   * follows all writers, each in its order, and misses nothing. A driver MUST do the choosing and ordering itself: what a query costs
-   * follows from what it brings, not from reading records that it does not. Nor may it keep other work waiting for
-   * long.
+   * follows all writers, each in its order, and misses nothing. A driver MUST do the choosing and ordering itself: what
+   * a query costs follows from what it brings, not from reading records that it does not. Nor may it keep other work
+   * waiting for long.
    *
    * `after` takes the position of any record that this store has given out, from whichever query, and goes on behind
    * it. It stays valid when its record is removed: forwards the page begins at the oldest record left, backwards it is
