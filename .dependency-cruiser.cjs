@@ -71,8 +71,8 @@ module.exports = {
       { path: anyOf(strangers) },
     ),
     error(
-      'adapters-only-from-app',
-      'Everybody else speaks to storage/contract.',
+      'drivers-in-one-place',
+      'Everybody else opens a store by storage/drivers, and speaks to storage/contract.',
       { path: '^src/', pathNot: anyOf([...adapters.importers, ...adapters.rooms]) },
       { path: anyOf(adapters.rooms) },
     ),

@@ -1,6 +1,6 @@
 /*
- * The composition root: picks adapters, wires rooms together, and owns the order of starting and stopping. No rule of
- * the product lives here.
+ * The composition root: wires rooms together, and owns the order of starting and stopping. No rule of the product lives
+ * here.
  */
 import { join } from 'node:path';
 import type { CatalogueInForce } from '../base/catalogue/catalogue-in-force.ts';
@@ -10,16 +10,11 @@ import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { packageVersion } from '../base/lib/package-root.ts';
 import type { TrafficClass } from '../base/model/action-request.ts';
 import type { Listener } from '../inbound/listener/listener.ts';
-import { type Kept, keepFromNow } from '../services/keeper/keep-hourly.ts';
-import { followCertificate } from './follow-certificate.ts';
-import { followPolicies } from './follow-policies.ts';
+import { startKeeper } from './keeper.ts';
 import { createLine } from './line.ts';
 import { openPorts } from './ports.ts';
-import { openResources, type Replacements, type Resources } from './resources.ts';
+import { openResources, type Replacements } from './resources.ts';
 import type { AdminToken } from './secrets.ts';
-
-/** A clock may have been wrong. */
-const DAY_MS = 86_400_000;
 
 export interface StartOptions extends Replacements {
   /** Sockets that were handed over to this process. */
@@ -65,30 +60,6 @@ export async function startGateway(config: Config, start: StartOptions = {}): Pr
   }
 }
 
-/** What is removed when it is old. */
-function keptOf(
-  config: Config,
-  { store, audit, alerts, exports, approvals, quarantines, delegations, risks, link }: Resources,
-): readonly Kept[] {
-  return [
-    {
-      what: 'records',
-      ms: config.recordRetention,
-      removeBefore: (epochMs) => {
-        const remove = (): Promise<number> => exports.countingUnsent(epochMs, () => store.removeRecordsBefore(epochMs));
-        return link === undefined ? remove() : link.submission.countingUnsent(epochMs, remove);
-      },
-    },
-    { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
-    { what: 'the history of alerts', ms: config.recordRetention, removeBefore: (epochMs) => alerts.history.removeBefore(epochMs) },
-    { what: 'undelivered events', ms: config.recordRetention, removeBefore: (epochMs) => exports.deadLetters.removeBefore(epochMs) },
-    { what: 'decided approvals', ms: config.recordRetention, removeBefore: (epochMs) => approvals.removeBefore(epochMs) },
-    { what: 'released quarantine entries', ms: config.recordRetention, removeBefore: (epochMs) => quarantines.removeBefore(epochMs) },
-    { what: 'revocations of delegations that have ended', ms: DAY_MS, removeBefore: (epochMs) => delegations.removeBefore(epochMs) },
-    { what: 'risk profiles', ms: config.recordRetention, removeBefore: (epochMs) => risks.removeBefore(epochMs) },
-  ];
-}
-
 async function open(
   config: Config,
   start: StartOptions,
@@ -105,17 +76,13 @@ async function open(
   const ports = await openPorts(config, line, resources, start.inherited);
   listener = ports;
   closers.push(() => ports.close());
-  if (resources.certificate) closers.push(followCertificate(resources.certificate, resources));
-  // Of the shadow bundle alone where the control plane gives the other.
-  const isFollowed = config.cpAddr === undefined || line.shadow !== undefined;
-  if (config.policiesWatch && isFollowed) closers.push(followPolicies(resources, line.shadow));
+  const keeper = startKeeper(config, resources, line.shadow);
+  closers.push(() => keeper.stop());
   const { log } = resources;
-  const stopRetention = keepFromNow(resources, keptOf(config, resources));
-  closers.push(stopRetention);
   log.info({ version: packageVersion(), node_id: config.nodeId, port: ports.port, ambient_port: ports.ambientPort }, 'started');
   let stopped: Promise<void> | undefined;
   const stop = async () => {
-    void stopRetention();
+    keeper.drain();
     resources.readiness.drain();
     log.info({ open_tunnels: ports.openTunnels }, 'stopping: nothing new is taken, what runs may finish (GW_DRAIN_TIMEOUT)');
     const clean = await ports.drain(config.drainTimeout, () => resources.upstream.close());

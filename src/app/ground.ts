@@ -21,6 +21,8 @@ export interface Ground {
   readonly box: SecretBox;
   readonly clockWatch: ClockWatch;
   readonly leases: Leases;
+  /** The name of this process as one that writes to the store. */
+  readonly writer: string;
   /** Where durable events go, beside channels and destinations that people have made. */
   readonly destinations: readonly Destination[];
   /** Stands before the allowance of this process. */

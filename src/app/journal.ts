@@ -1,9 +1,7 @@
 import { systemClock } from '../base/lib/clock.ts';
 import { silentLogger } from '../base/lib/log.ts';
 import { confirmClock } from '../services/keeper/clock-watch.ts';
-import { checkJournal, type JournalFinding } from '../storage/embedded/check-journal.ts';
-import { type RepairReport, repairJournal } from '../storage/embedded/repair-journal.ts';
-import { segmentFileName } from '../storage/embedded/segment-header.ts';
+import { checkJournal, type JournalFinding, type RepairReport, repairJournal, segmentFileName } from '../storage/drivers/store-folder.ts';
 import { requireStore, storeFolder } from './data-folder.ts';
 
 export type { JournalFinding, RepairReport };

@@ -62,14 +62,12 @@ export interface Line {
 
 /** Wires the line from what was opened. `ports` is asked when metrics are read. */
 export function createLine(config: Config, resources: Resources, ports: () => Listener | undefined): Line {
-  const { clock, log, events, catalogues, policies, workloads, budgets, store, discovery } = resources;
+  const { clock, log, events, catalogues, policies, workloads, store, discovery } = resources;
   const buffers = new BufferBudget(config.maxBufferedBytes, clock);
   const metrics = metricsOf(config, resources, buffers, ports);
   const health = new ConnectorHealth(catalogues, config.orgId ?? 'default');
   const pinned = new PinnedHosts({ clock, log });
   attachListeners(config, resources, [metrics.events, health.events, pinned.events]);
-  resources.outbox.start();
-  budgets.raiseMissed();
   const shadow = shadowOf(config, resources);
   const askedFrom = (head: ArrivalHead): string => callerIp(head, config.trustedProxies);
   const authenticator = authenticatorOf(config, resources, askedFrom);

@@ -60,7 +60,7 @@ export interface Services extends Registers {
 
 /** Opens them in order; what is to be closed again is pushed to `closers` as it is opened. */
 export async function openServices(config: Config, ground: Ground, closers: (() => Promise<void>)[]): Promise<Services> {
-  const { clock, log, events, store, catalogues, box, clockWatch, leases } = ground;
+  const { clock, log, events, store, catalogues, box, clockWatch, leases, writer } = ground;
   const mayExpire = (): boolean => clockWatch.mayExpire;
   const registers = await openRegisters(config, ground);
   const ownOrg = config.orgId ?? 'default';
@@ -71,10 +71,10 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const { moments } = clockWatch;
   const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
-  const intents = await Intents.open({ store, clock, log, counters, leases, owner: config.nodeId });
+  const intents = await Intents.open({ store, clock, log, counters, leases, owner: writer });
   closers.push(() => intents.close());
   const { destinations } = ground;
-  const outbox = await Outbox.open({ store, clock, log, writer: config.nodeId, destinations, mayExpire, knownOrg: known.org });
+  const outbox = await Outbox.open({ store, clock, log, writer, destinations, mayExpire, knownOrg: known.org });
   closers.push(() => outbox.close());
   const holdings = await OrgHoldings.open(store, HELD_OF_ORGS);
   const audit = new AuditTrail({ store, clock, events, outbox, holdings });

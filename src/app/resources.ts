@@ -22,7 +22,7 @@ import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-war
 import type { PriceLists } from '../services/prices/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
 import { consoleCall } from './console-call.ts';
-import { openStore } from './data-folder.ts';
+import { openStoreIn } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
@@ -30,6 +30,7 @@ import { Readiness, whyAllIsRefused } from './readiness.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';
+import { openWriterId } from './writer-id.ts';
 
 /** What tests put in the place of the real thing. */
 export interface Replacements {
@@ -39,6 +40,8 @@ export interface Replacements {
   readonly log?: Logger;
   /** Stands before the store that was opened. */
   readonly store?: (opened: Store) => Store;
+  /** Whether other processes have that open, too. */
+  readonly isShared?: boolean;
   /** Stands before the allowance that was opened. */
   readonly allowance?: (opened: Allowance) => Allowance;
   /** Beside those that are configured. */
@@ -88,16 +91,17 @@ export async function openResources(config: Config, replacements: Replacements, 
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const retention = { unremoved: 0 };
-  const opened = await openStore(config.dataDir, {
+  const opened = await openStoreIn(config.dataDir, {
     fsync: config.recordFsync,
     clock,
     log,
     onUnremoved: (segments) => Object.assign(retention, { unremoved: segments }),
   });
-  closers.push(() => opened.close());
-  const store = replacements.store?.(opened) ?? opened;
-  // The embedded store is open in one process at a time.
-  const leases = new Leases({ store, clock, log, holder: config.nodeId, isShared: false });
+  closers.push(() => opened.store.close());
+  const store = replacements.store?.(opened.store) ?? opened.store;
+  const isShared = replacements.isShared ?? opened.isShared;
+  const writer = await openWriterId(config, { store, isShared }, clock);
+  const leases = new Leases({ store, clock, log, holder: writer, isShared });
   closers.push(() => leases.close());
   // Before anything is written with a time of now.
   const { recordRetention: retentionMs, dataDir } = config;
@@ -115,7 +119,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ways = waysOut(config, { upstream, clock, extraRoots, place, closers });
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
-  const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, waysOut: ways };
+  const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, writer, waysOut: ways };
   const services = await openServices(config, { destinations: [], ...replacements, ...ground }, closers);
   late.knownOrgs = services.knownOrgs;
   for (const source of warningSources(services, config)) readiness.ask(source);

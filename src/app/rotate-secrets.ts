@@ -12,7 +12,7 @@ import { secretContext } from '../services/registers/org-key.ts';
 import { CHANNELS, channelContext } from '../services/sending/alerts/alert-channels.ts';
 import { EXPORTS, exportContext } from '../services/sending/exports/export-destinations.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
-import { openStore, requireStore } from './data-folder.ts';
+import { openStoreIn, requireStore } from './data-folder.ts';
 import { existingSecretKeys, SECRETS_KEY_FILE } from './secrets.ts';
 
 const AT_ONCE = 100;
@@ -33,7 +33,7 @@ const SEALED: readonly (readonly [space: string, contextOf: (key: string) => str
  */
 export async function rotateSecrets(config: Config, newKey: Uint8Array = randomBytes(32)): Promise<number> {
   await requireStore(config.dataDir);
-  const store = await openStore(config.dataDir, { fsync: 'always', clock: systemClock, log: silentLogger });
+  const { store, sync } = await openStoreIn(config.dataDir, { fsync: 'always', clock: systemClock, log: silentLogger });
   try {
     const known = await existingSecretKeys(config.dataDir, config.secretsKey);
     const inFile = config.secretsKey === undefined;
@@ -41,7 +41,7 @@ export async function rotateSecrets(config: Config, newKey: Uint8Array = randomB
     const box = new SecretBox([newKey, ...known]);
     let count = await rewrapResults(store, box);
     for (const [space, contextOf] of SEALED) count += await rewrapSealed(store, box, space, contextOf);
-    await store.sync();
+    await sync();
     if (inFile) await writeKeys(config.dataDir, [newKey]);
     return count;
   } finally {

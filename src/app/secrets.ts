@@ -7,8 +7,8 @@ import { codeOf } from '../base/lib/gateway-error.ts';
 
 const SETTING = 'GW_DATA_DIR';
 
-/** Reads a one-line secret, or makes it on the first start; the file is created exclusively with mode 0600. */
-async function onceMade(file: string, make: () => string): Promise<string> {
+/** Reads a file of one line, or makes it on the first start; it is created exclusively with mode 0600. */
+export async function onceMade(file: string, make: () => string): Promise<string> {
   try {
     const handle = await open(file, 'wx', 0o600);
     try {

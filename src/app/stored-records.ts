@@ -1,6 +1,6 @@
 import { systemClock } from '../base/lib/clock.ts';
 import { silentLogger } from '../base/lib/log.ts';
-import { openStore, requireStore } from './data-folder.ts';
+import { openStoreIn, requireStore } from './data-folder.ts';
 
 const PAGE = 500;
 
@@ -10,7 +10,7 @@ const PAGE = 500;
  */
 export async function* storedRecords(dataDir: string): AsyncGenerator<string> {
   await requireStore(dataDir, '--data');
-  const store = await openStore(dataDir, { fsync: 'off', clock: systemClock, log: silentLogger }, '--data');
+  const { store } = await openStoreIn(dataDir, { fsync: 'off', clock: systemClock, log: silentLogger }, '--data');
   try {
     let after: string | undefined;
     for (;;) {

@@ -5,6 +5,7 @@
 import type { Effect, RecordCommit } from '../../src/storage/contract/store.ts';
 import { expectations } from './storage-expect.ts';
 import { closing, failures, retention } from './storage-life.ts';
+import { ordering } from './storage-order.ts';
 import { queries } from './storage-query.ts';
 import { entitiesAndCounters } from './storage-values.ts';
 import { watching } from './storage-watch.ts';
@@ -13,6 +14,7 @@ import { add, EPOCH, makeRecord, put, rejection, type StoreUnderTest, states, ty
 /** Runs the whole suite; `open` gives a new empty store and cleans up by itself. */
 export async function storageContract(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
   await commits(t, open);
+  await ordering(t, open);
   await expectations(t, open);
   await watching(t, open);
   await reads(t, open);
@@ -62,26 +64,6 @@ async function commits(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promi
     t.strictSame([record, entity, counter], [undefined, undefined, {}]);
     await commit;
     t.equal(await store.get('e', 'a'), 1);
-  });
-
-  await t.test('commits become visible in the order in which they were handed over', async (t) => {
-    const under = await open(t);
-    const handed = Array.from({ length: 40 }, (_, n) => makeRecord(100 - n));
-    const settled: number[] = [];
-    await Promise.all(handed.map((record, n) => under.store.commit(record, [put('last', n)]).then(() => settled.push(n))));
-    t.strictSame(
-      settled,
-      handed.map((_, n) => n),
-    );
-    t.equal(await under.store.get('e', 'last'), 39);
-    t.strictSame(
-      await texts(under.store, { limit: 100 }),
-      handed.map((record) => record.text),
-    );
-    t.strictSame(
-      await texts(await under.reopen(), { limit: 100 }),
-      handed.map((record) => record.text),
-    );
   });
 
   await t.test('the effects of a commit take place in their order', async (t) => {

@@ -10,6 +10,8 @@ export interface StoreUnderTest {
   reopen(): Promise<Store>;
   /** Opens it again on the same data without closing, as after the death of the process. */
   reopenAfterDeath(): Promise<Store>;
+  /** Opens it once more beside the first one; absent: the driver has one writer at a time. */
+  another?(): Promise<Store>;
   /** From now on writes fail as on a full disk, or work again. */
   failWrites(failing: boolean): void;
   /** Lets time pass until the driver has probed. */

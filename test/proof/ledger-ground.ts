@@ -2,9 +2,10 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../src/base/lib/clock.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
-import { leafFiles } from '../../src/control-plane/app/leaf-files.ts';
 import { type KeptSigningKey, openSigningKey } from '../../src/control-plane/pki/kept-signing-key.ts';
-import { type LeafPlace, OrgLedgers } from '../../src/control-plane/state/org-ledgers.ts';
+import { OrgLedgers } from '../../src/control-plane/state/org-ledgers.ts';
+import type { LeafPlace } from '../../src/storage/contract/leaves.ts';
+import { leafFiles } from '../../src/storage/drivers/leaf-files.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 
 /** Ledgers as the control plane has them, without the rest of it. */

@@ -1,6 +1,6 @@
 /*
- * The composition root of the control plane: picks adapters, wires rooms together, and owns the order of starting and
- * stopping. No rule of the product lives here.
+ * The composition root of the control plane: wires rooms together, and owns the order of starting and stopping. No rule
+ * of the product lives here.
  */
 import { randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
@@ -17,8 +17,8 @@ import { keepHourly } from '../../services/keeper/keep-hourly.ts';
 import { Leases } from '../../services/keeper/lease.ts';
 import { PolicyPresets } from '../../services/policy/policy-presets.ts';
 import { StoreError } from '../../storage/contract/store.ts';
-import type { EmbeddedStore } from '../../storage/embedded/embedded-store.ts';
-import { openEmbeddedStore } from '../../storage/embedded/open-embedded-store.ts';
+import { leafFiles } from '../../storage/drivers/leaf-files.ts';
+import { openStore } from '../../storage/drivers/open-store.ts';
 import { createControlPlaneMetrics } from '../../surfaces/metrics/control-plane-metrics.ts';
 import type { AdminHealth } from '../admin/admin-operation.ts';
 import { ADMIN_OPERATIONS } from '../admin/admin-operation-table.ts';
@@ -34,7 +34,6 @@ import type { ControlPlaneCounts, PortConnections } from '../state/control-plane
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
-import { leafFiles } from './leaf-files.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
 
 const SETTING = 'CP_DATA_DIR';
@@ -125,17 +124,14 @@ async function openState(
   return inFolder(SETTING, dir, async () => {
     await makeFolder(join(dir, 'ledger'), 0o700);
     // First, because it says whether another process is at work here.
-    const store: EmbeddedStore = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'always', clock, log }).catch(
-      (error: unknown) => {
-        throw inUse(error, dir);
-      },
-    );
+    const { store, isShared } = await openStore(join(dir, 'store'), { fsync: 'always', clock, log }).catch((error: unknown) => {
+      throw inUse(error, dir);
+    });
     closers.push(() => store.close());
     const retentionMs = config.auditRetention ?? AUDIT_MS;
     const clockWatch = await ClockWatch.open({ store, clock, log, events, retentionMs, confirmation: clockConfirmation(dir) });
     closers.push(() => clockWatch.close());
-    // This folder is open in one process at a time.
-    const leases = new Leases({ store, clock, log, holder: 'control-plane', isShared: false });
+    const leases = new Leases({ store, clock, log, holder: 'control-plane', isShared });
     const secretsKey =
       config.secretsKey ?? readKey(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'));
     const authority = await NodeAuthority.open(file('authority'), clock);

@@ -4,7 +4,7 @@ import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
-import type { Leaves } from '../../storage/contract/leaves.ts';
+import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { type Inclusion, OrgLedger, type RootSigner, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
 
@@ -22,16 +22,6 @@ const IDLE_MS = 600_000;
 const ASIDE_MS = [1_000, 60_000] as const;
 /** How often it is looked which could be closed: while there are too many, and otherwise. */
 const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
-
-/** Where the leaves of orgs are. */
-export interface LeafPlace {
-  /** Whether an org has ever handed in a leaf. */
-  has(orgId: string): Promise<boolean>;
-  /** Whether an org that has handed in leaves has others there than so many signed ones. Cheap: it opens nothing. */
-  differs(orgId: string, signed: number): Promise<boolean>;
-  /** @param atLeast so many have been signed for @throws Error when fewer can be read */
-  open(orgId: string, atLeast: number): Promise<Leaves>;
-}
 
 export interface OrgLedgersOptions {
   readonly store: Store;

@@ -6,6 +6,7 @@ import type { SecretBox } from '../../base/lib/secret-box.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { AuditTrail } from '../../services/orgs/audit-trail.ts';
 import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
+import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { NodeAuthority } from '../pki/node-authority.ts';
@@ -18,7 +19,7 @@ import { KeptTelemetry } from './kept-telemetry.ts';
 import { OrgApiKeys } from './org-api-keys.ts';
 import { OrgBundles } from './org-bundles.ts';
 import { OrgEntities, type ReadBodies } from './org-entities.ts';
-import { type LeafPlace, OrgLedgers } from './org-ledgers.ts';
+import { OrgLedgers } from './org-ledgers.ts';
 import { OrgRegister } from './org-register.ts';
 import { OrgVersions } from './org-versions.ts';
 

@@ -36,3 +36,13 @@ export class NodeRegister {
     return [this.#node];
   }
 }
+
+/**
+ * Under which name a gateway has stood on this store before writers had names of their own; undefined: none has. That
+ * of now where it is known, else the one that came last.
+ */
+export async function nodeThatWrote(store: Pick<Store, 'list'>, nodeId: string): Promise<string | undefined> {
+  const nodes = (await store.list(NODES)).map(({ value }) => value as GatewayNode);
+  if (nodes.some(({ node_id: known }) => known === nodeId)) return nodeId;
+  return nodes.toSorted((a, b) => (a.registered_at < b.registered_at ? -1 : 1)).at(-1)?.node_id;
+}

@@ -26,3 +26,13 @@ export interface Leaves {
   /** Waits for what is under way. Idempotent. */
   close(): Promise<void>;
 }
+
+/** Where the leaves of orgs are. */
+export interface LeafPlace {
+  /** Whether an org has ever handed in a leaf. */
+  has(orgId: string): Promise<boolean>;
+  /** Whether an org that has handed in leaves has others there than so many signed ones. Cheap: it opens nothing. */
+  differs(orgId: string, signed: number): Promise<boolean>;
+  /** @param atLeast so many have been signed for @throws Error when fewer can be read */
+  open(orgId: string, atLeast: number): Promise<Leaves>;
+}

@@ -8,7 +8,7 @@
  * to the medium) is a method of that driver, and `app`, which chose it, calls it.
  *
  * Words: a *commit* is one atomic unit (an optional record and a list of effects). *Stored* means that it survives the
- * death of the process. A commit is *visible* when reads see it.
+ * death of the process. A commit is *visible* when reads see it. A *writer* is a `Store` that was opened.
  */
 
 import type { RecordMembers, RecordQuery } from './record-query.ts';
@@ -115,12 +115,15 @@ export interface EntityPage {
 export interface Store {
   /**
    * Commits atomically, effects in their order. The promise MUST resolve only when the commit is stored and MUST reject
-   * (`record_store_unavailable`) when it is not; a rejected commit MUST NOT become visible later. Commits of one writer
-   * (a `Store` that was opened) become visible in the order in which they were handed over to it; among those of
-   * several writers there is one order, which all see. After resolving, every read of this store MUST see the commit.
-   * Before, none may. What was handed over is copied: changing it later MUST NOT change what is stored. Committing a
-   * `record_id` that exists MUST reject (`conflict`). A commit that breaks the rules of its types MUST reject with a
-   * TypeError.
+   * (`record_store_unavailable`) when it is not; a rejected commit MUST NOT become visible later. After resolving,
+   * every read of this store MUST see the commit. Before, none may. What was handed over is copied: changing it later
+   * MUST NOT change what is stored. Committing a `record_id` that exists MUST reject (`conflict`). A commit that breaks
+   * the rules of its types MUST reject with a TypeError.
+   *
+   * Order is that of a writer. Its commits MUST become visible in the order in which they were handed over to it, also
+   * those that nobody waits for; of what was under way when its process died, the first ones are there and nothing
+   * behind the first that is not. How the commits of two writers lie to each other is not said: neither time nor ids
+   * tell it, and nothing may rely on it. Only of one entity all see the same changes in the same order.
    *
    * With `expect` a commit MUST take place only if all of it is true, judged together with the commit as one step: of
    * commits that expect the same and change it, from whichever writer, one takes place. The others MUST reject
@@ -140,9 +143,11 @@ export interface Store {
   recordByHash(recordHash: string): Promise<StoredRecord | undefined>;
   /**
    * The records of which all filters of the query are true, in commit order or with `newestFirst` in the opposite one;
-   * a page with fewer than `limit` is the last. A driver MUST do the choosing and ordering itself: what a query costs
-   * follows from what it brings, not from reading records that it does not. Nor may it keep other work waiting for
-   * long.
+   * a page with fewer than `limit` is the last. In commit order those of one writer stand as it handed them over, and a
+   * record MUST stand behind all that were visible before it was: who goes on behind the last one that he has read
+   * follows all writers, each in its order, and misses nothing. A driver MUST do the choosing and ordering itself: what
+   * a query costs follows from what it brings, not from reading records that it does not. Nor may it keep other work
+   * waiting for long.
    *
    * `after` takes the position of any record that this store has given out, from whichever query, and goes on behind
    * it. It stays valid when its record is removed: forwards the page begins at the oldest record left, backwards it is

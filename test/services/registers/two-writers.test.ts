@@ -260,6 +260,7 @@ const NOT_WATCHED: Readonly<Record<string, string>> = {
   quarantine: 'named by org once for a folder; asked of the store',
   export_dead_letter: 'named by org once for a folder; asked of the store',
   attributed_name: 'names that have a counter already: a node that does not know one adds to the same counter',
+  node: 'which name wrote here before writers had names of their own',
   budget_alerted: 'how far a limit was told of when the node started',
   budget_alert_posted: 'how far a limit was told of when the node started',
   budget_refused: 'which refusals were told of when the node started',

@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isMissing } from '../../base/lib/gateway-error.ts';
-import { LeafLog } from '../../storage/leaves/leaf-log.ts';
-import type { LeafPlace } from '../state/org-ledgers.ts';
+import type { LeafPlace } from '../contract/leaves.ts';
+import { LeafLog } from '../leaves/leaf-log.ts';
 
 /** The leaves of each org in a file of its own. @param dir a folder that is there */
 export function leafFiles(dir: string): LeafPlace {

@@ -1,0 +1,66 @@
+/*
+ * The keeper's half of a gateway: what goes on by the clock beside the calls, and what must be done once for a store.
+ * The other half answers calls (`line.ts`, `ports.ts`) and would go on answering without this one.
+ *
+ * What is done once for a store runs under a lease, in whichever process has it: retention. What is a writer's or a
+ * node's own runs in each: the outbox and the exports of its records, its certificate, its folder of policies.
+ */
+import type { Config } from '../base/config/config.ts';
+import { type Kept, keepFromNow } from '../services/keeper/keep-hourly.ts';
+import type { ShadowPolicy } from '../services/policy/shadow-policy.ts';
+import { followCertificate } from './follow-certificate.ts';
+import { followPolicies } from './follow-policies.ts';
+import type { Resources } from './resources.ts';
+
+/** A clock may have been wrong. */
+const DAY_MS = 86_400_000;
+
+export interface Keeper {
+  /** Removes nothing more. The rest goes on while calls finish. */
+  drain(): void;
+  /** Resolves when nothing of it is under way. */
+  stop(): Promise<void>;
+}
+
+/** To be called when the ports are open: nobody waits for anything that it does. */
+export function startKeeper(config: Config, resources: Resources, shadow: ShadowPolicy | undefined): Keeper {
+  resources.outbox.start();
+  resources.budgets.raiseMissed();
+  const stops: (() => Promise<void>)[] = [];
+  if (resources.certificate) stops.push(followCertificate(resources.certificate, resources));
+  // Of the shadow bundle alone where the control plane gives the other.
+  const isFollowed = config.cpAddr === undefined || shadow !== undefined;
+  if (config.policiesWatch && isFollowed) stops.push(followPolicies(resources, shadow));
+  const stopRetention = keepFromNow(resources, keptOf(config, resources));
+  stops.push(stopRetention);
+  return {
+    drain: () => void stopRetention(),
+    stop: async () => {
+      for (let stop = stops.pop(); stop; stop = stops.pop()) await stop();
+    },
+  };
+}
+
+/** What is removed when it is old. */
+function keptOf(
+  config: Config,
+  { store, audit, alerts, exports, approvals, quarantines, delegations, risks, link }: Resources,
+): readonly Kept[] {
+  return [
+    {
+      what: 'records',
+      ms: config.recordRetention,
+      removeBefore: (epochMs) => {
+        const remove = (): Promise<number> => exports.countingUnsent(epochMs, () => store.removeRecordsBefore(epochMs));
+        return link === undefined ? remove() : link.submission.countingUnsent(epochMs, remove);
+      },
+    },
+    { what: 'entries of the audit trail', ms: config.auditRetention, removeBefore: (epochMs) => audit.removeBefore(epochMs) },
+    { what: 'the history of alerts', ms: config.recordRetention, removeBefore: (epochMs) => alerts.history.removeBefore(epochMs) },
+    { what: 'undelivered events', ms: config.recordRetention, removeBefore: (epochMs) => exports.deadLetters.removeBefore(epochMs) },
+    { what: 'decided approvals', ms: config.recordRetention, removeBefore: (epochMs) => approvals.removeBefore(epochMs) },
+    { what: 'released quarantine entries', ms: config.recordRetention, removeBefore: (epochMs) => quarantines.removeBefore(epochMs) },
+    { what: 'revocations of delegations that have ended', ms: DAY_MS, removeBefore: (epochMs) => delegations.removeBefore(epochMs) },
+    { what: 'risk profiles', ms: config.recordRetention, removeBefore: (epochMs) => risks.removeBefore(epochMs) },
+  ];
+}
