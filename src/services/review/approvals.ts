@@ -349,7 +349,7 @@ export class ApprovalService {
     const now = clock.now();
     return {
       ...request,
-      rule_ids: rules.map(({ id }) => id),
+      rule_ids: rules.map((rule) => rule.id),
       rule_hashes: rules.map(({ hash }) => hash),
       approval_id: id,
       status: 'pending',
