@@ -85,7 +85,7 @@ interface Active extends Held {
 export class QuarantineService {
   readonly #options: QuarantineOptions;
   readonly #stored: Register<Active>;
-  /** By whom they hold, also those of which nothing is stored yet. Several may hold one caller: each writer makes its own. */
+  /** By whom they hold, stored or not. Several may hold one caller: each writer makes its own. */
   readonly #byKey = new Map<string, Active[]>();
   readonly #byId = new Map<string, Active>();
   /** Entries that hold one caller each, by their workload. */
