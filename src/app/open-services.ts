@@ -93,7 +93,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const memory = new MemoryAllowance({ rates: rateLimits, months, budgets });
   const allowance = ground.allowance?.(memory) ?? memory;
   const charged = { store, clock, allowance, counters, events, log, cachedRates: config.pricingCached, catalogues, mayExpire };
-  const deferred = await DeferredUsage.open({ ...charged, knownOrg: known.org });
+  const deferred = await DeferredUsage.open({ ...charged, leases, owner: config.nodeId, knownOrg: known.org });
   closers.push(() => deferred.close());
   const { workloads } = registers;
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, workloads, ownOrg }) : undefined;

@@ -12,6 +12,7 @@ import { silentLogger } from '../../src/base/lib/log.ts';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import type { ExecutionRecord } from '../../src/base/model/execution-record.ts';
 import { estimatedMetering } from '../../src/record/metering.ts';
+import { Leases } from '../../src/services/keeper/lease.ts';
 import { BudgetService } from '../../src/services/money/budgets.ts';
 import { DeferredUsage } from '../../src/services/money/deferred-usage.ts';
 import { MemoryAllowance } from '../../src/services/money/memory-allowance.ts';
@@ -480,6 +481,8 @@ async function service(t: Test) {
     counters,
     events,
     log: silentLogger,
+    leases: new Leases({ store, clock, log: silentLogger, holder: 'node', isShared: false }),
+    owner: 'node',
     cachedRates: false,
     catalogues,
   });

@@ -10,6 +10,8 @@ const SPACE = 'lease';
 /** How long a holder that is not heard of keeps a lease. */
 export const LEASE_MS = 60_000;
 const RENEW_MS = LEASE_MS / 3;
+/** A writer that is there holds the lease of this name and its own. */
+export const WRITER = 'writer/';
 
 /** A lease as it is stored under its name. */
 interface StoredLease {

@@ -15,6 +15,8 @@ import { chargedFor } from '../../decide/pricing/answered-price.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import { meteringFrom, type RecordMetering } from '../../record/metering.ts';
 import type { Effect } from '../../storage/contract/store.ts';
+import { type Leases, WRITER } from '../keeper/lease.ts';
+import { unlessConflict } from '../registers/commit.ts';
 import { STRANGERS } from '../registers/sharers.ts';
 import { type CostGround, spenderOfRecord, storeCost, takeRegardless } from './record-cost.ts';
 
@@ -66,6 +68,8 @@ export interface EndedResponse {
 
 /** The entity that stands for a response until it has ended. */
 interface Kept {
+  /** The writer that waits for it; absent in what a version before owners has stored. */
+  readonly owner?: string;
   /** The record that it will have if nothing is ever heard of it. */
   readonly record: UnhashedRecord;
   /** In force when the call came. */
@@ -84,6 +88,9 @@ interface Waiting {
 interface Ground extends CostGround {
   readonly events: Events;
   readonly log: Logger;
+  readonly leases: Pick<Leases, 'isShared' | 'taken'>;
+  /** The name of this writer, the same after a restart. It holds the lease {@link WRITER} of it. */
+  readonly owner: string;
   /** `GW_PRICING_CACHED` */
   readonly cachedRates: boolean;
   /** Where the model that made a response has its price. */
@@ -103,7 +110,8 @@ interface Ground extends CostGround {
  * Responses that a provider makes after it has answered their calls (`background`). What was set aside for such a call
  * stays so until the response has ended; then a record of its own, of tier `usage`, says what it cost, to whoever made
  * the call, and takes the place of reservation and entity in one commit. That happens once, however often and by
- * whomever the response is asked for. One that nobody asks for is charged what was set aside, after a day.
+ * whomever the response is asked for. One that nobody asks for is charged what was set aside, after a day. Each is
+ * waited for by one writer; what a writer leaves that is not heard of for a minute another one takes over.
  */
 export class DeferredUsage {
   readonly #ground: Ground;
@@ -119,17 +127,29 @@ export class DeferredUsage {
     this.#ground = ground;
   }
 
-  /** Sets aside again what stands for the responses that are waited for. */
+  /** Sets aside again what stands for the responses that this writer has waited for. */
   static async open(ground: Ground): Promise<DeferredUsage> {
     const service = new DeferredUsage(ground);
-    for (const { key, value } of await ground.store.list(SPACE)) {
-      const { record, expires_at: expiresAt } = value as Kept;
-      const grant = record.settles_record_id ?? record.record_id;
-      await takeRegardless(ground.allowance, grant, spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
-      service.#add(key, { grant, expiresAt, share: service.#shareOf(record.org_id) });
-    }
+    await service.#take((owner) => owner === undefined || owner === ground.owner || !ground.leases.isShared);
     service.#sweepLater();
     return service;
+  }
+
+  /** @param isFree whether what this writer waits for has nobody else who does */
+  async #take(isFree: (owner: string | undefined) => boolean): Promise<void> {
+    const { store, allowance, leases, owner: own } = this.#ground;
+    for (const { key, value, version } of await store.entities(SPACE)) {
+      const { owner, record, expires_at: expiresAt } = value as Kept;
+      if (this.#open.has(key) || !isFree(owner)) continue;
+      if (leases.isShared && owner !== own) {
+        const taken: Kept = { ...(value as Kept), owner: own };
+        const effect: Effect = { op: 'put', space: SPACE, key, value: taken };
+        if (!(await unlessConflict(store.commit(undefined, [effect], [{ space: SPACE, key, version }])))) continue;
+      }
+      const grant = record.settles_record_id ?? record.record_id;
+      await takeRegardless(allowance, grant, spenderOfRecord(record), picoFromUsd(record.metering?.cost_usd ?? '0'));
+      this.#add(key, { grant, expiresAt, share: this.#shareOf(record.org_id) });
+    }
   }
 
   /** Responses that are waited for. */
@@ -149,7 +169,8 @@ export class DeferredUsage {
 
   /** What is committed with the record of the call. */
   effect(record: ExecutionRecord, { call, price, assumed, completedAt }: Deferral): Effect {
-    const value: Kept = { record: usageRecord(record, call.usageRecordId, assumed), price, expires_at: completedAt + KEEP_MS };
+    const { owner } = this.#ground;
+    const value: Kept = { owner, record: usageRecord(record, call.usageRecordId, assumed), price, expires_at: completedAt + KEEP_MS };
     return { op: 'put', space: SPACE, key: call.key, value };
   }
 
@@ -197,10 +218,18 @@ export class DeferredUsage {
     else if (!this.#ended.has(key)) this.#ended.set(key, { end: ended });
   }
 
-  /** Charges those that nobody asked for in time; one that cannot be charged keeps back none behind it. */
+  /**
+   * Takes over what writers have left that are gone, and charges what nobody asked for in time; one that cannot be
+   * charged keeps back none behind it.
+   */
   async sweep(): Promise<void> {
-    if (this.#ground.mayExpire?.() === false) return;
-    const now = this.#ground.clock.now();
+    const { leases, owner: own, clock, mayExpire } = this.#ground;
+    if (leases.isShared) {
+      const there = await leases.taken(WRITER);
+      await this.#take((owner) => owner !== undefined && owner !== own && !there.has(WRITER + owner));
+    }
+    if (mayExpire?.() === false) return;
+    const now = clock.now();
     // One that cannot be charged takes its place anew, at the end.
     for (const [key, { expiresAt }] of [...this.#open]) {
       if (expiresAt <= now) await this.#settle(key, undefined).catch((error: unknown) => this.#failed(error));
@@ -263,9 +292,11 @@ export class DeferredUsage {
 
   #sweepLater(): void {
     this.#cancelSweep = this.#ground.clock.after(SWEEP_EVERY_MS, () => {
-      void this.sweep().then(() => {
-        if (!this.#closed) this.#sweepLater();
-      });
+      void this.sweep()
+        .catch((error: unknown) => this.#failed(error))
+        .then(() => {
+          if (!this.#closed) this.#sweepLater();
+        });
     });
   }
 

@@ -4,7 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { BudgetLimit, BudgetOverride } from '../../base/model/budget-limit.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import { type Along, Register } from '../registers/register.ts';
 import type { Budget, ScopeLimits } from './scope-limits.ts';
 
 export const LIMITS = 'budget_limit';
@@ -21,8 +21,8 @@ export interface GivenOverride {
 }
 
 interface Spaces {
-  readonly limits: WatchedSpace<BudgetLimit>;
-  readonly overrides: WatchedSpace<BudgetOverride>;
+  readonly limits: Register<BudgetLimit>;
+  readonly overrides: Register<BudgetOverride>;
 }
 
 /**
@@ -88,8 +88,8 @@ export class HeldLimits {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #book: LimitBook;
-  readonly #limits: WatchedSpace<BudgetLimit>;
-  readonly #overrides: WatchedSpace<BudgetOverride>;
+  readonly #limits: Register<BudgetLimit>;
+  readonly #overrides: Register<BudgetOverride>;
 
   private constructor(store: Store, clock: Clock, book: LimitBook, spaces: Spaces) {
     this.#store = store;
@@ -103,12 +103,12 @@ export class HeldLimits {
   static async open(store: Store, clock: Clock, limitsOf: (limit: BudgetLimit) => ScopeLimits): Promise<HeldLimits> {
     const book = new LimitBook(clock, limitsOf);
     return new HeldLimits(store, clock, book, {
-      limits: await WatchedSpace.open(store, LIMITS, {
+      limits: await Register.open(store, LIMITS, {
         read: (value) => value as BudgetLimit,
         orgOf: (limit) => limit.org_id,
         changed: (limitId, limit) => book.learnLimit(limitId, limit),
       }),
-      overrides: await WatchedSpace.open(store, OVERRIDES, {
+      overrides: await Register.open(store, OVERRIDES, {
         read: (value) => value as BudgetOverride,
         changed: (limitId, override) => book.learnOverride(limitId, override),
       }),
@@ -134,8 +134,7 @@ export class HeldLimits {
   }
 
   async create(limit: BudgetLimit, commit: Commit): Promise<void> {
-    await commit(limit.limit_id, [{ op: 'put', space: LIMITS, key: limit.limit_id, value: limit }]);
-    await this.#limits.refresh(limit.limit_id);
+    await this.#limits.change(limit.limit_id, () => limit, { commit });
   }
 
   /** Brings in what was stored of these. */
@@ -145,29 +144,24 @@ export class HeldLimits {
 
   /** @throws GatewayError `conflict` when the limit is removed meanwhile */
   async override(limitId: string, { limitUsd, until, reason }: GivenOverride, commit: Commit): Promise<void> {
-    const limit = await this.#store.entity(LIMITS, limitId);
-    if (limit === undefined) throw new GatewayError('conflict', `The budget limit ${limitId} was removed meanwhile.`);
-    const override: BudgetOverride = {
-      org_id: (limit.value as BudgetLimit).org_id,
-      limit_usd: limitUsd,
-      until: timestamp(until),
-      ...(reason === undefined ? {} : { reason }),
-      created_at: timestamp(this.#clock.now()),
+    const next = async (_current: unknown, { expect }: Along): Promise<BudgetOverride> => {
+      const limit = await this.#store.entity(LIMITS, limitId);
+      if (limit === undefined) throw new GatewayError('conflict', `The budget limit ${limitId} was removed meanwhile.`);
+      expect.push({ space: LIMITS, key: limitId, version: limit.version });
+      return {
+        org_id: (limit.value as BudgetLimit).org_id,
+        limit_usd: limitUsd,
+        until: timestamp(until),
+        ...(reason === undefined ? {} : { reason }),
+        created_at: timestamp(this.#clock.now()),
+      };
     };
-    await commit(
-      limitId,
-      [{ op: 'put', space: OVERRIDES, key: limitId, value: override }],
-      [{ space: LIMITS, key: limitId, version: limit.version }],
-    );
-    await this.#overrides.refresh(limitId);
+    await this.#overrides.change(limitId, next, { commit });
   }
 
   /** False when there is none, also when another was first. */
-  async endOverride(limitId: string, commit: Commit): Promise<boolean> {
-    if (!this.#overrides.has(limitId)) return false;
-    await commit(limitId, [{ op: 'delete', space: OVERRIDES, key: limitId }]);
-    await this.#overrides.refresh(limitId);
-    return true;
+  endOverride(limitId: string, commit: Commit): Promise<boolean> {
+    return this.#overrides.remove(limitId, { commit });
   }
 }
 

@@ -4,13 +4,11 @@ import type { Logger } from '../../base/lib/log.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../../record/canonical-record.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
-import { LEASE_MS, type Leases } from '../keeper/lease.ts';
+import { LEASE_MS, type Leases, WRITER } from '../keeper/lease.ts';
 import { unlessConflict } from '../registers/commit.ts';
 import type { RecordCounters } from '../reports/record-counters.ts';
 
 const INTENTS = 'intent';
-/** A writer that is there holds the lease of this name and its own. */
-const PRESENT = 'writer/';
 
 /** What is stored of a call that is under way. */
 interface Intent {
@@ -51,7 +49,7 @@ export class Intents {
     const intents = new Intents(options);
     const { leases, owner: own } = options;
     const { isShared } = leases;
-    await leases.hold(PRESENT + own);
+    await leases.hold(WRITER + own);
     await intents.#recover((owner) => owner === undefined || owner === own || !isShared);
     if (isShared)
       intents.#sweep = every(options, {
@@ -116,8 +114,8 @@ export class Intents {
   }
 
   async #recoverForgotten(): Promise<void> {
-    const alive = await this.#options.leases.taken(PRESENT);
-    await this.#recover((of) => of !== undefined && !alive.has(PRESENT + of));
+    const alive = await this.#options.leases.taken(WRITER);
+    await this.#recover((of) => of !== undefined && !alive.has(WRITER + of));
   }
 }
 

@@ -2,9 +2,9 @@ import { parseDuration } from '../../base/lib/clock.ts';
 import { type ErrorDetail, GatewayError } from '../../base/lib/gateway-error.ts';
 import { type BucketShape, bucketShape } from '../../decide/limits/token-bucket.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone } from '../registers/commit.ts';
+import type { Commit } from '../registers/commit.ts';
 import { workloadKey } from '../registers/org-key.ts';
-import { WatchedSpace } from '../registers/watched-space.ts';
+import { Register } from '../registers/register.ts';
 import { WORKLOAD_RATES, type WorkloadRate } from './workload-rates.ts';
 
 /**
@@ -47,9 +47,9 @@ type ShapeOf = (orgId: string, workloadId: string) => BucketShape;
 type OfWorkloads = ReadonlyMap<string, ReadonlyMap<string, Limit>>;
 
 interface StoredConfigs {
-  readonly own: WatchedSpace<RateLimitConfig>;
-  readonly orgs: WatchedSpace<RateLimitConfig>;
-  readonly workloads: WatchedSpace<WorkloadRate>;
+  readonly own: Register<RateLimitConfig>;
+  readonly orgs: Register<RateLimitConfig>;
+  readonly workloads: Register<WorkloadRate>;
 }
 
 /**
@@ -65,27 +65,31 @@ export class RateLimitConfigs {
   #ofOrgs: ReadonlyMap<string, Limit> = new Map();
   /** What holds for workloads for which their org has laid down something. */
   #ofWorkloads: OfWorkloads = new Map();
-  #stored: StoredConfigs | undefined;
+  readonly #stored: StoredConfigs;
 
-  private constructor(options: RateLimitConfigOptions) {
+  private constructor(options: RateLimitConfigOptions, stored: StoredConfigs) {
     this.#options = options;
+    this.#stored = stored;
     this.#gateway = limitOf(options.initial);
   }
 
   static async open(options: RateLimitConfigOptions): Promise<RateLimitConfigs> {
     await mergeOwn(options);
-    const configs = new RateLimitConfigs(options);
-    const watched = { read: (value: unknown) => value as RateLimitConfig, changed: () => configs.#settle() };
-    const own = await WatchedSpace.open(options.store, SPACE, watched);
-    configs.#stored = {
-      own,
-      orgs: await WatchedSpace.open(options.store, RATE_LIMITS_OF_ORGS, watched),
-      workloads: await WatchedSpace.open(options.store, WORKLOAD_RATES, {
+    // Told of while it is opened: what is read first is not all.
+    let configs: RateLimitConfigs | undefined;
+    const changed = (): void => {
+      if (configs !== undefined) configs.#settle();
+    };
+    const watched = { read: (value: unknown) => value as RateLimitConfig, changed };
+    configs = new RateLimitConfigs(options, {
+      own: await Register.open(options.store, SPACE, watched),
+      orgs: await Register.open(options.store, RATE_LIMITS_OF_ORGS, watched),
+      workloads: await Register.open(options.store, WORKLOAD_RATES, {
         read: (value) => value as WorkloadRate,
         orgOf: ({ org_id: orgId }) => orgId,
-        changed: () => configs.#settle(),
+        changed,
       }),
-    };
+    });
     configs.#settle();
     return configs;
   }
@@ -110,27 +114,24 @@ export class RateLimitConfigs {
    * @throws GatewayError `invalid_request` for another org's that is looser than the gateway's, each looser member by
    * its name
    */
-  async put(orgId: string | undefined, config: RateLimitConfig, commit: Commit = commitAlone(this.#options.store)): Promise<void> {
-    const isOwn = orgId === undefined || orgId === this.#options.ownOrg;
-    if (isOwn) await commit(orgId, [{ op: 'put', space: SPACE, key: CONFIG, value: config }]);
-    else {
-      refuseLooser(config, this.#gateway.config);
-      await commit(orgId, [{ op: 'put', space: RATE_LIMITS_OF_ORGS, key: orgId, value: config }]);
-    }
-    if (isOwn) await this.#stored?.own.refresh(CONFIG);
-    else await this.#stored?.orgs.refresh(orgId);
+  async put(orgId: string | undefined, config: RateLimitConfig, commit?: Commit): Promise<void> {
+    const { own, orgs } = this.#stored;
+    const how = { commit, object: orgId };
+    if (orgId === undefined || orgId === this.#options.ownOrg) return own.changeAll(new Map([[CONFIG, config]]), how);
+    refuseLooser(config, this.#gateway.config);
+    return orgs.changeAll(new Map([[orgId, config]]), how);
   }
 
   /** Limits of single workloads of an org, by their ids. */
   workloadRates(orgId: string): readonly WorkloadRate[] {
-    return this.#stored?.workloads.ofOrg(orgId) ?? [];
+    return this.#stored.workloads.ofOrg(orgId);
   }
 
   /**
    * Lays down the limit of one workload for good, in the place of one that is there.
    * @throws GatewayError `invalid_request` when it is looser than what holds for the org
    */
-  async putWorkloadRate(rate: WorkloadRate, commit: Commit = commitAlone(this.#options.store)): Promise<void> {
+  async putWorkloadRate(rate: WorkloadRate, commit?: Commit): Promise<void> {
     const { refill_rate, window_duration } = this.of(rate.org_id);
     if (isFaster(configOf(rate), this.of(rate.org_id))) {
       const message = `must come to at most ${refill_rate} per ${window_duration}, as the configuration of the org says, which a workload can only tighten`;
@@ -138,24 +139,17 @@ export class RateLimitConfigs {
         details: [{ path: 'requests_per_minute', message }],
       });
     }
-    const key = workloadKey(rate);
-    await commit(rate.workload_id, [{ op: 'put', space: WORKLOAD_RATES, key, value: rate }]);
-    await this.#stored?.workloads.refresh(key);
+    await this.#stored.workloads.change(workloadKey(rate), () => rate, { commit, object: rate.workload_id });
   }
 
   /** False when the workload has none. */
-  async removeWorkloadRate(orgId: string, workloadId: string, commit: Commit = commitAlone(this.#options.store)): Promise<boolean> {
+  removeWorkloadRate(orgId: string, workloadId: string, commit?: Commit): Promise<boolean> {
     const key = workloadKey({ org_id: orgId, workload_id: workloadId });
-    if (this.#stored?.workloads.has(key) !== true) return false;
-    await commit(workloadId, [{ op: 'delete', space: WORKLOAD_RATES, key }]);
-    await this.#stored.workloads.refresh(key);
-    return true;
+    return this.#stored.workloads.remove(key, { commit, object: workloadId });
   }
 
   #settle(): void {
     const { initial, ownOrg, reshaped } = this.#options;
-    // While it is opened: what is read first is not all.
-    if (this.#stored === undefined) return;
     const { own, orgs, workloads } = this.#stored;
     const before = { gateway: this.#gateway, ofOrgs: this.#ofOrgs, ofWorkloads: this.#ofWorkloads };
     this.#gateway = limitOf(own.get(CONFIG) ?? initial);

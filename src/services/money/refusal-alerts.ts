@@ -1,10 +1,12 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Events } from '../../base/events/bus.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { AlertedLimit, BudgetAlert } from '../../base/model/budget-limit.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { type Period, startText, windowStart } from '../../decide/limits/windows.ts';
-import type { Effect, Store } from '../../storage/contract/store.ts';
+import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
+import { unlessConflict } from '../registers/commit.ts';
 import type { Outbox } from '../sending/outbox.ts';
 import type { CapExceeded, Spender } from './allowance.ts';
 import { type Alerted, alertedOf, type Budget, isRefusalNews, limitInForce } from './scope-limits.ts';
@@ -26,7 +28,7 @@ export async function readRefused(store: Pick<Store, 'list'>, budgetOf: Ground['
 }
 
 interface Ground {
-  readonly store: Pick<Store, 'commit'>;
+  readonly store: Pick<Store, 'commit' | 'entity'>;
   readonly events: Events;
   readonly outbox: Pick<Outbox, 'wants' | 'post'> | undefined;
   readonly budgetOf: (limitId: string) => Budget | undefined;
@@ -63,7 +65,7 @@ export class RefusalAlerts {
     if (this.#told.get(name) === of) return;
     if (this.#told.size >= MAX_REMEMBERED) this.#told.clear();
     this.#told.set(name, of);
-    this.#say({ limit, level: 'exceeded', periodStart, ...refusal }, [], () => this.#told.delete(name));
+    this.#say({ limit, level: 'exceeded', periodStart, ...refusal }).catch(() => this.#told.delete(name));
   }
 
   #ofLimit(budget: Budget, refusal: Refusal, periodStart: string): void {
@@ -71,26 +73,33 @@ export class RefusalAlerts {
     const before = budget.refused;
     const told: Alerted = alertedOf(budget, periodStart, 'exceeded');
     budget.refused = told;
-    const alert = { limit: limitInForce(budget), level: 'exceeded' as const, periodStart, ...refusal };
-    this.#say(alert, [{ op: 'put', space: REFUSED, key: budget.limit.limit_id, value: told }], () => {
+    this.#sayFirst({ limit: limitInForce(budget), level: 'exceeded', periodStart, ...refusal }, told).catch(() => {
       // The next refusal says it.
       if (budget.refused === told) budget.refused = before;
     });
   }
 
-  #say(alert: BudgetAlert, effects: readonly Effect[], failed: () => void): void {
+  /** Unless another node has said it. */
+  async #sayFirst(alert: BudgetAlert, told: Alerted): Promise<void> {
+    const at = { space: REFUSED, key: alert.limit.limit_id };
+    const found = await this.#ground.store.entity(at.space, at.key);
+    if (isDeepStrictEqual(found?.value, told)) return;
+    await this.#say(alert, [{ op: 'put', ...at, value: told }], [{ ...at, version: found?.version }]);
+  }
+
+  /** @throws GatewayError as `Store.commit`; nothing was said then */
+  async #say(alert: BudgetAlert, effects: readonly Effect[] = [], expect: readonly Expectation[] = []): Promise<void> {
     const { store, events, outbox } = this.#ground;
-    events.emit('budgetAlert', alert);
     const post = outbox?.wants('budgetAlert', alert.limit.org_id) === true ? outbox.post('budgetAlert', alert) : undefined;
     const all = [...effects, ...(post?.effects ?? [])];
-    if (all.length === 0) return;
-    store.commit(undefined, all).then(
-      () => post?.stored(),
-      () => {
-        post?.failed();
-        failed();
-      },
-    );
+    let isFirst = all.length === 0;
+    try {
+      isFirst ||= await unlessConflict(store.commit(undefined, all, expect));
+    } finally {
+      if (isFirst) post?.stored();
+      else post?.failed();
+    }
+    if (isFirst) events.emit('budgetAlert', alert);
   }
 }
 

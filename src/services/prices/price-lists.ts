@@ -13,14 +13,13 @@ import type { Logger } from '../../base/lib/log.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { Turn } from '../../base/lib/turn.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
-import type { Effect, Store } from '../../storage/contract/store.ts';
+import type { Store } from '../../storage/contract/store.ts';
 import type { Commit } from '../registers/commit.ts';
-import { unlessConflict } from '../registers/commit.ts';
+import { type Along, Register } from '../registers/register.ts';
 import { dayOf, type GivenList } from './list-sources.ts';
 import { PRICE_LIST_KEY, PRICE_LIST_SPACE, packed, readStored, type SeenSource, type StoredList, unpacked } from './stored-list.ts';
 import { pricesTold } from './told-prices.ts';
 
-const PLACE = { space: PRICE_LIST_SPACE, key: PRICE_LIST_KEY } as const;
 const DAY_MS = 86_400_000;
 
 /** How somebody changes the list. */
@@ -85,11 +84,11 @@ const NO_CHANGE = { diff: { added: [], removed: [], changed: [] }, held: [], war
  */
 export class PriceLists {
   readonly #options: PriceListsOptions;
+  readonly #space: Register<StoredList>;
   readonly #shipped: PriceList;
   #loaded: Loaded | undefined;
   #seen: SeenSource | undefined;
-  /** Of the entity, as it was read last; undefined: there is none. */
-  #version: string | undefined;
+  /** Of what is stored, as it was brought in last; undefined: there is none. */
   #revision: string | undefined;
   #unusable: string | undefined;
   #isOpen = false;
@@ -98,15 +97,19 @@ export class PriceLists {
   /** By outcome; for the metrics. */
   readonly counts: Record<'taken' | 'unchanged' | 'refused' | 'failed', number> = { taken: 0, unchanged: 0, refused: 0, failed: 0 };
 
-  private constructor(options: PriceListsOptions) {
+  private constructor(options: PriceListsOptions, space: Register<StoredList>) {
     this.#options = options;
+    this.#space = space;
     this.#shipped = options.catalogues.shipped().priceList;
   }
 
   /** Puts the list in force that was taken last, unless that of the package is newer. */
   static async open(options: PriceListsOptions): Promise<PriceLists> {
-    const lists = new PriceLists(options);
-    await options.store.watch(PRICE_LIST_SPACE, () => lists.#turn.take(() => lists.#load()));
+    let lists: PriceLists | undefined;
+    const changed = (): void => {
+      if (lists !== undefined) lists.#hear();
+    };
+    lists = new PriceLists(options, await Register.open(options.store, PRICE_LIST_SPACE, { read: readStored, changed }));
     await lists.#turn.take(() => lists.#load());
     lists.#isOpen = true;
     return lists;
@@ -307,25 +310,28 @@ export class PriceLists {
    * @throws GatewayError `conflict`, or as `Store.commit`; nothing has changed then
    */
   async #store(stored: StoredList, object: string, commit: Commit, { diff }: Pick<JudgedList, 'diff'>, judged?: JudgedList): Promise<void> {
-    const effects: readonly Effect[] = [{ op: 'put', ...PLACE, value: stored }];
-    if (!(await unlessConflict(commit(object, effects, [{ ...PLACE, version: this.#version }], [], pricesTold(diff)))))
-      throw new GatewayError('conflict', 'Somebody else has changed the price list at the same moment: look at it again.');
-    const entity = await this.#options.store.entity(PRICE_LIST_SPACE, PRICE_LIST_KEY);
+    const conflict = (): GatewayError =>
+      new GatewayError('conflict', 'Somebody else has changed the price list at the same moment: look at it again.');
+    const next = (current: StoredList | undefined, along: Along): StoredList => {
+      if (current?.revision !== this.#revision) throw conflict();
+      along.told = pricesTold(diff);
+      return stored;
+    };
+    await this.#space.change(PRICE_LIST_KEY, next, { commit, object, conflict });
+    const now = this.#space.get(PRICE_LIST_KEY);
     // Another writer was quicker to change it again: what is told of that reads it.
-    if (readStored(entity?.value)?.revision !== stored.revision) return;
-    this.#version = entity?.version;
-    this.#become(
-      stored,
-      stored.list === undefined || judged === undefined ? undefined : loadedOf({ ...stored, list: stored.list }, judged),
-    );
+    if (now?.revision !== stored.revision) return;
+    this.#become(now, now.list === undefined || judged === undefined ? undefined : loadedOf({ ...now, list: now.list }, judged));
+  }
+
+  #hear(): void {
+    void this.#turn.take(() => this.#load());
   }
 
   /** Brings in what the store has. Never rejects for what stands there: the list in force stays then. */
   async #load(): Promise<void> {
-    const { store, log } = this.#options;
-    const entity = await store.entity(PRICE_LIST_SPACE, PRICE_LIST_KEY);
-    this.#version = entity?.version;
-    const stored = readStored(entity?.value);
+    const { log } = this.#options;
+    const stored = this.#space.get(PRICE_LIST_KEY);
     if (stored?.revision === this.#revision) return;
     try {
       const list = stored?.list;

@@ -11,9 +11,20 @@ const MOST_TRIES = 16;
 /** What a change says of an entity that is to be there no more. */
 export const REMOVED: unique symbol = Symbol('removed');
 
+/** What hears what became of the commit that its effects are part of, by exactly one of its verbs. */
+export interface Settling {
+  readonly effects: readonly Effect[];
+  stored(): void;
+  failed(): void;
+}
+
 /** What goes with a change, in its commit. Each try fills one of its own. */
 export interface Along {
+  /** What people know the entity by, where this register has no more than what is kept beside it: told of first. */
+  readonly first: Effect[];
   readonly effects: Effect[];
+  /** Such as an event of the outbox; made when nothing throws any more. */
+  readonly settling: Settling[];
   /** What must be true beside the version of the entity. */
   readonly expect: Expectation[];
   /** Other things that change, each told of by itself. */
@@ -85,19 +96,18 @@ export class Register<V, S = V> extends WatchedSpace<V> {
   ): Promise<R> {
     for (let tries = 1; ; tries += 1) {
       const found = await this.store.entity(this.space, key);
-      const along: Along = { effects: [], expect: [], also: [] };
+      const along: Along = { first: [], effects: [], settling: [], expect: [], also: [] };
       const after = await next(found === undefined ? undefined : this.#parse(found.value), along);
       if (after === undefined) return after;
-      const effects = [this.effect(key, after), ...along.effects];
+      const effects = [...along.first, this.effect(key, after), ...along.effects, ...along.settling.flatMap((one) => one.effects)];
       const expect = [{ space: this.space, key, version: found?.version }, ...along.expect];
       const done = commit(object, effects, expect, along.also, along.told);
-      if (conflict === undefined && tries === MOST_TRIES) await done;
-      else if (!(await unlessConflict(done))) {
-        if (conflict !== undefined) throw conflict();
-        continue;
+      const isLast = conflict === undefined && tries === MOST_TRIES;
+      if (await settle(along.settling, isLast ? done.then(() => true) : unlessConflict(done))) {
+        await this.refresh(key);
+        return after;
       }
-      await this.refresh(key);
-      return after;
+      if (conflict !== undefined) throw conflict();
     }
   }
 
@@ -145,6 +155,19 @@ export class Register<V, S = V> extends WatchedSpace<V> {
   effect(key: string, value: S | typeof REMOVED): Effect {
     const at = { space: this.space, key };
     return value === REMOVED ? { op: 'delete', ...at } : { op: 'put', ...at, value };
+  }
+}
+
+async function settle(settling: readonly Settling[], commit: Promise<boolean>): Promise<boolean> {
+  let isDone = false;
+  try {
+    isDone = await commit;
+    return isDone;
+  } finally {
+    for (const one of settling) {
+      if (isDone) one.stored();
+      else one.failed();
+    }
   }
 }
 

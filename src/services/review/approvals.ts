@@ -20,14 +20,15 @@ import {
   standingOf,
 } from '../../decide/policy/approval-standing.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone, unlessConflict } from '../registers/commit.ts';
+import { type Commit, unlessConflict } from '../registers/commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, pageOf, removeEntities } from '../registers/entity-page.ts';
 import { GroupIndex } from '../registers/group-index.ts';
+import { type Along, REMOVED } from '../registers/register.ts';
 import type { LaidDown } from '../registers/sharers.ts';
 import type { Outbox } from '../sending/outbox.ts';
 import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
 import { PendingApprovals } from './pending-approvals.ts';
-import { nameWaiting, shareOfRequest, waitingOf } from './waiting-approval.ts';
+import { nameWaiting, shareOfRequest, type WaitingApproval, waitingOf } from './waiting-approval.ts';
 
 /** All of them, under the keys of `newestFirst`. */
 const SPACE = 'approval';
@@ -116,25 +117,27 @@ export class ApprovalService {
   readonly #pending: PendingApprovals;
   readonly #byOrg: GroupIndex;
 
-  private constructor(options: ApprovalOptions) {
-    const { maxPending = CONTROL_BOUNDS.approvals.all, store, clock, log } = options;
+  private constructor(options: ApprovalOptions, byOrg: GroupIndex, pending: PendingApprovals) {
     this.#options = options;
-    this.#byOrg = new GroupIndex(store, SPACE, 'org');
-    this.#pending = new PendingApprovals({ store, clock, log, maxPending }, PENDING, (id) => this.#expire(id));
+    this.#byOrg = byOrg;
+    this.#pending = pending;
   }
 
   /** @throws Error when the store cannot be read, or what an older version has stored cannot be written again */
   static async open(options: ApprovalOptions): Promise<ApprovalService> {
-    const service = new ApprovalService(options);
-    await service.#byOrg.complete((value) => (value as Approval).org_id);
-    await nameWaiting(options.store, { all: SPACE, waiting: PENDING }, options.known);
-    await service.#pending.open();
+    const { maxPending = CONTROL_BOUNDS.approvals.all, store, clock, log, known } = options;
+    const byOrg = new GroupIndex(store, SPACE, 'org');
+    await byOrg.complete((value) => (value as Approval).org_id);
+    await nameWaiting(store, { all: SPACE, waiting: PENDING }, known);
+    const expire = (id: string): Promise<void> => service.#expire(id);
+    const pending = await PendingApprovals.open({ store, clock, log, maxPending, expire }, PENDING);
+    const service: ApprovalService = new ApprovalService(options, byOrg, pending);
     return service;
   }
 
   /** Requests that wait. */
   get pending(): number {
-    return this.#pending.size;
+    return this.#pending.waiting.size;
   }
 
   /**
@@ -153,29 +156,37 @@ export class ApprovalService {
    * @throws GatewayError `record_store_unavailable`
    */
   async ask(request: ApprovalRequest): Promise<ApprovalAnswer> {
-    const key = keyOf(request.org_id, requestHashOf(request));
-    for (;;) {
+    const { clock, known, events } = this.#options;
+    const share = shareOfRequest(request, known);
+    const of = { space: BY_ACTION, key: keyOf(request.org_id, requestHashOf(request)) };
+    const id = uuidv7(clock.now());
+    let answer = undefined as ApprovalAnswer | undefined;
+    let isReserved = false;
+    const next = async (_none: unknown, along: Along): Promise<WaitingApproval | undefined> => {
       const before = await this.#of(request.org_id, requestHashOf(request));
       const same = before.approvals.filter((approval) => isSameRequest(approval, request));
       const asked = standingOf(same, request.rules, this.#moment());
-      if ('kind' in asked) return asked;
-      const share = shareOfRequest(request, this.#options.known);
-      const full = this.#pending.reserve(share);
-      if (full !== undefined) return { kind: 'full', full };
-      const approval = this.#make(request, asked);
-      const ids = [approval.approval_id, ...keptOf(before.approvals, this.#moment())];
-      try {
-        const isOpened = await this.#commit(
-          approval,
-          'put',
-          [{ op: 'put', space: BY_ACTION, key, value: ids }, ...this.#contentOf(approval, request)],
-          [{ space: BY_ACTION, key, version: before.version }],
-        );
-        if (isOpened) return { kind: 'opened', approval };
-      } finally {
-        this.#pending.release(share);
+      const full = 'kind' in asked || isReserved ? undefined : this.#pending.reserve(share);
+      if ('kind' in asked || full !== undefined) {
+        answer = 'kind' in asked ? asked : full && { kind: 'full', full };
+        return undefined;
       }
+      isReserved = true;
+      const approval = this.#make(id, request, asked);
+      const ids = [id, ...keptOf(before.approvals, this.#moment())];
+      along.effects.push(this.#byOrg.put(request.org_id, id), { op: 'put', ...of, value: ids }, ...this.#contentOf(id, request));
+      along.expect.push({ ...of, version: before.version });
+      this.#put(approval, undefined, along);
+      answer = { kind: 'opened', approval };
+      return waitingOf(approval, known);
+    };
+    try {
+      await this.#pending.waiting.change(id, next);
+    } finally {
+      if (isReserved) this.#pending.release(share);
     }
+    if (answer?.kind === 'opened') events.emit('approval', answer.approval);
+    return answer as ApprovalAnswer;
   }
 
   /**
@@ -254,30 +265,31 @@ export class ApprovalService {
    * @throws GatewayError `conflict` for one that does not wait any more, `own_request` for who asks for it himself
    */
   async decide(id: string, { status, note, reason, principal }: Deciding, commit?: Commit): Promise<ShownApproval | undefined> {
-    const { store, clock, ttlMs } = this.#options;
-    const found = await store.entity(SPACE, newestFirst(id));
-    const approval = found && this.#shown(found.value as Approval);
-    if (found === undefined || approval === undefined || (principal.orgId !== undefined && approval.org_id !== principal.orgId))
-      return undefined;
-    if (approval.status !== 'pending') throw alreadyDecided(approval);
-    if (principal.kind === 'api_key' && principal.id === approval.api_key_id)
-      throw new GatewayError('own_request', 'Nobody decides what his own key has asked for.');
-    const now = clock.now();
+    const { clock, ttlMs } = this.#options;
     const by = namedPrincipal(principal);
-    const decided: Approval = {
-      ...approval,
-      status,
-      decided_by: principalWord(by, note),
-      decided_by_principal: by,
-      ...(note === undefined ? {} : { decided_by_note: note }),
-      decided_at: timestamp(now),
-      ...(reason === undefined ? {} : { decision_reason: reason }),
-      ...(status === 'approved' ? { expires_at: timestamp(now + ttlMs) } : {}),
-    };
-    const expect = [{ space: SPACE, key: newestFirst(id), version: found.version }];
-    if (await this.#commit(decided, 'delete', [], expect, commit)) return this.#told(decided);
-    const after = (await store.get(SPACE, newestFirst(id))) as Approval;
-    throw alreadyDecided(this.#shown(after));
+    const decided = await this.#end(
+      id,
+      (stored) => {
+        const approval = this.#shown(stored);
+        if (principal.orgId !== undefined && approval.org_id !== principal.orgId) return undefined;
+        if (approval.status !== 'pending') throw alreadyDecided(approval);
+        if (principal.kind === 'api_key' && principal.id === approval.api_key_id)
+          throw new GatewayError('own_request', 'Nobody decides what his own key has asked for.');
+        const now = clock.now();
+        return {
+          ...approval,
+          status,
+          decided_by: principalWord(by, note),
+          decided_by_principal: by,
+          ...(note === undefined ? {} : { decided_by_note: note }),
+          decided_at: timestamp(now),
+          ...(reason === undefined ? {} : { decision_reason: reason }),
+          ...(status === 'approved' ? { expires_at: timestamp(now + ttlMs) } : {}),
+        };
+      },
+      commit,
+    );
+    return decided && this.#told(decided);
   }
 
   /** Removes those that were decided or have expired before `epochMs`. @returns how many */
@@ -332,14 +344,14 @@ export class ApprovalService {
     return yes === undefined ? shown : { ...shown, on_approval: yes };
   }
 
-  #make({ content: _content, rules: _all, ...request }: ApprovalRequest, rules: readonly AskedByRule[]): Approval {
+  #make(id: string, { content: _content, rules: _all, ...request }: ApprovalRequest, rules: readonly AskedByRule[]): Approval {
     const { clock, ttlMs } = this.#options;
     const now = clock.now();
     return {
       ...request,
-      rule_ids: rules.map(({ id }) => id),
+      rule_ids: rules.map((rule) => rule.id),
       rule_hashes: rules.map(({ hash }) => hash),
-      approval_id: uuidv7(now),
+      approval_id: id,
       status: 'pending',
       created_at: timestamp(now),
       expires_at: timestamp(now + ttlMs),
@@ -348,61 +360,45 @@ export class ApprovalService {
     };
   }
 
-  #contentOf({ approval_id: id }: Approval, { content }: ApprovalRequest): readonly Effect[] {
+  #contentOf(id: string, { content }: ApprovalRequest): readonly Effect[] {
     const { keepContent, box } = this.#options;
     const text = keepContent ? content() : '';
     if (text === '' || text.length > MAX_CONTENT) return [];
     return [{ op: 'put', space: CONTENT, key: id, value: box.seal(text, contextOf(id)) }];
   }
 
-  /**
-   * Stores one with what goes with it, and tells of it.
-   * @param wait whether it waits from now on, or does no longer
-   * @returns false when what is expected is not true any more
-   */
-  async #commit(
-    approval: Approval,
-    wait: 'put' | 'delete',
-    more: readonly Effect[],
-    expect: readonly Expectation[],
-    commit?: Commit,
-  ): Promise<boolean> {
-    const { store, outbox, events } = this.#options;
-    const { approval_id: id } = approval;
-    const waiting = wait === 'put' ? waitingOf(approval, this.#options.known) : undefined;
-    const posted = outbox.post('approval', approval);
-    const waits: readonly Effect[] =
-      waiting !== undefined
-        ? [{ op: 'put', space: PENDING, key: id, value: waiting }, this.#byOrg.put(approval.org_id, id)]
-        : [
-            { op: 'delete', space: PENDING, key: id },
-            { op: 'delete', space: CONTENT, key: id },
-          ];
-    const effects: Effect[] = [{ op: 'put', space: SPACE, key: newestFirst(id), value: approval }, ...waits, ...more, ...posted.effects];
-    let isStored: boolean;
-    try {
-      isStored = await unlessConflict((commit ?? commitAlone(store))(id, effects, expect));
-    } catch (error) {
-      posted.failed();
-      throw error;
-    }
-    if (!isStored) {
-      posted.failed();
-      return false;
-    }
-    posted.stored();
-    this.#pending.learn(id, waiting);
-    events.emit('approval', approval);
-    return true;
+  /** What stores one, and tells of it. @param version of what is there; undefined: there is none */
+  #put(approval: Approval, version: string | undefined, { first, settling, expect }: Along): void {
+    const at = { space: SPACE, key: newestFirst(approval.approval_id) };
+    first.push({ op: 'put', ...at, value: approval });
+    expect.push({ ...at, version });
+    settling.push(this.#options.outbox.post('approval', approval));
   }
 
+  /**
+   * From now on one waits no longer.
+   * @param ended what it becomes, of what it is now; undefined: it stays as it is
+   */
+  async #end(id: string, ended: (approval: Approval) => Approval | undefined, commit?: Commit): Promise<Approval | undefined> {
+    const { store, events } = this.#options;
+    let after = undefined as Approval | undefined;
+    const next = async (_waiting: unknown, along: Along): Promise<typeof REMOVED | undefined> => {
+      const found = await store.entity(SPACE, newestFirst(id));
+      after = found && ended(found.value as Approval);
+      if (after === undefined) return undefined;
+      along.effects.push({ op: 'delete', space: CONTENT, key: id });
+      this.#put(after, found?.version, along);
+      return REMOVED;
+    };
+    await this.#pending.waiting.change(id, next, { commit });
+    if (after !== undefined) events.emit('approval', after);
+    return after;
+  }
+
+  /** One whose time is over, unless it was decided meanwhile, here or elsewhere. */
   async #expire(id: string): Promise<void> {
-    const found = await this.#options.store.entity(SPACE, newestFirst(id));
-    const approval = found?.value as Approval | undefined;
-    // Else it was decided meanwhile, here or elsewhere.
-    if (found === undefined || approval?.status !== 'pending') return;
-    const expect = [{ space: SPACE, key: newestFirst(id), version: found.version }];
-    await this.#commit({ ...approval, status: 'expired' }, 'delete', [], expect);
+    const expired = await this.#end(id, (one) => (one.status === 'pending' ? { ...one, status: 'expired' } : undefined));
+    if (expired === undefined) await this.#pending.waiting.remove(id);
   }
 }
 

@@ -10,17 +10,18 @@ import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { namedPrincipal, type Principal, principalWord } from '../../base/model/principal.ts';
 import type { QuarantineEntry } from '../../base/model/quarantine-entry.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
-import { type Commit, commitAlone } from '../registers/commit.ts';
+import type { Commit } from '../registers/commit.ts';
 import { type EntitiesPage, entityPage, type PageQuery, pageOf, removeEntities } from '../registers/entity-page.ts';
 import { GroupIndex } from '../registers/group-index.ts';
+import { type Along, REMOVED, Register } from '../registers/register.ts';
 import { type LaidDown, type Sharer, sharerOf } from '../registers/sharers.ts';
+import { entityWith } from '../registers/watched-space.ts';
 import type { Outbox, Posted } from '../sending/outbox.ts';
 
 /** All of them, under the keys of `newestFirst`. */
 const SPACE = 'quarantine';
 /** Those that hold somebody, by their ids: what a start reads. */
 const ACTIVE = 'quarantine_active';
-const STALE = 'entries of the quarantine could not be read; what other nodes have changed is not known';
 const SEPARATOR = '\u0000';
 const EVERYBODY = '';
 
@@ -83,12 +84,10 @@ interface Active extends Held {
  */
 export class QuarantineService {
   readonly #options: QuarantineOptions;
-  /** By whom they hold. Several may hold one caller: each writer makes its own. */
+  readonly #stored: Register<Active>;
+  /** By whom they hold, stored or not. Several may hold one caller: each writer makes its own. */
   readonly #byKey = new Map<string, Active[]>();
   readonly #byId = new Map<string, Active>();
-  #goneWhileReading: Set<string> | undefined;
-  /** Entries of which nothing is stored yet. */
-  readonly #making = new Set<string>();
   /** Entries that hold one caller each, by their workload. */
   readonly #ofWorkload = new Map<string, number>();
   readonly #byOrg: GroupIndex;
@@ -96,20 +95,25 @@ export class QuarantineService {
   /** Orgs of which it is said that they have no place left. */
   readonly #full = new Set<string>();
 
-  private constructor(options: QuarantineOptions) {
+  private constructor(options: QuarantineOptions, byOrg: GroupIndex, stored: Register<Active>) {
     this.#options = options;
+    this.#byOrg = byOrg;
+    this.#stored = stored;
     this.#shares = new Shares(options.maxHeld ?? CONTROL_BOUNDS.quarantined.all);
-    this.#byOrg = new GroupIndex(options.store, SPACE, 'org');
+    for (const active of stored.values()) this.#add(active);
   }
 
   static async open(options: QuarantineOptions): Promise<QuarantineService> {
-    const service = new QuarantineService(options);
-    await service.#byOrg.complete((value) => (value as QuarantineEntry).org_id);
-    await options.store.watch(ACTIVE, (event) => {
-      if (event.lost === true) service.#readAll().catch((error: unknown) => options.log.error({ err: error }, STALE));
-      else service.#learn(event.key, event.value as Active | undefined);
-    });
-    await service.#readAll();
+    const byOrg = new GroupIndex(options.store, SPACE, 'org');
+    await byOrg.complete((value) => (value as QuarantineEntry).org_id);
+    let service: QuarantineService | undefined;
+    const changed = (id: string, active: Active | undefined): void => {
+      if (service === undefined) return;
+      if (active === undefined) service.#remove(id);
+      else service.#add(active);
+    };
+    const stored = await Register.open(options.store, ACTIVE, { read: entityWith<Active>('id', 'key'), orgOf: orgOfActive, changed });
+    service = new QuarantineService(options, byOrg, stored);
     return service;
   }
 
@@ -146,11 +150,7 @@ export class QuarantineService {
     const whom = isFull ? EVERYBODY : callerText(callerId, callerIp);
     const active: Active = { ...told, id: uuidv7(clock.now()), key: keyOf(orgId, workloadId, whom), share };
     this.#add(active);
-    this.#making.add(active.id);
-    return new Making(active, isFull, this.#options, this.#byOrg, (isStored) => {
-      this.#making.delete(active.id);
-      if (!isStored) this.#remove(active.id);
-    });
+    return new Making(active, isFull, this.#options, this.#byOrg, (isStored) => this.#settled(active.id, isStored));
   }
 
   /** A page of all entries, the newest first. */
@@ -163,7 +163,10 @@ export class QuarantineService {
         (active === undefined || (entry.released_at === null) === active);
       return fits ? entry : undefined;
     };
-    if (active === true) return pageOf(this.#byOrg.reader(this.#activeKeys(orgId)), query, take);
+    if (active === true) {
+      const ids = orgId === undefined ? [...this.#stored.keys()] : this.#stored.keysOfOrg(orgId);
+      return pageOf(this.#byOrg.reader(ids.map(newestFirst).sort()), query, take);
+    }
     return orgId === undefined ? entityPage(this.#options.store, SPACE, query, take) : this.#byOrg.page(orgId, query, take);
   }
 
@@ -174,38 +177,36 @@ export class QuarantineService {
    */
   async release(id: string, { principal, note }: Releasing, commit?: Commit): Promise<QuarantineEntry | undefined> {
     const { store, clock, outbox, events } = this.#options;
-    const found = await store.entity(SPACE, newestFirst(id));
-    const entry = found?.value as QuarantineEntry | undefined;
-    if (found === undefined || entry === undefined || (principal.orgId !== undefined && entry.org_id !== principal.orgId)) return undefined;
-    if (entry.released_at !== null)
-      throw new GatewayError(
-        'conflict',
-        `This entry was released by ${deciderText(entry.released_by, entry.released_by_note, entry.released_by_principal)} at ${entry.released_at}.`,
-      );
     const by = namedPrincipal(principal);
-    const released: QuarantineEntry = {
-      ...entry,
-      released_at: timestamp(clock.now()),
-      released_by: principalWord(by, note),
-      released_by_principal: by,
-      ...(note === undefined ? {} : { released_by_note: note }),
+    const at = { space: SPACE, key: newestFirst(id) };
+    const done: { released?: QuarantineEntry } = {};
+    const next = async (_active: unknown, { first, settling, expect }: Along): Promise<typeof REMOVED | undefined> => {
+      const found = await store.entity(at.space, at.key);
+      const entry = found?.value as QuarantineEntry | undefined;
+      if (found === undefined || entry === undefined || (principal.orgId !== undefined && entry.org_id !== principal.orgId))
+        return undefined;
+      if (entry.released_at !== null)
+        throw new GatewayError(
+          'conflict',
+          `This entry was released by ${deciderText(entry.released_by, entry.released_by_note, entry.released_by_principal)} at ${entry.released_at}.`,
+        );
+      done.released = {
+        ...entry,
+        released_at: timestamp(clock.now()),
+        released_by: principalWord(by, note),
+        released_by_principal: by,
+        ...(note === undefined ? {} : { released_by_note: note }),
+      };
+      first.push({ op: 'put', ...at, value: done.released });
+      expect.push({ ...at, version: found.version });
+      settling.push(outbox.post('quarantine', done.released));
+      return REMOVED;
     };
-    const posted = outbox.post('quarantine', released);
-    const effects: Effect[] = [
-      { op: 'put', space: SPACE, key: newestFirst(id), value: released },
-      { op: 'delete', space: ACTIVE, key: id },
-      ...posted.effects,
-    ];
-    try {
-      await (commit ?? commitAlone(store))(id, effects, [{ space: SPACE, key: newestFirst(id), version: found.version }]);
-    } catch (error) {
-      posted.failed();
-      throw error;
-    }
-    posted.stored();
+    await this.#stored.change(id, next, { commit });
+    if (done.released === undefined) return undefined;
     this.#remove(id);
-    events.emit('quarantine', released);
-    return released;
+    events.emit('quarantine', done.released);
+    return done.released;
   }
 
   /** Removes entries that were released before `epochMs`. @returns how many */
@@ -218,14 +219,6 @@ export class QuarantineService {
     });
   }
 
-  /** The keys of the entries that hold somebody, of an org or of all, the newest first. */
-  #activeKeys(orgId: string | undefined): readonly string[] {
-    const keys: string[] = [];
-    for (const { id, key } of this.#byId.values())
-      if (orgId === undefined || key.startsWith(`${orgId}${SEPARATOR}`)) keys.push(newestFirst(id));
-    return keys.sort();
-  }
-
   /** Says of an org, once until a place of its is free again, that it has no place left. */
   #unheld(org: string): void {
     if (this.#full.has(org)) return;
@@ -236,24 +229,14 @@ export class QuarantineService {
     );
   }
 
-  /** What some writer has made or released. */
-  #learn(id: string, value: Active | undefined): void {
-    if (value) {
-      this.#add(value);
-      return;
+  /** An entry whose record was made, or will not be. */
+  #settled(id: string, isStored: boolean): void {
+    if (!isStored) this.#remove(id);
+    else if (!this.#stored.has(id)) {
+      // What was told while the store was away is not heard of: another may have released it by now.
+      const remove = (): void => void (this.#stored.has(id) || this.#remove(id));
+      void this.#stored.refresh(id).then(remove, () => undefined);
     }
-    this.#goneWhileReading?.add(id);
-    this.#remove(id);
-  }
-
-  async #readAll(): Promise<void> {
-    const gone = new Set<string>();
-    this.#goneWhileReading = gone;
-    const rows = await this.#options.store.list(ACTIVE);
-    const stored = new Set(rows.map(({ key }) => key));
-    for (const id of [...this.#byId.keys()]) if (!stored.has(id) && !this.#making.has(id)) this.#remove(id);
-    for (const { key, value } of rows) if (!gone.has(key)) this.#add(value as Active);
-    if (this.#goneWhileReading === gone) this.#goneWhileReading = undefined;
   }
 
   #add(active: Active): void {
@@ -362,8 +345,12 @@ function callerText(callerId: string | undefined, callerIp: string): string {
   return callerId === undefined ? `ip ${callerIp}` : `id ${callerId}`;
 }
 
-function shareOf({ share, key }: Active): Sharer {
-  return share ?? { org: key.slice(0, key.indexOf(SEPARATOR)), caller: '' };
+function shareOf(active: Active): Sharer {
+  return active.share ?? { org: orgOfActive(active), caller: '' };
+}
+
+function orgOfActive({ key }: Active): string {
+  return key.slice(0, key.indexOf(SEPARATOR));
 }
 
 function keyOf(orgId: string, workloadId: string, caller: string): string {

@@ -265,3 +265,24 @@ t.test('the budget of a delegation, and the cap that a rule sets, say that they 
   t.match(budgets.reserve(delegated, usd('3'), undefined), { kind: 'delegation' });
   t.same(said(), ['exceeded 0'], 'a delegation has one period, its life');
 });
+
+t.test('that a limit refuses is said once, also where two nodes find it at the same moment', async (t) => {
+  const store = await openStore(t);
+  const nodes = [await open(store), await open(store)];
+  const one = limit('1');
+  await nodes[0]?.budgets.create(one);
+  const refused = () => nodes.map(({ budgets }) => budgets.look(SPENDER, usd('2'), undefined));
+  const said = async (): Promise<number> => {
+    // Commits are made in their order: what the nodes have begun is visible behind these.
+    for (let at = 0; at < 3; at += 1) await store.commit(undefined, [{ op: 'put', space: 'turn', key: 'turn', value: at }]);
+    return nodes.flatMap((node) => node.said()).length;
+  };
+  t.match(refused(), [{ kind: 'limit' }, { kind: 'limit' }]);
+  t.equal(await said(), 1);
+  refused();
+  t.equal(await said(), 0, 'nor again by the one that was second');
+  for (const { clock } of nodes) clock.advance(31 * 86_400_000);
+  refused();
+  t.equal(await said(), 1, 'in the next month it is news');
+  t.match(await store.get('budget_refused', one.limit_id), { level: 'exceeded' });
+});

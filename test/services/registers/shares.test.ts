@@ -279,7 +279,17 @@ const EVICTING: readonly Evicting[] = [
     open: async (t) => {
       const given = await ground(t);
       const allowance = { take: () => undefined, giveBack: () => undefined };
-      const options = { ...given, allowance, counters: {}, cachedRates: false, catalogues: {}, knownOrg: KNOWN.org, maxOpen: PLACES };
+      const leases = { isShared: false };
+      const options = {
+        ...given,
+        allowance,
+        leases,
+        counters: {},
+        cachedRates: false,
+        catalogues: {},
+        knownOrg: KNOWN.org,
+        maxOpen: PLACES,
+      };
       const deferred = await DeferredUsage.open(options as unknown as Parameters<typeof DeferredUsage.open>[0]);
       t.teardown(() => deferred.close());
       return {

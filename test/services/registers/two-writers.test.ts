@@ -176,9 +176,8 @@ const ROWS: Readonly<Record<string, Row>> = {
     says: 1,
   },
   alert_subscription_alerted: {
-    change: ({ alerts, store }, made) =>
-      store.commit(undefined, [alerts.subscriptions.alertedEffect(made['subscription'] ?? '', { at: 'then', level: null })]),
-    seen: ({ alerts }, made) => alerts.subscriptions.lastOf(made['subscription'] ?? '')?.at,
+    change: ({ alerts }, made) => alerts.subscriptions.note(made['subscription'] ?? '', 'a', { at: 'then', level: null }, []),
+    seen: ({ alerts }, made) => alerts.subscriptions.get('acme', made['subscription'] ?? '')?.last_alerted_at,
     says: 'then',
   },
   export_destination: {
@@ -263,8 +262,8 @@ const NOT_WATCHED: Readonly<Record<string, string>> = {
   node: 'which name wrote here before writers had names of their own',
   budget_alerted: 'how far a limit was told of when the node started',
   budget_alert_posted: 'how far a limit was told of when the node started',
-  budget_refused: 'which refusals were told of when the node started',
-  deferred_usage: 'what was set aside when the node started',
+  budget_refused: 'which refusals were told of when the node started; of two that tell one the first does',
+  deferred_usage: 'each is of one node; what a node leaves that is gone is looked for from time to time',
   idempotent_expiry: 'when answers are removed that were kept before the start',
   intent: 'what was under way when the node ended',
   outbox: 'the own events of a writer',

@@ -100,6 +100,19 @@ t.test('two writers that ask for the same at once share one, and of two deciders
   t.same(await approvals.usable('acme', 'b'), [], 'spent');
 });
 
+t.test('when the time of one is over at two nodes, one of them says so', async (t) => {
+  const { approvals, another, clock, told, outbox, store } = await open(t);
+  const other = await another();
+  await opened(approvals, 'a');
+  clock.advance(HOUR_MS);
+  while (approvals.pending + other.pending > 0) await turn();
+  // Commits are made in their order: what both have begun is visible behind these.
+  for (let at = 0; at < 3; at += 1) await store.commit(undefined, [{ op: 'put', space: 'turn', key: 'turn', value: at }]);
+  t.same(told, ['pending', 'expired']);
+  t.equal(outbox.waiting, 2);
+  t.same(await store.list('approval_pending'), []);
+});
+
 t.test('one is good for its org and its action alone', async (t) => {
   const { approvals } = await open(t);
   const { approval_id: id } = await opened(approvals, 'a');

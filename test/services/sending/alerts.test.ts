@@ -233,3 +233,34 @@ t.test('channels that another writer of the store makes and removes count here',
   while (one.outbox.active) await turn();
   t.same(one.alerts.channels.list('o'), []);
 });
+
+t.test('what two nodes have to tell of one limit is told once, by whichever is first; also what fails', async (t) => {
+  const answers: PostAnswer[] = [];
+  const answer = (): PostAnswer => answers.shift() ?? OK;
+  const one = await scene(t, answer);
+  const two = await scene(t, answer, one.store);
+  await one.channel('ops', 'a.example');
+  const both = async (alert: BudgetAlert): Promise<number> => {
+    const before = one.posts.length + two.posts.length;
+    await Promise.all([one.post(alert), two.post(alert)]);
+    while (one.outbox.waiting + two.outbox.waiting > 0) await turn();
+    return one.posts.length + two.posts.length - before;
+  };
+  t.equal(await both(alertOf('warning')), 1);
+  t.equal(await both(alertOf('warning')), 0, 'nor again');
+  t.equal(await both(alertOf('critical')), 1);
+  const shown = (): readonly unknown[] => two.alerts.subscriptions.list('o').map((last) => last.last_alerted_level);
+  t.same(shown(), ['critical']);
+  answers.push({ status: 404, headers: new Map(), body: 'gone' });
+  await one.post(alertOf('exceeded'));
+  while (one.outbox.waiting > 0) await turn();
+  t.same(shown(), ['critical'], 'what did not arrive was not told');
+  t.equal(await both(alertOf('exceeded')), 1, 'and another node may tell it');
+  t.same(shown(), ['exceeded']);
+  t.same((await history(one)).map(({ level, outcome }) => `${level} ${outcome}`).sort(), [
+    'critical delivered',
+    'exceeded delivered',
+    'exceeded failed',
+    'warning delivered',
+  ]);
+});

@@ -5,8 +5,8 @@ import type { AlertSubscription } from '../../../base/model/alert-channel.ts';
 import { ENTITY_BOUNDS } from '../../../base/model/org-bounds.ts';
 import type { Effect, Store } from '../../../storage/contract/store.ts';
 import type { AlsoChanged, Commit } from '../../registers/commit.ts';
-import { type Along, Register } from '../../registers/register.ts';
-import { entityWith, WatchedSpace } from '../../registers/watched-space.ts';
+import { type Along, REMOVED, Register } from '../../registers/register.ts';
+import { entityWith } from '../../registers/watched-space.ts';
 import { CHANNELS } from './alert-channels.ts';
 
 export const SUBSCRIPTIONS = 'alert_subscription';
@@ -27,6 +27,14 @@ export interface LastAlert {
   readonly refused?: true;
 }
 
+/** The same while it is sent: whoever else has it to send leaves it alone. */
+interface StoredAlert extends LastAlert {
+  /** The id of the alert that is sent; absent: it was delivered. */
+  readonly sending?: string;
+  /** What was delivered last before it. */
+  readonly before?: LastAlert;
+}
+
 type StoredSubscription = Omit<AlertSubscription, 'last_alerted_at' | 'last_alerted_level'>;
 
 /** What is subscribed to: one of both. */
@@ -43,9 +51,9 @@ export class AlertSubscriptions {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #space: Register<StoredSubscription>;
-  readonly #alerted: WatchedSpace<LastAlert>;
+  readonly #alerted: Register<StoredAlert>;
 
-  private constructor(store: Store, clock: Clock, space: Register<StoredSubscription>, alerted: WatchedSpace<LastAlert>) {
+  private constructor(store: Store, clock: Clock, space: Register<StoredSubscription>, alerted: Register<StoredAlert>) {
     this.#store = store;
     this.#clock = clock;
     this.#space = space;
@@ -59,7 +67,7 @@ export class AlertSubscriptions {
       orgOf: (one) => one.org_id,
       changed,
     });
-    const alerted = await WatchedSpace.open(store, ALERTED, { read: entityWith<LastAlert>('at') });
+    const alerted = await Register.open(store, ALERTED, { read: entityWith<StoredAlert>('at') });
     return new AlertSubscriptions(store, clock, space, alerted);
   }
 
@@ -77,10 +85,6 @@ export class AlertSubscriptions {
   get(orgId: string, id: string): AlertSubscription | undefined {
     const found = this.#space.get(id);
     return found?.org_id === orgId ? this.#shown(found) : undefined;
-  }
-
-  lastOf(id: string): LastAlert | undefined {
-    return this.#alerted.get(id);
   }
 
   /**
@@ -148,21 +152,41 @@ export class AlertSubscriptions {
     if (effects.length > 0) await this.#store.commit(undefined, effects);
   }
 
-  /** What notes an alert, to be committed with its history. */
-  alertedEffect(id: string, last: LastAlert): Effect {
-    return { op: 'put', space: ALERTED, key: id, value: last };
+  /**
+   * Whether an alert is still to be sent. Of two writers that have it the first one sends it, also again after a kill.
+   * @param isNews whether it says more than another
+   */
+  async claim(id: string, alertId: string, last: LastAlert, isNews: (before: LastAlert) => boolean): Promise<boolean> {
+    const next = (stored: StoredAlert | undefined): StoredAlert | undefined => {
+      if (stored !== undefined && stored.sending !== alertId && !isNews(stored)) return undefined;
+      const before = deliveredOf(stored);
+      return { ...last, sending: alertId, ...(before === undefined ? {} : { before }) };
+    };
+    return (await this.#alerted.change(id, next)) !== undefined;
   }
 
-  /** Brings in what was noted. */
-  async refreshLast(id: string): Promise<void> {
-    await this.#alerted.refresh(id);
+  /**
+   * Notes what became of an alert, in one commit with its history.
+   * @param delivered undefined: it was not; then another may be sent in its place
+   */
+  async note(id: string, alertId: string, delivered: LastAlert | undefined, history: readonly Effect[]): Promise<void> {
+    await this.#alerted.change(id, (stored, { effects }) => {
+      effects.push(...history);
+      // Another writer may have more to say by now.
+      if (stored?.sending !== undefined && stored.sending !== alertId) return stored;
+      return delivered ?? deliveredOf(stored) ?? REMOVED;
+    });
   }
 
   #shown(stored: StoredSubscription): AlertSubscription {
-    const last = this.#alerted.get(stored.subscription_id);
+    const last = deliveredOf(this.#alerted.get(stored.subscription_id));
     const { created_at: createdAt, ...rest } = stored;
     return { ...rest, last_alerted_at: last?.at ?? null, last_alerted_level: last?.level ?? null, created_at: createdAt };
   }
+}
+
+function deliveredOf(stored: StoredAlert | undefined): LastAlert | undefined {
+  return stored?.sending === undefined ? stored : stored.before;
 }
 
 function ofKey(channelId: string, { limit_id: limitId, event }: SubscribedTo): string {

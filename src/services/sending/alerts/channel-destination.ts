@@ -4,7 +4,6 @@ import type { Logger } from '../../../base/lib/log.ts';
 import type { AlertEventName, AlertHistoryEntry, AlertSubscription } from '../../../base/model/alert-channel.ts';
 import { type AlertCard, exactText } from '../../../outbound/destinations/alert-card.ts';
 import { type DeliveryError, deliveryError } from '../../../outbound/destinations/delivery-error.ts';
-import type { Store } from '../../../storage/contract/store.ts';
 import { cardOf, type GatewayPlace } from './alert-cards.ts';
 import type { OpenChannel } from './alert-channels.ts';
 import { type AlertHistory, alertIdOf } from './alert-history.ts';
@@ -23,7 +22,6 @@ const EVENT_NAMES: Readonly<Partial<Record<DurableName, AlertEventName>>> = {
 };
 
 export interface ChannelDestinationOptions {
-  readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
   readonly subscriptions: AlertSubscriptions;
@@ -84,7 +82,9 @@ export class ChannelDestination implements Destination {
     const card = cardOf(event, id, place);
     if (open === undefined || card === undefined) return;
     const last = lastAlertOf(event, subscription, timestamp(clock.now()));
-    if (!isNews(last, subscriptions.lastOf(subscription.subscription_id)) || (await history.has(id))) return;
+    if (await history.has(id)) return;
+    const isNews = (before: LastAlert): boolean => saysMore(last, before);
+    if (last.periodStart !== undefined && !(await subscriptions.claim(subscription.subscription_id, id, last, isNews))) return;
     const attempts = (this.#attempts.get(id) ?? 0) + 1;
     const made = { ...entryOf(event, subscription, open, card), attempts, at: last.at };
     try {
@@ -105,10 +105,8 @@ export class ChannelDestination implements Destination {
   }
 
   async #note(entry: AlertHistoryEntry, { subscription_id: id }: AlertSubscription, last: LastAlert): Promise<void> {
-    const { store, history, subscriptions } = this.#options;
-    const alerted = entry.outcome === 'delivered' ? [subscriptions.alertedEffect(id, last)] : [];
-    await store.commit(undefined, [...history.entryEffects(entry), ...alerted]);
-    await subscriptions.refreshLast(id);
+    const { history, subscriptions } = this.#options;
+    await subscriptions.note(id, entry.alert_id, entry.outcome === 'delivered' ? last : undefined, history.entryEffects(entry));
   }
 }
 
@@ -134,8 +132,8 @@ function lastAlertOf({ name, event }: DurableEvent, { limit_id: limitId }: Alert
  * Once per period and level, whatever comes again. That a cap refuses says nothing about thresholds: they may still be
  * reached.
  */
-function isNews({ periodStart, level, refused }: LastAlert, before: LastAlert | undefined): boolean {
-  if (periodStart === undefined || before?.periodStart !== periodStart) return true;
+function saysMore({ periodStart, level, refused }: LastAlert, before: LastAlert): boolean {
+  if (before.periodStart !== periodStart) return true;
   if (refused === true || before.refused === true) return level !== before.level;
   return LEVELS.indexOf(level ?? '') > LEVELS.indexOf(before.level ?? '');
 }
