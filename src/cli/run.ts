@@ -52,6 +52,7 @@ const OWN: readonly (readonly [name: string, load: () => Command | Promise<Comma
   ['trust status', async () => (await import('./trust/trust-commands.ts')).trustStatus],
   ['ca status', async () => (await import('./ca/rotate-root.ts')).caStatus],
   ['ca rotate', async () => (await import('./ca/rotate-root.ts')).rotateRoot],
+  ['replay', async () => (await import('./policy/decide-again.ts')).decideAgain],
   ['verify', async () => (await import('./verify/verify-command.ts')).verify],
   ['approvals list', async () => (await import('./approvals/list-approvals.ts')).listApprovals],
   ['approvals show', async () => (await import('./approvals/decide-approval.ts')).showApproval],
