@@ -205,7 +205,7 @@ export function sideText({
   reason_codes: codes,
   matched,
   effects,
-}: Omit<Side, 'decision'> & { readonly decision: string }): string {
+}: Omit<Side, 'decision' | 'effects'> & { readonly decision: string; readonly effects: object }): string {
   const stated = Object.entries(effects).filter(
     ([, value]: [string, unknown]) => JSON.stringify(value) !== '[]' && JSON.stringify(value) !== '{}',
   );
