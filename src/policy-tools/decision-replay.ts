@@ -10,7 +10,9 @@ import { seen } from './render-suite.ts';
 /** One record, decided again. */
 export interface DecisionReplay {
   readonly record_id: string;
-  /** Whether the decision is the same, with its reason codes where it refuses; null: the record does not hold enough. */
+  /**
+   * Whether the decision is the same, with its reason codes where it refuses; null: the record does not hold enough.
+   */
   readonly same: boolean | null;
   /** What the record says, `error` included. */
   readonly then: {
