@@ -95,7 +95,7 @@ const OWN: readonly (readonly [name: string, load: () => Command | Promise<Comma
 
 async function ownCommands(firstWord?: string): Promise<readonly Command[]> {
   const wanted = OWN.filter(([name]) => firstWord === undefined || name.split(' ', 1)[0] === firstWord);
-  return await Promise.all(wanted.map(([, load]) => load()));
+  return await Promise.all(wanted.map(async ([, load]) => await load()));
 }
 
 async function version(args: readonly string[], io: CliIo): Promise<number> {
