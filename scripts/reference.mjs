@@ -299,7 +299,7 @@ A durable event is committed with the record that it comes of and delivered at l
 ${table(['Event', 'When', 'What it says', 'Durable'], rows)}`;
 }
 
-function logPage({ LINE_FIELDS, REQUEST_FIELDS, REFUSAL_FIELDS, FAILURE_FIELDS }) {
+function logPage({ LINE_FIELDS, REQUEST_FIELDS, REFUSAL_FIELDS, FAILURE_FIELDS, STAGE_FIELDS }) {
   const fields = (named) =>
     table(
       ['Field', 'Type', 'Meaning'],
@@ -330,7 +330,13 @@ ${fields(REFUSAL_FIELDS)}
 
 In place of the line above, for 401 and 407.
 
-${fields(FAILURE_FIELDS)}`;
+${fields(FAILURE_FIELDS)}
+
+## ${code('stage')}
+
+One line for each [stage](stages.md) of a call, when it ends; written with \`GW_LOG_LEVEL=trace\` alone.
+
+${fields(STAGE_FIELDS)}`;
 }
 
 /** The rows are the table; rules that need what is registered are not asked here, so no services do. */

@@ -3,7 +3,8 @@ import type { Logger } from '../base/lib/log.ts';
 import type { LogFormat } from '../base/lib/log-forms.ts';
 import { doubtNames } from '../base/model/cost-doubt.ts';
 import type { ExecutionRecord } from '../base/model/execution-record.ts';
-import type { Fields, REQUEST_FIELDS } from './log-fields.ts';
+import type { StageTime } from '../pipeline/parts/call-services.ts';
+import type { Fields, REQUEST_FIELDS, STAGE_FIELDS } from './log-fields.ts';
 
 /** One line per recorded request, without content, keys or query. */
 export function executionLog(log: Logger, format: LogFormat = 'json'): Listeners {
@@ -32,6 +33,17 @@ export function executionLog(log: Logger, format: LogFormat = 'json'): Listeners
         },
         'what a response cost that was made after the answer to its call',
       ),
+  };
+}
+
+/**
+ * One line for each stage of a call at `GW_LOG_LEVEL=trace`; undefined at every other level, so that no stage is timed.
+ */
+export function stageLog(log: Logger): ((time: StageTime) => void) | undefined {
+  if (!log.isLevelEnabled('trace')) return undefined;
+  return ({ recordId, line, stage, microseconds, ended, reasonCodes }) => {
+    const fields: Fields<typeof STAGE_FIELDS> = { record_id: recordId, line, stage, microseconds, ended, reason_codes: reasonCodes };
+    log.trace(fields, 'stage');
   };
 }
 

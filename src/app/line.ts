@@ -24,7 +24,7 @@ import { WorkUnderWay } from '../surfaces/http/work-under-way.ts';
 import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
 import { credentialContext, fileContext, loadCredentialFiles, readCredentialFiles } from './credential-files.ts';
-import { executionLog } from './execution-log.ts';
+import { executionLog, stageLog } from './execution-log.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
 import { gatewayRoutes, type PortRoutes, type RouteParts } from './routes.ts';
@@ -161,6 +161,7 @@ function lineGround(config: Config, resources: Resources, made: Pick<LineGround,
     upstream: resources.upstream,
     tracing: resources.traces?.tracer,
     lookers: config.proxyNonAi === 'inspect' ? resources.discovery : undefined,
+    tellStage: stageLog(log),
   };
 }
 

@@ -85,5 +85,19 @@ export const FAILURE_FIELDS = {
   suppressed: { type: 'number', meaning: 'Lines of the same surface that were left out before this one.' },
 } as const satisfies Record<string, LogField>;
 
+/** Of `stage`: one line for each stage of a call, at the level `trace`. */
+export const STAGE_FIELDS = {
+  record_id: { type: 'text', meaning: 'Id of the record that the call has, or would have.' },
+  line: { type: 'text', meaning: 'Line that the call walks: `proxied`, `direct`, `tunnel` or `socket`.' },
+  stage: { type: 'text', meaning: 'Name of the stage.' },
+  microseconds: { type: 'number', meaning: 'What it took, with what it waited for.' },
+  ended: {
+    type: 'text',
+    meaning:
+      '`next` (the line goes on), `answered` (the stage has answered by itself), the decision of a refusal, or the code of an error.',
+  },
+  reason_codes: { type: 'list of texts', meaning: 'Why it was refused; left out where it was not.' },
+} as const satisfies Record<string, LogField>;
+
 /** Exactly the fields of a table; those without a value are left out of the line. */
 export type Fields<Table> = { readonly [Name in keyof Table]: unknown };

@@ -10,7 +10,7 @@ import { asTyped } from './program-name.ts';
 const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] = [
   ['Begin', ['demo', 'init', 'start', 'status', 'trust', 'ca', 'doctor']],
   ['Point programs at it', ['run', 'env']],
-  ['See what happens', ['logs', 'records', 'verify', 'domains', 'dashboard', 'spend', 'billing', 'audit', 'nodes']],
+  ['See what happens', ['logs', 'records', 'replay', 'verify', 'domains', 'dashboard', 'spend', 'billing', 'audit', 'nodes']],
   ['Policy', ['policy', 'policies', 'providers', 'connectors', 'addons', 'risk']],
   [
     'Who may call, and for whom',

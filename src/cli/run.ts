@@ -52,6 +52,7 @@ const OWN: readonly (readonly [name: string, load: () => Command | Promise<Comma
   ['trust status', async () => (await import('./trust/trust-commands.ts')).trustStatus],
   ['ca status', async () => (await import('./ca/rotate-root.ts')).caStatus],
   ['ca rotate', async () => (await import('./ca/rotate-root.ts')).rotateRoot],
+  ['replay', async () => (await import('./policy/decide-again.ts')).decideAgain],
   ['verify', async () => (await import('./verify/verify-command.ts')).verify],
   ['approvals list', async () => (await import('./approvals/list-approvals.ts')).listApprovals],
   ['approvals show', async () => (await import('./approvals/decide-approval.ts')).showApproval],
@@ -94,7 +95,7 @@ const OWN: readonly (readonly [name: string, load: () => Command | Promise<Comma
 
 async function ownCommands(firstWord?: string): Promise<readonly Command[]> {
   const wanted = OWN.filter(([name]) => firstWord === undefined || name.split(' ', 1)[0] === firstWord);
-  return await Promise.all(wanted.map(([, load]) => load()));
+  return await Promise.all(wanted.map(async ([, load]) => await load()));
 }
 
 async function version(args: readonly string[], io: CliIo): Promise<number> {

@@ -140,7 +140,8 @@ interface Replayed {
   readonly unknown: readonly string[];
 }
 
-function replay(policy: CompiledPolicy, request: RecordedRequest): Replayed {
+/** The request behind a record, decided again by a policy. */
+export function replay(policy: CompiledPolicy, request: RecordedRequest): Replayed {
   const { facts, isKnown } = request;
   const verdict = decide(policy, facts);
   const end = policy.layers.findIndex((layer) => layer.name === verdict.stopped_at);
@@ -152,7 +153,8 @@ function replay(policy: CompiledPolicy, request: RecordedRequest): Replayed {
   return { verdict, unknown: open.flatMap(({ fields }) => fields) };
 }
 
-function sideOf({ decision, reason_codes, matched, effects }: Verdict): Side {
+/** What a verdict says of a request. */
+export function sideOf({ decision, reason_codes, matched, effects }: Verdict): Side {
   return { decision, reason_codes, matched: matched.map(({ layer, rule_id }) => `${layer}/${rule_id}`), effects };
 }
 
@@ -197,7 +199,13 @@ function exampleLines({ record_id: id, old: before, new: after }: PolicyChange, 
   return [`    ${seen(id)}`, `      ${paint.red(`- ${sideText(before)}`)}`, `      ${paint.green(`+ ${sideText(after)}`)}`];
 }
 
-function sideText({ decision, reason_codes: codes, matched, effects }: Side): string {
+/** One side in a line: its decision, reason codes and rules, and the effects that it states. */
+export function sideText({
+  decision,
+  reason_codes: codes,
+  matched,
+  effects,
+}: Omit<Side, 'decision' | 'effects'> & { readonly decision: string; readonly effects: object }): string {
   const stated = Object.entries(effects).filter(
     ([, value]: [string, unknown]) => JSON.stringify(value) !== '[]' && JSON.stringify(value) !== '{}',
   );

@@ -95,6 +95,8 @@ export interface DecidedBy {
   readonly same: boolean | null;
 }
 
+type OfARecord = Required<Pick<Explanation, 'decided_by' | 'not_known'>>;
+
 export interface RecordedOutcome {
   readonly decision: string;
   readonly reason_codes: readonly string[];
@@ -160,7 +162,7 @@ export interface ExplainedBy {
  * else where more than rules decided: a budget, a bucket. The one place where a record is explained, whoever asks (`gw
  * policy explain --record`, the management API).
  */
-export function explainRecorded(policy: CompiledPolicy, request: RecordedRequest, by: ExplainedBy = {}): Explanation {
+export function explainRecorded(policy: CompiledPolicy, request: RecordedRequest, by: ExplainedBy = {}): Explanation & OfARecord {
   const { facts, isKnown, decision, reasonCodes, bundleId, version, contentHash } = request;
   const explanation = explain(policy, facts, { isKnown });
   const { verdict } = explanation;

@@ -59,7 +59,8 @@ function otherRules(decidedBy: DecidedBy | undefined): string {
   return 'other rules took part then, so the policy was changed since under the same name and version, or the record does not hold what they read';
 }
 
-function namesOf({ bundle_id: id, version, content_hash: hash }: DecidedBy): string {
+/** A policy by its names. */
+export function namesOf({ bundle_id: id, version, content_hash: hash }: Omit<DecidedBy, 'same'>): string {
   return `bundle ${id}, version ${version}${hash === undefined ? '' : `, content ${hash}`}`;
 }
 
@@ -90,7 +91,8 @@ function layerLines(layer: ExplainedLayer, paint: Paint): readonly string[] {
   return [`${head} ${decision}${code}${stop}`, ...layer.rules.flatMap((rule) => ruleLines(rule, paint))];
 }
 
-function ruleLines(rule: ExplainedRule, paint: Paint): readonly string[] {
+/** A rule with what became of it, and its tests with the values that the request had. */
+export function ruleLines(rule: ExplainedRule, paint: Paint): readonly string[] {
   const mark = rule.outcome === 'matched' ? paint.green('+') : rule.outcome === 'unknown' ? paint.yellow('?') : '-';
   const lines = [`  ${mark} ${ruleText(rule)}: ${OUTCOMES[rule.outcome]}  ${paint.dim(seen(`${rule.file}:${rule.line}`))}`];
   if (rule.replaces.length > 0) lines.push(`      in the place of ${rule.replaces.map(seen).join(', ')}`);

@@ -83,6 +83,7 @@ t.test('every reader of records refuses a shortened one, and says how whole ones
     `policy diff ${bundle} ${bundle} --records ${one}`,
     `policy diff ${bundle} ${bundle} --records ${many}`,
     `policy explain ${one} --policies ${bundle}`,
+    `replay ${one} --policies ${bundle}`,
     `risk replay --records ${one}`,
   ])
     t.match(await run(words), told, words);

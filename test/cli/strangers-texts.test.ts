@@ -31,6 +31,7 @@ const ASKS_NONE: ReadonlySet<string> = new Set([
     'policy diff',
     'policy fmt',
     'policy explain',
+    'replay',
     'risk replay',
     'control-plane start',
     'control-plane demo',
@@ -194,6 +195,7 @@ t.test('a delegation token, a record and a log of a stranger fake no line and hi
   }
   for (const words of [
     ['policy', 'explain', record],
+    ['replay', record],
     ['policy', 'diff', record, record, '--records', record],
     ['risk', 'replay', '--records', record],
   ]) {

@@ -328,7 +328,12 @@ export const SETTINGS = {
     '30s',
     'How long running requests may take to end after SIGTERM; what is left then is cut.',
   ),
-  logLevel: required('GW_LOG_LEVEL', type.choice(LOG_LEVELS), 'info', 'Lowest level that is written.'),
+  logLevel: required(
+    'GW_LOG_LEVEL',
+    type.choice(LOG_LEVELS),
+    'info',
+    'Lowest level that is written; `trace` adds a line for each stage of a call.',
+  ),
   logFormat: required('GW_LOG_FORMAT', type.choice(LOG_FORMATS), 'json', 'Form of the log.', '`json`; `pretty` on a terminal'),
 } as const satisfies Record<string, Setting<unknown>>;
 

@@ -1,31 +1,25 @@
-import { systemClock } from '../../base/lib/clock.ts';
 import { BUNDLE_SCHEMA, RULE_FILE_SCHEMA } from '../../decide/policy/bundle.ts';
 import { compilePolicy } from '../../decide/policy/compile.ts';
 import type { CompiledPolicy } from '../../decide/policy/compiled.ts';
 import { SUITE_SCHEMA } from '../../decide/policy/suite.ts';
 import { emptyBuckets, inputOf } from '../../decide/policy/suite-case.ts';
 import { type Explanation, explain, explainRecorded } from '../../policy-tools/explain.ts';
-import { callMeaning, factsOfRequest, readCall } from '../../policy-tools/given-request.ts';
-import { isExecutionRecord, recordedRequest } from '../../policy-tools/recorded-request.ts';
+import { callMeaning, factsOfRequest } from '../../policy-tools/given-request.ts';
+import { isExecutionRecord } from '../../policy-tools/recorded-request.ts';
 import { renderExplanation } from '../../policy-tools/render-explanation.ts';
 import { paintFor } from '../../policy-tools/render-problem.ts';
-import { type CliIo, type Command, EXIT_OK, GatewayRefusal, UsageError } from '../command.ts';
-import { GatewayClient } from '../gateway-client.ts';
-import { isUuid } from '../management/table-cells.ts';
+import { type CliIo, type Command, EXIT_OK, UsageError } from '../command.ts';
 import { expectWhole } from '../record-texts.ts';
 import { printJsonDocument, terminalText } from '../terminal-text.ts';
+import { fetchRecord, judgedRecord } from './judged-record.ts';
 import {
-  compiledTarget,
   type Document,
-  gatewayPolicy,
   loadPolicy,
-  parseJsonMap,
   parseMap,
   policyOptions,
   policySettings,
   readDocument,
   readOptions,
-  readTarget,
   surroundingsOf,
   UnreadablePath,
 } from './policy-target.ts';
@@ -66,7 +60,7 @@ async function runExplain(args: readonly string[], io: CliIo): Promise<number> {
 }
 
 async function explained(path: string | undefined, values: Options, io: CliIo): Promise<Explanation> {
-  if (values.record !== undefined) return explainRecord(parseJsonMap(await fetchRecord(values.record, values.url, io)), values, io);
+  if (values.record !== undefined) return explainRecord(await fetchRecord(values.record, values.url, io, 'gw policy explain'), values, io);
   const document = await readDocument(path ?? '-', io);
   const given = parseMap(document);
   if (isExecutionRecord(given)) return explainRecord(expectWhole(given, document.name), values, io);
@@ -85,31 +79,9 @@ async function explained(path: string | undefined, values: Options, io: CliIo): 
 }
 
 async function explainRecord(record: Readonly<Record<string, unknown>>, values: Options, io: CliIo): Promise<Explanation> {
-  const { policy, contentHash } = await judgeOf(record, values, io);
-  const { catalogue } = surroundingsOf(io, values.pricing);
-  const request = recordedRequest(
-    record,
-    [policy],
-    (facts) => readCall(facts, true, catalogue),
-    () => contentHash,
-  );
-  if (request === undefined) throw new UnreadablePath('policy was not asked about the call of this record');
-  return explainRecorded(policy, request, { contentHash });
-}
-
-/**
- * The policy of `--policies`; of a record that is asked of a gateway that gateway's own, as the org of the record is
- * judged by it; else that of `GW_POLICIES_DIR`.
- */
-async function judgeOf(
-  record: Readonly<Record<string, unknown>>,
-  { policies, record: id, url }: Options,
-  io: CliIo,
-): Promise<{ readonly policy: CompiledPolicy; readonly contentHash: string | undefined }> {
-  const { dir, tier } = policySettings(io, undefined);
-  const isAsked = policies === undefined && id !== undefined;
-  const target = isAsked ? await gatewayPolicy(String(record['org_id']), url, io) : await readTarget(policies ?? dir, tier);
-  return { policy: compiledTarget(target), contentHash: target.contentHash };
+  const { policies, pricing, record: id, url } = values;
+  const judged = await judgedRecord(record, { policies, pricing, gateway: id === undefined ? undefined : { url } }, io);
+  return explainRecorded(judged.policy, judged.request, judged);
 }
 
 async function explainCase(document: Document, values: Options, io: CliIo): Promise<Explanation> {
@@ -129,37 +101,4 @@ async function explainCase(document: Document, values: Options, io: CliIo): Prom
 async function policyFor({ policies }: Options, io: CliIo): Promise<CompiledPolicy> {
   const { dir, tier } = policySettings(io, undefined);
   return loadPolicy(policies ?? dir, tier);
-}
-
-const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
-
-/**
- * A record of a running gateway.
- * @param id its beginning or end will do @param url of the gateway; default: where a gateway with the same settings
- * listens
- * @throws UnreadablePath when it has no such record; Unusable when it does not answer
- */
-async function fetchRecord(id: string, url: string | undefined, io: CliIo): Promise<Document> {
-  if (!RECORD_ID.test(id)) throw new UsageError('--record takes the id of a record, as X-GW-Record-ID names it');
-  const gateway = await GatewayClient.open(url, io);
-  const read = (whole: string) => gateway.text('GET', `/v1/records/${encodeURIComponent(whole)}`);
-  try {
-    return { name: `record ${id}`, text: await read(isUuid(id) ? id : ((await wholeRecordId(id, url, io)) ?? id)) };
-  } catch (error) {
-    if (!(error instanceof GatewayRefusal)) throw error;
-    const said = error.status === 404 ? `has no record ${id}` : `answered ${error.status}`;
-    throw new UnreadablePath(`${gateway.origin} ${said}`, { cause: error });
-  }
-}
-
-/** What a person has shortened is looked for among the newest records of the org that this shell means. */
-async function wholeRecordId(short: string, url: string | undefined, io: CliIo): Promise<string | undefined> {
-  // The operations are loaded by what needs them alone.
-  const [{ RecordSource }, { wholeId }] = await Promise.all([import('../logs/record-source.ts'), import('../management/short-ids.ts')]);
-  const records = new RecordSource({ url, key: undefined, org: undefined }, {}, io, systemClock, 'gw policy explain');
-  try {
-    return await wholeId({ short, list: 'mgmt.records.list', changes: false, removes: false }, records.newestFirst(0), io);
-  } finally {
-    await records.close();
-  }
 }

@@ -15,6 +15,7 @@ import type { Closing, Ending, Settlement } from '../parts/settlement.ts';
 import { ANSWERED, EndedWith, type Stage } from '../parts/stage.ts';
 import { STAGES } from './stages.ts';
 import { type RefusedRecord, refusedRecord } from './strangers.ts';
+import { TIMED_STAGES } from './timed-stages.ts';
 import { tellTrace } from './traced-call-of.ts';
 import type { WalkingCall } from './walking-call.ts';
 
@@ -44,7 +45,7 @@ export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<
 export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | typeof ANSWERED | undefined;
   try {
-    const steps = STAGES[call.parts.arrival.line];
+    const steps = (pipeline.tellStage === undefined ? STAGES : TIMED_STAGES)[call.parts.arrival.line];
     // By number: an iterator that lives across an `await` makes an object for each step.
     for (let at = 0; at < steps.length; at += 1) {
       const stage = steps[at] as Stage;

@@ -41,6 +41,7 @@ import type { ApprovalAnswer, ApprovalRequest } from '../../services/review/appr
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/review/quarantines.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { BufferBudget } from '../body/buffer-budget.ts';
+import type { LineName } from './line-name.ts';
 
 export interface PipelineSettings {
   readonly nodeId: string;
@@ -277,12 +278,28 @@ export interface Pipeline extends CallServices {
   readonly tracing: Tracing | undefined;
   /** Who is told what passed requests look like; undefined where they are not looked at. */
   readonly lookers: Lookers | undefined;
+  /** Who is told what each stage took; undefined where nobody asks, and no stage is timed. */
+  readonly tellStage: ((time: StageTime) => void) | undefined;
 }
 
 /** Those who keep what AI calls a host has had (decision 12.3). */
 export interface Lookers {
   /** Whether a call of a host has shown already what it looks like: then no further one is looked at. */
   knowsLook(host: string): boolean;
+}
+
+/** What one stage of a call took, and how it ended. */
+export interface StageTime {
+  /** Of the call; one that leaves no record has none by this id. */
+  readonly recordId: string;
+  readonly line: LineName;
+  readonly stage: string;
+  /** With what it waited for. */
+  readonly microseconds: number;
+  /** `next`: the line goes on; `answered`: the stage has answered by itself; else the decision or the error code. */
+  readonly ended: string;
+  /** Of a refusal. */
+  readonly reasonCodes?: readonly string[] | undefined;
 }
 
 /** What a line stands on, with the store that its runner alone commits to. */
