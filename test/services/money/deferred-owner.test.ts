@@ -61,6 +61,7 @@ async function node(t: HasTeardown, store: Store, clock: FakeClock, owner: strin
   };
 }
 
+// Holds: deferred-charged-once
 t.test('what one node waits for the others leave alone, until it is gone: then one of them takes it over and charges it', async (t) => {
   const store = await openStore(t);
   const [killed, clock] = [fakeClock(), fakeClock()];

@@ -234,6 +234,7 @@ t.test('channels that another writer of the store makes and removes count here',
   t.same(one.alerts.channels.list('o'), []);
 });
 
+// Holds: alerts-are-sent-once
 t.test('what two nodes have to tell of one limit is told once, by whichever is first; also what fails', async (t) => {
   const answers: PostAnswer[] = [];
   const answer = (): PostAnswer => answers.shift() ?? OK;
