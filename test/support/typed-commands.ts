@@ -29,7 +29,8 @@ export async function startTypedCommands(t: HasTeardown): Promise<string> {
   writeFileSync(
     script,
     `case " $* " in
-  *" --follow "*|*" --watch "*|" start "|" run "*|" demo "*|" control-plane start "*|" control-plane demo "*) ${ownProcess} ;;
+  *" --follow "*|*" --watch "*) ${ownProcess} ;;
+  " start "|" run "*|" demo "*|" control-plane start "*|" control-plane demo "*) ${ownProcess} ;;
 esac
 typed=$(mktemp -d '${dir}/XXXXXX')
 printf '%s\\0' "$@" > "$typed/words"
