@@ -155,12 +155,10 @@ export const LIMIT = z.object({
   critical_threshold_pct: z.int(),
   actions: z.array(z.enum(BUDGET_ACTIONS)),
   created_at: time,
-  period_start: z
-    .string()
-    .meta({
-      description: 'First day of the period; of an hour its start, `2026-11-01T17:00:00Z`',
-      examples: ['2026-11-01'],
-    }),
+  period_start: z.string().meta({
+    description: 'First day of the period; of an hour its start, `2026-11-01T17:00:00Z`',
+    examples: ['2026-11-01'],
+  }),
   spent_usd: usd,
   reserved_usd: usd,
   effective_limit_usd: usd.meta({ description: 'What holds now: the amount of the override, where there is one' }),
