@@ -79,7 +79,8 @@ async function placeOf(t: Test, gateway: StandInGateway): Promise<GuidePlace> {
   // keeps away from the first.
   program(
     'gw',
-    `for_a_while() { timeout --foreground --preserve-status --signal TERM 5 "$@"; code=$?; [ $code = 143 ] || exit $code; exit 0; }
+    `[ $# -gt 0 ] || set -- start
+for_a_while() { timeout --foreground --preserve-status --signal TERM 5 "$@"; code=$?; [ $code = 143 ] || exit $code; exit 0; }
 case " $* " in
   *" --follow "*|*" --watch "*) for_a_while ${gw} "$@" ;;
   " start ") GW_PORT=0 GW_AMBIENT_PORT=0 GW_DATA_DIR="$(mktemp -d)" for_a_while ${gw} "$@" ;;

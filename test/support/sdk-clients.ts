@@ -258,6 +258,8 @@ function mistralSdk(gw: Pick<TestGateway, 'url'>, door: SdkDoor, { key = DEFAULT
         const content = data.choices[0]?.delta.content;
         text += told(ask, typeof content === 'string' ? content : '');
         if (data.usage) usage = { in: data.usage.promptTokens, out: data.usage.completionTokens };
+        // Its copies of the signal may be collected as garbage on Node 20, and then tell the connection nothing.
+        ask.signal?.throwIfAborted();
       }
       return { text, model: undefined, usage };
     },

@@ -138,7 +138,7 @@ export class Http1Connection implements Activity, Http1Owner {
       ...(expectsContinue ? { sendContinue: () => response.writeContinue() } : {}),
     });
     this.#arriving = body;
-    const asks = asksForProtocol(request);
+    const asks = request.headers.upgrade !== undefined && asksForProtocol(request);
     if (asks) ignoreProtocol(request, response);
     this.#lost = refusal !== undefined || asks;
     const next = { request, response, body, refusal };
@@ -379,6 +379,7 @@ function headBytes({ rawHeaders, url = '' }: IncomingMessage): number {
 function judged(request: IncomingMessage, limits: ListenerLimits): Framing | GatewayError {
   const framing = tooManyFields(request, limits) ?? framingOf(request.rawHeaders, request.httpVersion);
   if (framing instanceof GatewayError || framing.declaredLength === 0) return framing;
+  if (request.headers.upgrade === undefined) return framing;
   return asksForProtocol(request) && isWebSocketHandshake(request) ? BODY_OF_HANDSHAKE : framing;
 }
 
