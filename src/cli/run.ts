@@ -197,11 +197,11 @@ async function runNamed(command: Command, args: readonly string[], io: CliIo): P
 
 /**
  * What a command says itself, and what the system says of a file that cannot be read or written, such as on a full
- * disk: no fault of ours that a stack would explain.
+ * disk: no fault of ours that a stack would explain. Too few open files concern the whole program (bin/gw.mjs).
  */
 function isForPerson(error: unknown): error is Error {
   if (error instanceof UsageError || error instanceof Unusable || error instanceof GatewayRefusal) return true;
-  return error instanceof Error && 'syscall' in error && 'code' in error;
+  return error instanceof Error && 'syscall' in error && 'code' in error && error.code !== 'EMFILE';
 }
 
 function asksForHelp({ wraps }: Command, args: readonly string[]): boolean {
