@@ -2,6 +2,7 @@
 // cap it was, what is spent and when it begins anew.
 import t from 'tap';
 import { createLogger } from '../../src/base/lib/log.ts';
+import { eventually } from '../support/child.ts';
 import { exactly } from '../support/exactly.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ALLOW_ALL, bundleOf, chat, type Governed, startGoverned } from '../support/governed.ts';
@@ -31,6 +32,8 @@ interface Scene {
   readonly governed: Governed;
   readonly inbox: Inbox;
   readonly clock: ReturnType<typeof fakeClock>;
+  /** Resolves when so many alerts have been delivered: the channel has answered. */
+  delivered(count: number): Promise<unknown>;
   /** Lines of the log that tell of budgets. */
   alerts(): readonly Json[];
   call(tokens: number, extra?: object): Promise<number>;
@@ -49,6 +52,11 @@ async function scene(t: HasTeardown, bundle = ALLOW_ALL, clock = fakeClock(START
     governed,
     inbox,
     clock,
+    delivered: (count) =>
+      eventually('alerts are delivered', async () => {
+        const { data } = (await manage('GET', 'alerts/history')).body as { readonly data: readonly Json[] };
+        return data.filter(({ outcome }) => outcome === 'delivered').length === count || undefined;
+      }),
     alerts: () => lines.filter(({ msg }) => msg === 'the cap of a budget refuses calls' || msg === 'a budget reached a threshold'),
     call: async (tokens, extra = {}) => (await governed.execute(extra, { params: params(tokens) })).status,
     limit: async (body) => ((await manage('POST', 'budgets/limits', { scope: 'org', ...body })).body as { limit_id: string }).limit_id,
@@ -62,7 +70,7 @@ async function scene(t: HasTeardown, bundle = ALLOW_ALL, clock = fakeClock(START
 }
 
 t.test('a cap alerts when it first refuses, once in its period, also where it raises no other alerts', async (t) => {
-  const { alerts, call, clock, inbox, limit, subscribe } = await scene(t);
+  const { alerts, call, clock, delivered, inbox, limit, subscribe } = await scene(t);
   const id = await limit({ limit_usd: '0.02', period: 'daily', actions: ['cap'] });
   await subscribe({ limit_id: id });
   t.equal(await call(1000), 200);
@@ -78,6 +86,8 @@ t.test('a cap alerts when it first refuses, once in its period, also where it ra
   t.match(alerts(), [{ ...about, reserved_usd: exactly('0'), period_start: '2026-11-28', resets_at: '2026-11-29T00:00:00.000Z' }]);
   await inbox.until(() => inbox.of(SLACK).length === 1);
   t.match(inbox.of(SLACK)[0]?.body, { text: 'Budget refuses calls: org default at 75.0 %' });
+  // An answer that is under way would be a day late.
+  await delivered(1);
   clock.advance(DAY);
   t.equal(await call(1000), 200);
   t.equal(await call(1000), 403);
