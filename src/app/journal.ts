@@ -1,13 +1,13 @@
 import { systemClock } from '../base/lib/clock.ts';
 import { silentLogger } from '../base/lib/log.ts';
 import { confirmClock } from '../services/keeper/clock-watch.ts';
-import { checkJournal, type JournalFinding, type RepairReport, repairJournal, segmentFileName } from '../storage/drivers/store-folder.ts';
+import { JOURNAL, type JournalFinding, type RepairReport } from '../storage/drivers/store-folder.ts';
 import { requireStore, storeFolder } from './data-folder.ts';
 
 export type { JournalFinding, RepairReport };
 
 /** The name of a segment's file, as people see it in the folder. */
-export const segmentName = segmentFileName;
+export const segmentName = JOURNAL.segmentName;
 
 /**
  * Reads all of the journal in a data folder, also while a gateway writes to it.
@@ -15,7 +15,7 @@ export const segmentName = segmentFileName;
  */
 export async function* findingsOf(dataDir: string): AsyncGenerator<JournalFinding> {
   await requireStore(dataDir);
-  yield* checkJournal(storeFolder(dataDir));
+  yield* JOURNAL.check(storeFolder(dataDir));
 }
 
 /** @throws Error when there is no store; StoreError `in_use` while a gateway holds the folder */
@@ -24,7 +24,7 @@ export async function repair(
   options: { readonly dryRun: boolean; readonly rebuildIndex: boolean },
 ): Promise<RepairReport> {
   await requireStore(dataDir);
-  return repairJournal({ ...options, dir: storeFolder(dataDir), clock: systemClock, log: silentLogger });
+  return JOURNAL.repair({ ...options, dir: storeFolder(dataDir), clock: systemClock, log: silentLogger });
 }
 
 /**

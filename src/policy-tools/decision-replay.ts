@@ -15,7 +15,7 @@ export interface DecisionReplay {
    */
   readonly same: boolean | null;
   /** What the record says, `error` included. */
-  readonly then: {
+  readonly before: {
     readonly decision: string;
     readonly reason_codes: readonly string[];
     readonly matched: readonly string[];
@@ -56,7 +56,7 @@ export function replayDecision(policy: CompiledPolicy, request: RecordedRequest,
   return {
     record_id: recordId,
     same: unknown.length > 0 ? null : isSame,
-    then: { decision, reason_codes: reasonCodes, matched, policy: decidedBy },
+    before: { decision, reason_codes: reasonCodes, matched, policy: decidedBy },
     now: { ...now, policy: { bundle_id: id, version } },
     after_the_rules: recorded !== undefined && isSame,
     rules: [...only(matched, now.matched, 'then'), ...only(now.matched, matched, 'now')],
@@ -67,11 +67,11 @@ export function replayDecision(policy: CompiledPolicy, request: RecordedRequest,
 
 /** Then and now, then each rule that took part on one side alone. */
 export function renderReplay(told: DecisionReplay, paint: Paint): string {
-  const { then, now, rules, not_known: notKnown } = told;
+  const { before, now, rules, not_known: notKnown } = told;
   const side = (name: string, text: string, policy: string): string => `${name}  ${text}  ${paint.dim(seen(`(${policy})`))}`;
   const lines = [
     headLine(told, paint),
-    side('then', sideText({ ...then, effects: {} }), namesOf(then.policy)),
+    side('then', sideText({ ...before, effects: {} }), namesOf(before.policy)),
     side('now ', sideText(now), namesOf(now.policy)),
   ];
   if (told.after_the_rules) lines.push('what was checked after the rules (caps, buckets, the way to the provider) is not decided again');
@@ -89,10 +89,10 @@ const PARTS = [
   { part: 'now', title: 'takes part now, and did not then' },
 ] as const;
 
-function headLine({ same, then, now, cannot_say: unknown }: DecisionReplay, paint: Paint): string {
+function headLine({ same, before, now, cannot_say: unknown }: DecisionReplay, paint: Paint): string {
   if (same === null) return paint.yellow(`it cannot be said: rules read what this record does not hold: ${unknown.map(seen).join(', ')}`);
   if (same) return paint.green('the same decision');
-  return paint.red(then.decision === now.decision ? 'another reason' : `another decision: ${seen(then.decision)} -> ${now.decision}`);
+  return paint.red(before.decision === now.decision ? 'another reason' : `another decision: ${seen(before.decision)} -> ${now.decision}`);
 }
 
 function differenceLines({ rule, now }: RuleDifference, paint: Paint): readonly string[] {

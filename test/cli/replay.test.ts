@@ -84,12 +84,15 @@ t.test('a file and standard input are held against the policies that are named, 
   t.match(told.out, '\n      no   context.action.params.model glob "gpt-5*"  is gpt-4o-mini\n');
   t.notMatch(told.out, 'takes part now');
   const reason = folder(OPENAI + NO_BIG.replace('too_big', 'not_ours'));
-  t.match(await replay([file, '--policies', reason]), { code: 1, out: /^another reason\n[^]*\[too_big\][^]*\[not_ours\][^]*same rules/ });
+  t.match(await replay([file, '--policies', reason]), {
+    code: 1,
+    out: /^another reason\n[\s\S]*\[too_big\][\s\S]*\[not_ours\][\s\S]*same rules/,
+  });
   const json = await replay(['-', '--policies', after, '--json'], readFileSync(file, 'utf8'));
   t.equal(json.code, 1);
   t.match(JSON.parse(json.out), {
     same: false,
-    then: { decision: 'deny', reason_codes: ['too_big'], matched: ['budgets/big', 'connectors/openai'], policy: { same: false } },
+    before: { decision: 'deny', reason_codes: ['too_big'], matched: ['budgets/big', 'connectors/openai'], policy: { same: false } },
     now: { decision: 'allow', reason_codes: [], matched: ['connectors/openai'], policy: { bundle_id: 'test', version: '7' } },
     after_the_rules: false,
     rules: [{ rule: 'budgets/big', took_part: 'then', now: { outcome: 'not_matched' } }],

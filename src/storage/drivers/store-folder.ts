@@ -4,12 +4,15 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { isMissing } from '../../base/lib/gateway-error.ts';
+import { checkJournal, type JournalFinding } from '../embedded/check-journal.ts';
 import { formatFile, journalFolder } from '../embedded/layout.ts';
-import { FORMAT_VERSION } from '../embedded/segment-header.ts';
+import { type RepairReport, repairJournal } from '../embedded/repair-journal.ts';
+import { FORMAT_VERSION, segmentFileName } from '../embedded/segment-header.ts';
 
-export { checkJournal, type JournalFinding } from '../embedded/check-journal.ts';
-export { type RepairReport, repairJournal } from '../embedded/repair-journal.ts';
-export { segmentFileName } from '../embedded/segment-header.ts';
+export type { JournalFinding, RepairReport };
+
+/** What a command does with the journal of a folder. */
+export const JOURNAL = { check: checkJournal, repair: repairJournal, segmentName: segmentFileName } as const;
 
 /** @throws the system's error when there is no journal, or it cannot be looked at */
 export async function requireJournal(dir: string): Promise<void> {

@@ -93,7 +93,7 @@ t.test('what a version before owners has stored is taken by one of the nodes tha
   const clock = fakeClock();
   await (await node(t, store, clock, 'a')).begin('resp');
   const [row] = await store.list('deferred_usage');
-  const { owner, ...before } = row?.value as Record<string, unknown>;
+  const { owner, ...before } = (row?.value ?? {}) as Record<string, unknown>;
   t.equal(owner, 'a');
   await store.commit(undefined, [{ op: 'put', space: 'deferred_usage', key: row?.key ?? '', value: before }]);
   const nodes = await Promise.all(['b', 'c'].map((name) => node(t, store, clock, name)));
