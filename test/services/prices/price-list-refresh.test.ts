@@ -1,6 +1,6 @@
 // The source that GW_PRICE_LIST names: a file that changes, an address that is asked, and what becomes of the list when
 // neither can be had.
-import { mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type PriceListSource, readPriceListSource } from '../../../src/base/config/price-list-source.ts';
@@ -121,10 +121,10 @@ t.test('a file that cannot be had or used leaves the last list in force, in one 
   await looked(() => writeFileSync(file, costing(3)));
   t.equal(cost(), '3 / 8');
   t.same(refresh.warnings(), []);
-  await looked(() => {
-    rmSync(file);
-    mkdirSync(file);
-  });
+  // At once: a look that is under way may come between two steps.
+  mkdirSync(`${file}.folder`);
+  symlinkSync(`${file}.folder`, `${file}.next`);
+  await looked(() => renameSync(`${file}.next`, file));
   t.match(refresh.last, { outcome: 'failed', detail: /no regular file/ });
   t.equal(cost(), '3 / 8');
   t.same(lists.counts, { taken: 1, unchanged: 0, refused: 1, failed: 5 });
