@@ -1,7 +1,7 @@
 /*
- * `npm run nodes [-- 26 …]`: what depends on Node itself, with each version that the package says it runs on beside the
- * oldest, which runs all tests: ports, TLS, HTTP/2, storage, zstd, the start of the commands. `npm run peers` brings
- * them. Ends with the line `N passed, N failed`.
+ * `npm run nodes [-- 26 …]` runs the tests that depend on Node itself (ports, TLS, HTTP/2, storage, zstd, the start of
+ * the commands) with each version that package.json allows but the oldest, which runs all tests. `npm run peers`
+ * installs these versions. It ends with the line `N passed, N failed`.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

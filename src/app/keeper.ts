@@ -1,9 +1,8 @@
 /*
- * The keeper's half of a gateway: what goes on by the clock beside the calls, and what must be done once for a store.
- * The other half answers calls (`line.ts`, `ports.ts`) and would go on answering without this one.
- *
- * What is done once for a store runs under a lease, in whichever process has it: retention. What is a writer's or a
- * node's own runs in each: the outbox and the exports of its records, its certificate, its folder of policies.
+ * The keeper's half of a gateway: the jobs that run by the clock beside the calls, and the jobs that must run once for
+ * a store. The other half (`line.ts`, `ports.ts`) answers calls, and would go on answering without this one. A job that
+ * runs once for a store (retention) runs in the process that holds its lease. Every process runs what is its own: its
+ * outbox, the exports of its records, its certificate, its folder of policies.
  */
 import type { Config } from '../base/config/config.ts';
 import { type Kept, keepFromNow } from '../services/keeper/keep-hourly.ts';

@@ -71,7 +71,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const { moments } = clockWatch;
   const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
-  const intents = await Intents.open({ store, clock, log, counters, leases, owner: writer });
+  const intents = await Intents.open({ store, clock, log, counters, leases });
   closers.push(() => intents.close());
   const { destinations } = ground;
   const outbox = await Outbox.open({ store, clock, log, writer, destinations, mayExpire, knownOrg: known.org });
@@ -93,7 +93,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const memory = new MemoryAllowance({ rates: rateLimits, months, budgets });
   const allowance = ground.allowance?.(memory) ?? memory;
   const charged = { store, clock, allowance, counters, events, log, cachedRates: config.pricingCached, catalogues, mayExpire };
-  const deferred = await DeferredUsage.open({ ...charged, leases, owner: config.nodeId, knownOrg: known.org });
+  const deferred = await DeferredUsage.open({ ...charged, leases, knownOrg: known.org });
   closers.push(() => deferred.close());
   const { workloads } = registers;
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, workloads, ownOrg }) : undefined;

@@ -482,7 +482,6 @@ async function service(t: Test) {
     events,
     log: silentLogger,
     leases: new Leases({ store, clock, log: silentLogger, holder: 'node', isShared: false }),
-    owner: 'node',
     cachedRates: false,
     catalogues,
   });

@@ -9,8 +9,10 @@ import { nodeThatWrote } from '../../src/services/keeper/node-register.ts';
 import { Outbox } from '../../src/services/sending/outbox.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openStore } from '../../src/storage/drivers/open-store.ts';
+import { backgroundUpstream } from '../support/background-upstream.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 const HOUR_MS = 3_600_000;
@@ -112,6 +114,21 @@ t.test('of two gateways of one store one removes what is old, and the other when
   await shared.until('second', 1);
   t.match(await shared.store.get('lease', 'retention'), { holder: writerOf(second) });
   t.equal(shared.removalsOf('first'), 1);
+});
+
+t.test('what a gateway has under way on a shared store is of the writer that says it is there', async (t) => {
+  const shared = await sharedStore(t);
+  const { handler } = backgroundUpstream();
+  const { gw, send } = await startGoverned(t, { bundle: ALLOW_ALL, handler, isShared: true, store: () => shared.as('one') });
+  const body = JSON.stringify({ model: 'gpt-4o', input: 'hello', max_output_tokens: 10, background: true });
+  const headers = ['Authorization', 'Bearer k', 'Content-Type', 'application/json'];
+  t.equal((await send({ method: 'POST', path: '/proxy/openai/v1/responses', headers, body })).status, 200);
+  const [waiting] = await shared.store.list('deferred_usage');
+  t.match(waiting?.value, { owner: writerOf(gw) });
+  t.same(
+    (await shared.store.list('lease', { prefix: 'writer/' })).map(({ key }) => key),
+    [`writer/${writerOf(gw)}`],
+  );
 });
 
 t.test('what waits for a destination goes out although the node has another name at the next start', async (t) => {

@@ -1,4 +1,4 @@
-// Apart from log.ts, so that who reads settings does not wait until pino is loaded.
+// This file stands apart from log.ts, so that a command which reads settings does not load pino.
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -69,7 +69,7 @@ function beginning(text: string | undefined, prefix: string): string | undefined
   return text?.startsWith(prefix) === true ? text : undefined;
 }
 
-/** The token of `Authorization: Bearer`; undefined where there is none. */
+/** Returns the token of `Authorization: Bearer`; undefined without such a header. */
 export function bearerOf({ headers }: { readonly headers: Readonly<Record<string, string | undefined>> }): string | undefined {
   return /^bearer (.*)$/i.exec(headers['authorization'] ?? '')?.[1]?.trim();
 }

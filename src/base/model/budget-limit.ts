@@ -58,7 +58,8 @@ export interface BudgetAlert {
   readonly limit: AlertedLimit;
   readonly level: BudgetLevel;
   /**
-   * First day of the window, `2026-11-01`, of an hour its beginning, `2026-11-01T17:00:00Z`; empty where there is none.
+   * The first day of the window (`2026-11-01`), the start of an hourly one (`2026-11-01T17:00:00Z`), or empty for a
+   * budget without a window.
    */
   readonly periodStart: string;
   /** Decimal text. */

@@ -12,10 +12,7 @@ const MONDAY_OFFSET = 3;
 interface WindowKind {
   /** The first hour of the window that an hour lies in. */
   start(hour: number): number;
-  /**
-   * Hours of the longest window of the kind; of two that follow each other the second is no shorter than what this goes
-   * beyond the first.
-   */
+  /** Hours of the longest window of the kind: so many hours after a window begins, the next one is under way. */
   readonly longest: number;
   /** How much of a time names its beginning. */
   readonly shown: 'day' | 'hour';

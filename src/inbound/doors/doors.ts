@@ -12,7 +12,7 @@ import type { Router } from '../../surfaces/http/router.ts';
 import type { ConnectVerdict } from '../listener/connect-door.ts';
 import type { ConnectRequest } from '../listener/connect-request.ts';
 import { classifyOrigin, guardOrigin, type OriginGuard } from '../normalise/door.ts';
-import { shownToProxy } from '../normalise/shown-by.ts';
+import { type ShownToProxy, shownToProxy } from '../normalise/shown-by.ts';
 import { pathSent } from '../normalise/target.ts';
 import { letIn, tryCaller } from './proxy-callers.ts';
 import { dependsOnOrg, isSelfTest, restPasses, type Treatment, treatmentOf } from './treatment.ts';
@@ -20,7 +20,7 @@ import { decideTunnel, dialTunnel, type TunnelGround } from './tunnel-door.ts';
 
 export interface DoorOptions extends TunnelGround {
   readonly router: Router;
-  /** Of the management port; undefined: there is none. */
+  /** Serves the management port; undefined when that port is off. */
   readonly managementRouter: Router | undefined;
   /** Asked for each request, because the ports are known only when they are open. */
   guard(): OriginGuard;
@@ -139,17 +139,17 @@ function isRest(head: ArrivalHead, host: string, { rules }: DoorOptions): boolea
 /** The self-test by plain HTTP: also where no tunnel is opened, and for who has no certificate yet. */
 async function trySelf(arrival: Arrival, pipeline: LineGround): Promise<void> {
   const { head } = arrival;
-  answerSelfTest(
-    arrival,
-    pipeline.settings.nodeId,
-    await tryCaller(shownToProxy(head.headers, parseBasic(head.headers['proxy-authorization'])), () => head, pipeline),
-  );
+  answerSelfTest(arrival, pipeline.settings.nodeId, await tryCaller(shownByAbsolute(head), () => head, pipeline));
+}
+
+function shownByAbsolute({ headers }: ArrivalHead): ShownToProxy {
+  return shownToProxy(headers, parseBasic(headers['proxy-authorization']));
 }
 
 /** @param org of the caller, where what becomes of the request depends on it */
 async function passAbsolute(arrival: Arrival, { pipeline, router }: DoorOptions, org?: string): Promise<void> {
   const { head } = arrival;
-  const who = await letIn(shownToProxy(head.headers, parseBasic(head.headers['proxy-authorization'])), () => head, pipeline);
+  const who = await letIn(shownByAbsolute(head), () => head, pipeline);
   if (who instanceof GatewayError) router.refuse(arrival, who);
   else passOn(arrival, pipeline, { shownOrg: who.fixedOrg ?? who.workloadOrg, org });
 }

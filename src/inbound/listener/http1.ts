@@ -379,8 +379,8 @@ function headBytes({ rawHeaders, url = '' }: IncomingMessage): number {
 function judged(request: IncomingMessage, limits: ListenerLimits): Framing | GatewayError {
   const framing = tooManyFields(request, limits) ?? framingOf(request.rawHeaders, request.httpVersion);
   if (framing instanceof GatewayError || framing.declaredLength === 0) return framing;
-  if (request.headers.upgrade === undefined) return framing;
-  return asksForProtocol(request) && isWebSocketHandshake(request) ? BODY_OF_HANDSHAKE : framing;
+  const isHandshake = request.headers.upgrade !== undefined && isWebSocketHandshake(request) && asksForProtocol(request);
+  return isHandshake ? BODY_OF_HANDSHAKE : framing;
 }
 
 /**

@@ -15,9 +15,9 @@ export function isWebSocketHandshake({ method, httpVersion, headers }: IncomingM
   return method === 'GET' && httpVersion === '1.1' && headers.upgrade?.trim().toLowerCase() === 'websocket';
 }
 
-/** Whether node:http may take a request for one that asks for another protocol (RFC 9110 §7.8). */
+/** Whether node:http may take a request with `Upgrade` for one that asks for that protocol (RFC 9110 §7.8). */
 export function asksForProtocol({ headers }: IncomingMessage): boolean {
-  return headers.upgrade !== undefined && /(?:^|,)\s*upgrade\s*(?:,|$)/i.test(headers.connection ?? '');
+  return /(?:^|,)\s*upgrade\s*(?:,|$)/i.test(headers.connection ?? '');
 }
 
 /**

@@ -11,7 +11,7 @@ const SPACE = 'lease';
 export const LEASE_MS = 60_000;
 const RENEW_MS = LEASE_MS / 3;
 /** A writer that is there holds the lease of this name and its own. */
-export const WRITER = 'writer/';
+const WRITER = 'writer/';
 
 /** A lease as it is stored under its name. */
 interface StoredLease {
@@ -43,6 +43,8 @@ export interface LeasedJob extends Omit<Job, 'run'> {
  * clock, from before it asked for the renewal, so that it never believes longer than others do.
  */
 export class Leases {
+  /** This writer. */
+  readonly holder: string;
   readonly #options: LeaseOptions;
   /** Monotonic milliseconds until which each lease of this process is its own. */
   readonly #held = new Map<string, number>();
@@ -52,6 +54,7 @@ export class Leases {
 
   constructor(options: LeaseOptions) {
     this.#options = options;
+    this.holder = options.holder;
   }
 
   /** Other processes may have this store open. */
@@ -73,6 +76,19 @@ export class Leases {
     if (!this.#options.isShared) return true;
     const until = this.#held.get(name);
     return until !== undefined && this.#options.clock.monotonic() < until;
+  }
+
+  /**
+   * Says that this writer is there, until {@link close}.
+   * @throws GatewayError `record_store_unavailable`
+   */
+  announce(): Maybe<boolean> {
+    return this.hold(WRITER + this.holder);
+  }
+
+  /** The writers that have announced themselves and were heard of within a minute, this one among them. */
+  async writers(): Promise<ReadonlySet<string>> {
+    return new Set([...(await this.taken(WRITER))].map((name) => name.slice(WRITER.length)));
   }
 
   /** The names of leases that begin so and that some process holds now. */
@@ -107,7 +123,8 @@ export class Leases {
   }
 
   async #take(name: string): Promise<boolean> {
-    const { store, clock, holder } = this.#options;
+    const { store, clock } = this.#options;
+    const { holder } = this;
     if (this.#closed) return false;
     const asked = clock.monotonic();
     const found = await store.entity(SPACE, name);
@@ -137,7 +154,7 @@ export class Leases {
   async #release(name: string): Promise<void> {
     const found = await this.#options.store.entity(SPACE, name);
     this.#held.delete(name);
-    if ((found?.value as StoredLease | undefined)?.holder !== this.#options.holder) return;
+    if ((found?.value as StoredLease | undefined)?.holder !== this.holder) return;
     await this.#change({ op: 'delete', space: SPACE, key: name }, found?.version);
   }
 

@@ -15,7 +15,7 @@ import { chargedFor } from '../../decide/pricing/answered-price.ts';
 import type { UnhashedRecord } from '../../record/canonical-record.ts';
 import { meteringFrom, type RecordMetering } from '../../record/metering.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import { type Leases, WRITER } from '../keeper/lease.ts';
+import type { Leases } from '../keeper/lease.ts';
 import { unlessConflict } from '../registers/commit.ts';
 import { STRANGERS } from '../registers/sharers.ts';
 import { type CostGround, spenderOfRecord, storeCost, takeRegardless } from './record-cost.ts';
@@ -88,9 +88,8 @@ interface Waiting {
 interface Ground extends CostGround {
   readonly events: Events;
   readonly log: Logger;
-  readonly leases: Pick<Leases, 'isShared' | 'taken'>;
-  /** The name of this writer, the same after a restart. It holds the lease {@link WRITER} of it. */
-  readonly owner: string;
+  /** Of a writer that has announced itself. */
+  readonly leases: Pick<Leases, 'isShared' | 'holder' | 'writers'>;
   /** `GW_PRICING_CACHED` */
   readonly cachedRates: boolean;
   /** Where the model that made a response has its price. */
@@ -130,19 +129,19 @@ export class DeferredUsage {
   /** Sets aside again what stands for the responses that this writer has waited for. */
   static async open(ground: Ground): Promise<DeferredUsage> {
     const service = new DeferredUsage(ground);
-    await service.#take((owner) => owner === undefined || owner === ground.owner || !ground.leases.isShared);
+    await service.#take((owner) => owner === undefined || owner === ground.leases.holder || !ground.leases.isShared);
     service.#sweepLater();
     return service;
   }
 
   /** @param isFree whether what this writer waits for has nobody else who does */
   async #take(isFree: (owner: string | undefined) => boolean): Promise<void> {
-    const { store, allowance, leases, owner: own } = this.#ground;
+    const { store, allowance, leases } = this.#ground;
     for (const { key, value, version } of await store.entities(SPACE)) {
       const { owner, record, expires_at: expiresAt } = value as Kept;
       if (this.#open.has(key) || !isFree(owner)) continue;
-      if (leases.isShared && owner !== own) {
-        const taken: Kept = { ...(value as Kept), owner: own };
+      if (leases.isShared && owner !== leases.holder) {
+        const taken: Kept = { ...(value as Kept), owner: leases.holder };
         const effect: Effect = { op: 'put', space: SPACE, key, value: taken };
         if (!(await unlessConflict(store.commit(undefined, [effect], [{ space: SPACE, key, version }])))) continue;
       }
@@ -169,8 +168,13 @@ export class DeferredUsage {
 
   /** What is committed with the record of the call. */
   effect(record: ExecutionRecord, { call, price, assumed, completedAt }: Deferral): Effect {
-    const { owner } = this.#ground;
-    const value: Kept = { owner, record: usageRecord(record, call.usageRecordId, assumed), price, expires_at: completedAt + KEEP_MS };
+    const { holder } = this.#ground.leases;
+    const value: Kept = {
+      owner: holder,
+      record: usageRecord(record, call.usageRecordId, assumed),
+      price,
+      expires_at: completedAt + KEEP_MS,
+    };
     return { op: 'put', space: SPACE, key: call.key, value };
   }
 
@@ -223,10 +227,10 @@ export class DeferredUsage {
    * charged keeps back none behind it.
    */
   async sweep(): Promise<void> {
-    const { leases, owner: own, clock, mayExpire } = this.#ground;
+    const { leases, clock, mayExpire } = this.#ground;
     if (leases.isShared) {
-      const there = await leases.taken(WRITER);
-      await this.#take((owner) => owner !== undefined && owner !== own && !there.has(WRITER + owner));
+      const there = await leases.writers();
+      await this.#take((owner) => owner !== undefined && owner !== leases.holder && !there.has(owner));
     }
     if (mayExpire?.() === false) return;
     const now = clock.now();

@@ -4,7 +4,7 @@ import type { Logger } from '../../base/lib/log.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { canonicalRecord, type UnhashedRecord } from '../../record/canonical-record.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
-import { LEASE_MS, type Leases, WRITER } from '../keeper/lease.ts';
+import { LEASE_MS, type Leases } from '../keeper/lease.ts';
 import { unlessConflict } from '../registers/commit.ts';
 import type { RecordCounters } from '../reports/record-counters.ts';
 
@@ -12,7 +12,7 @@ const INTENTS = 'intent';
 
 /** What is stored of a call that is under way. */
 interface Intent {
-  /** The node that has the call. */
+  /** The writer that has the call. */
   readonly owner: string;
   /** That the call will have if nothing else is ever heard of it. */
   readonly record: UnhashedRecord;
@@ -24,8 +24,6 @@ export interface IntentOptions {
   readonly log: Logger;
   readonly counters: Pick<RecordCounters, 'effects'>;
   readonly leases: Leases;
-  /** The name of this writer, the same after a restart. */
-  readonly owner: string;
 }
 
 /**
@@ -47,15 +45,15 @@ export class Intents {
    */
   static async open(options: IntentOptions): Promise<Intents> {
     const intents = new Intents(options);
-    const { leases, owner: own } = options;
-    const { isShared } = leases;
-    await leases.hold(WRITER + own);
+    const { leases } = options;
+    const { isShared, holder: own } = leases;
+    await leases.announce();
     await intents.#recover((owner) => owner === undefined || owner === own || !isShared);
     if (isShared)
       intents.#sweep = every(options, {
         everyMs: LEASE_MS,
         run: () => intents.#recoverForgotten(),
-        failed: 'calls of a node that is gone could not be recorded; it is tried again',
+        failed: 'calls of a writer that is gone could not be recorded; it is tried again',
       });
     return intents;
   }
@@ -89,7 +87,7 @@ export class Intents {
   }
 
   #put(record: UnhashedRecord): Effect {
-    const value: Intent = { owner: this.#options.owner, record };
+    const value: Intent = { owner: this.#options.leases.holder, record };
     return { op: 'put', space: INTENTS, key: record.record_id, value };
   }
 
@@ -114,8 +112,8 @@ export class Intents {
   }
 
   async #recoverForgotten(): Promise<void> {
-    const alive = await this.#options.leases.taken(WRITER);
-    await this.#recover((of) => of !== undefined && !alive.has(WRITER + of));
+    const there = await this.#options.leases.writers();
+    await this.#recover((owner) => owner !== undefined && !there.has(owner));
   }
 }
 

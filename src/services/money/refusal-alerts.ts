@@ -7,6 +7,7 @@ import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { type Period, startText, windowStart } from '../../decide/limits/windows.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { unlessConflict } from '../registers/commit.ts';
+import { settle } from '../registers/register.ts';
 import type { Outbox } from '../sending/outbox.ts';
 import type { CapExceeded, Spender } from './allowance.ts';
 import { type Alerted, alertedOf, type Budget, isRefusalNews, limitInForce } from './scope-limits.ts';
@@ -92,13 +93,7 @@ export class RefusalAlerts {
     const { store, events, outbox } = this.#ground;
     const post = outbox?.wants('budgetAlert', alert.limit.org_id) === true ? outbox.post('budgetAlert', alert) : undefined;
     const all = [...effects, ...(post?.effects ?? [])];
-    let isFirst = all.length === 0;
-    try {
-      isFirst ||= await unlessConflict(store.commit(undefined, all, expect));
-    } finally {
-      if (isFirst) post?.stored();
-      else post?.failed();
-    }
+    const isFirst = all.length === 0 || (await settle(post ? [post] : [], unlessConflict(store.commit(undefined, all, expect))));
     if (isFirst) events.emit('budgetAlert', alert);
   }
 }

@@ -73,8 +73,10 @@ export class ScopeSpend {
     const day = dayOf(hour);
     const [ofDay, ofHour] = [this.#days.get(day), this.#hours.get(hour)];
     const isSummed = hour === this.#summedFor;
-    if (ofDay === undefined || ofHour === undefined) this.read(day, pico, hour);
-    else {
+    if (ofDay === undefined || ofHour === undefined) {
+      this.readDay(day, pico);
+      this.readHour(hour, pico);
+    } else {
       this.#days.set(day, ofDay + pico);
       this.#hours.set(hour, ofHour + pico);
     }
@@ -82,12 +84,11 @@ export class ScopeSpend {
     if (isSummed) for (const period of PERIODS) this.#sums[period] += pico;
   }
 
-  /** What counters say of a day, and of one of its hours. */
-  read(day: number, pico: bigint, hour?: number): void {
+  /** What a counter says of a day. */
+  readDay(day: number, pico: bigint): void {
     if (this.latest === undefined || day > this.latest) this.latest = day;
     this.#summedFor = undefined;
     addTo(this.#days, day, pico);
-    if (hour !== undefined) addTo(this.#hours, hour, pico);
   }
 
   /** What a counter says of an hour, which its day has as well. */
@@ -186,7 +187,7 @@ export class SpendBook {
       const pico = amounts['cost_pico'] ?? 0n;
       if (pico === 0n) continue;
       orgs.add(org);
-      for (const scope of this.of(counted(org, workload, connector))) scope.read(day, pico);
+      for (const scope of this.of(counted(org, workload, connector))) scope.readDay(day, pico);
     }
     for (const hour of hours) for (const org of orgs) await this.#readHour(store, org, hour);
     // Only named projects have counters: what is left of the org's spend is that of calls without one.
@@ -257,6 +258,6 @@ function counted(orgId: string, workloadId: string, connectorId: string): Spende
 }
 
 function readInto(scope: ScopeSpend, day: number, hours: ReadonlySet<number>, amounts: CounterRow['amounts'], sign: bigint): void {
-  scope.read(day, sign * (amounts['cost_pico'] ?? 0n));
+  scope.readDay(day, sign * (amounts['cost_pico'] ?? 0n));
   for (const hour of hours) scope.readHour(hour, sign * (amounts[hourName(hour % 24)] ?? 0n));
 }

@@ -198,13 +198,12 @@ export class Authenticator {
    * @throws GatewayError `unauthorized`, `key_lookup_failed`
    */
   stranger(head: ArrivalHead): Stranger | Promise<Stranger> {
-    const bearer = bearerOf(head);
     const { apiKey: key, workloadToken: token } = shownToRoute(head);
     const holder = token === undefined ? undefined : this.holderOf(token);
     const shown = { workload: holder && workloadKey(holder), tokenShown: token !== undefined };
     if (key === undefined) {
       if (!this.needsApiKey && (holder !== undefined || !this.#options.required)) return { ...shown, apiKey: undefined };
-      throw this.#notLetIn({ surface: 'api', head, presented: bearer ?? token });
+      throw this.#notLetIn({ surface: 'api', head, presented: bearerOf(head) ?? token });
     }
     return when(this.apiKey(key, this.#options.callerIp(head)), (verdict) => this.#known(verdict, shown, head));
   }

@@ -158,7 +158,8 @@ export class Register<V, S = V> extends WatchedSpace<V> {
   }
 }
 
-async function settle(settling: readonly Settling[], commit: Promise<boolean>): Promise<boolean> {
+/** Tells what a commit has become of. @returns what the commit says: whether it is stored @throws as the commit does */
+export async function settle(settling: readonly Settling[], commit: Promise<boolean>): Promise<boolean> {
   let isDone = false;
   try {
     isDone = await commit;

@@ -8,7 +8,7 @@ import type { UsageOutcome } from '../../../src/base/events/events.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import type { ExecutionRecord } from '../../../src/base/model/execution-record.ts';
 import { estimatedMetering } from '../../../src/record/metering.ts';
-import { LEASE_MS, Leases, WRITER } from '../../../src/services/keeper/lease.ts';
+import { LEASE_MS, Leases } from '../../../src/services/keeper/lease.ts';
 import { BudgetService } from '../../../src/services/money/budgets.ts';
 import { DeferredUsage } from '../../../src/services/money/deferred-usage.ts';
 import { MemoryAllowance } from '../../../src/services/money/memory-allowance.ts';
@@ -39,9 +39,9 @@ async function node(t: HasTeardown, store: Store, clock: FakeClock, owner: strin
   const counters = await RecordCounters.open(store, clock, ALL_REGISTERED);
   const allowance = new MemoryAllowance({ rates: {} as never, months: {} as never, budgets });
   const leases = new Leases({ store, clock, log: silentLogger, holder: owner, isShared: true });
-  await leases.hold(WRITER + owner);
+  await leases.announce();
   const catalogues = new CatalogueInForce(loadCatalogue());
-  const ground = { store, clock, allowance, counters, events, log: silentLogger, leases, owner, cachedRates: false, catalogues };
+  const ground = { store, clock, allowance, counters, events, log: silentLogger, leases, cachedRates: false, catalogues };
   const deferred = await DeferredUsage.open(ground);
   t.teardown(() => deferred.close());
   return {

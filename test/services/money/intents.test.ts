@@ -24,7 +24,7 @@ async function openStore(t: HasTeardown, clock: FakeClock): Promise<Store> {
 
 function open(t: HasTeardown, store: Store, clock: FakeClock, owner: string, isShared = true): Promise<Intents> {
   const opened = RecordCounters.open(store, clock, ALL_REGISTERED).then((counters) =>
-    Intents.open({ store, clock, log: silentLogger, counters, leases: leasesOf(store, clock, owner, isShared), owner }),
+    Intents.open({ store, clock, log: silentLogger, counters, leases: leasesOf(store, clock, owner, isShared) }),
   );
   t.teardown(async () => (await opened).close());
   return opened;
@@ -133,7 +133,6 @@ t.test(
       log: silentLogger,
       counters,
       leases: leasesOf(late, clock, 'other'),
-      owner: 'other',
     });
     t.teardown(() => other.close());
     for (let time = 0; time < 4; time += 1) {
