@@ -1,8 +1,9 @@
 /*
  * `npm run dates [-- pattern ...]`: runs the test files that read the real clock (scripts/real-clock.json) with that
  * clock moved, by faketime, to moments at which dates go wrong, each in a zone of its own. Ends with the line `N
- * passed, N failed`. `--at 2028-02-29T12:00:00Z` moves it there instead, `--zone Asia/Kolkata` in that zone, and with
- * either every test file runs whose path contains a pattern.
+ * passed, N failed`. `--turns` (what CI runs) runs each file at one moment instead of all of them, file by file at the
+ * next one. `--at 2028-02-29T12:00:00Z` moves the clock there, `--zone Asia/Kolkata` in that zone, and with either
+ * every test file runs whose path contains a pattern.
  */
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -22,7 +23,7 @@ const SECONDS_BEFORE = 4;
 await asProgram(main);
 
 async function main() {
-  const options = { at: { type: 'string' }, zone: { type: 'string' } };
+  const options = { at: { type: 'string' }, zone: { type: 'string' }, turns: { type: 'boolean' } };
   const { values, positionals: patterns } = parseArgs({ options, allowPositionals: true });
   const faketime = onPath('faketime');
   if (faketime === undefined) {
@@ -31,7 +32,7 @@ async function main() {
     return inCi ? 1 : 0;
   }
   await setUp();
-  const files = values.at === undefined && values.zone === undefined ? listed(faketime) : anyFiles(faketime, values);
+  const files = values.at === undefined && values.zone === undefined ? listed(faketime, values) : anyFiles(faketime, values);
   return await runFiles(
     files.filter(({ file }) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern.replace(/\.ts$/, '.js')))),
     {
@@ -47,16 +48,19 @@ async function main() {
   );
 }
 
-function listed(faketime) {
+function listed(faketime, { turns = false }) {
   const { moments, everyMoment, oneMoment } = tableOf('real-clock.json');
   const needsPeers = new Set(tableOf('needs-peers.json'));
-  const [firstMoment, ...otherMoments] = Object.keys(moments);
-  const runs = (paths, at) => paths.map((path, place) => movedTo(faketime, builtFile(path), at, moments[at], (place % SECONDS_BEFORE) + 1));
-  // What CI runs nowhere else runs as on a machine that has nothing but Node.
-  const once = runs(oneMoment, firstMoment).map((run, at) => ({ ...run, peers: needsPeers.has(oneMoment[at]) ? 'missing' : 'none' }));
   // An ordinary day of another year shows nothing that the days on which dates go wrong do not.
-  const often = otherMoments.flatMap((moment) =>
-    runs(everyMoment, moment).map((run, at) => (needsPeers.has(everyMoment[at]) ? run : { ...run, peers: 'none' })),
+  const [firstMoment, ...otherMoments] = Object.keys(moments);
+  const moved = (paths, at) =>
+    paths.map((path, place) => ({ path, run: movedTo(faketime, path, at, moments[at], (place % SECONDS_BEFORE) + 1) }));
+  // What CI runs nowhere else runs as on a machine that has nothing but Node.
+  const once = moved(oneMoment, firstMoment).map(({ path, run }) => ({ ...run, peers: needsPeers.has(path) ? 'missing' : 'none' }));
+  const often = otherMoments.flatMap((moment, turn) =>
+    moved(everyMoment, moment)
+      .filter((_, place) => !turns || place % otherMoments.length === turn)
+      .map(({ path, run }) => (needsPeers.has(path) ? run : { ...run, peers: 'none' })),
   );
   return [...once, ...often];
 }
@@ -65,17 +69,17 @@ function anyFiles(faketime, { at = new Date().toISOString(), zone = 'UTC' }) {
   if (Number.isNaN(Date.parse(at))) throw new Error('--at takes a moment like 2028-02-29T12:00:00Z');
   return filesBelow(join(projectRoot, 'build', 'test'))
     .filter((file) => file.endsWith('.test.js'))
-    .map((file) => movedTo(faketime, file, `${at} ${zone}`, { at, zone }, 0));
+    .map((file) => movedFile(faketime, file, `${at} ${zone}`, { at, zone }, 0));
 }
 
-function builtFile(path) {
+function movedTo(faketime, path, name, moment, secondsBefore) {
   const file = join(projectRoot, 'build', path.replace(/\.ts$/, '.js'));
   if (!existsSync(file)) throw new Error(`scripts/real-clock.json names ${path}, which is not there`);
-  return file;
+  return movedFile(faketime, file, name, moment, secondsBefore);
 }
 
 /** One run of a file, at a moment: `at`, `secondsBefore` it (`before`), or days from now (`days`). */
-function movedTo(faketime, file, name, { at, before, days, zone }, secondsBefore) {
+function movedFile(faketime, file, name, { at, before, days, zone }, secondsBefore) {
   const moved = () => {
     const now = Date.now();
     const moment = at ? Date.parse(at) : before ? Date.parse(before) - secondsBefore * 1_000 : now + days * DAY_MS;

@@ -5,8 +5,7 @@ import { parseTime, timestamp } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { uuidv7 } from '../base/lib/ids.ts';
 import { usdFromPico } from '../base/lib/money.ts';
-import { BUDGET_ACTIONS, type BudgetLimit, type BudgetOverride } from '../base/model/budget-limit.ts';
-import { PERIODS } from '../decide/limits/windows.ts';
+import { BUDGET_ACTIONS, BUDGET_PERIODS, type BudgetLimit, type BudgetOverride } from '../base/model/budget-limit.ts';
 import type { LimitStatus } from '../services/money/budgets.ts';
 import { RivalLimits } from '../services/money/rival-limits.ts';
 import { BUDGET_SCOPES } from '../services/money/spend-book.ts';
@@ -45,7 +44,7 @@ function limitMembers() {
     critical_threshold_pct: percent.optional().meta({ default: CRITICAL_PCT }),
     scope_id: z.unknown().optional().meta({ type: 'string', description: 'Not for the scope `org`' }),
     limit_usd: amount,
-    period: choice(PERIODS).optional().meta({ default: 'monthly' }),
+    period: choice(BUDGET_PERIODS).optional().meta({ default: 'monthly' }),
     actions: ruled<readonly string[]>(
       (value) => Array.isArray(value) && value.every((one) => BUDGET_ACTIONS.some((action) => action === one)),
       ACTIONS_RULE,
@@ -150,7 +149,7 @@ export const LIMIT = z.object({
   scope: z.enum(BUDGET_SCOPES),
   scope_id: z.string().optional(),
   limit_usd: usd,
-  period: z.enum(PERIODS),
+  period: z.enum(BUDGET_PERIODS),
   warning_threshold_pct: z.int(),
   critical_threshold_pct: z.int(),
   actions: z.array(z.enum(BUDGET_ACTIONS)),

@@ -1,9 +1,11 @@
 /* How forecasts are told, on every face (decision 6.21). */
+
 import { z } from 'zod';
 import { timestamp } from '../base/lib/clock.ts';
 import { parseUsd, usdFromPico } from '../base/lib/money.ts';
+import { BUDGET_PERIODS } from '../base/model/budget-limit.ts';
 import { forecastPico, limitForecast, OUTLOOKS, type PeriodSpend } from '../decide/limits/forecast.ts';
-import { hourOf, PERIODS, windowEnd } from '../decide/limits/windows.ts';
+import { hourOf, windowEnd } from '../decide/limits/windows.ts';
 import type { LimitStatus } from '../services/money/budgets.ts';
 import { BUDGET_SCOPES } from '../services/money/spend-book.ts';
 import { time, usd } from './shapes.ts';
@@ -28,7 +30,7 @@ export const FORECAST = z.object({
       limit_id: z.string(),
       scope: z.enum(BUDGET_SCOPES),
       scope_id: z.string().optional(),
-      period: z.enum(PERIODS),
+      period: z.enum(BUDGET_PERIODS),
       effective_limit_usd: usd,
       spent_usd: usd,
       outlook,

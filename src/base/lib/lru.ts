@@ -15,54 +15,62 @@ export interface LruOptions<V> {
   readonly onGone?: (value: V) => void;
 }
 
-/** A bounded map that forgets what was not used for longest. Undefined is no value. */
+/**
+ * A bounded map that forgets what was not used for longest. Undefined is no value. It takes the memory for all its
+ * entries with the first one: a gateway has many of these, and most of them stay empty.
+ */
 export class Lru<K extends {}, V extends {}> {
-  readonly #cache: LRUCache<K, V>;
+  readonly #options: LruOptions<V>;
+  #cache: LRUCache<K, V> | undefined;
 
   constructor(options: LruOptions<V>) {
-    const { max, size, ttl, onGone } = options;
-    this.#cache = new LRUCache<K, V>({
-      max,
-      ...(size ? { maxSize: size.max, sizeCalculation: (value: V) => size.sizeOf(value) } : {}),
-      // a start of 0 means "no ttl" to the package
-      ...(ttl ? { ttl: ttl.ms, ttlResolution: 0, perf: { now: () => 1 + ttl.clock.monotonic() } } : {}),
-      ...(onGone ? { dispose: (value: V) => onGone(value) } : {}),
-    });
+    this.#options = options;
   }
 
   /** Makes the entry the most recently used one. */
   get(key: K): V | undefined {
-    return this.#cache.get(key);
+    return this.#cache?.get(key);
   }
 
   /** Looks without touching the order of use. */
   peek(key: K): V | undefined {
-    return this.#cache.peek(key);
+    return this.#cache?.peek(key);
   }
 
   has(key: K): boolean {
-    return this.#cache.has(key);
+    return this.#cache?.has(key) === true;
   }
 
   set(key: K, value: V): void {
+    this.#cache ??= cacheOf(this.#options);
     this.#cache.set(key, value);
   }
 
   delete(key: K): boolean {
-    return this.#cache.delete(key);
+    return this.#cache?.delete(key) === true;
   }
 
   clear(): void {
-    this.#cache.clear();
+    this.#cache?.clear();
   }
 
   /** Entries, expired ones that nobody asked for included. */
   get size(): number {
-    return this.#cache.size;
+    return this.#cache?.size ?? 0;
   }
 
   /** From the most to the least recently used. */
   entries(): IterableIterator<[K, V]> {
-    return this.#cache.entries();
+    return this.#cache?.entries() ?? [].values();
   }
+}
+
+function cacheOf<K extends {}, V extends {}>({ max, size, ttl, onGone }: LruOptions<V>): LRUCache<K, V> {
+  return new LRUCache<K, V>({
+    max,
+    ...(size ? { maxSize: size.max, sizeCalculation: (value: V) => size.sizeOf(value) } : {}),
+    // a start of 0 means "no ttl" to the package
+    ...(ttl ? { ttl: ttl.ms, ttlResolution: 0, perf: { now: () => 1 + ttl.clock.monotonic() } } : {}),
+    ...(onGone ? { dispose: (value: V) => onGone(value) } : {}),
+  });
 }

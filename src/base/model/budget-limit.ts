@@ -5,6 +5,10 @@
 export const BUDGET_ACTIONS = ['alert', 'cap'] as const;
 export type BudgetAction = (typeof BUDGET_ACTIONS)[number];
 
+/** Windows after which a budget begins anew, the shortest first. */
+export const BUDGET_PERIODS = ['hourly', 'daily', 'weekly', 'monthly'] as const;
+export type BudgetPeriod = (typeof BUDGET_PERIODS)[number];
+
 /** A budget of one scope and period (specification, "Budget limit"; the thresholds' defaults are 80 and 95). */
 export interface BudgetLimit {
   readonly limit_id: string;
@@ -14,7 +18,7 @@ export interface BudgetLimit {
   readonly scope_id?: string;
   /** Decimal text. */
   readonly limit_usd: string;
-  readonly period: 'hourly' | 'daily' | 'weekly' | 'monthly';
+  readonly period: BudgetPeriod;
   readonly warning_threshold_pct: number;
   readonly critical_threshold_pct: number;
   readonly actions: readonly BudgetAction[];
@@ -46,7 +50,7 @@ export interface AlertedLimit {
   readonly scope_id?: string;
   readonly limit_usd: string;
   /** `life`: nothing of it begins anew. */
-  readonly period: BudgetLimit['period'] | 'life';
+  readonly period: BudgetPeriod | 'life';
 }
 
 /**
@@ -82,7 +86,7 @@ export interface RecordedBudget {
   readonly delegation_id?: string;
   readonly scope?: BudgetLimit['scope'];
   readonly scope_id?: string;
-  readonly period?: BudgetLimit['period'];
+  readonly period?: BudgetPeriod;
   readonly limit_usd: string;
   /** What the call may cost, or had cost when it was ended. */
   readonly cost_usd: string;

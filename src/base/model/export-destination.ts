@@ -6,6 +6,7 @@ export const EXPORT_EVENTS = ['execution', 'approval', 'quarantine', 'risk_alert
 export type ExportEventName = (typeof EXPORT_EVENTS)[number];
 
 export const SYSLOG_FORMATS = ['rfc5424', 'cef'] as const;
+export type SyslogFormat = (typeof SYSLOG_FORMATS)[number];
 
 /** `json`: the envelope; `ocsf`: the Open Cybersecurity Schema Framework (decision 12.5). */
 export const WEBHOOK_FORMATS = ['json', 'ocsf'] as const;
@@ -25,7 +26,7 @@ export interface WebhookConfig {
 export interface SyslogConfig {
   /** `udp://host:port`, `tcp://host:port` or `tls://host:port`. */
   readonly address: string;
-  readonly format: (typeof SYSLOG_FORMATS)[number];
+  readonly format: SyslogFormat;
 }
 
 /** Where events go (specification, "Export destination"; decision 11.3). */

@@ -52,7 +52,7 @@ const SESSION_PLACES = MAX_SESSIONS * 3;
 /** Runs until its input ends or it is asked to end. @returns the exit code */
 export async function runGwMcp(args: readonly string[], io: GwMcpIo): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
-    io.stderr(
+    io.output.write(
       `usage: ${GW_MCP_USAGE}\nServes a gateway's management tools over MCP: on standard input and output, or with --listen by HTTP.\n`,
     );
     return EXIT_OK;

@@ -1,7 +1,9 @@
 /* Budget limits for people. */
+
 import { isJsonObject } from '../../base/json/json-object.ts';
 import { parseUsd } from '../../base/lib/money.ts';
-import { hourOf, PERIODS, type Period, windowEnd } from '../../decide/limits/windows.ts';
+import { BUDGET_PERIODS, type BudgetPeriod } from '../../base/model/budget-limit.ts';
+import { hourOf, windowEnd } from '../../decide/limits/windows.ts';
 import { brokenAtBlanks, USUAL_WIDTH } from '../folded-text.ts';
 import { terminalText } from '../terminal-text.ts';
 import { limitForecastText, minuteText, type ShownOutlook, scopeText } from './forecast-text.ts';
@@ -70,7 +72,7 @@ function usedText({ effective_limit_usd: limit, spent_usd: spent }: ShownLimit):
 /** Windows begin at a full hour in UTC, most of them at midnight. */
 function resetsText({ period, period_start: start }: ShownLimit): string {
   const from = Date.parse(start);
-  const known = PERIODS.find((one): one is Period => one === period);
+  const known = BUDGET_PERIODS.find((one): one is BudgetPeriod => one === period);
   return known === undefined || Number.isNaN(from)
     ? ''
     : `  until ${minuteText(new Date(windowEnd(known, hourOf(from))).toISOString())} UTC`;

@@ -4,6 +4,8 @@
  * begins at: nothing depends on a time zone or on summer time.
  */
 
+import { BUDGET_PERIODS, type BudgetPeriod } from '../../base/model/budget-limit.ts';
+
 const HOUR_MS = 3_600_000;
 const DAY = 24;
 /** 1970-01-01 was a Thursday. */
@@ -18,16 +20,12 @@ interface WindowKind {
   readonly shown: 'day' | 'hour';
 }
 
-const KINDS = {
+const KINDS: Readonly<Record<BudgetPeriod, WindowKind>> = {
   hourly: { start: (hour) => hour, longest: 1, shown: 'hour' },
   daily: { start: (hour) => dayOf(hour) * DAY, longest: DAY, shown: 'day' },
   weekly: { start: (hour) => (dayOf(hour) - ((dayOf(hour) + MONDAY_OFFSET) % 7)) * DAY, longest: 7 * DAY, shown: 'day' },
   monthly: { start: startOfMonth, longest: 31 * DAY, shown: 'day' },
-} as const satisfies Readonly<Record<string, WindowKind>>;
-
-export type Period = keyof typeof KINDS;
-/** The shortest first. */
-export const PERIODS = Object.keys(KINDS) as readonly Period[] as readonly [Period, ...Period[]];
+};
 
 /** The moment of a time. */
 export function hourOf(epochMs: number): number {
@@ -45,24 +43,24 @@ export function dayText(day: number): string {
 }
 
 /** The first hour of the window that `hour` lies in. */
-export function windowStart(period: Period, hour: number): number {
+export function windowStart(period: BudgetPeriod, hour: number): number {
   return KINDS[period].start(hour);
 }
 
 /** Epoch milliseconds at which the window ends that `hour` lies in. */
-export function windowEnd(period: Period, hour: number): number {
+export function windowEnd(period: BudgetPeriod, hour: number): number {
   const { start, longest } = KINDS[period];
   return start(start(hour) + longest) * HOUR_MS;
 }
 
 /** What names a window by its first hour: `2026-11-22`, of an hour `2026-11-22T17:00:00Z`. */
-export function startText(period: Period, start: number): string {
+export function startText(period: BudgetPeriod, start: number): string {
   return KINDS[period].shown === 'day' ? dayText(dayOf(start)) : `${new Date(start * HOUR_MS).toISOString().slice(0, 13)}:00:00Z`;
 }
 
 /** The first day of any window that is open in `hour`. */
 export function earliestDay(hour: number): number {
-  return Math.min(...PERIODS.map((period) => dayOf(windowStart(period, hour))));
+  return Math.min(...BUDGET_PERIODS.map((period) => dayOf(windowStart(period, hour))));
 }
 
 function startOfMonth(hour: number): number {

@@ -18,6 +18,11 @@ export interface WebhookTarget {
   readonly format?: WebhookFormat | undefined;
 }
 
+/** The body in each form. */
+const BODIES: Readonly<Record<WebhookFormat, (event: ExportedEvent) => unknown>> = {
+  json: ({ envelope }) => envelope,
+  ocsf: ocsfEvent,
+};
 const SECRET_PREFIX = 'whsec_';
 
 /** The signature of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`. @param seconds since the epoch */
@@ -29,12 +34,12 @@ export function webhookSignature(secret: string, id: string, seconds: number, bo
 /** Posts one event. @returns what came back @throws DeliveryError */
 export async function postEvent(
   { door, clock }: { readonly door: WayOut; readonly clock: Clock },
-  { to, token, secret, format }: WebhookTarget,
+  { to, token, secret, format = 'json' }: WebhookTarget,
   event: ExportedEvent,
   signal: AbortSignal,
 ): Promise<string> {
-  const { id, envelope } = event;
-  const body = JSON.stringify(format === 'ocsf' ? ocsfEvent(event) : envelope);
+  const { id } = event;
+  const body = JSON.stringify(BODIES[format](event));
   const seconds = Math.floor(clock.now() / 1_000);
   const headers = [
     ...['content-type', 'application/json', 'accept', '*/*', 'webhook-id', id, 'webhook-timestamp', String(seconds)],

@@ -1,8 +1,7 @@
 import { shownJson, shownText } from '../../base/lib/shown-text.ts';
+import type { SyslogFormat } from '../../base/model/export-destination.ts';
 import { cefLine } from './cef-line.ts';
 import type { EventEnvelope, ExportedEvent } from './event-envelope.ts';
-
-export type SyslogFormat = 'rfc5424' | 'cef';
 
 /** Log audit (RFC 5424 §6.2.1). */
 const FACILITY = 13;
@@ -13,6 +12,11 @@ const KEY_FIELDS = ['record_id', 'record_hash', 'decision', 'approval_id', 'quar
 /** Members of a payload that are dropped last: by these what is cut can be looked up. */
 const LOOKED_UP_BY: ReadonlySet<string> = new Set<string>([...KEY_FIELDS, 'dropped']);
 const APP = 'ai-request-gateway';
+/** Structured data and message in each form; `shown`: the envelope with as much of its payload as fits. */
+const PARTS: Readonly<Record<SyslogFormat, (event: ExportedEvent, shown: EventEnvelope) => string>> = {
+  rfc5424: (event, shown) => `${structured(event)} ${shownJson(JSON.stringify(shown))}`,
+  cef: ({ id, envelope }, shown) => `- ${cefLine({ id, envelope: shown }, severityOf(envelope))}`,
+};
 
 /** Severities of RFC 5424: 1 alert, 3 error, 4 warning, 5 notice, 6 informational. */
 export function severityOf({ event_type: type, payload }: EventEnvelope): number {
@@ -32,11 +36,7 @@ export function syslogMessage(event: ExportedEvent, host: string, format: Syslog
   const { envelope } = event;
   const priority = FACILITY * 8 + severityOf(envelope);
   const head = `<${priority}>1 ${envelope.event_time} ${printable(host, 255)} ${APP} - ${printable(envelope.event_type, 32)}`;
-  const render = (payload: EventEnvelope['payload']): Buffer => {
-    const shown = { ...envelope, payload };
-    const message = format === 'cef' ? cefLine({ id: event.id, envelope: shown }, severityOf(envelope)) : shownJson(JSON.stringify(shown));
-    return Buffer.from(`${head} ${format === 'cef' ? '-' : structured(event)} ${message}`);
-  };
+  const render = (payload: EventEnvelope['payload']): Buffer => Buffer.from(`${head} ${PARTS[format](event, { ...envelope, payload })}`);
   let payload = envelope.payload;
   let message = render(payload);
   while (message.length > most) {

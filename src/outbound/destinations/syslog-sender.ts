@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { SyslogAddress } from '../../base/lib/web-address.ts';
+import type { SyslogFormat } from '../../base/model/export-destination.ts';
 import { OUTBOUND_BOUNDS } from '../../base/model/traffic-bounds.ts';
 import { DeliveryError, deliveryError, stoppedDelivery } from './delivery-error.ts';
 import type { ExportedEvent } from './event-envelope.ts';
-import { type SyslogFormat, syslogMessage } from './syslog-message.ts';
+import { syslogMessage } from './syslog-message.ts';
 import type { WayOut } from './way-out.ts';
 
 export interface SyslogTarget extends SyslogAddress {

@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Events } from '../../base/events/bus.ts';
 import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import type { AlertedLimit, BudgetAlert } from '../../base/model/budget-limit.ts';
+import type { AlertedLimit, BudgetAlert, BudgetPeriod } from '../../base/model/budget-limit.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
-import { type Period, startText, windowStart } from '../../decide/limits/windows.ts';
+import { startText, windowStart } from '../../decide/limits/windows.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { unlessConflict } from '../registers/commit.ts';
 import { settle } from '../registers/register.ts';
@@ -139,6 +139,6 @@ function capOf(
   };
 }
 
-function startOf(period: Period, hour: number): string {
+function startOf(period: BudgetPeriod, hour: number): string {
   return startText(period, windowStart(period, hour));
 }

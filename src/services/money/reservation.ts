@@ -1,5 +1,6 @@
 import { usdFromPico } from '../../base/lib/money.ts';
-import { type Period, windowEnd } from '../../decide/limits/windows.ts';
+import type { BudgetPeriod } from '../../base/model/budget-limit.ts';
+import { windowEnd } from '../../decide/limits/windows.ts';
 import type { CapExceeded, CapSums, Spender } from './allowance.ts';
 import type { DelegationSpend } from './delegation-spend.ts';
 import type { ScopeSpend } from './spend-book.ts';
@@ -61,7 +62,14 @@ export function capPassed(reservation: Reservation, pico: bigint, hour: number):
   return passesDelegation(reservation, pico);
 }
 
-function passes(spend: ScopeSpend, period: Period, hour: number, own: Reservation, pico: bigint, capPico: bigint): CapSums | undefined {
+function passes(
+  spend: ScopeSpend,
+  period: BudgetPeriod,
+  hour: number,
+  own: Reservation,
+  pico: bigint,
+  capPico: bigint,
+): CapSums | undefined {
   const settledPico = spend.settled(period, hour);
   const reservedPico = spend.reserved - own.pico;
   if (settledPico + reservedPico + pico <= capPico) return undefined;

@@ -1,6 +1,11 @@
 import { shareOf } from '../../base/lib/amounts.ts';
-import type { BudgetLevel, BudgetLimit, BudgetOverride } from '../../base/model/budget-limit.ts';
-import { PERIODS, type Period } from '../../decide/limits/windows.ts';
+import {
+  BUDGET_PERIODS,
+  type BudgetLevel,
+  type BudgetLimit,
+  type BudgetOverride,
+  type BudgetPeriod,
+} from '../../base/model/budget-limit.ts';
 
 export interface Alerted {
   readonly periodStart: string;
@@ -26,7 +31,7 @@ export interface Budget {
 
 /** The limits of one period that alert, and from which amount on one of them has something to say. */
 export interface AlertLine {
-  readonly period: Period;
+  readonly period: BudgetPeriod;
   readonly budgets: readonly Budget[];
   /** First day of the window that `next` is of; undefined: to be looked up anew. */
   start: number | undefined;
@@ -65,15 +70,15 @@ export class ScopeLimits {
 
   #prepare(all: readonly Budget[]): void {
     this.#all = all;
-    this.caps = PERIODS.flatMap((period) => tightest(of(all, period, 'cap')) ?? []);
-    this.alerts = PERIODS.flatMap((period) => {
+    this.caps = BUDGET_PERIODS.flatMap((period) => tightest(of(all, period, 'cap')) ?? []);
+    this.alerts = BUDGET_PERIODS.flatMap((period) => {
       const budgets = of(all, period, 'alert');
       return budgets.length === 0 ? [] : [{ period, budgets, start: undefined, next: undefined }];
     });
   }
 }
 
-function of(all: readonly Budget[], period: Period, action: 'alert' | 'cap'): readonly Budget[] {
+function of(all: readonly Budget[], period: BudgetPeriod, action: 'alert' | 'cap'): readonly Budget[] {
   return all.filter(({ limit }) => limit.period === period && limit.actions.includes(action));
 }
 

@@ -1,4 +1,5 @@
-import { dayOf, dayText, earliestDay, hourOf, PERIODS, type Period, startText, windowStart } from '../../decide/limits/windows.ts';
+import { BUDGET_PERIODS, type BudgetPeriod } from '../../base/model/budget-limit.ts';
+import { dayOf, dayText, earliestDay, hourOf, startText, windowStart } from '../../decide/limits/windows.ts';
 import {
   hourName,
   hoursPrefix,
@@ -44,19 +45,19 @@ export class ScopeSpend {
   readonly #hours = new Map<number, bigint>();
   /** The hour that the sums are of. */
   #summedFor: number | undefined;
-  readonly #sums: Record<Period, bigint> = { hourly: 0n, daily: 0n, weekly: 0n, monthly: 0n };
-  readonly #starts: Record<Period, number> = { hourly: 0, daily: 0, weekly: 0, monthly: 0 };
+  readonly #sums: Record<BudgetPeriod, bigint> = { hourly: 0n, daily: 0n, weekly: 0n, monthly: 0n };
+  readonly #starts: Record<BudgetPeriod, number> = { hourly: 0, daily: 0, weekly: 0, monthly: 0 };
   /** The last day on which anything was settled. */
   latest: number | undefined;
 
   /** Settled in the window of `period` that `hour` lies in, up to the end of its day. */
-  settled(period: Period, hour: number): bigint {
+  settled(period: BudgetPeriod, hour: number): bigint {
     if (hour !== this.#summedFor) this.#sumUp(hour);
     return this.#sums[period];
   }
 
   /** First hour of the window of `period` that `hour` lies in. */
-  start(period: Period, hour: number): number {
+  start(period: BudgetPeriod, hour: number): number {
     if (hour !== this.#summedFor) this.#sumUp(hour);
     return this.#starts[period];
   }
@@ -81,7 +82,7 @@ export class ScopeSpend {
       this.#hours.set(hour, ofHour + pico);
     }
     this.#summedFor = isSummed ? hour : undefined;
-    if (isSummed) for (const period of PERIODS) this.#sums[period] += pico;
+    if (isSummed) for (const period of BUDGET_PERIODS) this.#sums[period] += pico;
   }
 
   /** What a counter says of a day. */
@@ -99,7 +100,7 @@ export class ScopeSpend {
 
   #sumUp(hour: number): void {
     const today = dayOf(hour);
-    for (const period of PERIODS) {
+    for (const period of BUDGET_PERIODS) {
       const start = windowStart(period, hour);
       this.#starts[period] = start;
       this.#sums[period] = period === 'hourly' ? (this.#hours.get(hour) ?? 0n) : this.#sumOfDays(dayOf(start), today);

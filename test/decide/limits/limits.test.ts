@@ -1,7 +1,8 @@
 import t from 'tap';
+import { BUDGET_PERIODS, type BudgetPeriod } from '../../../src/base/model/budget-limit.ts';
 import { forecastPico, limitForecast } from '../../../src/decide/limits/forecast.ts';
 import { type Bucket, bucketShape, tokensAt, waitForOne } from '../../../src/decide/limits/token-bucket.ts';
-import { hourOf, PERIODS, type Period, startText, windowEnd, windowStart } from '../../../src/decide/limits/windows.ts';
+import { hourOf, startText, windowEnd, windowStart } from '../../../src/decide/limits/windows.ts';
 import { fc } from '../../support/properties.ts';
 
 t.test('a bucket gives no more than its size and what flowed in, however it is asked', async (t) => {
@@ -95,19 +96,19 @@ t.test('a limit is reached when so much is spent at that rate, by an override an
 
 t.test('a window begins and ends at its own time in UTC, whatever the zone and its summer time', (t) => {
   const at = Date.UTC(2027, 2, 28, 1, 59, 59, 999); // Sunday, the last millisecond before summer time begins in Europe
-  const ends: Readonly<Record<Period, readonly [string, number]>> = {
+  const ends: Readonly<Record<BudgetPeriod, readonly [string, number]>> = {
     hourly: ['2027-03-28T01:00:00Z', Date.UTC(2027, 2, 28, 2)],
     daily: ['2027-03-28', Date.UTC(2027, 2, 29)],
     weekly: ['2027-03-22', Date.UTC(2027, 2, 29)],
     monthly: ['2027-03-01', Date.UTC(2027, 3, 1)],
   };
-  for (const period of PERIODS) {
+  for (const period of BUDGET_PERIODS) {
     const [start, end] = ends[period];
     t.equal(startText(period, windowStart(period, hourOf(at))), start);
     t.equal(windowEnd(period, hourOf(at)), end, period);
   }
   fc.assert(
-    fc.property(fc.constantFrom(...PERIODS), fc.integer({ min: 0, max: hourOf(Date.UTC(2100, 0, 1)) }), (period, hour) => {
+    fc.property(fc.constantFrom(...BUDGET_PERIODS), fc.integer({ min: 0, max: hourOf(Date.UTC(2100, 0, 1)) }), (period, hour) => {
       const start = windowStart(period, hour);
       const end = hourOf(windowEnd(period, hour));
       return start <= hour && hour < end && windowStart(period, end) === end && windowStart(period, end - 1) === start;
