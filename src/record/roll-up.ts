@@ -106,13 +106,12 @@ const QUARTERS = [0, 1, 2, 3].map(quarterNames);
 /** The same amounts under the names of the quarter of an hour in which the record was completed. */
 export function inQuarter({ completed_at: time }: ExecutionRecord, amounts: Amounts): Readonly<Record<string, bigint>> {
   const names = QUARTERS[Math.floor(Number(time.slice(14, 16)) / 15)] ?? quarterNames(0);
-  if (!('cost_pico' in amounts)) return { [names.requests]: amounts.requests };
-  const counted: Record<string, bigint> = {
-    [names.requests]: amounts.requests,
-    [names.tokens_in]: amounts.tokens_in,
-    [names.tokens_out]: amounts.tokens_out,
-    [names.cost_pico]: amounts.cost_pico,
-  };
+  const counted: Record<string, bigint> = {};
+  counted[names.requests] = amounts.requests;
+  if (!('cost_pico' in amounts)) return counted;
+  counted[names.tokens_in] = amounts.tokens_in;
+  counted[names.tokens_out] = amounts.tokens_out;
+  counted[names.cost_pico] = amounts.cost_pico;
   for (const name of SELDOM_AMOUNTS) {
     const amount = amounts[name];
     if (amount !== undefined) counted[names[name]] = amount;
@@ -138,7 +137,30 @@ interface UsageKeys {
   readonly quarter: string;
 }
 
-const MINUTES = Array.from({ length: 12 }, (_, at) => minuteName(at * 5));
+interface FiveMinutes {
+  /** Under which their requests are counted. */
+  readonly name: string;
+  /** Amounts with that name, all of them nothing: to fill a copy costs a third of adding a computed name to an object. */
+  readonly nothing: Record<string, bigint> & Metered;
+}
+
+const MINUTES = Array.from({ length: 12 }, (_, at): FiveMinutes => {
+  const name = minuteName(at * 5);
+  return { name, nothing: { requests: 0n, tokens_in: 0n, tokens_out: 0n, cost_pico: 0n, [name]: 0n } };
+});
+
+/** The same amounts, and the requests also under the name of the five minutes in which the record was completed. */
+function inMinutes({ completed_at: time }: ExecutionRecord, amounts: Amounts): Readonly<Record<string, bigint>> {
+  const { name, nothing } = MINUTES[Math.floor(Number(time.slice(14, 16)) / 5)] as FiveMinutes;
+  if (!('cost_pico' in amounts) || SELDOM_AMOUNTS.some((seldom) => seldom in amounts)) return { ...amounts, [name]: amounts.requests };
+  const counted: Record<string, bigint> = { ...nothing };
+  counted['requests'] = amounts.requests;
+  counted['tokens_in'] = amounts.tokens_in;
+  counted['tokens_out'] = amounts.tokens_out;
+  counted['cost_pico'] = amounts.cost_pico;
+  counted[name] = amounts.requests;
+  return counted;
+}
 
 /**
  * Keys of the hour's calls: there are few, and making four of them costs more than all that is added under them.
@@ -148,6 +170,19 @@ const keysMadeBefore = new Map<string, UsageKeys>();
 const MAX_KEYS = 1_024;
 /** Models are the only part that may be long. */
 const MAX_KEPT_LENGTH = 512;
+/** Those that were asked for last, and for what: most calls ask for the same as the one before. */
+let last: { readonly of: KeyParts; readonly keys: UsageKeys } | undefined;
+
+/** What keys of usage are made of. */
+interface KeyParts {
+  /** `2026-11-22T17` */
+  readonly hour: string;
+  readonly org: string;
+  readonly workload: string;
+  readonly connector: string;
+  readonly decision: string;
+  readonly model: string;
+}
 
 /**
  * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows; by quarter of
@@ -155,27 +190,37 @@ const MAX_KEPT_LENGTH = 512;
  */
 function usageOf(record: ExecutionRecord, amounts: Amounts, model: string): readonly Effect[] {
   const { day, hour, month, quarter } = usageKeys(record, model);
-  const minute = MINUTES[Math.floor(Number(record.completed_at.slice(14, 16)) / 5)] ?? minuteName(0);
   return [
     // One behind the other, so that what they share is looked at once.
     { op: 'add', space: USAGE_DAY, key: day, amounts },
     { op: 'add', space: USAGE_MONTH, key: month, amounts },
-    { op: 'add', space: USAGE_HOUR, key: hour, amounts: { ...amounts, [minute]: amounts.requests } },
+    { op: 'add', space: USAGE_HOUR, key: hour, amounts: inMinutes(record, amounts) },
     { op: 'add', space: USAGE_QUARTER, key: quarter, amounts: inQuarter(record, amounts) },
   ];
 }
 
 function usageKeys(record: ExecutionRecord, model: string): UsageKeys {
   const { completed_at: time, org_id: org, workload_id: workload, connector_id: connector = '', decision } = record;
-  const hour = time.slice(0, 13);
+  if (last !== undefined) {
+    const { of } = last;
+    const isSame =
+      model === of.model && workload === of.workload && connector === of.connector && decision === of.decision && org === of.org;
+    if (isSame && time.startsWith(of.hour)) return last.keys;
+  }
+  const of = { hour: time.slice(0, 13), org, workload, connector, decision, model };
+  last = { of, keys: usageKeysOf(of) };
+  return last.keys;
+}
+
+function usageKeysOf({ hour, org, workload, connector, decision, model }: KeyParts): UsageKeys {
   // Ids hold no line end, and what may hold one stands last.
   const asked = `${hour}\n${decision}\n${org}\n${workload}\n${connector}\n${model}`;
   const before = keysMadeBefore.get(asked);
   if (before !== undefined) return before;
   const keys = {
-    day: rollUpKey({ day: time.slice(0, 10), org, workload, connector, model, decision }),
+    day: rollUpKey({ day: hour.slice(0, 10), org, workload, connector, model, decision }),
     hour: hourKey({ org, hour, decision }),
-    month: monthKey({ month: time.slice(0, 7), org, workload, connector, decision }),
+    month: monthKey({ month: hour.slice(0, 7), org, workload, connector, decision }),
     quarter: quarterKey({ org, hour, workload, connector, model, decision }),
   };
   if (keysMadeBefore.size >= MAX_KEYS) keysMadeBefore.clear();

@@ -44,7 +44,7 @@ type PrettyLine = (line: Readonly<Record<string, unknown>>, colours: boolean) =>
 export function createLogger(options: LoggerOptions): Logger {
   const { level, format } = options;
   const sink = format === 'pretty' ? prettySink(options) : (options.destination ?? standardOutput());
-  return pino(
+  const logger = pino(
     {
       level,
       base: null,
@@ -56,6 +56,46 @@ export function createLogger(options: LoggerOptions): Logger {
     },
     sink,
   );
+  return Object.assign(logger, { [AS_JSON]: lineBy((logger as unknown as PinoInside)[AS_JSON]) });
+}
+
+const AS_JSON: typeof pino.symbols.asJsonSym = pino.symbols.asJsonSym;
+const LEVELS: typeof pino.symbols.lsCacheSym = pino.symbols.lsCacheSym;
+const BINDINGS: typeof pino.symbols.chindingsSym = pino.symbols.chindingsSym;
+
+type WordLine = (
+  this: PinoInside,
+  fields: Readonly<Record<string, unknown>>,
+  message: string | undefined,
+  level: number,
+  time: string,
+) => string;
+
+/** What pino makes a line of, by its own symbols. */
+interface PinoInside {
+  readonly [AS_JSON]: WordLine;
+  /** The beginning of a line for each level. */
+  readonly [LEVELS]: Readonly<Record<number, string>>;
+  readonly [BINDINGS]: string;
+}
+
+/**
+ * Words a line in one step: pino goes through the fields one by one, which costs four times as much, and there is a
+ * line for each call. Errors, and what JSON cannot say, are worded by pino.
+ */
+function lineBy(byPino: WordLine): WordLine {
+  return function word(fields, message, level, time) {
+    const { err, error } = fields;
+    if (err !== undefined || typeof error === 'object' || message === undefined) return byPino.call(this, fields, message, level, time);
+    let text: string;
+    try {
+      text = JSON.stringify(fields);
+    } catch {
+      return byPino.call(this, fields, message, level, time);
+    }
+    const told = text.length > 2 ? `,${text.slice(1, -1)}` : '';
+    return `${this[LEVELS][level]}${time}${this[BINDINGS]}${told},"msg":${JSON.stringify(message)}}\n`;
+  };
 }
 
 const PLAIN = /^[ -~\n]*$/;

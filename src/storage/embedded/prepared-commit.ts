@@ -197,12 +197,23 @@ function prepareEffects(effects: readonly Effect[]): readonly PreparedEffect[] {
   return prepared;
 }
 
+/** Names of amounts that are allowed: there are few, and each commit has most of them. Emptied when full. */
+const allowedNames = new Set<string>();
+const MAX_NAMES = 1_024;
+
 function checkedAmounts(given: Readonly<Record<string, bigint>>): Amounts {
   const amounts = Object.entries(given);
   for (const [name, amount] of amounts) {
-    if (!KEY.test(name) || typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
+    if (typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
+    if (!allowedNames.has(name)) allowName(name);
   }
   return amounts;
+}
+
+function allowName(name: string): void {
+  if (!KEY.test(name)) throw new TypeError('A counter has an ASCII name and a bigint amount');
+  if (allowedNames.size >= MAX_NAMES) allowedNames.clear();
+  allowedNames.add(name);
 }
 
 function jsonText(value: unknown): string {

@@ -20,20 +20,31 @@ interface Children<T> {
   readonly all: readonly (readonly [labels: Labels, child: T])[];
 }
 
+/** Children by the values of their labels, one after the other: to join these would make a text for each addition. */
+class ByValue<T> {
+  child: T | undefined;
+  readonly next = new Map<string, ByValue<T>>();
+
+  add(value: string): ByValue<T> {
+    const added = new ByValue<T>();
+    this.next.set(value, added);
+    return added;
+  }
+}
+
 function childrenOf<T>({ labels: names }: MetricRow, make: () => T): Children<T> {
-  const children = new Map<string, T>();
+  const root = new ByValue<T>();
   const all: [labels: Labels, child: T][] = [];
   return {
     all,
     of(...values) {
-      const key = values.length === 1 ? (values[0] ?? '') : values.join('\u0000');
-      let child = children.get(key);
-      if (child === undefined) {
-        child = make();
-        children.set(key, child);
-        all.push([named(names, values), child]);
+      let found = root;
+      for (const value of values) found = found.next.get(value) ?? found.add(value);
+      if (found.child === undefined) {
+        found.child = make();
+        all.push([named(names, values), found.child]);
       }
-      return child;
+      return found.child;
     },
   };
 }

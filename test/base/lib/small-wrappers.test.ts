@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import fc from 'fast-check';
 import t from 'tap';
 import { parseBasic } from '../../../src/base/lib/basic-credentials.ts';
 import { parseDuration } from '../../../src/base/lib/clock.ts';
@@ -141,6 +142,37 @@ t.test('a log line is one JSON object with its level in words; lower levels are 
   });
   t.ok(log.isLevelEnabled('error'));
   t.notOk(silentLogger.isLevelEnabled('error'));
+});
+
+t.test('a log line says what JSON says of its fields, whatever these are, and what JSON cannot say as well', (t) => {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'info', format: 'json', destination: { write: (line: string) => void lines.push(line) } });
+  const told = (fields: object, logger = log): unknown => {
+    logger.info(fields, 'a "message"\u001b');
+    const line = lines.pop() ?? '';
+    t.ok(/^[^\p{Cc}]+\}\n$/u.test(line), line);
+    const { level, time, msg, ...rest } = JSON.parse(line) as Record<string, unknown>;
+    t.match([level, time, msg], ['info', /^\d{4}-.*Z$/, 'a "message"\u001b']);
+    return rest;
+  };
+  const value = fc.oneof(fc.jsonValue(), fc.string({ unit: 'binary' }), fc.double(), fc.constant(undefined));
+  const name = fc.string().filter((one) => !['err', 'error', 'level', 'time', 'msg', '__proto__', 'toJSON'].includes(one));
+  fc.assert(
+    fc.property(fc.dictionary(name, value), (fields) => {
+      t.strictSame(told(fields), JSON.parse(JSON.stringify(fields)));
+    }),
+    { seed: 20261127, numRuns: 300 },
+  );
+  t.strictSame(told({}), {});
+  t.strictSame(told({ b: 1 }, log.child({ part: 'x' })), { part: 'x', b: 1 });
+  t.strictSame(told({ error: 'a_code', b: undefined }), { error: 'a_code' });
+  t.match(told({ err: new TypeError('no'), a: 1 }), { err: { type: 'TypeError', message: 'no' }, a: 1 });
+  t.match(told({ error: new TypeError('no') }), { error: { type: 'TypeError' } });
+  const circle: Record<string, unknown> = { a: 1 };
+  circle['self'] = circle;
+  t.strictSame(told({ n: 1n }), { n: 1 });
+  t.match(told({ circle, b: 2 }), { circle: { a: 1 }, b: 2 });
+  t.end();
 });
 
 t.test('a log line of an error holds no more of it than people read', async (t) => {
