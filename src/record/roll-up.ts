@@ -140,7 +140,9 @@ interface UsageKeys {
 interface FiveMinutes {
   /** Under which their requests are counted. */
   readonly name: string;
-  /** Amounts with that name, all of them nothing: to fill a copy costs a third of adding a computed name to an object. */
+  /**
+   * Amounts with that name, all of them nothing: to fill a copy costs a third of adding a computed name to an object.
+   */
   readonly nothing: Record<string, bigint> & Metered;
 }
 
