@@ -4,7 +4,6 @@ import { inheritedSockets } from './base/config/inherited-sockets.ts';
 import { systemClock } from './base/lib/clock.ts';
 import { codeOf, messageOf } from './base/lib/gateway-error.ts';
 import { watchHeapGrowth } from './base/lib/heap-growth.ts';
-import { inlineMore } from './base/lib/inlining.ts';
 import { terminalOutput } from './base/lib/shown-text.ts';
 import { STOP_SIGNALS } from './base/lib/stopping.ts';
 import { processIo } from './cli/process-io.ts';
@@ -20,7 +19,6 @@ const program = programName(process.argv[1], process.cwd());
  * @returns the exit code, when the gateway has stopped
  */
 async function serve(): Promise<number> {
-  inlineMore();
   const stop = new AbortController();
   const asked = new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()));
   for (const signal of STOP_SIGNALS) {
