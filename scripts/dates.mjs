@@ -2,8 +2,8 @@
  * `npm run dates [-- pattern ...]`: runs the test files that read the real clock (scripts/real-clock.json) with that
  * clock moved, by faketime, to moments at which dates go wrong, each in a zone of its own. Ends with the line `N
  * passed, N failed`. `--turns` (what CI runs) runs each file at one moment instead of all of them, file by file at the
- * next one. `--at 2028-02-29T12:00:00Z` moves the clock there, `--zone Asia/Kolkata` in that zone, and with either
- * every test file runs whose path contains a pattern.
+ * next one. `--at 2028-02-29T12:00:00Z` moves the clock there, `--zone Asia/Kolkata` in that zone. With either of them
+ * it runs every test file whose path contains a pattern.
  */
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -54,7 +54,7 @@ function listed(faketime, { turns = false }) {
   // An ordinary day of another year shows nothing that the days on which dates go wrong do not.
   const [firstMoment, ...otherMoments] = Object.keys(moments);
   const moved = (paths, at) =>
-    paths.map((path, place) => ({ path, run: movedTo(faketime, path, at, moments[at], (place % SECONDS_BEFORE) + 1) }));
+    paths.map((path, place) => ({ path, run: movedTo(faketime, builtFile(path), at, moments[at], (place % SECONDS_BEFORE) + 1) }));
   // What CI runs nowhere else runs as on a machine that has nothing but Node.
   const once = moved(oneMoment, firstMoment).map(({ path, run }) => ({ ...run, peers: needsPeers.has(path) ? 'missing' : 'none' }));
   const often = otherMoments.flatMap((moment, turn) =>
@@ -69,17 +69,17 @@ function anyFiles(faketime, { at = new Date().toISOString(), zone = 'UTC' }) {
   if (Number.isNaN(Date.parse(at))) throw new Error('--at takes a moment like 2028-02-29T12:00:00Z');
   return filesBelow(join(projectRoot, 'build', 'test'))
     .filter((file) => file.endsWith('.test.js'))
-    .map((file) => movedFile(faketime, file, `${at} ${zone}`, { at, zone }, 0));
+    .map((file) => movedTo(faketime, file, `${at} ${zone}`, { at, zone }, 0));
 }
 
-function movedTo(faketime, path, name, moment, secondsBefore) {
+function builtFile(path) {
   const file = join(projectRoot, 'build', path.replace(/\.ts$/, '.js'));
   if (!existsSync(file)) throw new Error(`scripts/real-clock.json names ${path}, which is not there`);
-  return movedFile(faketime, file, name, moment, secondsBefore);
+  return file;
 }
 
 /** One run of a file, at a moment: `at`, `secondsBefore` it (`before`), or days from now (`days`). */
-function movedFile(faketime, file, name, { at, before, days, zone }, secondsBefore) {
+function movedTo(faketime, file, name, { at, before, days, zone }, secondsBefore) {
   const moved = () => {
     const now = Date.now();
     const moment = at ? Date.parse(at) : before ? Date.parse(before) - secondsBefore * 1_000 : now + days * DAY_MS;

@@ -172,19 +172,6 @@ const keysMadeBefore = new Map<string, UsageKeys>();
 const MAX_KEYS = 1_024;
 /** Models are the only part that may be long. */
 const MAX_KEPT_LENGTH = 512;
-/** Those that were asked for last, and for what: most calls ask for the same as the one before. */
-let last: { readonly of: KeyParts; readonly keys: UsageKeys } | undefined;
-
-/** What keys of usage are made of. */
-interface KeyParts {
-  /** `2026-11-22T17` */
-  readonly hour: string;
-  readonly org: string;
-  readonly workload: string;
-  readonly connector: string;
-  readonly decision: string;
-  readonly model: string;
-}
 
 /**
  * By day in full; by hour and by month for what people ask, so that no answer reads more than a few rows; by quarter of
@@ -203,26 +190,15 @@ function usageOf(record: ExecutionRecord, amounts: Amounts, model: string): read
 
 function usageKeys(record: ExecutionRecord, model: string): UsageKeys {
   const { completed_at: time, org_id: org, workload_id: workload, connector_id: connector = '', decision } = record;
-  if (last !== undefined) {
-    const { of } = last;
-    const isSame =
-      model === of.model && workload === of.workload && connector === of.connector && decision === of.decision && org === of.org;
-    if (isSame && time.startsWith(of.hour)) return last.keys;
-  }
-  const of = { hour: time.slice(0, 13), org, workload, connector, decision, model };
-  last = { of, keys: usageKeysOf(of) };
-  return last.keys;
-}
-
-function usageKeysOf({ hour, org, workload, connector, decision, model }: KeyParts): UsageKeys {
+  const hour = time.slice(0, 13);
   // Ids hold no line end, and what may hold one stands last.
   const asked = `${hour}\n${decision}\n${org}\n${workload}\n${connector}\n${model}`;
   const before = keysMadeBefore.get(asked);
   if (before !== undefined) return before;
   const keys = {
-    day: rollUpKey({ day: hour.slice(0, 10), org, workload, connector, model, decision }),
+    day: rollUpKey({ day: time.slice(0, 10), org, workload, connector, model, decision }),
     hour: hourKey({ org, hour, decision }),
-    month: monthKey({ month: hour.slice(0, 7), org, workload, connector, decision }),
+    month: monthKey({ month: time.slice(0, 7), org, workload, connector, decision }),
     quarter: quarterKey({ org, hour, workload, connector, model, decision }),
   };
   if (keysMadeBefore.size >= MAX_KEYS) keysMadeBefore.clear();

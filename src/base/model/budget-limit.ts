@@ -5,7 +5,7 @@
 export const BUDGET_ACTIONS = ['alert', 'cap'] as const;
 export type BudgetAction = (typeof BUDGET_ACTIONS)[number];
 
-/** Windows after which a budget begins anew, the shortest first. */
+/** A budget begins anew with each of these windows. The shortest stands first. */
 export const BUDGET_PERIODS = ['hourly', 'daily', 'weekly', 'monthly'] as const;
 export type BudgetPeriod = (typeof BUDGET_PERIODS)[number];
 

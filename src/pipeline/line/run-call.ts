@@ -88,7 +88,9 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
     if (drawn.commit === undefined) return await sumUp(call, pipeline, drawn.record);
     const effects = effectsOf(call, drawn);
     await pipeline.store.commit(drawn.commit, effects instanceof Promise ? await effects : effects);
-    const waits = waitingFor(tellStored(call), pipeline);
+    const told: Told = [];
+    for (const settlement of call.settlements) told.push(settlement.stored?.());
+    const waits = waitingFor(told, pipeline);
     if (waits !== undefined) await waits;
     return acknowledge(call, pipeline, drawn);
   } catch (error) {
@@ -97,26 +99,13 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
 }
 
 type Told = (void | Promise<void>)[];
-const NOTHING_TO_WAIT_FOR: Told = [];
-
-/** @returns what settlements have to ask elsewhere: nearly always nothing */
-function tellStored({ settlements }: WalkingCall): Told {
-  let told = NOTHING_TO_WAIT_FOR;
-  for (let at = 0; at < settlements.length; at += 1) {
-    const waits = settlements[at]?.stored?.();
-    if (!(waits instanceof Promise)) continue;
-    if (told === NOTHING_TO_WAIT_FOR) told = [];
-    told.push(waits);
-  }
-  return told;
-}
 
 /**
  * What settlements have to ask elsewhere; undefined when none has. What one of them cannot do keeps back no other, and
  * no answer.
  */
 function waitingFor(told: Told, { log }: LineGround): Promise<void> | undefined {
-  if (told.length === 0 || !told.some((one) => one instanceof Promise)) return undefined;
+  if (!told.some((one) => one instanceof Promise)) return undefined;
   return Promise.allSettled(told.map(async (one) => one)).then((all) => {
     for (const one of all)
       if (one.status === 'rejected') log.error({ err: one.reason as unknown }, 'what a call has taken could not be settled');

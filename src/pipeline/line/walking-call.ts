@@ -71,8 +71,7 @@ export class WalkingCall implements Control {
 
   /** A stage, or what stands in the place of one, has made these parts: from now on they are as they are. */
   take(made: Partial<Parts>, names: readonly PartName[]): void {
-    for (let at = 0; at < names.length; at += 1) {
-      const name = names[at] as PartName;
+    for (const name of names) {
       const part = made[name];
       if (part !== undefined) this.#made[name] = Object.freeze(part);
     }

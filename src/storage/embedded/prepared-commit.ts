@@ -1,3 +1,4 @@
+import { KnownNames } from '../../base/lib/known-names.ts';
 import type { RecordMembers } from '../contract/record-query.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { CounterCell, Counters } from './counters.ts';
@@ -197,23 +198,16 @@ function prepareEffects(effects: readonly Effect[]): readonly PreparedEffect[] {
   return prepared;
 }
 
-/** Names of amounts that are allowed: there are few, and each commit has most of them. Emptied when full. */
-const allowedNames = new Set<string>();
-const MAX_NAMES = 1_024;
+/** Whether an amount may have a name: there are few names, and each commit has most of them. */
+const amountNames = new KnownNames<boolean>();
 
 function checkedAmounts(given: Readonly<Record<string, bigint>>): Amounts {
   const amounts = Object.entries(given);
   for (const [name, amount] of amounts) {
-    if (typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
-    if (!allowedNames.has(name)) allowName(name);
+    const isAllowed = amountNames.found.get(name) ?? amountNames.learn(name, (own) => KEY.test(own));
+    if (!isAllowed || typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
   }
   return amounts;
-}
-
-function allowName(name: string): void {
-  if (!KEY.test(name)) throw new TypeError('A counter has an ASCII name and a bigint amount');
-  if (allowedNames.size >= MAX_NAMES) allowedNames.clear();
-  allowedNames.add(name);
 }
 
 function jsonText(value: unknown): string {
