@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/lib/clock.ts';
-import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { unavailable } from '../contract/commit-rules.ts';
 import { FrameBuffer } from './frame.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { EntityEffect, PreparedCommit } from './prepared-commit.ts';
@@ -215,10 +215,4 @@ export class CommitQueue {
     this.#failed = false;
     this.#options.log.info({}, 'The journal can be written again');
   }
-}
-
-/** The error of a commit that was not stored (decision 7.10). */
-export function unavailable(cause?: unknown): GatewayError {
-  const why = cause instanceof Error ? `: ${cause.message}` : '';
-  return new GatewayError('record_store_unavailable', `The record store cannot be written${why}`, cause === undefined ? {} : { cause });
 }

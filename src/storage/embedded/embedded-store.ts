@@ -2,6 +2,8 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Turn } from '../../base/lib/turn.ts';
+import { notAsExpected, recordExists, unavailable } from '../contract/commit-rules.ts';
+import { versionOf } from '../contract/entity-version.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
 import {
   type CounterRow,
@@ -15,7 +17,7 @@ import {
   type StoredRecord,
   StoreError,
 } from '../contract/store.ts';
-import { CommitQueue, unavailable } from './commit-queue.ts';
+import { CommitQueue } from './commit-queue.ts';
 import { type Counters, decodeTotals } from './counters.ts';
 import type { Files } from './files.ts';
 import { type Frame, frameHasRecord, frameRecordHash, frameRecordId, frameText } from './frame.ts';
@@ -33,7 +35,6 @@ import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 import { readFrame } from './segment-reader.ts';
 import { countFrame, type Segments } from './segments.ts';
 import type { RecordKey, Tail } from './tail.ts';
-import { versionOf } from './version.ts';
 import { Watchers } from './watchers.ts';
 
 const REMOVE_AGAIN_MS = 60_000;
@@ -91,7 +92,7 @@ export class EmbeddedStore implements Store {
       onRejected: (commit) => this.#release(commit),
       onGroup: () => {
         this.#indexer.notice();
-        this.#watchers.tell();
+        this.#watchers.tellNoted();
       },
       full: () => this.#indexer.full,
     });
@@ -110,14 +111,12 @@ export class EmbeddedStore implements Store {
     if (!this.writable) return Promise.reject(unavailable());
     let commit: PreparedCommit | undefined;
     try {
-      if (record && this.#exists(record.record_id)) throw new GatewayError('conflict', 'A record with this id exists');
+      if (record && this.#exists(record.record_id)) throw recordExists();
       commit = prepareCommit(record, effects, this.#parts.clock.now(), this.#parts.counters);
       const changed = expect && this.#notAsExpected(expect);
       if (changed) {
         this.#release(commit);
-        return changed.then(() =>
-          Promise.reject(new GatewayError('conflict', 'An entity is not, or not any more, what the commit expects')),
-        );
+        return changed.then(() => Promise.reject(notAsExpected()));
       }
       if (record) this.#pendingIds.add(record.record_id);
       return this.#queue.push(commit);

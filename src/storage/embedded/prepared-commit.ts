@@ -1,11 +1,7 @@
-import { KnownNames } from '../../base/lib/known-names.ts';
+import { type Amounts, checkedAmounts, checkRecord, entityText, isKey, membersOf, notAllowed } from '../contract/commit-rules.ts';
 import type { RecordMembers } from '../contract/record-query.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { CounterCell, Counters } from './counters.ts';
-import { membersOf } from './record-columns.ts';
-
-/** Names and amounts of one addition. */
-type Amounts = readonly (readonly [name: string, amount: bigint])[];
 
 /**
  * An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied.
@@ -32,9 +28,6 @@ export interface PreparedCommit {
   readonly cells: readonly CounterCell[];
 }
 
-const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
-const RECORD_HASH = /^[0-9a-f]{64}$/;
-const KEY = /^[\x01-\x7f]+$/;
 const NO_CELLS: readonly CounterCell[] = [];
 const NO_EFFECTS: readonly PreparedEffect[] = [];
 const NO_MEMBERS: RecordMembers = {};
@@ -112,13 +105,9 @@ export function joinKey(space: string, key: string): string {
  * TypeError for such a space.
  */
 export function joinedToRead(space: string, key: string): string | undefined {
-  if (!KEY.test(key)) return undefined;
-  if (!KEY.test(space)) throw notAllowed();
+  if (!isKey(key)) return undefined;
+  if (!isKey(space)) throw notAllowed();
   return space + SEPARATOR + key;
-}
-
-function notAllowed(): TypeError {
-  return new TypeError('A space and a key are ASCII without NUL and not empty');
 }
 
 /** NUL-separated fields: neither keys nor JSON text nor integers hold a NUL. */
@@ -173,13 +162,6 @@ export function decodeEffects(text: string): PreparedEffect[] {
   return effects;
 }
 
-function checkRecord(record: RecordCommit): void {
-  if (!RECORD_ID.test(record.record_id)) throw new TypeError('A record id is 1 to 128 visible ASCII characters');
-  if (!RECORD_HASH.test(record.record_hash)) throw new TypeError('A record hash is 64 lower-case hexadecimal digits');
-  if (!Number.isFinite(record.committed_at)) throw new TypeError('committed_at is milliseconds since the epoch');
-  if (typeof record.text !== 'string' || record.text === '') throw new TypeError('A record has a text');
-}
-
 /** One record adds the same amounts to several counters: what is the same object is checked and written out once. */
 function prepareEffects(effects: readonly Effect[]): readonly PreparedEffect[] {
   const prepared: PreparedEffect[] = [];
@@ -192,26 +174,8 @@ function prepareEffects(effects: readonly Effect[]): readonly PreparedEffect[] {
       prepared.push({ op: 'add', key: counterKey(effect.space, effect.key), amounts });
     } else {
       const key = joinKey(effect.space, effect.key);
-      prepared.push(effect.op === 'delete' ? { op: 'delete', key } : { op: 'put', key, value: jsonText(effect.value) });
+      prepared.push(effect.op === 'delete' ? { op: 'delete', key } : { op: 'put', key, value: entityText(effect.value) });
     }
   }
   return prepared;
-}
-
-/** Whether an amount may have a name: there are few names, and each commit has most of them. */
-const amountNames = new KnownNames<boolean>();
-
-function checkedAmounts(given: Readonly<Record<string, bigint>>): Amounts {
-  const amounts = Object.entries(given);
-  for (const [name, amount] of amounts) {
-    const isAllowed = amountNames.found.get(name) ?? amountNames.learn(name, (own) => KEY.test(own));
-    if (!isAllowed || typeof amount !== 'bigint') throw new TypeError('A counter has an ASCII name and a bigint amount');
-  }
-  return amounts;
-}
-
-function jsonText(value: unknown): string {
-  const text: unknown = JSON.stringify(value);
-  if (typeof text !== 'string') throw new TypeError('The value of an entity is JSON data');
-  return text;
 }

@@ -1,11 +1,12 @@
 import type { FileHandle } from 'node:fs/promises';
 import { nextTurn } from '../../base/lib/loop-turns.ts';
+import { checkQuery, unknownPosition } from '../contract/query-rules.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
 import type { StoredRecord } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';
-import { comparablePico, type RecordColumns } from './record-columns.ts';
-import { corruptFrame, knownPlace, onSegment, type Place, recordPage, unknownPosition } from './record-pages.ts';
+import type { RecordColumns } from './record-columns.ts';
+import { corruptFrame, knownPlace, onSegment, type Place, recordPage } from './record-pages.ts';
 import type { SegmentColumns } from './segment-columns.ts';
 import { readBytes, readFrame } from './segment-reader.ts';
 import type { Segments } from './segments.ts';
@@ -38,7 +39,7 @@ export interface QueryGround {
  */
 export async function recordsOf(ground: QueryGround, query: RecordQuery): Promise<readonly StoredRecord[]> {
   const { after: position, limit, newestFirst = false, record_id: id, signal: _signal, ...filters } = query;
-  refuseOdd(query);
+  checkQuery(query);
   const { segments, columns } = ground;
   let after = position === undefined ? undefined : knownPlace(position, segments.last);
   if (after && after.segment < segments.first) {
@@ -48,12 +49,6 @@ export async function recordsOf(ground: QueryGround, query: RecordQuery): Promis
   if (id !== undefined) return oneRecord(ground, query, after, await ground.recordById(id));
   const hasFilters = Object.values(filters).some((filter) => filter !== undefined);
   return hasFilters ? queryRecords(segments, columns, query, after) : recordPage(segments, { limit, newestFirst }, after);
-}
-
-function refuseOdd({ limit, since, until, min_cost_usd: cost }: RecordQuery): void {
-  if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
-  if ([since, until].some(Number.isNaN)) throw new TypeError('A time is a number');
-  if (cost !== undefined && Number.isNaN(comparablePico(cost))) throw new TypeError('A cost is decimal text');
 }
 
 /** The record of an id, when it is behind the place and all other filters are true of it. */

@@ -82,16 +82,6 @@ function labelTexts({ key, value }: { readonly key: string; readonly value?: str
   return [`{${member}`, `,${member}`];
 }
 
-/** The members of a record's text; none when it is no JSON object. */
-export function membersOf(text: string): RecordMembers {
-  try {
-    const record: unknown = JSON.parse(text);
-    return typeof record === 'object' && record !== null ? record : {};
-  } catch {
-    return {};
-  }
-}
-
 /** The cost of a record in pico-dollars, or NaN. To be compared only: exact up to nine thousand dollars. */
 export function costOf({ metering }: RecordMembers): number {
   return typeof metering?.cost_usd === 'string' ? comparablePico(metering.cost_usd) : Number.NaN;

@@ -1,5 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
-import { codeOf, GatewayError } from '../../base/lib/gateway-error.ts';
+import { codeOf } from '../../base/lib/gateway-error.ts';
+import { unknownPosition } from '../contract/query-rules.ts';
 import { type StoredRecord, StoreError } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';
@@ -69,10 +70,6 @@ export async function onSegment<T>(segments: Segments, segment: number, use: (fi
 
 export function corruptFrame(segment: number, offset: number): StoreError {
   return new StoreError('corrupt', `The journal is damaged: segment ${segment}, offset ${offset}; "gw journal check" says more`);
-}
-
-export function unknownPosition(): GatewayError {
-  return new GatewayError('invalid_request', 'The page begins after a position that this store never gave out');
 }
 
 /** A position is the start of a frame; anything else was not given out by this store. */
