@@ -44,6 +44,7 @@ export type PeerName =
   | 'systemd-analyze'
   | 'shellcheck'
   | 'kubectl'
+  | 'postgresql'
   | 'prometheus'
   | 'promtool'
   | 'node22'

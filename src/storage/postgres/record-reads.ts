@@ -27,7 +27,7 @@ export function recordStatement(query: RecordQuery, places: RecordPlaces): Recor
     if (!RECORD_ID.test(id)) return undefined;
     where.add(id, (value) => `record_id = ${value}`);
   }
-  const text = `SELECT text, place::text FROM gw_records ${where.text} ORDER BY place ${newestFirst ? 'DESC' : 'ASC'} LIMIT ${limit}`;
+  const text = `SELECT text, place::text FROM gw_records ${where.text} ORDER BY gw_records.place ${newestFirst ? 'DESC' : 'ASC'} LIMIT ${limit}`;
   return { text, values: where.values };
 }
 
@@ -47,7 +47,7 @@ export function statementById(recordId: string): RecordStatement | undefined {
 export function statementByHash(recordHash: string): RecordStatement | undefined {
   if (!RECORD_HASH.test(recordHash)) return undefined;
   return {
-    text: 'SELECT text, place::text FROM gw_records WHERE record_hash = $1::text::bytea ORDER BY place LIMIT 1',
+    text: 'SELECT text, place::text FROM gw_records WHERE record_hash = $1::text::bytea ORDER BY gw_records.place LIMIT 1',
     values: [`\\x${recordHash}`],
   };
 }
