@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { QUERY_TEXTS } from '../contract/record-query.ts';
 import { StoreError } from '../contract/store.ts';
 import { FIRST_TABLES } from './migrations/0001-first-tables.ts';
 import { inTransaction, type Sql, type SqlPool } from './sql.ts';
@@ -22,7 +21,7 @@ export interface StoreState {
  */
 export async function migrate(pool: SqlPool): Promise<StoreState> {
   return inTransaction(pool, async (sql) => {
-    if ((await versionOf(sql)) !== MIGRATIONS.length || (await missingColumns(sql)).length > 0) {
+    if ((await schemaVersion(sql)) !== MIGRATIONS.length) {
       await sql.query(TABLES_LOCK);
       await bringUp(sql);
     }
@@ -32,17 +31,16 @@ export async function migrate(pool: SqlPool): Promise<StoreState> {
 }
 
 async function bringUp(sql: Sql): Promise<void> {
-  const version = await versionOf(sql);
+  const version = await schemaVersion(sql);
   for (const migration of MIGRATIONS.slice(version)) await sql.query(migration);
   if (version === 0) {
     await sql.query('INSERT INTO gw_schema (version) VALUES ($1::text::int)', [`${MIGRATIONS.length}`]);
     await sql.query('INSERT INTO gw_state (position_key) VALUES ($1::text)', [randomBytes(32).toString('hex')]);
   } else await sql.query('UPDATE gw_schema SET version = $1::text::int', [`${MIGRATIONS.length}`]);
-  for (const name of await missingColumns(sql)) await sql.query(`ALTER TABLE gw_records ADD COLUMN ${name} text COLLATE "C"`);
 }
 
 /** How many migrations the tables have seen; 0: there are none. */
-async function versionOf(sql: Sql): Promise<number> {
+async function schemaVersion(sql: Sql): Promise<number> {
   const [found] = await sql.query(`SELECT to_regclass('gw_schema')::text AS name`);
   if (found?.['name'] == null) return 0;
   const [row] = await sql.query('SELECT version::text FROM gw_schema');
@@ -53,16 +51,4 @@ async function versionOf(sql: Sql): Promise<number> {
       `the database has schema version ${version}, this program knows up to ${MIGRATIONS.length}: run the newer version of the gateway`,
     );
   return version;
-}
-
-/**
- * Texts that queries ask for and the table of records has no column for: a new line of `QUERY_TEXTS` gets its column
- * when a store is opened. Records from before have nothing in it.
- */
-async function missingColumns(sql: Sql): Promise<readonly string[]> {
-  const rows = await sql.query(
-    `SELECT attname::text AS name FROM pg_attribute WHERE attrelid = 'gw_records'::regclass AND attnum > 0 AND NOT attisdropped`,
-  );
-  const names = new Set(rows.map(({ name }) => name));
-  return Object.keys(QUERY_TEXTS).filter((name) => !names.has(name));
 }

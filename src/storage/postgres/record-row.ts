@@ -8,8 +8,9 @@ import { boundTime, monthOf, storedTime } from './record-months.ts';
 import { textArray } from './sql.ts';
 
 /*
- * What is kept of a record beside its text, so that it can be found, and how a query asks for it. A new line of
- * `QUERY_TEXTS` needs nothing here.
+ * What is kept of a record beside its text, so that it can be found, and how a query asks for it. Every text that is
+ * compared whole is one of the record's facets, `name=text`, so that one index finds any of them however seldom it is;
+ * a new line of `QUERY_TEXTS` needs nothing here, and finds the records that come after it.
  */
 
 /** A row of a record but for its place, as text by column. */
@@ -28,18 +29,20 @@ interface RecordColumn {
 
 const TEXTS = Object.entries(QUERY_TEXTS) as readonly (readonly [QueryText, (members: RecordMembers) => string | undefined])[];
 
+/** Texts that have a column, by which the records of an org are in order. */
+const COLUMN_TEXTS = ['org_id', 'workload_id', 'decision'] as const satisfies readonly QueryText[];
+const HAS_COLUMN: ReadonlySet<QueryText> = new Set(COLUMN_TEXTS);
+
 /** All columns but `place`. */
 export const RECORD_COLUMNS: readonly RecordColumn[] = [
   { name: 'committed_at', type: 'timestamptz', of: (record) => storedTime(record.committed_at) },
   { name: 'record_id', type: 'text', of: (record) => record.record_id },
   { name: 'record_hash', type: 'bytea', of: (record) => `\\x${record.record_hash}` },
   { name: 'text', type: 'text', of: (record) => record.text },
-  ...TEXTS.map(([name, of]) => ({ name, type: 'text', of: (_: RecordCommit, members: RecordMembers) => keptText(of(members)) })),
+  ...COLUMN_TEXTS.map((name) => ({ name, type: 'text', of: (_: RecordCommit, members: RecordMembers) => keptText(members[name]) })),
   { name: 'model', type: 'text', of: (_, { model }) => withoutNul(model) },
-  { name: 'reason_codes', type: 'text[]', of: (_, members) => keptList(codesOf(members)) },
-  { name: 'doubts', type: 'text[]', of: (_, members) => keptList(doubtNames(members)) },
-  { name: 'label_texts', type: 'text[]', of: (_, { labels }) => labels && keptList(Object.entries(labels).flatMap(labelTexts)) },
   { name: 'cost_pico', type: 'numeric', of: (_, { metering }) => costText(metering?.cost_usd) },
+  { name: 'facets', type: 'text[]', of: (_, members) => textArray(facetsOf(members)) },
 ];
 
 /** @throws TypeError for a text that no database keeps */
@@ -66,17 +69,27 @@ function withoutNul(text: unknown): string | undefined {
   return typeof text === 'string' ? text.replaceAll('\0', '\uffff') : undefined;
 }
 
-function keptList(items: readonly string[] | undefined): string | undefined {
-  return items === undefined ? undefined : textArray(items.map((item) => keptText(item) ?? null));
+/** Everything by which a record is found that is compared whole. */
+function facetsOf(members: RecordMembers): readonly string[] {
+  const facets: string[] = [];
+  for (const [name, of] of TEXTS) {
+    const text: unknown = of(members);
+    if (typeof text === 'string') facets.push(facet(name, text));
+  }
+  for (const code of codesOf(members) ?? []) facets.push(facet('reason_code', code));
+  const doubts = doubtNames(members);
+  if (doubts) for (const doubt of [...doubts, 'any']) facets.push(facet('cost_doubt', doubt));
+  for (const [key, value] of Object.entries(members.labels ?? {})) facets.push(labelFacet(key), labelFacet(key, value));
+  return facets;
+}
+
+function facet(name: string, text: string): string {
+  return keptText(`${name}=${text}`) ?? '';
 }
 
 /** A label is found by its key, and by key and value; JSON tells the one from the other. */
-function labelTexts([key, value]: readonly [string, string]): readonly string[] {
-  return [JSON.stringify(key), labelText(key, value)];
-}
-
-function labelText(key: string, value: string): string {
-  return `${JSON.stringify(key)}:${JSON.stringify(value)}`;
+function labelFacet(key: string, value?: string): string {
+  return facet('label', value === undefined ? JSON.stringify(key) : `${JSON.stringify(key)}:${JSON.stringify(value)}`);
 }
 
 function costText(usd: unknown): string | undefined {
@@ -94,10 +107,6 @@ export class Conditions {
     this.#tests.push(test(`$${this.values.length}::text`));
   }
 
-  addPlain(test: string): void {
-    this.#tests.push(test);
-  }
-
   /** With `WHERE` before it; empty where everything is wanted. */
   get text(): string {
     return this.#tests.length === 0 ? '' : `WHERE ${this.#tests.join(' AND ')}`;
@@ -107,30 +116,31 @@ export class Conditions {
 /** The conditions of a query's filters but for its record id. */
 export function filterConditions(filters: RecordFilters): Conditions {
   const where = new Conditions();
-  for (const [name] of TEXTS) {
-    const wanted = filters[name];
-    if (wanted !== undefined) addTextTest(where, name, typeof wanted === 'string' ? [wanted] : wanted);
-  }
-  const { model, reason_code: code, label, min_cost_usd: cost, cost_doubt: doubt, since, until } = filters;
+  addFacets(where, filters);
+  const { model, min_cost_usd: cost, since, until } = filters;
   if (model !== undefined) {
     const parts = textArray([model, model.toLowerCase()].map((part) => withoutNul(part) ?? ''));
     where.add(parts, (value) => `(strpos(model, (${value}::text[])[1]) > 0 OR strpos(model, (${value}::text[])[2]) > 0)`);
   }
-  if (code !== undefined) where.add(keptText(code) ?? '', (value) => `${value} = ANY (reason_codes)`);
-  if (label !== undefined) {
-    const text = label.value === undefined ? JSON.stringify(label.key) : labelText(label.key, label.value);
-    where.add(keptText(text) ?? '', (value) => `${value} = ANY (label_texts)`);
-  }
   if (cost !== undefined) where.add(costText(cost) ?? '0', (value) => `cost_pico >= ${value}::numeric`);
-  if (doubt === 'any') where.addPlain('doubts IS NOT NULL');
-  else if (doubt !== undefined) where.add(doubt, (value) => `${value} = ANY (doubts)`);
   if (since !== undefined) where.add(boundTime(since), (value) => `committed_at >= ${value}::timestamptz`);
   if (until !== undefined) where.add(boundTime(until), (value) => `committed_at < ${value}::timestamptz`);
   return where;
 }
 
-function addTextTest(where: Conditions, name: QueryText, wanted: readonly string[]): void {
-  const texts = wanted.map((text) => keptText(text) ?? '');
-  if (texts.length === 1) where.add(texts[0] ?? '', (value) => `${name} = ${value}`);
-  else where.add(textArray(texts), (value) => `${name} = ANY (${value}::text[])`);
+/** What is compared whole. Of one org the columns are asked, because its records are in order by them. */
+function addFacets(where: Conditions, filters: RecordFilters): void {
+  const { org_id: org, reason_code: code, label, cost_doubt: doubt } = filters;
+  const all: string[] = [];
+  for (const [name] of TEXTS) {
+    const wanted = filters[name];
+    if (typeof wanted !== 'string') {
+      if (wanted !== undefined) where.add(textArray(wanted.map((text) => facet(name, text))), (value) => `facets && ${value}::text[]`);
+    } else if (typeof org === 'string' && HAS_COLUMN.has(name)) where.add(keptText(wanted) ?? '', (value) => `${name} = ${value}`);
+    else all.push(facet(name, wanted));
+  }
+  if (code !== undefined) all.push(facet('reason_code', code));
+  if (doubt !== undefined) all.push(facet('cost_doubt', doubt));
+  if (label !== undefined) all.push(labelFacet(label.key, label.value));
+  if (all.length > 0) where.add(textArray(all), (value) => `facets @> ${value}::text[]`);
 }

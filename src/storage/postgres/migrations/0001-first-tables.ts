@@ -8,7 +8,7 @@
  * `gw_deletions` for a while, for those who watch.
  *
  * A record is in the partition of the month, in UTC, in which it was committed; `place` is where it stands in commit
- * order. Columns for further texts that queries ask for are added when a store is opened.
+ * order, and `facets` has every text by which it is found.
  */
 export const FIRST_TABLES = `
 CREATE TABLE gw_schema (version integer NOT NULL);
@@ -64,10 +64,8 @@ CREATE TABLE gw_records (
   workload_id text COLLATE "C",
   decision text COLLATE "C",
   model text COLLATE "C",
-  reason_codes text[] COLLATE "C",
-  doubts text[] COLLATE "C",
-  label_texts text[] COLLATE "C",
-  cost_pico numeric
+  cost_pico numeric,
+  facets text[] COLLATE "C" NOT NULL
 ) PARTITION BY RANGE (committed_at);
 CREATE INDEX gw_records_by_place ON gw_records (place);
 CREATE INDEX gw_records_by_org ON gw_records (org_id, place);
@@ -75,5 +73,6 @@ CREATE INDEX gw_records_by_workload ON gw_records (org_id, workload_id, place);
 CREATE INDEX gw_records_by_decision ON gw_records (org_id, decision, place);
 CREATE INDEX gw_records_by_time ON gw_records (committed_at);
 CREATE INDEX gw_records_by_hash ON gw_records (record_hash);
+CREATE INDEX gw_records_by_facet ON gw_records USING gin (facets) WITH (gin_pending_list_limit = 1024);
 CREATE UNIQUE INDEX gw_records_by_id ON gw_records (record_id, committed_at);
 `;
