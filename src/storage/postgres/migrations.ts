@@ -41,8 +41,9 @@ async function bringUp(sql: Sql): Promise<void> {
 
 /** How many migrations the tables have seen; 0: there are none. */
 async function schemaVersion(sql: Sql): Promise<number> {
-  const [found] = await sql.query(`SELECT to_regclass('gw_schema')::text AS name`);
-  if (found?.['name'] == null) return 0;
+  // A look by name alone would be answered from before, where somebody has made the tables meanwhile.
+  const found = await sql.query(`SELECT relname::text FROM pg_class WHERE relname = 'gw_schema' AND pg_table_is_visible(oid)`);
+  if (found.length === 0) return 0;
   const [row] = await sql.query('SELECT version::text FROM gw_schema');
   const version = Number(row?.['version'] ?? 0);
   if (version > MIGRATIONS.length)
