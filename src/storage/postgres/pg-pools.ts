@@ -79,6 +79,7 @@ class PgPool implements SqlPool {
 
 class PgConnection implements SqlConnection {
   readonly #client: PoolClient;
+  #isReleased = false;
 
   constructor(client: PoolClient) {
     this.#client = client;
@@ -92,6 +93,8 @@ class PgConnection implements SqlConnection {
   }
 
   release(broken: boolean): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
     this.#client.release(broken);
   }
 

@@ -21,7 +21,7 @@ export interface Sql {
 
 /** A connection that nobody else uses until it is released. */
 export interface SqlConnection extends Sql {
-  /** @param broken it is closed, and whatever runs on it is not waited for */
+  /** Once it is released that means nothing more. @param broken it is closed, and what runs on it is not waited for */
   release(broken: boolean): void;
   /** Asks the server to end what runs on it. Never throws, and nothing waits for it. */
   cancel(): void;

@@ -170,8 +170,10 @@ export class StoreWriter {
     try {
       await connection.query('COMMIT');
     } catch (error) {
-      // What is neither of these may have come when the transaction was over.
-      if (isPassing(error) || isOfValues(error) || !(await this.#isStored(error))) throw error;
+      if (isPassing(error) || isOfValues(error)) throw error;
+      // Anything else may have come when the transaction was over. If it is not, it ends with its connection.
+      connection.release(true);
+      if (!(await this.#isStored(error))) throw error;
     }
     settle(batch, judged);
     this.#options.onVisible(change, judged.told);

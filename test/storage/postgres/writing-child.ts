@@ -27,4 +27,6 @@ async function work(): Promise<void> {
   }
 }
 
+// What it waits for keeps no process alive.
+setInterval(() => undefined, 60_000);
 await Promise.all(Array.from({ length: Number(concurrency) }, work));
