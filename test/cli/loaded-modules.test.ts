@@ -17,8 +17,9 @@ export async function load(url, context, next) {
 
 const TOO_FEW = 'this shell allows too few open files to load the program: "ulimit -n 4096" before it allows more.';
 
-/** Of the gateway itself, its store, and the schemas of its operations. */
-const LARGE = /build\/src\/(app|pipeline|storage\/embedded|surfaces)\/|operations\/operation\.js|node_modules\/(level|zod|nodemailer)\//;
+/** Of the gateway itself, its stores, and the schemas of its operations. */
+const LARGE =
+  /build\/src\/(app|pipeline|storage\/(embedded|postgres)|surfaces)\/|operations\/operation\.js|node_modules\/(level|pg|zod|nodemailer)\//;
 
 t.test('commands that neither start a gateway nor ask by operations load neither', async (t) => {
   const folder = tempDir(t);

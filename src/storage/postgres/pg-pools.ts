@@ -35,7 +35,7 @@ export async function openPgPools(url: string): Promise<SqlPools & { readonly na
     allowExitOnIdle: true,
   };
   const open = (max: number): SqlPool => new PgPool(new pg.Pool({ ...config, max }));
-  const { host, port, database, user } = new pg.Client(config as ClientConfig);
+  const { host, port, database, user } = new pg.Client(config);
   const name = { host, port: `${port}`, database: database ?? user ?? '', user: user ?? '' };
   return { reads: open(READ_CONNECTIONS), writes: open(WRITE_CONNECTIONS), name };
 }
@@ -44,16 +44,22 @@ const EXAMPLE = 'such as postgres://user:password@host:5432/database';
 
 /** The library takes nearly every text for a URL, and connects to somewhere. */
 function checkedUrl(url: string): string {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-    decodeURIComponent(parsed.password);
-    decodeURIComponent(parsed.username);
-  } catch {
+  const parsed = readUrl(url);
+  if (parsed === undefined)
     throw new OpeningRefused(`the URL of the database cannot be read: it is one ${EXAMPLE}, with %XX for what is special in a password`);
-  }
   if (parsed.pathname.length < 2) throw new OpeningRefused(`the URL of the database names no database: it is one ${EXAMPLE}`);
   return url;
+}
+
+/** Undefined for what is none. The error would quote it, password and all. */
+function readUrl(url: string): URL | undefined {
+  try {
+    const parsed = new URL(url);
+    decodeURIComponent(parsed.username + parsed.password);
+    return parsed;
+  } catch {
+    return undefined;
+  }
 }
 
 class PgPool implements SqlPool {

@@ -75,7 +75,7 @@ export class PostgresStore implements Store {
     try {
       return this.#writer.push(queuedCommit(record, effects, expect));
     } catch (error) {
-      return Promise.reject(error as Error);
+      return Promise.reject(error);
     }
   }
 

@@ -47,7 +47,7 @@ const TRIES_AT_CLOSE = 3;
  */
 export class StoreWriter {
   readonly #options: StoreWriterOptions;
-  #waiting: Waiting[] = [];
+  readonly #waiting: Waiting[] = [];
   #running: Promise<void> | undefined;
   #failed = false;
   /** Nobody knows what became of a batch. */
@@ -128,13 +128,18 @@ export class StoreWriter {
         return await this.#try(batch);
       } catch (error) {
         if (isWithoutPartition(error)) this.#options.months.forget();
-        if ((isPassing(error) || isWithoutPartition(error)) && tries < TRIES) continue;
-        if (!isOfValues(error)) return this.#fail(batch, error);
-        // Something in there is what no database keeps: it alone is refused.
-        if (batch.length > 1) for (const one of batch) await (this.#failed ? this.#fail([one], error) : this.#store([one]));
-        else batch[0]?.reject(unavailable(error));
-        return;
+        if (tries < TRIES && (isPassing(error) || isWithoutPartition(error))) continue;
+        return isOfValues(error) ? this.#apart(batch, error) : this.#fail(batch, error);
       }
+    }
+  }
+
+  /** Something in a batch is what no database keeps: it alone is refused. */
+  async #apart(batch: readonly Waiting[], cause: unknown): Promise<void> {
+    if (batch.length === 1) return batch[0]?.reject(unavailable(cause));
+    for (const one of batch) {
+      if (this.#failed) this.#fail([one], cause);
+      else await this.#store([one]);
     }
   }
 
@@ -198,7 +203,8 @@ export class StoreWriter {
           });
           return row?.['batch'] === `${this.#batches}`;
         } catch (error) {
-          if (this.#closed && (triesLeft -= 1) === 0) throw error;
+          if (this.#closed) triesLeft -= 1;
+          if (triesLeft === 0) throw error;
           await pause(clock, PROBE_EVERY_MS);
         }
       }

@@ -50,7 +50,7 @@ export class PgliteDatabase implements TestDatabase {
     await before;
     let last: Promise<unknown> = Promise.resolve();
     const query = async (text: string, values?: readonly (string | null)[]): Promise<readonly SqlRow[]> => {
-      if (values === undefined) return ((await this.#lite.exec(text)).at(-1)?.rows ?? []) as SqlRow[];
+      if (values === undefined) return (await this.#lite.exec(text)).at(-1)?.rows ?? [];
       return (await this.#lite.query<SqlRow>(text, [...values])).rows;
     };
     return {

@@ -68,7 +68,6 @@ await t.test('a page of fifty among many records', { skip }, async (t) => {
     'with a label': { org_id: 'org-1', label: { key: 'team', value: 't3' } },
     'with a label that none has': { org_id: 'org-1', label: { key: 'crew' } },
     'of a workload in all orgs': { workload_id: 'workload-12' },
-    'since a time': { since: Date.UTC(2026, 10, 18) },
     'at a time': { org_id: 'org-1', since: Date.UTC(2026, 10, 2), until: Date.UTC(2026, 10, 2, 1) },
     'by id': { record_id: 'filled-000000123456' },
   };
@@ -78,7 +77,7 @@ await t.test('a page of fifty among many records', { skip }, async (t) => {
       const bound = (statement?.values ?? []).map((value) => `'${value.replaceAll("'", "''")}'`);
       const text = (statement?.text ?? '').replace(/\$(\d+)/g, (_, n: string) => bound[Number(n) - 1] ?? '');
       const [row] = await server.sql(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`, database.name);
-      const { Plan: plan } = (row?.['QUERY PLAN'] as readonly { readonly Plan: Plan }[])[0] as { readonly Plan: Plan };
+      const [{ Plan: plan }] = (row as { 'QUERY PLAN': [{ Plan: Plan }] })['QUERY PLAN'];
       const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
       t.ok(blocks < MAX_BLOCKS, `${name}, newest first ${newestFirst}: ${blocks} blocks`);
       const whole = [...nodes(plan)].filter((node) => node['Node Type'] === 'Seq Scan' && node['Actual Rows'] > 100);

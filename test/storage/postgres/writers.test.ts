@@ -104,7 +104,7 @@ await t.test('stores of one database', { skip }, async (t) => {
       const { store } = n % 2 === 0 ? one : other;
       for (;;) {
         const chain = await store.entity('e', 'chain');
-        const next = [...(chain?.value as number[]), n];
+        const next = [...((chain?.value ?? []) as number[]), n];
         const error = await rejection(
           store.commit(undefined, [put('chain', next)], [{ space: 'e', key: 'chain', version: chain?.version }]),
         );
