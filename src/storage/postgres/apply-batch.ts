@@ -124,8 +124,28 @@ function addRecords(parts: Parts, records: readonly RecordRow[], change: bigint,
      SELECT place, ${RECORD_COLUMNS.map(({ name, type }) => (type.endsWith('[]') ? `${name}::${type}` : name)).join(', ')}
      FROM unnest(${[places, ...lists].join(', ')}) AS given (place, ${names.join(', ')})`,
   );
+  addHours(parts, records, change);
   const largest = records.reduce((last, { id }) => (id > last ? id : last), lastRecordId);
   if (largest > lastRecordId) parts.add(`UPDATE gw_state SET last_record_id = ${parts.one(largest, 'text')}`);
+}
+
+/** Between which places the records of each hour stand. */
+function addHours(parts: Parts, records: readonly RecordRow[], change: bigint): void {
+  const hours = new Map<number, { readonly first: string; last: string }>();
+  for (const [ordinal, { hour }] of records.entries()) {
+    const place = placeOf(change, ordinal);
+    const range = hours.get(hour);
+    if (range) range.last = place;
+    else hours.set(hour, { first: place, last: place });
+  }
+  const rows = [...hours].sort(([a], [b]) => a - b).map(([hour, range]) => ({ hour: `${hour}`, ...range }));
+  parts.add(
+    `INSERT INTO gw_hours AS old (hour, first_place, last_place)
+     SELECT * FROM unnest(${parts.list(column(rows, 'hour'), 'bigint')}, ${parts.list(column(rows, 'first'), 'bigint')},
+                          ${parts.list(column(rows, 'last'), 'bigint')})
+     ON CONFLICT (hour) DO UPDATE SET first_place = least(old.first_place, excluded.first_place),
+                                      last_place = greatest(old.last_place, excluded.last_place)`,
+  );
 }
 
 function addPuts(parts: Parts, changes: readonly EntityChange[], change: bigint): void {

@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import type { Client, ClientConfig, PoolClient, PoolConfig } from 'pg';
+import type { Client, PoolClient, PoolConfig } from 'pg';
 import { type DatabaseName, OpeningRefused } from './database-errors.ts';
 import type { SqlConnection, SqlPool, SqlPools, SqlRow } from './sql.ts';
 

@@ -70,13 +70,9 @@ export class PostgresStore implements Store {
     return this.#closing === undefined && this.#writer.healthy;
   }
 
-  commit(record: RecordCommit | undefined, effects: readonly Effect[], expect?: readonly Expectation[]): Promise<void> {
-    if (!this.writable) return Promise.reject(unavailable());
-    try {
-      return this.#writer.push(queuedCommit(record, effects, expect));
-    } catch (error) {
-      return Promise.reject(error);
-    }
+  async commit(record: RecordCommit | undefined, effects: readonly Effect[], expect?: readonly Expectation[]): Promise<void> {
+    if (!this.writable) throw unavailable();
+    return this.#writer.push(queuedCommit(record, effects, expect));
   }
 
   async recordById(recordId: string): Promise<StoredRecord | undefined> {

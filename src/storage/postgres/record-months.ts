@@ -8,6 +8,7 @@ import { inTransaction, type Sql, type SqlPool } from './sql.ts';
 
 /** Years 1 to 9999: what lies outside is kept in the first or last moment, as far as times are compared. */
 const FIRST_MS = Date.UTC(2000, 0, 1) - 63_082_281_600_000;
+const HOUR_MS = 3_600_000;
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** A time as the database keeps it, to the microsecond. @param ms since the epoch, not NaN */
@@ -22,6 +23,11 @@ export function storedTime(ms: number): string {
 export function boundTime(ms: number): string {
   if (ms > LAST_MS) return 'infinity';
   return ms < FIRST_MS ? '-infinity' : storedTime(ms);
+}
+
+/** The hour of a time, in hours since the epoch. */
+export function hourOf(ms: number): number {
+  return Math.floor(Math.min(Math.max(ms, FIRST_MS), LAST_MS) / HOUR_MS);
 }
 
 /** A month, as the names of partitions have it: `2026_11`. */

@@ -4,7 +4,7 @@ import { doubtNames } from '../../base/model/cost-doubt.ts';
 import { membersOf } from '../contract/commit-rules.ts';
 import { codesOf, QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } from '../contract/record-query.ts';
 import type { RecordCommit } from '../contract/store.ts';
-import { boundTime, monthOf, storedTime } from './record-months.ts';
+import { boundTime, hourOf, monthOf, storedTime } from './record-months.ts';
 import { textArray } from './sql.ts';
 
 /*
@@ -17,6 +17,8 @@ import { textArray } from './sql.ts';
 export interface RecordRow {
   readonly id: string;
   readonly month: string;
+  /** In which it was committed, hours since the epoch. */
+  readonly hour: number;
   /** In the order of {@link RECORD_COLUMNS}. */
   readonly values: readonly (string | null)[];
 }
@@ -50,7 +52,7 @@ export function recordRow(record: RecordCommit): RecordRow {
   if (record.text.includes('\0')) throw new TypeError('The text of a record is JSON, which has no NUL in it');
   const members = record.members ?? membersOf(record.text);
   const values = RECORD_COLUMNS.map(({ of }) => of(record, members) ?? null);
-  return { id: record.record_id, month: monthOf(record.committed_at), values };
+  return { id: record.record_id, month: monthOf(record.committed_at), hour: hourOf(record.committed_at), values };
 }
 
 /** UTF-16 units of a text in an index: of three such texts an entry still fits into a page. */
@@ -64,9 +66,9 @@ function keptText(text: unknown): string | undefined {
   return kept.length <= MAX_KEPT ? kept : `${kept.slice(0, KEPT_OF_LONG)}…${sha256Hex(kept)}`;
 }
 
-/** PostgreSQL keeps no NUL in a text: what stands for it is no character. */
+/** PostgreSQL keeps no NUL in a text: what stands for it begins with what is no character. */
 function withoutNul(text: unknown): string | undefined {
-  return typeof text === 'string' ? text.replaceAll('\0', '\uffff') : undefined;
+  return typeof text === 'string' ? text.replace(/[\0\uffff]/g, (odd) => (odd === '\0' ? '\uffff0' : '\uffff1')) : undefined;
 }
 
 /** Everything by which a record is found that is compared whole. */
@@ -117,15 +119,29 @@ export class Conditions {
 export function filterConditions(filters: RecordFilters): Conditions {
   const where = new Conditions();
   addFacets(where, filters);
-  const { model, min_cost_usd: cost, since, until } = filters;
+  const { model, min_cost_usd: cost } = filters;
   if (model !== undefined) {
     const parts = textArray([model, model.toLowerCase()].map((part) => withoutNul(part) ?? ''));
     where.add(parts, (value) => `(strpos(model, (${value}::text[])[1]) > 0 OR strpos(model, (${value}::text[])[2]) > 0)`);
   }
   if (cost !== undefined) where.add(costText(cost) ?? '0', (value) => `cost_pico >= ${value}::numeric`);
-  if (since !== undefined) where.add(boundTime(since), (value) => `committed_at >= ${value}::timestamptz`);
-  if (until !== undefined) where.add(boundTime(until), (value) => `committed_at < ${value}::timestamptz`);
+  addTimes(where, filters);
   return where;
+}
+
+/**
+ * A time is looked for between the places of its hours, so that the page is read in its order from where it begins. By
+ * adding nothing the planner is kept from the index of times, out of which it would have to sort.
+ */
+function addTimes(where: Conditions, { since, until }: RecordFilters): void {
+  if (since !== undefined) {
+    where.add(boundTime(since), (value) => `committed_at + interval '0' >= ${value}::timestamptz`);
+    where.add(`${hourOf(since)}`, (value) => `place >= (SELECT min(first_place) FROM gw_hours WHERE hour >= ${value}::bigint)`);
+  }
+  if (until !== undefined) {
+    where.add(boundTime(until), (value) => `committed_at + interval '0' < ${value}::timestamptz`);
+    where.add(`${hourOf(until)}`, (value) => `place <= (SELECT max(last_place) FROM gw_hours WHERE hour <= ${value}::bigint)`);
+  }
 }
 
 /** What is compared whole. Of one org the columns are asked, because its records are in order by them. */

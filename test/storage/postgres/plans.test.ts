@@ -11,10 +11,12 @@ import { PostgresServer } from './server.ts';
 const skip = skipWithout(['postgresql']);
 const RECORDS = 200_000;
 /** A page of 8 KiB is a block; a page of fifty records is in about as many, and an index has a few more. */
-const MAX_BLOCKS = 1_500;
+const MAX_BLOCKS = 300;
 
 /** Rows as the driver writes them, over two months; org 7 and project 777 have few records. */
 const FILL = `
+DELETE FROM gw_records;
+DELETE FROM gw_hours;
 INSERT INTO gw_records (place, committed_at, record_id, record_hash, text, org_id, workload_id, decision, model, cost_pico, facets)
 SELECT n * 1024, '2026-10-15 00:00:00+00'::timestamptz + n * interval '15 seconds', 'filled-' || lpad(n::text, 12, '0'),
   decode(md5(n::text) || md5((n + 1)::text), 'hex'), '{"n":' || n || '}',
@@ -27,6 +29,8 @@ FROM (
     CASE WHEN n % 20000 = 5 THEN '777' ELSE (n % 30)::text END AS project
   FROM generate_series(1, ${RECORDS}) AS n
 ) AS given;
+INSERT INTO gw_hours SELECT floor(extract(epoch FROM committed_at) / 3600)::bigint, min(place), max(place) FROM gw_records
+GROUP BY 1;
 UPDATE gw_state SET change = ${RECORDS + 1}, last_record_id = 'filled-999999999999';
 SELECT 1 AS n`;
 
@@ -68,6 +72,8 @@ await t.test('a page of fifty among many records', { skip }, async (t) => {
     'with a label': { org_id: 'org-1', label: { key: 'team', value: 't3' } },
     'with a label that none has': { org_id: 'org-1', label: { key: 'crew' } },
     'of a workload in all orgs': { workload_id: 'workload-12' },
+    'since a time': { since: Date.UTC(2026, 10, 17) },
+    'until a time': { until: Date.UTC(2026, 9, 20) },
     'at a time': { org_id: 'org-1', since: Date.UTC(2026, 10, 2), until: Date.UTC(2026, 10, 2, 1) },
     'by id': { record_id: 'filled-000000123456' },
   };
@@ -80,7 +86,9 @@ await t.test('a page of fifty among many records', { skip }, async (t) => {
       const [{ Plan: plan }] = (row as { 'QUERY PLAN': [{ Plan: Plan }] })['QUERY PLAN'];
       const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
       t.ok(blocks < MAX_BLOCKS, `${name}, newest first ${newestFirst}: ${blocks} blocks`);
-      const whole = [...nodes(plan)].filter((node) => node['Node Type'] === 'Seq Scan' && node['Actual Rows'] > 100);
+      const whole = [...nodes(plan)].filter(
+        (node) => node['Node Type'] === 'Seq Scan' && node['Relation Name'] !== 'gw_hours' && node['Actual Rows'] > 100,
+      );
       t.strictSame(whole, [], 'nothing is read from end to end');
     }
   }

@@ -8,7 +8,8 @@
  * `gw_deletions` for a while, for those who watch.
  *
  * A record is in the partition of the month, in UTC, in which it was committed; `place` is where it stands in commit
- * order, and `facets` has every text by which it is found.
+ * order, and `facets` has every text by which it is found. `gw_hours` says between which places the records of an hour
+ * stand: those of a time are near each other in commit order, but neither order follows from the other.
  */
 export const FIRST_TABLES = `
 CREATE TABLE gw_schema (version integer NOT NULL);
@@ -67,6 +68,11 @@ CREATE TABLE gw_records (
   cost_pico numeric,
   facets text[] COLLATE "C" NOT NULL
 ) PARTITION BY RANGE (committed_at);
+CREATE TABLE gw_hours (
+  hour bigint PRIMARY KEY,
+  first_place bigint NOT NULL,
+  last_place bigint NOT NULL
+) WITH (fillfactor = 50);
 CREATE INDEX gw_records_by_place ON gw_records (place);
 CREATE INDEX gw_records_by_org ON gw_records (org_id, place);
 CREATE INDEX gw_records_by_workload ON gw_records (org_id, workload_id, place);
