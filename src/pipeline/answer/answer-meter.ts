@@ -84,6 +84,7 @@ class Meter implements AnswerMeter {
   /** Undefined for identity, and for an encoding that cannot be decoded: such an answer passes unmetered. */
   readonly #decoder: Decoder | undefined;
   readonly #blind: boolean;
+  readonly asynchronous: boolean;
   #terminal = false;
   /** Thrown where decoded bytes are looked at, beside everything that waits for it. */
   #fault: { readonly error: unknown } | undefined;
@@ -102,10 +103,7 @@ class Meter implements AnswerMeter {
             onData: (plain) => this.#watch(plain),
           });
     this.#blind = contentEncoding !== undefined && this.#decoder === undefined;
-  }
-
-  get asynchronous(): boolean {
-    return this.#decoder !== undefined;
+    this.asynchronous = this.#decoder !== undefined;
   }
 
   push(chunk: Uint8Array): number {

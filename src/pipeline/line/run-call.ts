@@ -58,7 +58,11 @@ export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise
         if (end === ANSWERED) failure = ANSWERED;
         break;
       }
-      call.take(end, stage.makes);
+      // As `take` does, which would be one more call for each stage.
+      for (const name of stage.makes) {
+        const part = end[name];
+        if (part !== undefined) call.made[name] = Object.freeze(part);
+      }
     }
   } catch (error) {
     const known = asGatewayError(error, pipeline);

@@ -252,7 +252,7 @@ export class BudgetService {
       part.add(hour, costPico);
       part.unstored += costPico;
     }
-    const posted = this.#posts(spender.orgId) ? scopes.flatMap((scope) => this.#post(scope, hour)) : NONE;
+    const posted = this.#posts(spender.orgId) ? this.#postAll(scopes, hour) : NONE;
     return { scopes, parts, pico: costPico, hour, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
@@ -269,7 +269,7 @@ export class BudgetService {
   stored({ scopes, parts, pico, hour, posted }: Counted): void {
     for (const { post } of posted) post.stored();
     for (const part of parts) part.unstored -= pico;
-    for (const scope of scopes) this.#raise(scope, hour);
+    for (const scope of scopes) if (scope.limits.alerts.length > 0) this.#raise(scope, hour);
   }
 
   /** Raises what was reached when a process ended before it could say so. */
@@ -298,6 +298,12 @@ export class BudgetService {
         for (const one of posted) unpost(one);
       },
     );
+  }
+
+  #postAll(scopes: readonly ScopeSpend[], hour: number): readonly PostedAlert[] {
+    const posted: PostedAlert[] = [];
+    for (const scope of scopes) if (scope.limits.alerts.length > 0) posted.push(...this.#post(scope, hour));
+    return posted;
   }
 
   /**
