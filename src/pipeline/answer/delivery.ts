@@ -134,14 +134,15 @@ export class Delivery implements UpstreamEvents, Delivered {
     this.times.firstAt ??= this.#pipeline.clock.monotonic();
     if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
     if (this.#doubt) return this.#ask(chunk, this.#doubt);
-    const more = this.#take(chunk);
+    const { meter } = this;
+    const isPlain = this.#streaming && meter !== undefined && !meter.asynchronous;
+    const more = isPlain ? this.#forwardMetered(chunk, meter) : this.#take(chunk, meter);
     if (this.clientGone && !this.#outlivesClient()) this.#endCall();
     return more;
   }
 
-  #take(chunk: Uint8Array): boolean {
-    const meter = this.meter;
-    if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
+  /** What is held, or streams and cannot be looked at as it passes. */
+  #take(chunk: Uint8Array, meter: AnswerMeter | undefined): boolean {
     this.#bytes.note(chunk);
     if (!this.#streaming) return this.#hold(chunk);
     if (!meter) return this.#bytes.pass(chunk, -1);

@@ -12,7 +12,7 @@ import { type GivenOverride, HeldLimits, limitRemoval } from './held-limits.ts';
 import { REFUSED, RefusalAlerts, readRefused } from './refusal-alerts.ts';
 import { capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
-import { type ScopeSpend, SpendBook } from './spend-book.ts';
+import { PROJECT, type ScopeSpend, SpendBook } from './spend-book.ts';
 
 const ALERTED = 'budget_alerted';
 /** The last alert of a limit that was committed as a durable event. */
@@ -360,7 +360,12 @@ export class BudgetService {
   #reservation(spender: Spender, monthlyCapPico: bigint | undefined): Reservation {
     const delegated = this.#delegated(spender);
     const scopes = this.#book.of(spender);
-    const capped = monthlyCapPico !== undefined || delegated.length > 0 || scopes.some(({ limits }) => limits.caps.length > 0);
+    let capped = monthlyCapPico !== undefined || delegated.length > 0;
+    let watched = false;
+    for (const { limits } of scopes) {
+      if (limits.caps.length > 0) capped = true;
+      if (limits.alerts.length > 0) watched = true;
+    }
     return {
       spender,
       scopes,
@@ -368,8 +373,8 @@ export class BudgetService {
       parts: partsOf(scopes, delegated),
       pico: 0n,
       capped,
-      watched: capped || scopes.some(({ limits }) => limits.alerts.length > 0),
-      project: this.#book.scope(spender.orgId, 'project', spender.projectId),
+      watched: capped || watched,
+      project: scopes[PROJECT],
       monthlyCapPico,
     };
   }
