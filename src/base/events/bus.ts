@@ -12,7 +12,10 @@ export interface Events {
   hears(name: EventName): boolean;
 }
 
-type Listener = (event: never, name: EventName) => void;
+/** An object of its own for each subscription: the same function may be given twice, and each is ended alone. */
+interface Listener {
+  readonly tell: (event: never, name: never) => void;
+}
 const NOBODY: readonly Listener[] = [];
 
 /**
@@ -42,8 +45,7 @@ export class EventBus implements Events {
    * @returns what ends it
    */
   subscribe<N extends EventName>(names: readonly N[], listener: (event: EventPayloads[N], name: N) => void): () => void {
-    // One function of its own for each subscription: the same listener may be given twice, and each is ended alone.
-    const own = ((event: EventPayloads[N], name: N) => listener(event, name)) as unknown as Listener;
+    const own: Listener = { tell: listener };
     for (const name of names) this.#listeners[name] = [...this.#listeners[name], own];
     return () => {
       for (const name of names) {
@@ -67,7 +69,7 @@ export class EventBus implements Events {
   #tell(listeners: readonly Listener[], name: EventName, event: EventPayloads[EventName]): void {
     for (const listener of listeners) {
       try {
-        listener(event as never, name);
+        listener.tell(event as never, name as never);
       } catch (error) {
         this.#log.error({ err: error, event: name }, 'a listener failed');
       }

@@ -168,9 +168,14 @@ export class JsonPicker {
       const quote = isString ? text.indexOf('"', at + 1) : -1;
       const isWhole = quote !== -1 && text.charCodeAt(quote - 1) !== BACKSLASH;
       if (isString && this.#expectName && this.#depth > 0) {
-        this.#readingName = true;
-        this.#name = '';
-        if (isWhole) this.#endName(text.slice(at + 1, quote));
+        if (isWhole) {
+          const name = text.slice(at + 1, quote);
+          names[this.#depth - 1] = name.includes('\\') ? this.#unescaped(name) : name;
+          this.#expectName = false;
+        } else {
+          this.#readingName = true;
+          this.#name = '';
+        }
       } else {
         if (this.#picking === -1 && lastNames[this.#depth]?.has(names[this.#depth - 1] ?? '')) this.#beginValue(at);
         if (isWhole && this.#picking !== -1 && this.#pickDepth === this.#depth) this.#deliver(text.slice(this.#pickStart, quote + 1));

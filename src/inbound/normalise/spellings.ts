@@ -57,7 +57,8 @@ export function refuseSpellings(body: Readonly<Record<string, unknown>>, text: s
   let isThere = false;
   for (const name in body) {
     if (isProto) refuseMisspelt(name, outermost, 'proto');
-    if (holdsGoverned(body[name], outermost.below.get(name), dialect.names)) isThere = true;
+    const below = outermost.below.get(name);
+    if (below !== undefined && holdsGoverned(body[name], below, dialect.names)) isThere = true;
   }
   if (isThere) refuseTwice(text, skipSpace(text, 0), outermost);
   if (isProto) refuseBothSpellings(body);

@@ -1,6 +1,6 @@
 import type { DeltaRule } from '../../base/catalogue/dialect-rules.ts';
 import type { Dialect, StreamRule } from '../../base/catalogue/types.ts';
-import { ELEMENT, JsonPicker, parsed } from '../../base/json/json-picker.ts';
+import { ELEMENT, JsonPicker } from '../../base/json/json-picker.ts';
 import type { Usage } from '../../base/model/usage.ts';
 import {
   compilePath,
@@ -397,9 +397,12 @@ export class EventReader implements ValueSink {
   /** @param isText its texts are read, which are bytes until then */
   #parsed(data: string, as: 'mattering' | 'telling' | 'followed', isText: boolean): unknown {
     if (this.#broken[as] >= MAX_BROKEN) return undefined;
-    const value = parsed(isText && NOT_ASCII.test(data) ? utf8Text(data) : data);
-    if (value === undefined) this.#broken[as]++;
-    return value;
+    try {
+      return JSON.parse(isText && NOT_ASCII.test(data) ? utf8Text(data) : data);
+    } catch {
+      this.#broken[as]++;
+      return undefined;
+    }
   }
 
   /** Whether it may hold something that counts, ends the stream or fails it. */

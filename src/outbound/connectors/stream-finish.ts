@@ -10,7 +10,11 @@ import { countOf } from './usage-tally.ts';
 const MAX_ANSWERS = 1024;
 
 /** Member of an answer that says which of several it is. Without it the place in the list does. */
-const INDEX: Path = ['index'];
+const INDEX = 'index';
+
+interface Indexed {
+  readonly [INDEX]?: unknown;
+}
 
 /** A place where an answer says why it ended. */
 interface FinishPlace {
@@ -89,7 +93,7 @@ export class StreamFinish {
   *picks(): Iterable<readonly [path: Path, take: (value: unknown) => void]> {
     for (const { list, reason } of this.#rule.places) {
       yield [list === undefined ? reason : [...list, ELEMENT, ...reason], (value) => this.takeReason(value)];
-      if (list !== undefined) yield [[...list, ELEMENT, ...INDEX], (value) => this.takeIndex(value)];
+      if (list !== undefined) yield [[...list, ELEMENT, INDEX], (value) => this.takeIndex(value)];
     }
   }
 
@@ -98,9 +102,11 @@ export class StreamFinish {
     for (let at = 0; at < list.length; at++) {
       const answer: unknown = list[at];
       // Asked of every event of a stream, nearly all of which have the index that is their place, and no reason.
-      const own = valueAt(answer, INDEX);
+      const own = typeof answer === 'object' && answer !== null && Object.hasOwn(answer, INDEX) ? (answer as Indexed)[INDEX] : undefined;
       const reason = valueAt(answer, why);
-      this.#note(own === at ? at : (countOf(own) ?? at), reason !== undefined && reason !== null && says(reason));
+      const index = own === at ? at : (countOf(own) ?? at);
+      const isFinished = reason !== undefined && reason !== null && says(reason);
+      if (this.#answers.get(index) !== isFinished) this.#note(index, isFinished);
     }
   }
 

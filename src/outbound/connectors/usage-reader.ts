@@ -191,8 +191,10 @@ export class UsageReader implements PlaceTable {
   #addParts(counts: TokenCounts, numbers: Numbers): void {
     for (const part of this.#parts) {
       const { how, at } = part.count;
-      // Most parts have one place, and most answers nothing there.
-      const tokens = how !== 'constant' && at.length === 1 ? numbers[at[0] ?? 0] : count(part.count, numbers);
+      // Most answers have nothing at most places, so that nothing is called for these.
+      let isThere = how === 'constant';
+      for (let place = 0; !isThere && place < at.length; place++) isThere = numbers[at[place] ?? 0] !== undefined;
+      const tokens = isThere ? count(part.count, numbers) : undefined;
       if (tokens !== undefined) counts[part.tokens] = tokens;
     }
   }

@@ -84,6 +84,8 @@ class Meter implements AnswerMeter {
   /** Undefined for identity, and for an encoding that cannot be decoded: such an answer passes unmetered. */
   readonly #decoder: Decoder | undefined;
   readonly #blind: boolean;
+  readonly asynchronous: boolean;
+  stopsAt = -1;
   #terminal = false;
   /** Thrown where decoded bytes are looked at, beside everything that waits for it. */
   #fault: { readonly error: unknown } | undefined;
@@ -102,14 +104,14 @@ class Meter implements AnswerMeter {
             onData: (plain) => this.#watch(plain),
           });
     this.#blind = contentEncoding !== undefined && this.#decoder === undefined;
-  }
-
-  get asynchronous(): boolean {
-    return this.#decoder !== undefined;
+    this.asynchronous = this.#decoder !== undefined;
   }
 
   push(chunk: Uint8Array): number {
-    return this.#blind ? -1 : this.#watcher.push(chunk);
+    if (this.#blind) return -1;
+    const terminalAt = this.#watcher.push(chunk);
+    this.stopsAt = this.#watcher.stopsAt;
+    return terminalAt;
   }
 
   async pushEncoded(chunk: Uint8Array): Promise<number> {
@@ -123,6 +125,7 @@ class Meter implements AnswerMeter {
     if (watcher.stopsAt !== -1 || this.#fault) return;
     try {
       this.#terminal = watcher.push(plain) >= 0 || this.#terminal;
+      this.stopsAt = watcher.stopsAt;
     } catch (error) {
       this.#fault = { error };
     }
@@ -135,10 +138,6 @@ class Meter implements AnswerMeter {
 
   get outcome(): StreamTap['outcome'] {
     return this.#watcher.outcome;
-  }
-
-  get stopsAt(): number {
-    return this.#watcher.stopsAt;
   }
 
   get usage(): Usage | undefined {

@@ -131,17 +131,18 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   onData(chunk: Uint8Array): boolean {
     if (this.#finished) return true;
-    this.times.came();
+    this.times.firstAt ??= this.#pipeline.clock.monotonic();
     if (this.#opening.isWaiting) return this.#opening.later(() => this.onData(chunk));
     if (this.#doubt) return this.#ask(chunk, this.#doubt);
-    const more = this.#take(chunk);
+    const { meter } = this;
+    const isPlain = this.#streaming && meter !== undefined && !meter.asynchronous;
+    const more = isPlain ? this.#forwardMetered(chunk, meter) : this.#take(chunk, meter);
     if (this.clientGone && !this.#outlivesClient()) this.#endCall();
     return more;
   }
 
-  #take(chunk: Uint8Array): boolean {
-    const meter = this.meter;
-    if (this.#streaming && meter && !meter.asynchronous) return this.#forwardMetered(chunk, meter);
+  /** What is held, or streams and cannot be looked at as it passes. */
+  #take(chunk: Uint8Array, meter: AnswerMeter | undefined): boolean {
     this.#bytes.note(chunk);
     if (!this.#streaming) return this.#hold(chunk);
     if (!meter) return this.#bytes.pass(chunk, -1);
@@ -316,9 +317,10 @@ export class Delivery implements UpstreamEvents, Delivered {
 
   #forwardMetered(chunk: Uint8Array, meter: AnswerMeter): boolean {
     const terminalAt = meter.push(chunk);
-    const passed = meter.stopsAt === -1 ? chunk : chunk.subarray(0, meter.stopsAt);
+    const { stopsAt } = meter;
+    const passed = stopsAt === -1 ? chunk : chunk.subarray(0, stopsAt);
     const more = this.#bytes.carry(passed, terminalAt);
-    if (meter.stopsAt !== -1) {
+    if (stopsAt !== -1) {
       // Its LF did not come any more.
       if (passed.at(-1) === CR) this.#bytes.held.push(LF);
       this.#stop();

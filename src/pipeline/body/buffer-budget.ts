@@ -159,7 +159,7 @@ export class BufferHold {
 
   /** Gives back all but so many bytes. */
   keep(bytes: number): void {
-    this.settle();
+    if (this.#stop !== undefined) this.settle();
     const surplus = this.#bytes - bytes;
     if (surplus <= 0) return;
     this.#bytes = bytes;

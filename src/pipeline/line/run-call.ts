@@ -58,7 +58,11 @@ export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise
         if (end === ANSWERED) failure = ANSWERED;
         break;
       }
-      call.take(end, stage.makes);
+      // As `take` does, which would be one more call for each stage.
+      for (const name of stage.makes) {
+        const part = end[name];
+        if (part !== undefined) call.made[name] = Object.freeze(part);
+      }
     }
   } catch (error) {
     const known = asGatewayError(error, pipeline);
@@ -88,28 +92,30 @@ export async function closeCall(call: WalkingCall, pipeline: LineGround, failure
     if (drawn.commit === undefined) return await sumUp(call, pipeline, drawn.record);
     const effects = effectsOf(call, drawn);
     await pipeline.store.commit(drawn.commit, effects instanceof Promise ? await effects : effects);
-    const told: Told = [];
-    for (const settlement of call.settlements) told.push(settlement.stored?.());
-    const waits = waitingFor(told, pipeline);
-    if (waits !== undefined) await waits;
+    let waits: Waits;
+    for (const settlement of call.settlements) {
+      const told = settlement.stored?.();
+      if (told !== undefined) waits = alsoFor(told, waits);
+    }
+    if (waits !== undefined) await allSettled(waits, pipeline);
     return acknowledge(call, pipeline, drawn);
   } catch (error) {
     return fail(call, pipeline, asGatewayError(error, pipeline), drawn?.record);
   }
 }
 
-type Told = (void | Promise<void>)[];
+/** What settlements have to ask elsewhere; undefined where none has, as is usual. */
+type Waits = Promise<void>[] | undefined;
 
-/**
- * What settlements have to ask elsewhere; undefined when none has. What one of them cannot do keeps back no other, and
- * no answer.
- */
-function waitingFor(told: Told, { log }: LineGround): Promise<void> | undefined {
-  if (!told.some((one) => one instanceof Promise)) return undefined;
-  return Promise.allSettled(told.map(async (one) => one)).then((all) => {
-    for (const one of all)
-      if (one.status === 'rejected') log.error({ err: one.reason as unknown }, 'what a call has taken could not be settled');
-  });
+function alsoFor(told: Maybe<void>, waits: Waits): Waits {
+  if (!(told instanceof Promise)) return waits;
+  return waits === undefined ? [told] : [...waits, told];
+}
+
+/** What one of them cannot do keeps back no other, and no answer. */
+async function allSettled(waits: readonly Promise<void>[], { log }: LineGround): Promise<void> {
+  for (const one of await Promise.allSettled(waits))
+    if (one.status === 'rejected') log.error({ err: one.reason as unknown }, 'what a call has taken could not be settled');
 }
 
 interface Drawn {
@@ -170,12 +176,12 @@ function firstByteOf(delivery: Delivered | undefined): number | undefined {
 async function sumUp(call: WalkingCall, pipeline: LineGround, record: ExecutionRecord): Promise<RunResult> {
   const { strangers, events, clock } = pipeline;
   const { parts, refusal, settlements } = call;
-  const told: Told = [];
+  let waits: Waits;
   for (const settlement of settlements) {
-    told.push(settlement.summed ? settlement.summed(record) : settlement.abandoned?.({ answered: false, started: false }));
+    const told = settlement.summed ? settlement.summed(record) : settlement.abandoned?.({ answered: false, started: false });
+    waits = alsoFor(told, waits);
   }
-  const waits = waitingFor(told, pipeline);
-  if (waits !== undefined) await waits;
+  if (waits !== undefined) await allSettled(waits, pipeline);
   if (refusal) sendRefusal(parts, refusal, record);
   strangers.sum(record, clock.monotonic() - parts.arrival.head.startedAt);
   const { trace } = parts.arrival;
@@ -212,10 +218,10 @@ async function fail(call: WalkingCall, pipeline: LineGround, error: GatewayError
   const delivery = deliveredOf(parts);
   delivery?.abandon();
   const ending: Ending = { answered: delivery?.status !== undefined, started: delivery?.started === true };
-  const told: Told = [];
-  for (const settlement of settlements) told.push(unstored ? settlement.failed?.(unstored, ending) : settlement.abandoned?.(ending));
-  const waits = waitingFor(told, pipeline);
-  if (waits !== undefined) await waits;
+  let waits: Waits;
+  for (const settlement of settlements)
+    waits = alsoFor(unstored ? settlement.failed?.(unstored, ending) : settlement.abandoned?.(ending), waits);
+  if (waits !== undefined) await allSettled(waits, pipeline);
   const { head, callerIp, trace } = parts.arrival;
   const requestId = parts.claims?.requestId ?? requestIdOf(head.rawHeaders);
   sendFailure(parts, error, requestId);

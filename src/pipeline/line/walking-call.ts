@@ -48,7 +48,10 @@ export class WalkingCall implements Control {
   readonly parts: Known;
   readonly hold: Hold;
   readonly #pipeline: LineGround;
-  readonly #made: { [Name in PartName]: object | undefined };
+  /** The same parts, for the line to add to. */
+  readonly made: { [Name in PartName]: object | undefined };
+  /** The first one is asked last. */
+  readonly settlements: readonly Settlement[];
   readonly #settlements: Settlement[];
   readonly #letGo: (() => void)[] = [];
   #draft: RecordDraft | undefined;
@@ -58,22 +61,18 @@ export class WalkingCall implements Control {
     this.#pipeline = pipeline;
     const parts: Kept = { ...NOTHING, arrival: Object.freeze(arrival) };
     this.parts = parts;
-    this.#made = parts;
+    this.made = parts;
     this.hold = new Hold(pipeline, arrival.recordId);
     // Of every request, whatever becomes of it: a cap hears of all that a record says was spent.
     this.#settlements = [pipeline.counters, this.hold];
+    this.settlements = this.#settlements;
   }
 
-  /** The first one is asked last. */
-  get settlements(): readonly Settlement[] {
-    return this.#settlements;
-  }
-
-  /** A stage, or what stands in the place of one, has made these parts: from now on they are as they are. */
+  /** What stands in the place of a stage has made these parts: from now on they are as they are. */
   take(made: Partial<Parts>, names: readonly PartName[]): void {
     for (const name of names) {
       const part = made[name];
-      if (part !== undefined) this.#made[name] = Object.freeze(part);
+      if (part !== undefined) this.made[name] = Object.freeze(part);
     }
   }
 
@@ -85,8 +84,8 @@ export class WalkingCall implements Control {
     this.#letGo.push(letGo);
   }
 
-  drop(part: PartName): void {
-    this.#made[part] = undefined;
+  drop(...parts: readonly PartName[]): void {
+    for (const part of parts) this.made[part] = undefined;
   }
 
   /** There is one draft; each time it is asked for, it is filled with what has become known. */

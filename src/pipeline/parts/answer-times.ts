@@ -8,6 +8,7 @@ export class AnswerTimes {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #isTraced: boolean;
   readonly sentAt: number;
+  /** When the first bytes of the body came: set by who gets them. */
   firstAt: number | undefined;
   endedAt: number | undefined;
 
@@ -15,11 +16,6 @@ export class AnswerTimes {
     this.sentAt = clock.monotonic();
     this.#clock = clock;
     this.#isTraced = isTraced;
-  }
-
-  /** Bytes of the answer's body came. */
-  came(): void {
-    this.firstAt ??= this.#clock.monotonic();
   }
 
   /** Nothing more comes. */

@@ -44,7 +44,7 @@ export interface Control {
   /** For the end of the line, however it ends. */
   atEnd(letGo: () => void): void;
   /** No stage looks at this part any more. */
-  drop(part: PartName): void;
+  drop(...parts: readonly PartName[]): void;
   /** The record of the call as it stands. */
   draft(): UnhashedRecord;
 }

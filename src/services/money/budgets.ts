@@ -12,7 +12,7 @@ import { type GivenOverride, HeldLimits, limitRemoval } from './held-limits.ts';
 import { REFUSED, RefusalAlerts, readRefused } from './refusal-alerts.ts';
 import { capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
-import { type ScopeSpend, SpendBook } from './spend-book.ts';
+import { PROJECT, type ScopeSpend, SpendBook } from './spend-book.ts';
 
 const ALERTED = 'budget_alerted';
 /** The last alert of a limit that was committed as a durable event. */
@@ -252,7 +252,7 @@ export class BudgetService {
       part.add(hour, costPico);
       part.unstored += costPico;
     }
-    const posted = this.#posts(spender.orgId) ? scopes.flatMap((scope) => this.#post(scope, hour)) : NONE;
+    const posted = this.#posts(spender.orgId) ? this.#postAll(scopes, hour) : NONE;
     return { scopes, parts, pico: costPico, hour, posted, effects: posted.length === 0 ? NONE : posted.flatMap(effectsOf) };
   }
 
@@ -269,7 +269,7 @@ export class BudgetService {
   stored({ scopes, parts, pico, hour, posted }: Counted): void {
     for (const { post } of posted) post.stored();
     for (const part of parts) part.unstored -= pico;
-    for (const scope of scopes) this.#raise(scope, hour);
+    for (const scope of scopes) if (scope.limits.alerts.length > 0) this.#raise(scope, hour);
   }
 
   /** Raises what was reached when a process ended before it could say so. */
@@ -298,6 +298,12 @@ export class BudgetService {
         for (const one of posted) unpost(one);
       },
     );
+  }
+
+  #postAll(scopes: readonly ScopeSpend[], hour: number): readonly PostedAlert[] {
+    const posted: PostedAlert[] = [];
+    for (const scope of scopes) if (scope.limits.alerts.length > 0) posted.push(...this.#post(scope, hour));
+    return posted;
   }
 
   /**
@@ -354,7 +360,12 @@ export class BudgetService {
   #reservation(spender: Spender, monthlyCapPico: bigint | undefined): Reservation {
     const delegated = this.#delegated(spender);
     const scopes = this.#book.of(spender);
-    const capped = monthlyCapPico !== undefined || delegated.length > 0 || scopes.some(({ limits }) => limits.caps.length > 0);
+    let capped = monthlyCapPico !== undefined || delegated.length > 0;
+    let watched = false;
+    for (const { limits } of scopes) {
+      if (limits.caps.length > 0) capped = true;
+      if (limits.alerts.length > 0) watched = true;
+    }
     return {
       spender,
       scopes,
@@ -362,8 +373,8 @@ export class BudgetService {
       parts: partsOf(scopes, delegated),
       pico: 0n,
       capped,
-      watched: capped || scopes.some(({ limits }) => limits.alerts.length > 0),
-      project: this.#book.scope(spender.orgId, 'project', spender.projectId),
+      watched: capped || watched,
+      project: scopes[PROJECT],
       monthlyCapPico,
     };
   }

@@ -160,6 +160,11 @@ class OrgSpend {
   }
 }
 
+/** The scopes of one call, in the order of {@link BUDGET_SCOPES}, and perhaps its provider behind them. */
+export type CallScopes = [org: ScopeSpend, project: ScopeSpend, workload: ScopeSpend, connector: ScopeSpend, ...provider: ScopeSpend[]];
+/** Where that of the project is. */
+export const PROJECT = 1;
+
 /**
  * Spend of every scope in the windows that are open, in memory: read once from the counters that are committed with the
  * records, so it equals their sum to the last digit, and added to as calls settle.
@@ -220,9 +225,9 @@ export class SpendBook {
    * The scopes that a call's cost counts for: org, project, workload, connector, and the provider where that is another
    * one.
    */
-  of({ orgId, projectId, workloadId, connectorId, providerId }: Spender): readonly ScopeSpend[] {
+  of({ orgId, projectId, workloadId, connectorId, providerId }: Spender): CallScopes {
     const org = this.#org(orgId);
-    const scopes = [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
+    const scopes: CallScopes = [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
     if (providerId !== undefined && providerId !== connectorId) scopes.push(org.scope('provider', providerId));
     return scopes;
   }

@@ -22,6 +22,7 @@ import { type Counters, decodeTotals } from './counters.ts';
 import type { Files } from './files.ts';
 import { type Frame, frameHasRecord, frameRecordHash, frameRecordId, frameText } from './frame.ts';
 import type { Indexer } from './indexer.ts';
+import { type JournalPiece, type PieceLimits, readJournal } from './journal-feed.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation, positionText } from './location.ts';
@@ -198,6 +199,12 @@ export class EmbeddedStore implements Store {
   async removeRecordsBefore(epochMs: number): Promise<number> {
     this.#mustBeOpen();
     return this.#removing.take(() => this.#remove(epochMs));
+  }
+
+  /** Visible commits in their order, from a place on; see {@link readJournal}. */
+  async journal(from: string | undefined, limits: PieceLimits): Promise<JournalPiece> {
+    this.#mustBeOpen();
+    return readJournal(this.#parts.segments, from, limits);
   }
 
   /** Forces everything stored so far to the medium (fsync). Rejects (`record_store_unavailable`) when that fails. */

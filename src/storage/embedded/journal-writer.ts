@@ -23,6 +23,11 @@ interface OpenFile {
   dirty: boolean;
 }
 
+interface OpenSegment {
+  readonly info: SegmentInfo;
+  readonly file: OpenFile;
+}
+
 /** A write that takes longer than this makes the next ones asynchronous. */
 const SLOW_WRITE_MS = 2;
 /** So many asynchronous writes in a row must be quick before writing is synchronous again. */
@@ -47,25 +52,23 @@ export class JournalWriter {
   #quickWrites = 0;
   #namesDirty = false;
   #syncing: Promise<void> | undefined;
+  /** The segment that is written to. A field, because every commit asks for it several times. */
+  active: SegmentInfo;
 
-  private constructor(options: JournalWriterOptions) {
+  private constructor(options: JournalWriterOptions, { info, file }: OpenSegment) {
     this.#options = options;
+    this.active = info;
+    this.#open.push(file);
   }
 
   /** Opens the last segment, or creates the first one. Throws the system's errors. */
   static open(options: JournalWriterOptions): JournalWriter {
-    const writer = new JournalWriter(options);
-    const { segments } = options;
-    if (segments.get(segments.last)) writer.#open.push({ fd: options.files.open(segments.path(segments.last)), dirty: true });
-    else writer.rotate();
-    return writer;
-  }
-
-  get active(): SegmentInfo {
-    const { segments } = this.#options;
+    const { segments, files } = options;
     const info = segments.get(segments.last);
-    if (info === undefined) throw new Error('The journal has no segment');
-    return info;
+    if (info) return new JournalWriter(options, { info, file: { fd: files.open(segments.path(segments.last)), dirty: true } });
+    const writer = new JournalWriter(options, createSegment(options));
+    writer.#namesDirty = true;
+    return writer;
   }
 
   /** True while writes go through the thread pool because the disk was slow. */
@@ -96,24 +99,10 @@ export class JournalWriter {
    * Closes the active segment and begins the next one. Throws the system's errors and then leaves everything as it was.
    */
   rotate(): void {
-    const { segments, files, clock } = this.#options;
-    const segment = segments.last + 1;
-    const createdAt = clock.now();
-    const header = encodeSegmentHeader(segment, createdAt);
-    const path = segments.path(segment);
-    const fd = files.create(path);
-    try {
-      let written = 0;
-      while (written < header.length) written += some(files.writeSync(fd, header, written, header.length - written, written));
-    } catch (error) {
-      files.close(fd);
-      files.unlink(path);
-      throw error;
-    }
-    const before = segments.get(segments.last);
-    if (before) before.sealed = true;
-    segments.add(segment, createdAt);
-    this.#open.push({ fd, dirty: true });
+    const { info, file } = createSegment(this.#options);
+    this.active.sealed = true;
+    this.active = info;
+    this.#open.push(file);
     this.#namesDirty = true;
     // A sync that is under way holds files that count as clean already; it closes them when it is over.
     if (this.#syncing === undefined) this.#closeClean();
@@ -223,6 +212,24 @@ export class JournalWriter {
       files.close(file.fd);
     }
   }
+}
+
+/** Creates the segment behind the last one. Throws the system's errors and then leaves everything as it was. */
+function createSegment({ segments, files, clock }: JournalWriterOptions): OpenSegment {
+  const segment = segments.last + 1;
+  const createdAt = clock.now();
+  const header = encodeSegmentHeader(segment, createdAt);
+  const path = segments.path(segment);
+  const fd = files.create(path);
+  try {
+    let written = 0;
+    while (written < header.length) written += some(files.writeSync(fd, header, written, header.length - written, written));
+  } catch (error) {
+    files.close(fd);
+    files.unlink(path);
+    throw error;
+  }
+  return { info: segments.add(segment, createdAt), file: { fd, dirty: true } };
 }
 
 /** A write that reports success and no progress would be repeated for ever. */

@@ -61,15 +61,12 @@ export class RecordRows {
  */
 export class Tail {
   readonly #counters: Counters;
-  #active = new Generation();
+  /** The one that grows. A field, because every commit asks for it. */
+  active = new Generation();
   #frozen: Generation | undefined;
 
   constructor(counters: Counters) {
     this.#counters = counters;
-  }
-
-  get active(): Generation {
-    return this.#active;
   }
 
   /**
@@ -77,7 +74,7 @@ export class Tail {
    * order.
    */
   apply(recordId: string, recordHash: string, location: string, effects: readonly PreparedEffect[], cells: readonly CounterCell[]): void {
-    const active = this.#active;
+    const { active } = this;
     active.commits += 1;
     if (recordId !== '') active.records.add(recordId, recordHash, location);
     let nextCell = 0;
@@ -98,14 +95,14 @@ export class Tail {
 
   /** The location of a record that is not in the index yet. */
   record(by: RecordKey, name: string): string | undefined {
-    return this.#active.records.find(by, name) ?? this.#frozen?.records.find(by, name);
+    return this.active.records.find(by, name) ?? this.#frozen?.records.find(by, name);
   }
 
   /**
    * The value of an entity; `{ value: undefined }` says that it was deleted, undefined that the tail does not know it.
    */
   entity(key: string): { readonly value: string | undefined } | undefined {
-    const generation = this.#active.entities.has(key) ? this.#active : this.#frozen;
+    const generation = this.active.entities.has(key) ? this.active : this.#frozen;
     return generation?.entities.has(key) ? { value: generation.entities.get(key) } : undefined;
   }
 
@@ -133,7 +130,7 @@ export class Tail {
     const rows: ChangedRow[] = [];
     for (const key of this.#keys('cellKeys', prefix, after)) {
       if (rows.length >= limit) break;
-      const cell = this.#active.cells.get(key) ?? this.#frozen?.cells.get(key);
+      const cell = this.active.cells.get(key) ?? this.#frozen?.cells.get(key);
       rows.push([key, encodeTotals(cell?.totals ?? new Map())]);
     }
     return rows;
@@ -141,7 +138,7 @@ export class Tail {
 
   /** Keys of both generations, each once, in order. */
   *#keys(of: 'entityKeys' | 'cellKeys', prefix: string, after: string): Generator<string, void> {
-    const active = this.#active[of].from(prefix, after);
+    const active = this.active[of].from(prefix, after);
     if (this.#frozen === undefined) return yield* active;
     const frozen = this.#frozen[of].from(prefix, after);
     let [one, other] = [active.next().value, frozen.next().value];
@@ -158,9 +155,9 @@ export class Tail {
   /** Starts a new generation and returns the old one, which stays readable until {@link drop}. */
   freeze(): Generation {
     if (this.#frozen) throw new Error('The generation before is still being written');
-    const frozen = this.#active;
+    const frozen = this.active;
     this.#frozen = frozen;
-    this.#active = new Generation();
+    this.active = new Generation();
     return frozen;
   }
 
@@ -171,9 +168,9 @@ export class Tail {
   }
 
   #markDirty(cell: CounterCell): void {
-    if (this.#active.cells.has(cell.key)) return;
+    if (this.active.cells.has(cell.key)) return;
     cell.pins += 1;
-    this.#active.cells.set(cell.key, cell);
-    this.#active.cellKeys.added.push(cell.key);
+    this.active.cells.set(cell.key, cell);
+    this.active.cellKeys.added.push(cell.key);
   }
 }

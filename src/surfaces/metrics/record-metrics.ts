@@ -12,7 +12,8 @@ const OTHER = 'other';
 const DENIALS: ReadonlySet<string> = new Set(['deny', 'require_attribution']);
 const STOPPED = 'stream_stopped_at_cap' satisfies ReasonCode;
 
-type OfRecord = (record: ExecutionRecord) => void;
+/** @param who as the label of an org shows the record's */
+type OfRecord = (record: ExecutionRecord, who: string) => void;
 
 const reason = (code: string) => (Object.hasOwn(REASON_CODES, code) ? code : OTHER);
 
@@ -31,26 +32,29 @@ export function recordListeners(
   shortened(orgId);
   return {
     execution(event) {
-      if (event.shortened) shortened(labels.org(event.record.org_id)).inc();
-      countExecution(event);
+      const who = labels.org(event.record.org_id);
+      if (event.shortened) shortened(who).inc();
+      countExecution(event, who);
     },
     summed(event) {
-      summed(labels.org(event.record.org_id)).inc();
-      countExecution(event);
+      const who = labels.org(event.record.org_id);
+      summed(who).inc();
+      countExecution(event, who);
     },
     usageSettled({ record, outcome }) {
-      deferredSettled(labels.org(record.org_id), outcome).inc();
-      countUsage(record);
+      const who = labels.org(record.org_id);
+      deferredSettled(who, outcome).inc();
+      countUsage(record, who);
     },
   };
 }
 
 function executionListener(
   registry: Registry,
-  { org, provider, actionType }: LabelValues,
+  { provider, actionType }: LabelValues,
   ownOrg: string,
   countUsage: OfRecord,
-): (event: ExecutionEvent) => void {
+): (event: ExecutionEvent, who: string) => void {
   const requests = counter(registry, METRICS.requests);
   const duration = histogram(registry, METRICS.duration);
   const upstream = histogram(registry, METRICS.upstreamLatency);
@@ -58,33 +62,32 @@ function executionListener(
   const denies = counter(registry, METRICS.denies);
   const rateLimited = counter(registry, METRICS.rateLimited);
   rateLimited(ownOrg);
-  const countLimits = limitListener(registry, org, ownOrg);
-  const countRisk = riskListener(registry, org);
-  return ({ record, durationMs, firstByteMs }) => {
+  const countLimits = limitListener(registry, ownOrg);
+  const countRisk = riskListener(registry);
+  return ({ record, durationMs, firstByteMs }, who) => {
     // What stands for many calls was counted with each of them.
     if (record.summed_requests !== undefined) return;
     const action = actionType(record.action_type);
-    const orgId = org(record.org_id);
-    requests(action, record.decision, orgId).inc();
+    requests(action, record.decision, who).inc();
     duration(action, record.decision).observe(durationMs);
     if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
     if (firstByteMs !== undefined && record.stream_outcome !== undefined) firstByte(provider(record.provider)).observe(firstByteMs / 1000);
-    if (record.decision === 'rate_limit') rateLimited(orgId).inc();
-    countUsage(record);
-    countLimits(record);
-    countRisk(record);
-    if (DENIALS.has(record.decision)) for (const code of record.reason_codes) denies(orgId, reason(code)).inc();
+    if (record.decision === 'rate_limit') rateLimited(who).inc();
+    if (record.metering !== undefined) countUsage(record, who);
+    countLimits(record, who);
+    if (record.risk_score !== undefined) countRisk(record, who);
+    if (DENIALS.has(record.decision)) for (const code of record.reason_codes) denies(who, reason(code)).inc();
   };
 }
 
 /** Tokens and cost, and what was charged for want of a rate. */
-function usageListener(registry: Registry, { org, provider }: LabelValues): OfRecord {
+function usageListener(registry: Registry, { provider }: LabelValues): OfRecord {
   const tokens = counter(registry, METRICS.tokens);
   const cost = usdCounter(registry, METRICS.cost);
   const pricedByDefault = counter(registry, METRICS.pricedByDefault);
-  return ({ org_id: orgId, provider: id, metering, record_tier: tier }) => {
+  return ({ provider: id, metering, record_tier: tier }, who) => {
     if (metering === undefined) return;
-    const [who, where] = [org(orgId), provider(id)];
+    const where = provider(id);
     tokens(who, where, 'in').inc(metering.tokens_in);
     tokens(who, where, 'out').inc(metering.tokens_out);
     cost(who, where).add(parseUsd(metering.cost_usd) ?? 0n);
@@ -93,23 +96,23 @@ function usageListener(registry: Registry, { org, provider }: LabelValues): OfRe
 }
 
 /** What records say of limits. */
-function limitListener(registry: Registry, org: LabelValues['org'], ownOrg: string): OfRecord {
+function limitListener(registry: Registry, ownOrg: string): OfRecord {
   const overageEnforced = counter(registry, METRICS.overageEnforced);
   overageEnforced(ownOrg);
   const streamsStopped = counter(registry, METRICS.streamsStopped);
-  return (record) => {
-    if (record.reason_codes[0] === 'monthly_request_limit_exceeded') overageEnforced(org(record.org_id)).inc();
-    if (record.error?.code === STOPPED) streamsStopped(org(record.org_id), reason(record.reason_codes.at(-1) ?? '')).inc();
+  return ({ reason_codes: codes, error }, who) => {
+    if (codes[0] === 'monthly_request_limit_exceeded') overageEnforced(who).inc();
+    if (error?.code === STOPPED) streamsStopped(who, reason(codes.at(-1) ?? '')).inc();
   };
 }
 
 /** What records say of risk. */
-function riskListener(registry: Registry, org: LabelValues['org']): OfRecord {
+function riskListener(registry: Registry): OfRecord {
   const score = level(registry, METRICS.riskScore);
   const signals = counter(registry, METRICS.riskSignals);
-  return ({ risk_score: last, risk_signals: fired = [], org_id: orgId }) => {
+  return ({ risk_score: last, risk_signals: fired = [] }, who) => {
     if (last === undefined) return;
-    score(org(orgId)).set(last);
-    for (const signal of fired) signals(signal, org(orgId)).inc();
+    score(who).set(last);
+    for (const signal of fired) signals(signal, who).inc();
   };
 }
