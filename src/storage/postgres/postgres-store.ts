@@ -19,6 +19,7 @@ import {
 import { ChangePoll } from './change-poll.ts';
 import { unreadable } from './database-errors.ts';
 import { counterRowsOf, counterTotals, type EntityRow, entityPage, entityRow } from './entity-reads.ts';
+import { type CarriedNode, JournalCarrier } from './journal-carrier.ts';
 import { queuedCommit } from './queued-commit.ts';
 import { ReadGate } from './read-gate.ts';
 import type { RecordMonths } from './record-months.ts';
@@ -141,6 +142,18 @@ export class PostgresStore implements Store {
     } finally {
       months.forget();
     }
+  }
+
+  /**
+   * What carries the journal of a node into this database.
+   * @param adopts the node's name is taken from the data folder that has it
+   * @throws OpeningRefused where another data folder has the node's name
+   */
+  async carrier(node: CarriedNode, adopts = false): Promise<JournalCarrier> {
+    this.#mustBeOpen();
+    const { pools, months } = this.#parts;
+    if (adopts) await JournalCarrier.adopt(pools.writes, node);
+    return this.#noted(JournalCarrier.open(pools.writes, months, node));
   }
 
   /** Waits for what is under way; what has resolved is as safe as the server makes it. */

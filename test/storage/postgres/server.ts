@@ -110,7 +110,11 @@ export class PostgresServer {
 
   /** A new database for stores. */
   async database(): Promise<TestDatabase & { readonly name: string }> {
-    const name = await this.createDatabase();
+    return this.named(await this.createDatabase());
+  }
+
+  /** One that is there. */
+  named(name: string): TestDatabase & { readonly name: string } {
     return {
       name,
       openPools: () => openPgPools(this.url(name)),

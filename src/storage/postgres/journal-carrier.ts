@@ -1,0 +1,146 @@
+import type { Effect, RecordCommit } from '../contract/store.ts';
+import { knownState, lockedChange, TAKE_CHANGE, writeBatch } from './apply-batch.ts';
+import { isPassing, isWithoutPartition, OpeningRefused } from './database-errors.ts';
+import { judgeBatch } from './judge-batch.ts';
+import { queuedCommit } from './queued-commit.ts';
+import type { RecordMonths } from './record-months.ts';
+import { BEGIN, inTransaction, onConnection, type SqlConnection, type SqlPool } from './sql.ts';
+
+/** Whose journal it is. */
+export interface CarriedNode {
+  /** The node's name; no two nodes have the same. */
+  readonly node: string;
+  /** Of its data folder. */
+  readonly incarnation: string;
+}
+
+/** A piece of a journal: what stands between two places. */
+export interface CarriedPiece {
+  /** Undefined: the piece begins with the journal. */
+  readonly from: string | undefined;
+  readonly commits: readonly { readonly record: RecordCommit | undefined; readonly effects: readonly Effect[] }[];
+  readonly next: string;
+}
+
+/** What has become of a piece. */
+export interface Carried {
+  /** Up to where the database has the journal now: what is carried next begins there, whatever was tried. */
+  readonly position: string | undefined;
+  /** Records that were there already, by another way than this journal; they and their effects were left out. */
+  readonly known: readonly string[];
+}
+
+const TRIES = 5;
+
+/**
+ * Carries the journal of one node into a database, in order and each commit once. A piece, and that the journal has been
+ * carried so far, are one transaction, which takes place only where the database stands at the beginning of the piece.
+ * So a piece may be tried again whenever nobody knows what became of it, and by several processes at once; and a
+ * database that was set back to an earlier moment says from where it is to be fed again.
+ */
+export class JournalCarrier {
+  readonly #pool: SqlPool;
+  readonly #months: RecordMonths;
+  readonly #node: CarriedNode;
+
+  private constructor(pool: SqlPool, months: RecordMonths, node: CarriedNode) {
+    this.#pool = pool;
+    this.#months = months;
+    this.#node = node;
+  }
+
+  /**
+   * Makes the node known where it is not.
+   * @throws OpeningRefused where the node's name is that of another data folder
+   */
+  static async open(pool: SqlPool, months: RecordMonths, node: CarriedNode): Promise<JournalCarrier> {
+    await inTransaction(pool, (sql) =>
+      sql.query(
+        `INSERT INTO gw_nodes (node, incarnation) VALUES ($1::text, $2::text)
+         ON CONFLICT (node) DO UPDATE SET seen_at = now() WHERE gw_nodes.incarnation = excluded.incarnation`,
+        [node.node, node.incarnation],
+      ),
+    );
+    const carrier = new JournalCarrier(pool, months, node);
+    await carrier.position();
+    return carrier;
+  }
+
+  /**
+   * Puts another data folder in the place of a node's, whose journal is carried from its beginning; what the one before
+   * has not carried by then never is.
+   */
+  static async adopt(pool: SqlPool, { node, incarnation }: CarriedNode): Promise<void> {
+    await inTransaction(pool, (sql) =>
+      sql.query(
+        `INSERT INTO gw_nodes (node, incarnation) VALUES ($1::text, $2::text)
+         ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, position = '', seen_at = now()
+         WHERE gw_nodes.incarnation <> excluded.incarnation`,
+        [node, incarnation],
+      ),
+    );
+  }
+
+  /**
+   * Up to where the database has the journal; undefined: nothing of it. To be asked at each connect, never remembered: a
+   * database may have been set back meanwhile.
+   * @throws OpeningRefused where the node's name has become that of another data folder, or is forgotten
+   */
+  async position(): Promise<string | undefined> {
+    const { node, incarnation } = this.#node;
+    const [row] = await onConnection(this.#pool, (sql) =>
+      sql.query('SELECT incarnation, position FROM gw_nodes WHERE node = $1::text', [node]),
+    );
+    if (row?.['incarnation'] === incarnation) return row['position'] || undefined;
+    throw new OpeningRefused(
+      row === undefined
+        ? `the database does not know the node ${node}: it was forgotten there`
+        : `the database knows the node ${node} by another data folder: this one was copied or made anew. Give this node a name of its own, or let it take the other one's place`,
+    );
+  }
+
+  /**
+   * Stores a piece where the database stands at its beginning, else nothing.
+   * @throws OpeningRefused as {@link position}; what the database or the way to it refuses with: nobody may know then
+   * whether the piece is stored, and the next try tells. TypeError and RangeError for a commit that no database takes
+   */
+  async carry({ from, commits, next }: CarriedPiece): Promise<Carried> {
+    const batch = commits.map(({ record, effects }) => queuedCommit(record, effects));
+    for (let tries = 1; ; tries += 1) {
+      try {
+        await this.#months.prepare(new Set(batch.flatMap(({ record }) => record?.month ?? [])));
+        const known = await onConnection(this.#pool, (sql) => this.#transaction(sql, { from, next, batch }));
+        return known === undefined ? { position: await this.position(), known: [] } : { position: next, known };
+      } catch (error) {
+        if (isWithoutPartition(error)) this.#months.forget();
+        if (tries >= TRIES || !(isPassing(error) || isWithoutPartition(error))) throw error;
+      }
+    }
+  }
+
+  /** @returns ids of records that were there already; undefined: the database stands elsewhere, and nothing is stored */
+  async #transaction(sql: SqlConnection, { from, next, batch }: PreparedPiece): Promise<readonly string[] | undefined> {
+    const { node, incarnation } = this.#node;
+    const [row] = await sql.query(`${BEGIN}${TAKE_CHANGE}`);
+    const locked = lockedChange(row);
+    const moved = await sql.query(
+      `UPDATE gw_nodes SET position = $4::text, seen_at = now()
+       WHERE node = $1::text AND incarnation = $2::text AND position = $3::text RETURNING node`,
+      [node, incarnation, from ?? '', next],
+    );
+    if (moved.length === 0) {
+      await sql.query('ROLLBACK');
+      return undefined;
+    }
+    const judged = judgeBatch(batch, await knownState(sql, batch, locked));
+    await writeBatch(sql, judged, locked);
+    await sql.query('COMMIT');
+    return batch.flatMap(({ record }, at) => (record && judged.conflicts[at] ? [record.id] : []));
+  }
+}
+
+interface PreparedPiece {
+  readonly from: string | undefined;
+  readonly next: string;
+  readonly batch: ReturnType<typeof queuedCommit>[];
+}
