@@ -26,11 +26,11 @@ export async function carryJournal(source: JournalSource, sink: JournalSink, lim
   for (;;) {
     const { commits, next, isLast } = await source.journal(from, limits);
     if (next !== from) {
-      const { position } = await sink.carry({ from, commits, next });
+      const { position, isStored } = await sink.carry({ from, commits, next });
       from = position;
+      if (isStored) carried += commits.length;
       // Somebody else has carried it, or the database was set back.
       if (position !== next) continue;
-      carried += commits.length;
     }
     if (isLast) return carried;
   }

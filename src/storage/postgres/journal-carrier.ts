@@ -24,6 +24,8 @@ export interface CarriedPiece {
 
 /** What has become of a piece. */
 export interface Carried {
+  /** It was this call that stored the piece, as far as it knows. */
+  readonly isStored: boolean;
   /** Up to where the database has the journal now: what is carried next begins there, whatever was tried. */
   readonly position: string | undefined;
   /** Records that were there already, by another way than this journal; they and their effects were left out. */
@@ -110,7 +112,8 @@ export class JournalCarrier {
       try {
         await this.#months.prepare(new Set(batch.flatMap(({ record }) => record?.month ?? [])));
         const known = await onConnection(this.#pool, (sql) => this.#transaction(sql, { from, next, batch }));
-        return known === undefined ? { position: await this.position(), known: [] } : { position: next, known };
+        if (known !== undefined) return { isStored: true, position: next, known };
+        return { isStored: false, position: await this.position(), known: [] };
       } catch (error) {
         if (isWithoutPartition(error)) this.#months.forget();
         if (tries >= TRIES || !(isPassing(error) || isWithoutPartition(error))) throw error;

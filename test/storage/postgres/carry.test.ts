@@ -140,11 +140,16 @@ await t.test('a record that is there by another way is left out and told of', as
   const effects: readonly Effect[] = [add('k', { n: 1n })];
   const commits = [1, 2, 3].map((n) => ({ record: makeRecord(n), effects }));
   t.strictSame(await carrier.carry({ from: undefined, commits, next: '0000000100000100' }), {
+    isStored: true,
     position: '0000000100000100',
     known: [makeRecord(2).record_id],
   });
   t.strictSame(await store.counter('c', 'k'), { n: 3n });
-  t.strictSame(await carrier.carry({ from: undefined, commits, next: '0000000100000100' }), { position: '0000000100000100', known: [] });
+  t.strictSame(await carrier.carry({ from: undefined, commits, next: '0000000100000100' }), {
+    isStored: false,
+    position: '0000000100000100',
+    known: [],
+  });
   t.strictSame(await store.counter('c', 'k'), { n: 3n }, 'a piece that is there is not stored again');
   await local.close();
 });
