@@ -25,7 +25,7 @@ interface Given extends RecordCommit {
 
 /** The n-th record; every text member is there in some records and has a few values. */
 function given(n: number): Given {
-  const texts = Object.keys(QUERY_TEXTS).map((name, at) => [name, (n + at) % 7 === 0 ? undefined : `${name}-${(n * (at + 3)) % (2 + at)}`]);
+  const texts = QUERY_TEXTS.map((name, at) => [name, (n + at) % 7 === 0 ? undefined : `${name}-${(n * (at + 3)) % (2 + at)}`]);
   const members = {
     ...(Object.fromEntries(texts) as RecordMembers),
     model: n % 11 === 0 ? undefined : MODELS[n % MODELS.length],
@@ -51,7 +51,7 @@ async function fill(store: Store): Promise<void> {
 
 function isWanted({ record_id: id, committed_at: at, members }: Given, filters: RecordFilters): boolean {
   const { label, reason_code: code, min_cost_usd: cost, cost_doubt: doubt, model, since, until, record_id } = filters;
-  const isSame = (Object.keys(QUERY_TEXTS) as (keyof typeof QUERY_TEXTS)[]).every((name) => isOneOf(filters[name], members[name]));
+  const isSame = QUERY_TEXTS.every((name) => isOneOf(filters[name], members[name]));
   const labels = members.labels ?? {};
   const doubts = doubtNames(members);
   return (
@@ -73,7 +73,7 @@ function isOneOf(wanted: string | readonly string[] | undefined, text: string | 
 
 /** Each filter by itself, then some together. */
 const FILTERS: readonly RecordFilters[] = [
-  ...Object.keys(QUERY_TEXTS).flatMap((name) => [{ [name]: `${name}-1` }, { [name]: 'nobody' }, { [name]: '' }]),
+  ...QUERY_TEXTS.flatMap((name) => [{ [name]: `${name}-1` }, { [name]: 'nobody' }, { [name]: '' }]),
   ...['gpt-4o', 'GPT', 'mini', '', 'è', 'none', 'gpt-4oclaude'].map((model) => ({ model })),
   ...[
     'budget_exceeded',

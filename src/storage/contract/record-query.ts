@@ -1,7 +1,7 @@
 /*
  * What a query of records can ask for. Every filter is one that users have (specification, "Gateway admin API"; a
  * management API's list of records has more of them than today's routes). A new filter for a text is a line in
- * `QUERY_TEXTS`; drivers make what they keep from that table.
+ * `QUERY_TEXTS` and one in `queryTexts`; drivers make what they keep from these.
  */
 
 import type { DoubtedRecord, DoubtName } from '../../base/model/cost-doubt.ts';
@@ -32,30 +32,57 @@ export interface RecordMembers extends DoubtedRecord {
   readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
+/** Texts that a query compares whole, by the names of their members. */
+export const QUERY_TEXTS = [
+  'org_id',
+  'workload_id',
+  'caller_id',
+  'caller_ip',
+  'decision',
+  'traffic_class',
+  'provider',
+  'action_type',
+  'record_tier',
+  'connection_type',
+  'target_host',
+  'stream_outcome',
+  'node_id',
+  'credential_id',
+  'api_key_id',
+  'project_id',
+  'account_id',
+  'customer_id',
+] as const satisfies readonly (keyof RecordMembers)[];
+
+/** A text, or none, for each of these names, in their order. */
+export type TextsOf<Names extends readonly string[]> = { readonly [At in keyof Names]: string | undefined };
+
 /**
- * Texts that a query compares whole, by the name of their member. Functions, and not names, so that reading a member is
- * as cheap as it can be.
+ * A record's texts in the order of {@link QUERY_TEXTS}. Written out, and not read by the names of the list, which would
+ * cost several times as much; every record is read so when it is stored.
  */
-export const QUERY_TEXTS = {
-  org_id: (record) => record.org_id,
-  workload_id: (record) => record.workload_id,
-  caller_id: (record) => record.caller_id,
-  caller_ip: (record) => record.caller_ip,
-  decision: (record) => record.decision,
-  traffic_class: (record) => record.traffic_class,
-  provider: (record) => record.provider,
-  action_type: (record) => record.action_type,
-  record_tier: (record) => record.record_tier,
-  connection_type: (record) => record.connection_type,
-  target_host: (record) => record.target_host,
-  stream_outcome: (record) => record.stream_outcome,
-  node_id: (record) => record.node_id,
-  credential_id: (record) => record.credential_id,
-  api_key_id: (record) => record.api_key_id,
-  project_id: (record) => record.project_id,
-  account_id: (record) => record.account_id,
-  customer_id: (record) => record.customer_id,
-} as const satisfies Readonly<Record<string, (record: RecordMembers) => string | undefined>>;
+export function queryTexts(record: RecordMembers): TextsOf<typeof QUERY_TEXTS> {
+  return [
+    record.org_id,
+    record.workload_id,
+    record.caller_id,
+    record.caller_ip,
+    record.decision,
+    record.traffic_class,
+    record.provider,
+    record.action_type,
+    record.record_tier,
+    record.connection_type,
+    record.target_host,
+    record.stream_outcome,
+    record.node_id,
+    record.credential_id,
+    record.api_key_id,
+    record.project_id,
+    record.account_id,
+    record.customer_id,
+  ];
+}
 
 const CODE = /^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$/;
 
@@ -68,7 +95,7 @@ export function codesOf({ reason, reason_codes: codes }: RecordMembers): readonl
   return codes === undefined ? [reason] : [...codes, reason];
 }
 
-export type QueryText = keyof typeof QUERY_TEXTS;
+export type QueryText = (typeof QUERY_TEXTS)[number];
 
 /**
  * All that is given must be true of a record; of a list of texts it must have one. What a record does not have is equal

@@ -1,5 +1,5 @@
 import type { RecordMembers } from '../contract/record-query.ts';
-import { BETWEEN_ITEMS, type Codes, costOf, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
+import { BETWEEN_ITEMS, type Codes, columnTexts, costOf, type RecordColumns, TEXT_COLUMNS, type TextTest } from './record-columns.ts';
 
 const FIRST_ROWS = 1_024;
 const WIDTH = TEXT_COLUMNS.length;
@@ -73,8 +73,9 @@ export class GrowingColumns implements RecordColumns {
     this.costs[row] = costOf(record);
     this.offsets[row] = offset;
     const from = row * WIDTH;
+    const ofRecord = columnTexts(record);
     for (let column = 0; column < WIDTH; column += 1) {
-      const text = TEXT_COLUMNS[column]?.of(record);
+      const text = ofRecord[column];
       const texts = this.#texts[column];
       if (typeof text !== 'string' || texts === undefined) continue;
       this.#codes[from + column] = text === texts.last && texts.lastCode > 0 ? texts.lastCode : texts.codeOf(text);

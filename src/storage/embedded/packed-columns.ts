@@ -20,7 +20,7 @@ import type { SegmentInfo } from './segments.ts';
 const MAGIC = Buffer.from('GWCOLS01', 'latin1');
 const HEAD_AT = 16;
 /** What the columns are, so that those of another version are known. */
-const LAYOUT = TEXT_COLUMNS.map(({ name }) => name).join();
+const LAYOUT = TEXT_COLUMNS.join();
 
 /** Of which state of which segment the columns are, and how large their parts. */
 interface Head {

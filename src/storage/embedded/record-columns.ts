@@ -1,6 +1,6 @@
 import { parseUsd } from '../../base/lib/money.ts';
 import { doubtNames } from '../../base/model/cost-doubt.ts';
-import { codesOf, QUERY_TEXTS, type QueryText, type RecordFilters, type RecordMembers } from '../contract/record-query.ts';
+import { codesOf, QUERY_TEXTS, queryTexts, type RecordFilters, type RecordMembers, type TextsOf } from '../contract/record-query.ts';
 
 /*
  * What is kept of each record so that it can be found: one column for each text that queries compare, its labels as one
@@ -34,20 +34,16 @@ export interface RecordColumns {
   passing(column: number, test: TextTest): Uint8Array | undefined;
 }
 
-interface TextColumn {
-  readonly name: string;
-  readonly of: (record: RecordMembers) => string | undefined;
+/** The names of the columns of texts, in the order of {@link columnTexts}. */
+export const TEXT_COLUMNS = [...QUERY_TEXTS, 'model', 'reason_codes', 'doubts', 'labels'] as const;
+
+/** What the columns of texts have of a record. */
+export function columnTexts(record: RecordMembers): TextsOf<typeof TEXT_COLUMNS> {
+  const { model, labels } = record;
+  return [...queryTexts(record), model, listText(codesOf(record)), doubtNames(record)?.join(), labels && JSON.stringify(labels)];
 }
 
-export const TEXT_COLUMNS: readonly TextColumn[] = [
-  ...Object.entries(QUERY_TEXTS).map(([name, of]) => ({ name, of })),
-  { name: 'model', of: (record) => record.model },
-  { name: 'reason_codes', of: (record) => listText(codesOf(record)) },
-  { name: 'doubts', of: (record) => doubtNames(record)?.join() },
-  { name: 'labels', of: ({ labels }) => labels && JSON.stringify(labels) },
-];
-
-const COLUMN_OF = new Map(TEXT_COLUMNS.map(({ name }, column) => [name, column]));
+const COLUMN_OF = new Map<string, number>(TEXT_COLUMNS.map((name, column) => [name, column]));
 
 /** The tests of a query, by column. */
 export function textTests(filters: RecordFilters): readonly (readonly [column: number, test: TextTest])[] {
@@ -56,7 +52,7 @@ export function textTests(filters: RecordFilters): readonly (readonly [column: n
     const column = COLUMN_OF.get(name);
     if (column !== undefined) tests.push([column, test]);
   };
-  for (const name of Object.keys(QUERY_TEXTS) as QueryText[]) {
+  for (const name of QUERY_TEXTS) {
     const wanted = filters[name];
     if (wanted !== undefined) add(name, { isOneOf: typeof wanted === 'string' ? [wanted] : wanted });
   }

@@ -29,8 +29,6 @@ interface RecordColumn {
   readonly of: (record: RecordCommit, members: RecordMembers) => string | null | undefined;
 }
 
-const TEXTS = Object.entries(QUERY_TEXTS) as readonly (readonly [QueryText, (members: RecordMembers) => string | undefined])[];
-
 /** Texts that have a column, by which the records of an org are in order. */
 const COLUMN_TEXTS = ['org_id', 'workload_id', 'decision'] as const satisfies readonly QueryText[];
 const HAS_COLUMN: ReadonlySet<QueryText> = new Set(COLUMN_TEXTS);
@@ -74,8 +72,8 @@ function withoutNul(text: unknown): string | undefined {
 /** Everything by which a record is found that is compared whole. */
 function facetsOf(members: RecordMembers): readonly string[] {
   const facets: string[] = [];
-  for (const [name, of] of TEXTS) {
-    const text: unknown = of(members);
+  for (const name of QUERY_TEXTS) {
+    const text: unknown = members[name];
     if (typeof text === 'string') facets.push(facet(name, text));
   }
   for (const code of codesOf(members) ?? []) facets.push(facet('reason_code', code));
@@ -148,7 +146,7 @@ function addTimes(where: Conditions, { since, until }: RecordFilters): void {
 function addFacets(where: Conditions, filters: RecordFilters): void {
   const { org_id: org, reason_code: code, label, cost_doubt: doubt } = filters;
   const all: string[] = [];
-  for (const [name] of TEXTS) {
+  for (const name of QUERY_TEXTS) {
     const wanted = filters[name];
     if (typeof wanted !== 'string') {
       if (wanted !== undefined) where.add(textArray(wanted.map((text) => facet(name, text))), (value) => `facets && ${value}::text[]`);
