@@ -8,7 +8,7 @@ import type { RecordMembers } from './record-query.ts';
 import type { RecordCommit } from './store.ts';
 
 /** Names and amounts of one addition. */
-export type Amounts = readonly (readonly [name: string, amount: bigint])[];
+export type CheckedAmounts = readonly (readonly [name: string, amount: bigint])[];
 
 const RECORD_ID = /^[\x21-\x7e]{1,128}$/;
 const RECORD_HASH = /^[0-9a-f]{64}$/;
@@ -41,7 +41,7 @@ export function notAllowed(): TypeError {
 const amountNames = new KnownNames<boolean>();
 
 /** A copy of the amounts. @throws TypeError for a name or an amount that cannot be */
-export function checkedAmounts(given: Readonly<Record<string, bigint>>): Amounts {
+export function checkedAmounts(given: Readonly<Record<string, bigint>>): CheckedAmounts {
   const amounts = Object.entries(given);
   for (const [name, amount] of amounts) {
     const isAllowed = amountNames.found.get(name) ?? amountNames.learn(name, (own) => KEY.test(own));

@@ -1,4 +1,4 @@
-import { type Amounts, checkedAmounts, checkRecord, entityText, isKey, membersOf, notAllowed } from '../contract/commit-rules.ts';
+import { type CheckedAmounts, checkedAmounts, checkRecord, entityText, isKey, membersOf, notAllowed } from '../contract/commit-rules.ts';
 import type { RecordMembers } from '../contract/record-query.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { CounterCell, Counters } from './counters.ts';
@@ -6,7 +6,7 @@ import type { CounterCell, Counters } from './counters.ts';
 /**
  * An effect whose key is joined (`space NUL key`) and whose value is text: what the journal holds and what is applied.
  */
-export type PreparedEffect = EntityEffect | { readonly op: 'add'; readonly key: string; readonly amounts: Amounts };
+export type PreparedEffect = EntityEffect | { readonly op: 'add'; readonly key: string; readonly amounts: CheckedAmounts };
 
 /** A change of an entity. */
 export type EntityEffect =
@@ -113,7 +113,7 @@ export function joinedToRead(space: string, key: string): string | undefined {
 /** NUL-separated fields: neither keys nor JSON text nor integers hold a NUL. */
 export function encodeEffects(effects: readonly PreparedEffect[]): string {
   let text = '';
-  let amounts: Amounts | undefined;
+  let amounts: CheckedAmounts | undefined;
   let amountsText = '';
   for (const effect of effects) {
     if (text !== '') text += SEPARATOR;
@@ -128,7 +128,7 @@ export function encodeEffects(effects: readonly PreparedEffect[]): string {
   return text;
 }
 
-function encodeAmounts(amounts: Amounts): string {
+function encodeAmounts(amounts: CheckedAmounts): string {
   let text = `${amounts.length}`;
   for (const [name, amount] of amounts) text += `\0${name}\0${amount}`;
   return text;
@@ -166,7 +166,7 @@ export function decodeEffects(text: string): PreparedEffect[] {
 function prepareEffects(effects: readonly Effect[]): readonly PreparedEffect[] {
   const prepared: PreparedEffect[] = [];
   let given: unknown;
-  let amounts: Amounts = [];
+  let amounts: CheckedAmounts = [];
   for (const effect of effects) {
     if (effect.op === 'add') {
       if (effect.amounts !== given) amounts = checkedAmounts(effect.amounts);

@@ -8,7 +8,7 @@ const AT_ONCE = 5_000;
 
 /**
  * Removes what is remembered of deletions that everybody who watches has seen by now, oldest first and some at a time,
- * and writers that have long been gone. Whoever is behind a deletion that is forgotten is told so by the row of changes.
+ * and writers that have long been gone. The row of changes then says up to where deletions are forgotten.
  */
 export async function forgetOldChanges(pool: SqlPool): Promise<void> {
   await inTransaction(pool, async (sql) => {

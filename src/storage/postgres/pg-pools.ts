@@ -1,5 +1,4 @@
-import { connect } from 'node:net';
-import type { Client, PoolClient, PoolConfig } from 'pg';
+import type { PoolClient, PoolConfig } from 'pg';
 import { type DatabaseName, OpeningRefused } from './database-errors.ts';
 import type { SqlConnection, SqlPool, SqlPools, SqlRow } from './sql.ts';
 
@@ -103,27 +102,7 @@ class PgConnection implements SqlConnection {
     this.#isReleased = true;
     this.#client.release(broken);
   }
-
-  /** By a connection of its own, as the protocol wants it: a few bytes, to which there is no answer. */
-  cancel(): void {
-    const { host, port, processID, secretKey } = this.#client as unknown as Client & Readonly<Record<'processID' | 'secretKey', unknown>>;
-    if (typeof processID !== 'number' || typeof secretKey !== 'number') return;
-    const request = Buffer.alloc(CANCEL_BYTES);
-    request.writeInt32BE(CANCEL_BYTES, 0);
-    request.writeInt32BE(CANCEL_CODE, 4);
-    request.writeInt32BE(processID, 8);
-    request.writeInt32BE(secretKey, 12);
-    const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
-    socket.on('error', ignore);
-    socket.setTimeout(CONNECT_MS, () => socket.destroy());
-    socket.unref();
-    socket.end(request);
-  }
 }
-
-/** The protocol's number for a request to cancel. */
-const CANCEL_CODE = 80_877_102;
-const CANCEL_BYTES = 16;
 
 function ignore(): void {
   // Whoever waits for an answer has the error.

@@ -1,4 +1,4 @@
-import { type Amounts, checkedAmounts, checkKey, checkRecord, entityText } from '../contract/commit-rules.ts';
+import { type CheckedAmounts, checkedAmounts, checkKey, checkRecord, entityText } from '../contract/commit-rules.ts';
 import { versionOf } from '../contract/entity-version.ts';
 import type { Effect, Expectation, RecordCommit } from '../contract/store.ts';
 import { type RecordRow, recordRow } from './record-row.ts';
@@ -18,7 +18,7 @@ export interface CounterChange {
   readonly id: string;
   readonly space: string;
   readonly key: string;
-  readonly amounts: Amounts;
+  readonly amounts: CheckedAmounts;
 }
 
 export interface EntityWanted extends Expectation {

@@ -23,8 +23,6 @@ export interface Sql {
 export interface SqlConnection extends Sql {
   /** Once it is released that means nothing more. @param broken it is closed, and what runs on it is not waited for */
   release(broken: boolean): void;
-  /** Asks the server to end what runs on it. Never throws, and nothing waits for it. */
-  cancel(): void;
 }
 
 export interface SqlPool {
@@ -68,13 +66,17 @@ export async function onReadConnection<T>(pool: SqlPool, signal: AbortSignal | u
     signal.addEventListener('abort', abandon, { once: true });
   });
   const done = onConnection(pool, async (connection) => {
+    // A pooler may give each transaction another server process: what is known of one holds to its end.
+    const [row] = await connection.query(`${BEGIN}SELECT pg_backend_pid()::text AS pid`);
     signal.throwIfAborted();
     const running = work(connection);
     running.catch(() => undefined);
     try {
-      return await Promise.race([running, aborted]);
+      const read = await Promise.race([running, aborted]);
+      await connection.query('COMMIT');
+      return read;
     } catch (error) {
-      if (signal.aborted) connection.cancel();
+      if (signal.aborted) cancel(pool, row?.['pid'] ?? '0');
       throw error;
     }
   });
@@ -84,6 +86,11 @@ export async function onReadConnection<T>(pool: SqlPool, signal: AbortSignal | u
   } finally {
     signal.removeEventListener('abort', abandon);
   }
+}
+
+/** Asks the server to end what a process of it does. Nothing waits for that. */
+function cancel(pool: SqlPool, pid: string): void {
+  onConnection(pool, (sql) => sql.query('SELECT pg_cancel_backend($1::text::int)::text AS cancelled', [pid])).catch(() => undefined);
 }
 
 /**

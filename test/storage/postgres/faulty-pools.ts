@@ -71,7 +71,6 @@ export class FaultyPools implements SqlPools {
       release: (broken) => {
         if (this.#open.delete(connection)) connection.release(broken);
       },
-      cancel: () => connection.cancel(),
     };
   }
 }

@@ -60,7 +60,6 @@ export class PgliteDatabase implements TestDatabase {
         return asked;
       },
       release: (broken) => void last.then(() => (broken ? this.#lite.exec('ROLLBACK') : undefined)).then(free, free),
-      cancel: () => undefined,
     };
   }
 }

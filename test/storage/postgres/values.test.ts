@@ -1,4 +1,4 @@
-// What strangers can put into a record, a key or a query goes in and out as it is, or is refused before it harms others.
+// What strangers put into a record, a key or a query goes in and out as it is, or is refused before it harms others.
 import t from 'tap';
 import type { RecordCommit } from '../../../src/storage/contract/store.ts';
 import { monthOf, storedTime } from '../../../src/storage/postgres/record-months.ts';
