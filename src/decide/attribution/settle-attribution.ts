@@ -89,8 +89,10 @@ export function settleAttribution(input: {
 }): Settled {
   const { caller, delegation, workload, org, effects } = input;
   const allowed = restrictOverrides(caller, effects.allow_overrides);
-  const own = mergeAttribution(delegation === undefined ? allowed : delegatedAttribution(allowed, delegation), workload);
-  const attribution = mergeAttribution(mergeAttribution(own, effects.default_attribution), org);
+  const given = delegation === undefined ? allowed : delegatedAttribution(allowed, delegation);
+  const own = workload === undefined ? given : mergeAttribution(given, workload);
+  const ruled = mergeAttribution(own, effects.default_attribution);
+  const attribution = org === undefined ? ruled : mergeAttribution(ruled, org);
   const missing = effects.require_attribution.filter((name) => !attributionValue(attribution, name));
   return { attribution, missing };
 }

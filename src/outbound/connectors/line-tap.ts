@@ -215,7 +215,7 @@ export class LineTap implements StreamTap {
       if (this.#ended && parsed(data) === undefined) this.#isCut = true;
       this.#events.read(data, this.#eventName);
     }
-    if (this.#events.done) this.#terminate();
+    if (this.#events.done && this.#terminalStart === -1) this.#terminate();
     if (this.#watch && this.#terminalStart === -1 && !this.#ended) this.#stops = endsHere(this.#watch);
     this.#picker = undefined;
     this.#data = undefined;

@@ -190,9 +190,9 @@ async function sumUp(call: WalkingCall, pipeline: LineGround, record: ExecutionR
 }
 
 /** The record is stored: the caller gets what was kept back, and everybody else is told. */
-function acknowledge(call: WalkingCall, { events, clock }: LineGround, { record, shortened }: Drawn): RunResult {
+function acknowledge(call: WalkingCall, { events, clock }: LineGround, { record, closing, shortened }: Drawn): RunResult {
   const { parts, refusal } = call;
-  const delivery = deliveredOf(parts);
+  const delivery = closing.delivered;
   if (refusal) {
     delivery?.abandon();
     sendRefusal(parts, refusal, record);
