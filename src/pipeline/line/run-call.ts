@@ -42,6 +42,7 @@ export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<
  * The first half: the stages. A refusal is the call's afterwards. Never rejects.
  * @returns the failure of a request that leaves no record
  */
+// biome-ignore lint/complexity/noExcessiveCognitiveComplexity: one loop over every stage of every call; a call for each would cost one per cent of it
 export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | typeof ANSWERED | undefined;
   try {

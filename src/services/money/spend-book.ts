@@ -227,7 +227,12 @@ export class SpendBook {
    */
   of({ orgId, projectId, workloadId, connectorId, providerId }: Spender): CallScopes {
     const org = this.#org(orgId);
-    const scopes: CallScopes = [org.org, org.scope('project', projectId), org.scope('workload', workloadId), org.scope('provider', connectorId)];
+    const scopes: CallScopes = [
+      org.org,
+      org.scope('project', projectId),
+      org.scope('workload', workloadId),
+      org.scope('provider', connectorId),
+    ];
     if (providerId !== undefined && providerId !== connectorId) scopes.push(org.scope('provider', providerId));
     return scopes;
   }

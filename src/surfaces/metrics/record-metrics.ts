@@ -59,7 +59,7 @@ function executionListener(
   const duration = histogram(registry, METRICS.duration);
   const upstream = histogram(registry, METRICS.upstreamLatency);
   const firstByte = histogram(registry, METRICS.firstByte);
-  const denies = counter(registry, METRICS.denies);
+  const countDenial = denialListener(registry);
   const rateLimited = counter(registry, METRICS.rateLimited);
   rateLimited(ownOrg);
   const countLimits = limitListener(registry, ownOrg);
@@ -73,10 +73,18 @@ function executionListener(
     if (record.upstream_latency_ms !== undefined) upstream(provider(record.provider)).observe(record.upstream_latency_ms / 1000);
     if (firstByteMs !== undefined && record.stream_outcome !== undefined) firstByte(provider(record.provider)).observe(firstByteMs / 1000);
     if (record.decision === 'rate_limit') rateLimited(who).inc();
-    if (record.metering !== undefined) countUsage(record, who);
+    countUsage(record, who);
     countLimits(record, who);
     if (record.risk_score !== undefined) countRisk(record, who);
-    if (DENIALS.has(record.decision)) for (const code of record.reason_codes) denies(who, reason(code)).inc();
+    if (DENIALS.has(record.decision)) countDenial(record, who);
+  };
+}
+
+/** Each reason of a denial. */
+function denialListener(registry: Registry): OfRecord {
+  const denies = counter(registry, METRICS.denies);
+  return ({ reason_codes: codes }, who) => {
+    for (const code of codes) denies(who, reason(code)).inc();
   };
 }
 
