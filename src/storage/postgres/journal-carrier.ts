@@ -14,12 +14,28 @@ export interface CarriedNode {
   readonly incarnation: string;
 }
 
-/** A piece of a journal: what stands between two places. */
-export interface CarriedPiece {
-  /** Undefined: the piece begins with the journal. */
-  readonly from: string | undefined;
+/** What stands in a journal up to a place. */
+interface Piece {
   readonly commits: readonly { readonly record: RecordCommit | undefined; readonly effects: readonly Effect[] }[];
   readonly next: string;
+}
+
+/** A piece of a journal: what stands between two places. */
+export interface CarriedPiece extends Piece {
+  /** Undefined: the piece begins with the journal. */
+  readonly from: string | undefined;
+}
+
+/** How much one transaction has at most. */
+export interface CarriedLimits {
+  readonly commits: number;
+  readonly bytes: number;
+}
+
+/** A journal that is carried. */
+export interface CarriedJournal {
+  /** Visible commits in their order, from a place on. */
+  journal(from: string | undefined, limits: CarriedLimits): Promise<Piece & { readonly isLast: boolean }>;
 }
 
 /** What has become of a piece. */
@@ -33,6 +49,7 @@ export interface Carried {
 }
 
 const TRIES = 5;
+const LIMITS: CarriedLimits = { commits: 500, bytes: 4 * 1024 * 1024 };
 
 /**
  * Carries the journal of one node into a database, in order and each commit once. A piece, and that the journal has been
@@ -118,6 +135,28 @@ export class JournalCarrier {
         if (isWithoutPartition(error)) this.#months.forget();
         if (tries >= TRIES || !(isPassing(error) || isWithoutPartition(error))) throw error;
       }
+    }
+  }
+
+  /**
+   * Carries all of a journal that is not here yet, in order and each commit once. When it fails, or its process dies,
+   * the next call goes on from where the database stands.
+   * @returns how many commits were carried
+   * @throws what reading the journal rejects with; else as {@link carry}
+   */
+  async carryAll(source: CarriedJournal, limits = LIMITS): Promise<number> {
+    let carried = 0;
+    let from = await this.position();
+    for (;;) {
+      const { commits, next, isLast } = await source.journal(from, limits);
+      if (next !== from) {
+        const { position, isStored } = await this.carry({ from, commits, next });
+        from = position;
+        if (isStored) carried += commits.length;
+        // Somebody else has carried it, or the database was set back.
+        if (position !== next) continue;
+      }
+      if (isLast) return carried;
     }
   }
 

@@ -2,7 +2,6 @@
 import t from 'tap';
 import type { Effect, Store } from '../../../src/storage/contract/store.ts';
 import { counterRows, entityRows } from '../../../src/storage/contract/store-pages.ts';
-import { carryJournal } from '../../../src/storage/drivers/carry-journal.ts';
 import type { EmbeddedStore } from '../../../src/storage/embedded/embedded-store.ts';
 import { add, makeRecord, put, rejection, type Tap, texts } from '../../contract/store-under-test.ts';
 import { skipWithout } from '../../support/peers.ts';
@@ -43,13 +42,13 @@ await t.test('what a journal has is in the database, and what comes later follow
   const { store } = await rig.open();
   const carrier = await store.carrier(NODE);
   t.equal(await carrier.position(), undefined);
-  t.equal(await carryJournal(local, carrier), 0, 'of nothing');
+  t.equal(await carrier.carryAll(local), 0, 'of nothing');
   await commitSome(local, 1, 60);
-  t.equal(await carryJournal(local, carrier, { commits: 7, bytes: 1_000_000 }), 60);
+  t.equal(await carrier.carryAll(local, { commits: 7, bytes: 1_000_000 }), 60);
   t.strictSame(await contentOf(store), await contentOf(local));
-  t.equal(await carryJournal(local, carrier), 0, 'nothing twice');
+  t.equal(await carrier.carryAll(local), 0, 'nothing twice');
   await commitSome(local, 61, 10);
-  t.equal(await carryJournal(local, await store.carrier(NODE)), 10);
+  t.equal(await (await store.carrier(NODE)).carryAll(local), 10);
   t.strictSame(await contentOf(store), await contentOf(local));
 });
 
@@ -76,7 +75,7 @@ await t.test('each commit arrives once, whatever breaks and whoever dies', { tim
           opened = await rig.open();
         }
       }
-      await carryJournal(local, await opened.store.carrier(NODE));
+      await (await opened.store.carrier(NODE)).carryAll(local);
       t.strictSame(await contentOf(opened.store), await contentOf(local));
       await opened.store.close();
       await local.close();
@@ -102,7 +101,7 @@ async function tryToCarry(local: EmbeddedStore, { store, pools }: OpenedRig, pie
     return rows;
   };
   while (fates.length > 0 && !pools.dead) {
-    const carried = carryJournal(local, carrier, { commits: pieces, bytes: 1_000_000 }).then(
+    const carried = carrier.carryAll(local, { commits: pieces, bytes: 1_000_000 }).then(
       () => true,
       () => false,
     );
@@ -117,7 +116,7 @@ await t.test('a data folder that was copied is refused, until it takes the place
   const { store } = await rig.open();
   await commitSome(local, 1, 5);
   const carrier = await store.carrier(NODE);
-  await carryJournal(local, carrier);
+  await carrier.carryAll(local);
   const copy = { ...NODE, incarnation: 'folder-2' };
   const refused = await rejection(store.carrier(copy));
   t.match(refused, { name: 'OpeningRefused', message: /^the database knows the node one by another data folder: this one was copied/ });
@@ -126,9 +125,9 @@ await t.test('a data folder that was copied is refused, until it takes the place
   await commitSome(other, 100, 4);
   const adopted = await store.carrier(copy, true);
   t.equal(await adopted.position(), undefined, 'its journal is carried from its beginning');
-  t.equal(await carryJournal(other, adopted), 4);
+  t.equal(await adopted.carryAll(other), 4);
   await commitSome(local, 6, 1);
-  t.match(await rejection(carryJournal(local, carrier)), { name: 'OpeningRefused' });
+  t.match(await rejection(carrier.carryAll(local)), { name: 'OpeningRefused' });
   t.equal((await texts(store, { limit: 100 })).length, 4 + 3, 'nothing of the first one is there twice, or behind its end');
 });
 
@@ -162,18 +161,18 @@ await t.test('on a server', { skip: skipWithout(['postgresql']) }, async (t) => 
     const base = await server.database();
     const before = await new PgRig(t, base).open();
     await commitSome(local, 1, 30);
-    await carryJournal(local, await before.store.carrier(NODE));
+    await (await before.store.carrier(NODE)).carryAll(local);
     await before.store.close();
     // What a backup of now brings back later.
     await server.sql(`CREATE DATABASE restored TEMPLATE ${base.name}`);
     const rig = new PgRig(t, base);
     const { store } = await rig.open();
     await commitSome(local, 31, 30);
-    await carryJournal(local, await store.carrier(NODE));
+    await (await store.carrier(NODE)).carryAll(local);
     await commitSome(local, 61, 5);
 
     const restored = await new PgRig(t, server.named('restored')).open();
-    t.equal(await carryJournal(local, await restored.store.carrier(NODE)), 35);
+    t.equal(await (await restored.store.carrier(NODE)).carryAll(local), 35);
     t.strictSame(await contentOf(restored.store), await contentOf(local));
   });
 
@@ -183,7 +182,7 @@ await t.test('on a server', { skip: skipWithout(['postgresql']) }, async (t) => 
     const rig = new PgRig(t, await server.database());
     const opened = await Promise.all([rig.open(), rig.open(), rig.open()]);
     const counts = await Promise.all(
-      opened.map(async ({ store }, at) => carryJournal(local, await store.carrier(NODE), { commits: 3 + at, bytes: 1_000_000 })),
+      opened.map(async ({ store }, at) => (await store.carrier(NODE)).carryAll(local, { commits: 3 + at, bytes: 1_000_000 })),
     );
     t.equal(
       counts.reduce((all, one) => all + one, 0),
