@@ -42,7 +42,7 @@ export interface CarriedJournal {
 export interface Carried {
   /** It was this call that stored the piece, as far as it knows. */
   readonly isStored: boolean;
-  /** Up to where the database has the journal now: what is carried next begins there, whatever was tried. */
+  /** Up to where the database has the journal now: what is carried next begins there. */
   readonly position: string | undefined;
   /** Records that were there already, by another way than this journal; they and their effects were left out. */
   readonly known: readonly string[];
@@ -52,9 +52,9 @@ const TRIES = 5;
 const LIMITS: CarriedLimits = { commits: 500, bytes: 4 * 1024 * 1024 };
 
 /**
- * Carries the journal of one node into a database, in order and each commit once. A piece, and that the journal has been
- * carried so far, are one transaction, which takes place only where the database stands at the beginning of the piece.
- * So a piece may be tried again whenever nobody knows what became of it, and by several processes at once; and a
+ * Carries the journal of one node into a database, in order and each commit once. A piece, and that the journal has
+ * been carried so far, are one transaction, which takes place only where the database stands at the beginning of the
+ * piece. So a piece may be tried again whenever nobody knows what became of it, and by several processes at once; and a
  * database that was set back to an earlier moment says from where it is to be fed again.
  */
 export class JournalCarrier {
@@ -101,8 +101,8 @@ export class JournalCarrier {
   }
 
   /**
-   * Up to where the database has the journal; undefined: nothing of it. To be asked at each connect, never remembered: a
-   * database may have been set back meanwhile.
+   * Up to where the database has the journal; undefined: nothing of it. To be asked at each connect, never remembered:
+   * a database may have been set back meanwhile.
    * @throws OpeningRefused where the node's name has become that of another data folder, or is forgotten
    */
   async position(): Promise<string | undefined> {
@@ -160,7 +160,7 @@ export class JournalCarrier {
     }
   }
 
-  /** @returns ids of records that were there already; undefined: the database stands elsewhere, and nothing is stored */
+  /** @returns ids of records that were there already; undefined: nothing is stored, the database stands elsewhere */
   async #transaction(sql: SqlConnection, { from, next, batch }: PreparedPiece): Promise<readonly string[] | undefined> {
     const { node, incarnation } = this.#node;
     const [row] = await sql.query(`${BEGIN}${TAKE_CHANGE}`);
