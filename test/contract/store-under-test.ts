@@ -56,3 +56,14 @@ export async function* states(under: StoreUnderTest, ...ways: readonly ('reopen'
   yield under.store;
   for (const way of ways) yield await under[way]();
 }
+
+/** Lets promises and file operations that are under way finish. */
+export async function turns(count = 20): Promise<void> {
+  for (let n = 0; n < count; n += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Waits until `holds`, a turn of the event loop at a time. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = performance.now() + 60_000; !(await holds()); await turns(1))
+    if (performance.now() > end) throw new Error(`never: ${holds}`);
+}

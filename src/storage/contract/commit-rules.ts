@@ -32,7 +32,7 @@ export function checkKey(space: string, key: string): void {
   if (!KEY.test(key) || !KEY.test(space)) throw notAllowed();
 }
 
-/** The error for a space or a key that cannot be. */
+/** A commit fails with this when it names a space or a key that cannot be. */
 export function notAllowed(): TypeError {
   return new TypeError('A space and a key are ASCII without NUL and not empty');
 }
@@ -67,17 +67,17 @@ export function membersOf(text: string): RecordMembers {
   }
 }
 
-/** The error of a commit whose record is there already. */
+/** A commit fails with this when a record has its record's id already. */
 export function recordExists(): GatewayError {
   return new GatewayError('conflict', 'A record with this id exists');
 }
 
-/** The error of a commit of whose expectations one is not true. */
+/** A commit fails with this when one of its expectations is not true. */
 export function notAsExpected(): GatewayError {
   return new GatewayError('conflict', 'An entity is not, or not any more, what the commit expects');
 }
 
-/** The error of a commit that was not stored (decision 7.10). */
+/** A commit fails with this when it was not stored (decision 7.10). */
 export function unavailable(cause?: unknown): GatewayError {
   const why = cause instanceof Error ? `: ${cause.message}` : '';
   return new GatewayError('record_store_unavailable', `The record store cannot be written${why}`, cause === undefined ? {} : { cause });

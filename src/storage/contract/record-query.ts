@@ -4,6 +4,8 @@
  * `QUERY_TEXTS` and one in `queryTexts`; drivers make what they keep from these.
  */
 
+import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { parseUsd } from '../../base/lib/money.ts';
 import type { DoubtedRecord, DoubtName } from '../../base/model/cost-doubt.ts';
 
 /** The members of a record that queries ask for, as they are in its text. */
@@ -129,4 +131,19 @@ export interface RecordQuery extends RecordFilters {
   readonly newestFirst?: boolean;
   /** Once it is aborted nobody waits for the page: the driver SHOULD look no further, and reject with its reason. */
   readonly signal?: AbortSignal;
+}
+
+/**
+ * Holds a query against the contract, before a driver looks anything up.
+ * @throws TypeError for a limit that is no integer of at least 1, and for a time or a cost that is none
+ */
+export function checkQuery({ limit, since, until, min_cost_usd: cost }: RecordQuery): void {
+  if (!Number.isInteger(limit) || limit < 1) throw new TypeError('The limit of a page is an integer of at least 1');
+  if ([since, until].some(Number.isNaN)) throw new TypeError('A time is a number');
+  if (cost !== undefined && parseUsd(cost) === undefined) throw new TypeError('A cost is decimal text');
+}
+
+/** The error for an `after` that no page has had. */
+export function unknownPosition(): GatewayError {
+  return new GatewayError('invalid_request', 'The page begins after a position that this store never gave out');
 }

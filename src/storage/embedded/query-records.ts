@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { nextTurn } from '../../base/lib/loop-turns.ts';
-import { checkQuery, unknownPosition } from '../contract/query-rules.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
+import { checkQuery, unknownPosition } from '../contract/record-query.ts';
 import type { StoredRecord } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import { codeOf } from '../../base/lib/gateway-error.ts';
-import { unknownPosition } from '../contract/query-rules.ts';
+import { unknownPosition } from '../contract/record-query.ts';
 import { type StoredRecord, StoreError } from '../contract/store.ts';
 import { type Frame, frameAt, frameHasRecord, frameText, MAX_FRAME_BYTES, MIN_FRAME_BYTES } from './frame.ts';
 import { parsePosition, positionText } from './location.ts';

@@ -1,9 +1,10 @@
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import { knownState, lockedChange, TAKE_CHANGE, writeBatch } from './apply-batch.ts';
-import { isPassing, isWithoutPartition, OpeningRefused } from './database-errors.ts';
+import { OpeningRefused } from './database-errors.ts';
 import { judgeBatch } from './judge-batch.ts';
 import { queuedCommit } from './queued-commit.ts';
 import type { RecordMonths } from './record-months.ts';
+import { PLACES_PER_CHANGE } from './record-places.ts';
 import { BEGIN, inTransaction, onConnection, type SqlConnection, type SqlPool } from './sql.ts';
 
 /** Whose journal it is. */
@@ -48,7 +49,8 @@ export interface Carried {
   readonly known: readonly string[];
 }
 
-const TRIES = 5;
+/** The records of one change have that many places. */
+const MAX_COMMITS = Number(PLACES_PER_CHANGE);
 const LIMITS: CarriedLimits = { commits: 500, bytes: 4 * 1024 * 1024 };
 
 /**
@@ -124,18 +126,12 @@ export class JournalCarrier {
    * whether the piece is stored, and the next try tells. TypeError and RangeError for a commit that no database takes
    */
   async carry({ from, commits, next }: CarriedPiece): Promise<Carried> {
+    if (commits.length > MAX_COMMITS) throw new RangeError(`A piece of a journal has at most ${MAX_COMMITS} commits`);
     const batch = commits.map(({ record, effects }) => queuedCommit(record, effects));
-    for (let tries = 1; ; tries += 1) {
-      try {
-        await this.#months.prepare(new Set(batch.flatMap(({ record }) => record?.month ?? [])));
-        const known = await onConnection(this.#pool, (sql) => this.#transaction(sql, { from, next, batch }));
-        if (known !== undefined) return { isStored: true, position: next, known };
-        return { isStored: false, position: await this.position(), known: [] };
-      } catch (error) {
-        if (isWithoutPartition(error)) this.#months.forget();
-        if (tries >= TRIES || !(isPassing(error) || isWithoutPartition(error))) throw error;
-      }
-    }
+    const store = () => onConnection(this.#pool, (sql) => this.#transaction(sql, { from, next, batch }));
+    const known = await this.#months.storing(batch, store);
+    if (known !== undefined) return { isStored: true, position: next, known };
+    return { isStored: false, position: await this.position(), known: [] };
   }
 
   /**

@@ -1,3 +1,4 @@
+import { isPassing, isWithoutPartition } from './database-errors.ts';
 import { TABLES_LOCK } from './migrations.ts';
 import { inTransaction, type Sql, type SqlPool } from './sql.ts';
 
@@ -9,6 +10,7 @@ import { inTransaction, type Sql, type SqlPool } from './sql.ts';
 /** Years 1 to 9999: what lies outside is kept in the first or last moment, as far as times are compared. */
 const FIRST_MS = Date.UTC(2000, 0, 1) - 63_082_281_600_000;
 const HOUR_MS = 3_600_000;
+const TRIES = 5;
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** A time as the database keeps it, to the microsecond. @param ms since the epoch, not NaN */
@@ -66,6 +68,11 @@ export async function monthsOf(sql: Sql): Promise<readonly string[]> {
   return rows.map(({ name }) => (name ?? '').slice(partitionOf('').length)).sort((a, b) => endOf(a) - endOf(b));
 }
 
+/** A commit, as far as it says in which month its record is. */
+interface OfMonth {
+  readonly record: { readonly month: string } | undefined;
+}
+
 /** Sees to it that records have a partition to go to. */
 export class RecordMonths {
   readonly #pool: SqlPool;
@@ -90,6 +97,22 @@ export class RecordMonths {
       for (const month of missing) if (!there.has(month)) await create(sql, month);
     });
     for (const month of missing) this.#known.add(month);
+  }
+
+  /**
+   * Runs a transaction that stores these commits, and again when it was in the way of another one or when somebody has
+   * removed a partition meanwhile.
+   */
+  async storing<T>(commits: readonly OfMonth[], transaction: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        await this.prepare(new Set(commits.flatMap(({ record }) => record?.month ?? [])));
+        return await transaction();
+      } catch (error) {
+        if (isWithoutPartition(error)) this.forget();
+        if (tries >= TRIES || !(isPassing(error) || isWithoutPartition(error))) throw error;
+      }
+    }
   }
 
   /** What is known may not be so any more: somebody has removed partitions. */

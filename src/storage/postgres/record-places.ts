@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { unknownPosition } from '../contract/query-rules.ts';
+import { unknownPosition } from '../contract/record-query.ts';
 
 /*
  * Where a record stands: the number of the change that brought it and its ordinal in there, as one integer that grows

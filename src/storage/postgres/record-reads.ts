@@ -1,5 +1,5 @@
-import { checkQuery } from '../contract/query-rules.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
+import { checkQuery } from '../contract/record-query.ts';
 import type { StoredRecord } from '../contract/store.ts';
 import type { RecordPlaces } from './record-places.ts';
 import { filterConditions } from './record-row.ts';

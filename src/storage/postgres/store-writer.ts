@@ -2,8 +2,8 @@ import { type Clock, pause } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { unavailable } from '../contract/commit-rules.ts';
 import { knownState, type LockedChange, lockedChange, TAKE_CHANGE, writeBatch } from './apply-batch.ts';
-import { isOfValues, isPassing, isWithoutPartition } from './database-errors.ts';
-import { forgetOldChanges } from './forgotten-changes.ts';
+import { forgetOldChanges } from './change-poll.ts';
+import { isOfValues, isPassing } from './database-errors.ts';
 import { isAllConflict, type JudgedBatch, judgeBatch } from './judge-batch.ts';
 import type { EntityChange, QueuedCommit } from './queued-commit.ts';
 import type { ReadGate } from './read-gate.ts';
@@ -36,7 +36,6 @@ const BATCH_BYTES = 4 * 1024 * 1024;
 const MAX_WAITING = 50_000;
 const PROBE_EVERY_MS = 500;
 const TIDY_EVERY_MS = 60_000;
-const TRIES = 5;
 /** How often a store that is closed asks once more what became of its last batch. */
 const TRIES_AT_CLOSE = 3;
 
@@ -123,14 +122,12 @@ export class StoreWriter {
 
   /** Stores a batch, or rejects what of it cannot be stored. Never throws. */
   async #store(batch: readonly Waiting[]): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await this.#try(batch);
-      } catch (error) {
-        if (isWithoutPartition(error)) this.#options.months.forget();
-        if (tries < TRIES && (isPassing(error) || isWithoutPartition(error))) continue;
-        return isOfValues(error) ? this.#apart(batch, error) : this.#fail(batch, error);
-      }
+    const commits = batch.map(({ commit }) => commit);
+    try {
+      await this.#options.months.storing(commits, () => this.#try(batch, commits));
+    } catch (error) {
+      if (isOfValues(error)) await this.#apart(batch, error);
+      else this.#fail(batch, error);
     }
   }
 
@@ -143,10 +140,8 @@ export class StoreWriter {
     }
   }
 
-  async #try(batch: readonly Waiting[]): Promise<void> {
-    const { pool, months, gate } = this.#options;
-    const commits = batch.map(({ commit }) => commit);
-    await months.prepare(new Set(commits.flatMap(({ record }) => record?.month ?? [])));
+  async #try(batch: readonly Waiting[], commits: readonly QueuedCommit[]): Promise<void> {
+    const { pool, gate } = this.#options;
     this.#batches += 1;
     const work = () => onConnection(pool, (connection) => this.#transaction(connection, batch, commits));
     // Where reads wait for the transaction, it must not wait for them.

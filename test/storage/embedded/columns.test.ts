@@ -4,8 +4,8 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Store } from '../../../src/storage/contract/store.ts';
-import { EPOCH, makeRecord } from '../../contract/store-under-test.ts';
-import { StoreRig, turns, until } from './store-rig.ts';
+import { EPOCH, makeRecord, turns, until } from '../../contract/store-under-test.ts';
+import { StoreRig } from './store-rig.ts';
 
 const COUNT = 150;
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { storageContract } from '../../contract/storage.ts';
-import { makeRecord } from '../../contract/store-under-test.ts';
-import { StoreRig, turns, until } from './store-rig.ts';
+import { makeRecord, turns, until } from '../../contract/store-under-test.ts';
+import { StoreRig } from './store-rig.ts';
 
 for (const fsync of ['off', 1000, 'always'] as const) {
   await t.test(`the embedded store keeps the contract with fsync ${fsync}`, async (t) => {

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Store } from '../../../src/storage/contract/store.ts';
 import { segmentFileName } from '../../../src/storage/embedded/segment-header.ts';
-import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
+import { makeRecord, type Tap, turns, until } from '../../contract/store-under-test.ts';
 import { runningClock } from '../../support/fake-clock.ts';
-import { StoreRig, turns, until } from './store-rig.ts';
+import { StoreRig } from './store-rig.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { Effect, Store } from '../../../src/storage/contract/store.ts';
-import { makeRecord } from '../../contract/store-under-test.ts';
+import { makeRecord, turns } from '../../contract/store-under-test.ts';
 import { fc } from '../../support/properties.ts';
-import { StoreRig, turns } from './store-rig.ts';
+import { StoreRig } from './store-rig.ts';
 
 /** `npm run proof` asks for more. */
 const RUNS = Number(process.env['PROOF_MODEL_RUNS'] ?? 15);

@@ -20,8 +20,8 @@ import { StoreError } from '../../../src/storage/contract/store.ts';
 import { checkJournal, type JournalFinding } from '../../../src/storage/embedded/check-journal.ts';
 import { inspectJournal } from '../../../src/storage/embedded/inspect-journal.ts';
 import { encodeSegmentHeader, segmentFileName } from '../../../src/storage/embedded/segment-header.ts';
-import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
-import { StoreRig, turns } from './store-rig.ts';
+import { makeRecord, type Tap, turns } from '../../contract/store-under-test.ts';
+import { StoreRig } from './store-rig.ts';
 
 async function findings(dir: string): Promise<JournalFinding[]> {
   const found: JournalFinding[] = [];

@@ -6,9 +6,9 @@ import type { Store } from '../../../src/storage/contract/store.ts';
 import { checkJournal, type JournalFinding } from '../../../src/storage/embedded/check-journal.ts';
 import { type RepairReport, repairJournal } from '../../../src/storage/embedded/repair-journal.ts';
 import { segmentFileName } from '../../../src/storage/embedded/segment-header.ts';
-import { makeRecord, type Tap } from '../../contract/store-under-test.ts';
+import { makeRecord, type Tap, turns, until } from '../../contract/store-under-test.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
-import { StoreRig, turns, until } from './store-rig.ts';
+import { StoreRig } from './store-rig.ts';
 
 const COMMITS = 60;
 const PAD = { pad: 500 };

@@ -159,14 +159,3 @@ export class StoreRig {
     return copy;
   }
 }
-
-/** Lets promises and file operations that are under way finish. */
-export async function turns(count = 20): Promise<void> {
-  for (let n = 0; n < count; n += 1) await new Promise((resolve) => setImmediate(resolve));
-}
-
-/** Waits until `holds`, a turn of the event loop at a time. */
-export async function until(holds: () => boolean): Promise<void> {
-  for (const end = performance.now() + 60_000; !holds(); await new Promise((resolve) => setImmediate(resolve)))
-    if (performance.now() > end) throw new Error(`never: ${holds}`);
-}

@@ -150,6 +150,8 @@ await t.test('a record that is there by another way is left out and told of', as
     known: [],
   });
   t.strictSame(await store.counter('c', 'k'), { n: 3n }, 'a piece that is there is not stored again');
+  const many = Array.from({ length: 1_025 }, () => ({ record: undefined, effects }));
+  t.match(await rejection(carrier.carry({ from: undefined, commits: many, next: '0000000100000200' })), { name: 'RangeError' });
   await local.close();
 });
 

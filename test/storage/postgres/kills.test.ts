@@ -5,12 +5,12 @@ import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import type { Store } from '../../../src/storage/contract/store.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/open-postgres-store.ts';
-import { add, isUnavailable, makeRecord, put, rejection, type Tap } from '../../contract/store-under-test.ts';
+import { add, isUnavailable, makeRecord, put, rejection, type Tap, until } from '../../contract/store-under-test.ts';
 import { type Child, launch } from '../../support/child.ts';
 import { CuttableLink } from '../../support/cuttable-link.ts';
 import { runningClock } from '../../support/fake-clock.ts';
 import { skipWithout } from '../../support/peers.ts';
-import { PgRig, until } from './pg-rig.ts';
+import { PgRig } from './pg-rig.ts';
 import { PostgresServer } from './server.ts';
 
 const CHILD = fileURLToPath(new URL('./writing-child.js', import.meta.url));

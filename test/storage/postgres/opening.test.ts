@@ -5,11 +5,10 @@ import t from 'tap';
 import { silentLogger } from '../../../src/base/lib/log.ts';
 import { StoreError } from '../../../src/storage/contract/store.ts';
 import { openStore } from '../../../src/storage/drivers/open-store.ts';
-import { makeRecord, put, rejection, type Tap } from '../../contract/store-under-test.ts';
+import { makeRecord, put, rejection, type Tap, until } from '../../contract/store-under-test.ts';
 import { fakeClock } from '../../support/fake-clock.ts';
 import { skipWithout } from '../../support/peers.ts';
 import { closeServer, listenOnFreePort, trackSockets } from '../../support/tls-upstream.ts';
-import { until } from './pg-rig.ts';
 import { CHECKED_USER, PostgresServer } from './server.ts';
 
 const skip = skipWithout(['postgresql']);

@@ -2,7 +2,7 @@ import { silentLogger } from '../../../src/base/lib/log.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/open-postgres-store.ts';
 import type { PostgresStore } from '../../../src/storage/postgres/postgres-store.ts';
 import type { SqlPools } from '../../../src/storage/postgres/sql.ts';
-import type { StoreUnderTest, Tap } from '../../contract/store-under-test.ts';
+import { type StoreUnderTest, type Tap, turns, until } from '../../contract/store-under-test.ts';
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts';
 import { FaultyPools } from './faulty-pools.ts';
 
@@ -14,17 +14,6 @@ export interface TestDatabase {
 }
 
 export const NAME = { host: 'localhost', port: '5432', database: 'test', user: 'test' };
-
-/** Lets promises that are under way finish. */
-export async function turns(count = 20): Promise<void> {
-  for (let n = 0; n < count; n += 1) await new Promise((resolve) => setImmediate(resolve));
-}
-
-/** Waits until `holds`, a turn of the event loop at a time. */
-export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = performance.now() + 60_000; !(await holds()); await turns(1))
-    if (performance.now() > end) throw new Error(`never: ${holds}`);
-}
 
 export interface OpenedRig {
   readonly store: PostgresStore;

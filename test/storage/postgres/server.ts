@@ -4,10 +4,11 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { openPgPools } from '../../../src/storage/postgres/pg-pools.ts';
+import { until } from '../../contract/store-under-test.ts';
 import { requirePeer } from '../../support/peers.ts';
 import { type HasTeardown, tempDir } from '../../support/temp-dir.ts';
 import { closeServer, listenOnFreePort, trackSockets } from '../../support/tls-upstream.ts';
-import { type TestDatabase, until } from './pg-rig.ts';
+import type { TestDatabase } from './pg-rig.ts';
 
 /** PostgreSQL refuses to run as root: then this user that owns nothing runs it. */
 const NOBODY = 65_534;

@@ -1,9 +1,9 @@
 // Several stores on one database: what one does, others are told, and none undoes what another has done.
 import t from 'tap';
 import type { EntityEvent, Store } from '../../../src/storage/contract/store.ts';
-import { add, EPOCH, isUnavailable, makeRecord, put, rejection, type Tap, texts } from '../../contract/store-under-test.ts';
+import { add, EPOCH, isUnavailable, makeRecord, put, rejection, type Tap, texts, turns, until } from '../../contract/store-under-test.ts';
 import { skipWithout } from '../../support/peers.ts';
-import { type OpenedRig, PgRig, turns, until } from './pg-rig.ts';
+import { type OpenedRig, PgRig } from './pg-rig.ts';
 import { PostgresServer } from './server.ts';
 
 const skip = skipWithout(['postgresql']);
