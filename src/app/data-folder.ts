@@ -1,7 +1,16 @@
 import { join, resolve } from 'node:path';
+import type { Config } from '../base/config/config.ts';
 import { inFolder } from '../base/lib/file-system.ts';
 import { isMissing } from '../base/lib/gateway-error.ts';
-import { type OpenedStore, type OpenStoreOptions, openStore } from '../storage/drivers/open-store.ts';
+import {
+  type Cluster,
+  isRefusedByDatabase,
+  type NodeOfDatabase,
+  type OpenedStore,
+  type OpenStoreOptions,
+  openNodeOf,
+  openStore,
+} from '../storage/drivers/open-store.ts';
 import { formatOf, requireJournal } from '../storage/drivers/store-folder.ts';
 
 /** The store's own folder in the data folder (`GW_DATA_DIR`). */
@@ -15,6 +24,27 @@ const SETTING = 'GW_DATA_DIR';
 /** @throws StoreError; Error that names the setting when the folder cannot be used */
 export function openStoreIn(dataDir: string, options: OpenStoreOptions, setting = SETTING): Promise<OpenedStore> {
   return inFolder(setting, dataDir, () => openStore(resolve(storeFolder(dataDir)), options));
+}
+
+/** A gateway's store, and the database behind it where there is one. */
+export type GatewayStore = OpenedStore & { readonly cluster?: Cluster };
+
+/**
+ * The store of a gateway: its own folder, or that and the database that it shares.
+ * @throws as {@link openStoreIn}; Error that names the setting when the database cannot be used
+ */
+export async function openGatewayStore(
+  { dataDir, databaseUrl, nodeId, journalKeep }: Pick<Config, 'dataDir' | 'databaseUrl' | 'nodeId' | 'journalKeep'>,
+  options: OpenStoreOptions,
+): Promise<GatewayStore> {
+  if (databaseUrl === undefined) return openStoreIn(dataDir, options);
+  const node: NodeOfDatabase = { url: databaseUrl, node: nodeId, dataDir, keepMs: journalKeep };
+  try {
+    return await inFolder(SETTING, dataDir, () => openNodeOf(node, resolve(storeFolder(dataDir)), options));
+  } catch (error) {
+    if (!isRefusedByDatabase(error)) throw error;
+    throw new Error(`GW_DATABASE_URL: ${error.message}`, { cause: error });
+  }
 }
 
 /**

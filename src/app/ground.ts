@@ -8,6 +8,7 @@ import type { ClockWatch } from '../services/keeper/clock-watch.ts';
 import type { Leases } from '../services/keeper/lease.ts';
 import type { Allowance } from '../services/money/allowance.ts';
 import type { Store } from '../storage/contract/store.ts';
+import type { Cluster } from '../storage/drivers/open-store.ts';
 import type { WaysOut } from './ways-out.ts';
 
 /** What services stand on. */
@@ -16,6 +17,8 @@ export interface Ground {
   readonly log: Logger;
   readonly events: EventBus;
   readonly store: Store;
+  /** Undefined where this gateway is the only one that has its store. */
+  readonly cluster: Cluster | undefined;
   readonly catalogues: CatalogueInForce;
   /** Encrypts what is secret at rest. */
   readonly box: SecretBox;

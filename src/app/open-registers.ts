@@ -77,7 +77,7 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     await loadCredentialFiles(config.credentialsDir, credentials, fileContext(catalogues, customConnectors), log);
   else await passOverCredentialFiles(config.credentialsDir, log);
   return {
-    nodes: await NodeRegister.open(store, clock, config.nodeId),
+    nodes: await NodeRegister.open(store, clock, config.nodeId, ground.cluster),
     policies,
     presets,
     addons,

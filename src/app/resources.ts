@@ -21,8 +21,11 @@ import type { KnownOrgs } from '../services/orgs/known-orgs.ts';
 import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-warnings.ts';
 import type { PriceLists } from '../services/prices/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
+import type { Cluster } from '../storage/drivers/open-store.ts';
+import { clusterWarnings } from './cluster-warnings.ts';
+import { sameRoot, sameSecrets } from './common-secrets.ts';
 import { consoleCall } from './console-call.ts';
-import { openStoreIn } from './data-folder.ts';
+import { openGatewayStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
@@ -60,6 +63,8 @@ export interface Resources extends Services {
   readonly events: EventBus;
   readonly adminToken: AdminToken;
   readonly store: Store;
+  /** Undefined where this gateway is the only one that has its store. */
+  readonly cluster: Cluster | undefined;
   readonly clockWatch: ClockWatch;
   readonly leases: Leases;
   /** Segments of the journal that are past their retention and could not be removed yet. */
@@ -91,15 +96,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   const adminToken = await openAdminToken(config.dataDir, config.adminToken);
   const box = new SecretBox(await openSecretKeys(config.dataDir, config.secretsKey));
   const retention = { unremoved: 0 };
-  const opened = await openStoreIn(config.dataDir, {
-    fsync: config.recordFsync,
-    clock,
-    log,
-    onUnremoved: (segments) => Object.assign(retention, { unremoved: segments }),
-  });
-  closers.push(() => opened.store.close());
-  const store = replacements.store?.(opened.store) ?? opened.store;
-  const isShared = replacements.isShared ?? opened.isShared;
+  const { store, isShared, cluster } = await openStores(config, replacements, { clock, log, box, retention }, closers);
   const writer = await openWriterId(config, { store, isShared }, clock);
   const leases = new Leases({ store, clock, log, holder: writer, isShared });
   closers.push(() => leases.close());
@@ -109,6 +106,7 @@ export async function openResources(config: Config, replacements: Replacements, 
   closers.push(() => clockWatch.close());
   const readiness = new Readiness({ clock, startupGraceMs: config.healthzStartupGrace, store, certificate });
   const ca = await openRoot(config, { clock: replacements.certificateClock ?? clock, log }, closers);
+  if (cluster && ca) await sameRoot(store, ca);
   const ownAddresses: Resources['ownAddresses'] = [];
   const extraRoots = config.upstreamCaFile === undefined ? undefined : await readFile(config.upstreamCaFile, 'utf8');
   const late: LateOrgs = {};
@@ -119,9 +117,10 @@ export async function openResources(config: Config, replacements: Replacements, 
   const ways = waysOut(config, { upstream, clock, extraRoots, place, closers });
   const traces = openTraces(config, { clock, log, openUpstream });
   if (traces) closers.push(() => traces.close());
-  const ground = { clock, log, events, store, catalogues, box, clockWatch, leases, writer, waysOut: ways };
+  const ground = { clock, log, events, store, cluster, catalogues, box, clockWatch, leases, writer, waysOut: ways };
   const services = await openServices(config, { destinations: [], ...replacements, ...ground }, closers);
   late.knownOrgs = services.knownOrgs;
+  if (cluster) readiness.ask(clusterWarnings(cluster));
   for (const source of warningSources(services, config)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
@@ -133,6 +132,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     events,
     adminToken,
     store,
+    cluster,
     clockWatch,
     leases,
     retention,
@@ -147,6 +147,21 @@ export async function openResources(config: Config, replacements: Replacements, 
     place,
     traces,
   };
+}
+
+/** The store, and the other nodes that have it. */
+async function openStores(
+  config: Config,
+  replacements: Replacements,
+  { clock, log, box, retention }: Pick<Resources, 'clock' | 'log'> & { readonly box: SecretBox; readonly retention: { unremoved: number } },
+  closers: (() => Promise<void>)[],
+): Promise<Pick<Resources, 'store' | 'cluster'> & { readonly isShared: boolean }> {
+  const onUnremoved = (segments: number): void => void Object.assign(retention, { unremoved: segments });
+  const opened = await openGatewayStore(config, { fsync: config.recordFsync, clock, log, onUnremoved });
+  closers.push(() => opened.store.close());
+  const store = replacements.store?.(opened.store) ?? opened.store;
+  if (opened.cluster) await sameSecrets(store, box);
+  return { store, isShared: replacements.isShared ?? opened.isShared, cluster: opened.cluster };
 }
 
 /** Undefined: nothing is opened (`GW_PROXY_MITM_ENABLED`). */

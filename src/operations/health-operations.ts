@@ -4,10 +4,13 @@ import { NOT_READY } from '../base/model/not-ready.ts';
 import { optional } from './members.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import type { ControlPlaneHealth, OperationServices } from './services.ts';
+import { BACKLOG } from './shapes.ts';
 
 const HEALTH = z.object({
   status: z.enum(['starting', 'ok']),
   node_id: z.string(),
+  mode: z.enum(['embedded', 'distributed']).meta({ description: '`distributed`: this gateway shares a database with others' }),
+  backlog: BACKLOG.meta({ description: 'What is not in the database yet; zeros where there is none' }),
   connectors: z.array(z.object({ id: z.string(), version: z.string(), healthy: z.boolean() })),
   cp_status: z.enum(['connected', 'offline', 'unconfigured']),
   cp_posture: z.enum(['normal', 'permissive', 'strict']).optional().meta({
@@ -49,6 +52,8 @@ function healthOf(health: OperationServices['health']): z.output<typeof HEALTH> 
   return {
     status: health.readiness.starting ? 'starting' : 'ok',
     node_id: health.nodeId,
+    mode: health.cluster === undefined ? 'embedded' : 'distributed',
+    backlog: health.cluster?.health.backlog ?? { records: 0, seconds: 0 },
     connectors: [...health.connectors()],
     ...controlPlaneOf(health.controlPlane),
     bundle_id,

@@ -33,6 +33,7 @@ import type { AlertService } from '../services/sending/alerts/alert-service.ts';
 import type { ExportService } from '../services/sending/exports/export-service.ts';
 import type { UsageTelemetry } from '../services/sending/telemetry/usage-telemetry.ts';
 import type { Store } from '../storage/contract/store.ts';
+import type { NodeHealth } from '../storage/drivers/open-store.ts';
 
 /** What a credential is checked against. */
 export interface CredentialBodyContext {
@@ -184,6 +185,8 @@ export interface OperationServices {
     readonly bundle: () => { readonly bundle_id: string; readonly version: string; readonly sequence?: number; readonly kid?: string };
     /** How it stands with the control plane; undefined without one. */
     readonly controlPlane: ControlPlaneHealth | undefined;
+    /** Undefined where this gateway is the only one that has its store. */
+    readonly cluster: { readonly health: NodeHealth } | undefined;
   };
   readonly trust: {
     /** Whether clients reach the proxy by TLS. */

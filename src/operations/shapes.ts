@@ -8,6 +8,11 @@ const TO_COME_RULE = 'must be a time to come, as RFC 3339 writes it';
 export const usd = z.string().meta({ description: 'US dollars, decimal text', examples: ['0.0000117'] });
 /** As `timestamp` writes it. */
 export const time = z.string().meta({ description: 'RFC 3339, UTC, milliseconds', examples: ['2026-11-21T12:00:00.000Z'] });
+/** What a node has not carried into the database that it shares. */
+export const BACKLOG = z.object({
+  records: z.int(),
+  seconds: z.int().meta({ description: 'Since when the oldest of it waits' }),
+});
 /** A time of a body that is not over. @param now asked when one comes, epoch milliseconds */
 export function timeToCome(now: () => number): z.ZodString {
   return z

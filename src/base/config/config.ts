@@ -96,6 +96,12 @@ function checkTogether(values: Readonly<Record<string, unknown>>, reader: Settin
     reader.problem('GW_PROXY_AUTH', `GW_PROXY_AUTH is not set, but other machines can reach GW_HOST "${host}"; ${choices}`);
   }
   checkPorts(values, reader);
+  if (reader.isSet('GW_DATABASE_URL') && reader.isSet('GW_CP_ADDR')) {
+    reader.problem(
+      'GW_DATABASE_URL',
+      'GW_DATABASE_URL and GW_CP_ADDR are both set; nodes on one database cannot be governed by a control plane yet',
+    );
+  }
   if (values['gatewayMode'] === 'managed' && !reader.isSet('GW_CP_ADDR')) {
     reader.problem('GW_CP_ADDR', 'GW_CP_ADDR is not set, and GW_GATEWAY_MODE "managed" needs it');
   }

@@ -176,6 +176,13 @@ export const nodeName: SettingType<string> = {
   parse: (text) => (/^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : refuse()),
 };
 
+/** Whoever opens it says what else is wrong with it. */
+export const databaseUrl: SettingType<string> = {
+  name: 'database',
+  allowed: '`postgres://USER:PASSWORD@HOST:PORT/DATABASE`',
+  parse: (text) => (/^postgres(ql)?:\/\/\S+$/i.test(text) ? text : refuse()),
+};
+
 /** Sent in a header field, so visible ASCII only. */
 export const token: SettingType<string> = {
   name: 'secret',

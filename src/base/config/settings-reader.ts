@@ -204,6 +204,5 @@ export const LATER_SETTINGS: readonly LaterSetting[] = [
     harmless: ['false'],
   },
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
-  { variable: 'GW_DATABASE_URL', fallback: undefined, help: 'PostgreSQL instead of the embedded store.', secret: true },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
 ];

@@ -286,6 +286,18 @@ export const SETTINGS = {
     '1s',
     'When records are forced to the disk: after each write, at an interval, or never. Records survive the death of the process in any case.',
   ),
+  databaseUrl: secret(
+    'GW_DATABASE_URL',
+    type.databaseUrl,
+    'PostgreSQL that this gateway shares with others: records, counters and what people set up live there. The data folder keeps the journal of this node.',
+    'unset: all is in the data folder',
+  ),
+  journalKeep: required(
+    'GW_JOURNAL_KEEP',
+    type.duration('1h', '3650d'),
+    '24h',
+    'With `GW_DATABASE_URL`: how long a node keeps what the database has, so that one that was restored to an earlier moment can be fed again.',
+  ),
   strangerRecords: required(
     'GW_STRANGER_RECORDS',
     type.recordRate,

@@ -33,13 +33,13 @@ export interface RunningJob {
 }
 
 /** Runs a job again and again, never twice at once, until it is stopped. */
-export function every(ground: { readonly clock: Clock; readonly log: Logger }, job: Job): RunningJob {
+export function every(ground: { readonly clock: Clock; readonly log: Pick<Logger, 'warn' | 'error'> }, job: Job): RunningJob {
   return new Repeated(ground.clock, ground.log, job);
 }
 
 class Repeated implements RunningJob {
   readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #log: Pick<Logger, 'warn' | 'error'>;
   readonly #job: Job;
   #cancel: () => void = () => undefined;
   /** Monotonic milliseconds at which the timer fires; undefined: there is no timer. */
@@ -51,7 +51,7 @@ class Repeated implements RunningJob {
   #wanted: number | undefined;
   #stopped = false;
 
-  constructor(clock: Clock, log: Logger, job: Job) {
+  constructor(clock: Clock, log: Pick<Logger, 'warn' | 'error'>, job: Job) {
     this.#clock = clock;
     this.#log = log;
     this.#job = job;

@@ -6,7 +6,7 @@ import { shellVariable } from '../../base/config/settings-reader.ts';
 import { systemClock, timestamp } from '../../base/lib/clock.ts';
 import { messageOf } from '../../base/lib/gateway-error.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
-import { certificatesIn } from '../../inbound/ca/root-state.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { derOf, fingerprint } from '../trust/trust-place.ts';
 import { type FindingSettings, type RememberedGateway, rememberGateway, rememberStop } from './remembered-gateways.ts';
 

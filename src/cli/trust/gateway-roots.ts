@@ -1,9 +1,10 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { readAuthority } from '../../inbound/ca/authority-certificate.ts';
 import { ROOT_CERTIFICATE } from '../../inbound/ca/root-files.ts';
-import { certificatesIn, isOwnRoot, readRootState } from '../../inbound/ca/root-state.ts';
+import { isOwnRoot, readRootState } from '../../inbound/ca/root-state.ts';
 import { type CliIo, Unusable } from '../command.ts';
 import type { GatewayAddress } from '../gateway-address.ts';
 import { GatewayClient, sendToGateway } from '../gateway-client.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { shellVariable } from '../../base/config/settings-reader.ts';
-import { certificatesIn } from '../../inbound/ca/root-state.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { findProgram } from './run-program.ts';
 import { derOf, type Machine, NAME, ROOT_FILE, runOn, type TrustPlace } from './trust-place.ts';
 

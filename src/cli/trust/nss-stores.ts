@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { certificatesIn } from '../../inbound/ca/root-state.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { findProgram } from './run-program.ts';
 import { derOf, type Entry, type Machine, NAME, ROOT_FILE, runOn, type TrustPlace } from './trust-place.ts';
 

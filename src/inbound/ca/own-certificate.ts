@@ -4,10 +4,10 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import { timestamp } from '../../base/lib/clock.ts';
 import { readRegularFile } from '../../base/lib/file-system.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { certificatePem } from './certificate.ts';
 
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 const MAX_BYTES = 262_144;
 
 /** Where the certificate of the gateway's own ports is (`GW_TLS_CERT_FILE`, `GW_TLS_KEY_FILE`). */
@@ -88,7 +88,7 @@ export function covers(leaf: X509Certificate, host: string): boolean {
 
 /** The certificates of a PEM file, in their order. @throws Error that names the setting */
 export function chainOf(certFile: string, pem: string): readonly [X509Certificate, ...X509Certificate[]] {
-  const [first, ...rest] = (pem.match(CERTIFICATE) ?? []).map((block, at) => readCertificate(certFile, block, at));
+  const [first, ...rest] = certificatesIn(pem).map((block, at) => readCertificate(certFile, block, at));
   if (first === undefined) throw new Error(`GW_TLS_CERT_FILE: ${certFile} holds no certificate (PEM)`);
   return [first, ...rest];
 }

@@ -1,11 +1,11 @@
 import { X509Certificate } from 'node:crypto';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import type { HealthWarning } from '../../base/model/not-ready.ts';
 import { isNamedAsRoot } from './certificate.ts';
 import type { CertificateAuthority } from './certificate-authority.ts';
 import type { CertificateInForce } from './certificate-in-force.ts';
-import { certificatesIn } from './root-state.ts';
 
 const SIGN_ANOTHER =
   'Sign another one with the root that signs now (docs/guides/tls.md, A certificate): the files are read again by themselves.';

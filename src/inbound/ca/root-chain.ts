@@ -1,6 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { timestamp } from '../../base/lib/clock.ts';
 import { messageOf } from '../../base/lib/gateway-error.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { sha256Hex } from '../../base/lib/sha256.ts';
 import { type AuthorityCertificate, readAuthority } from './authority-certificate.ts';
 import { certificatePem, type Issuer, keyIdentifierOf } from './certificate.ts';
@@ -9,7 +10,6 @@ import { CertificateAuthorityError, ROOT_CERTIFICATE, ROOT_KEY, type RootFiles }
 
 /** What to do about a root that cannot be used. */
 const REMEDY = 'restore both files from a backup, or move both away to have a new root made (clients must trust it anew)';
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 const MAX_CERTIFICATES = 10;
 const MIN_RSA_BITS = 2_048;
 const CURVES: ReadonlySet<string | undefined> = new Set(['prime256v1', 'secp384r1', 'secp521r1']);
@@ -79,7 +79,7 @@ export function loadRoot(dir: string, files: RootFiles, now: number): Root {
 
 function readChain(dir: string, pem: string): readonly [AuthorityCertificate, ...AuthorityCertificate[]] {
   try {
-    const [first, ...rest] = pem.match(CERTIFICATE) ?? [pem];
+    const [first = pem, ...rest] = certificatesIn(pem);
     if (rest.length >= MAX_CERTIFICATES) throw new Error(`it holds more than ${MAX_CERTIFICATES} certificates`);
     const read = (text: string): AuthorityCertificate => readAuthority(new X509Certificate(text).raw);
     return [read(first), ...rest.map(read)];

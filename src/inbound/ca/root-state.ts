@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { parseTime, timestamp } from '../../base/lib/clock.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import { readAuthority } from './authority-certificate.ts';
 import { rootName } from './certificate.ts';
 import { CertificateAuthorityError, ROOT_STATE, readRotationFile, type StagedFile, stagePublicFile } from './root-files.ts';
@@ -20,7 +21,6 @@ export interface NextRoot {
   readonly switchAt: number;
 }
 
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 const FINGERPRINT = /^[0-9a-f]{64}$/;
 
 /** @throws CertificateAuthorityError when the file is there and cannot be used */
@@ -54,11 +54,6 @@ function stateOf(value: unknown): RootState {
   const certificate = String(next.certificate);
   if (!isOwnRoot(certificate)) throw new TypeError('the next certificate is no root of a gateway');
   return { made: fingerprints, next: { certificate, switchAt } };
-}
-
-/** The certificates of a PEM file, one text each. */
-export function certificatesIn(pem: string): readonly string[] {
-  return pem.match(CERTIFICATE) ?? [];
 }
 
 /** Whether a gateway has made this root: it signs itself, and its name is the one that its key gives it. */

@@ -12,6 +12,7 @@ import {
 import type { Clock } from '../../base/lib/clock.ts';
 import { formatAuthority } from '../../base/lib/host.ts';
 import { Lru } from '../../base/lib/lru.ts';
+import { certificatesIn } from '../../base/lib/pem.ts';
 import type { Authority } from '../../base/model/arrival.ts';
 import { CONNECT_TIMEOUT_MS } from './dialer.ts';
 import { NO_NAMES, timeoutError, tlsError } from './upstream-error.ts';
@@ -112,7 +113,7 @@ function checkNames(host: string, certificate: PeerCertificate): Error | undefin
 
 /** OpenSSL passes over what it cannot read; a root that the operator gave must not get lost like that. */
 function certificatesOf(pem: string): string[] {
-  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  const blocks = certificatesIn(pem);
   if (blocks.length === 0) throw new Error('no PEM certificate in it');
   return blocks.map((block) => new X509Certificate(block).toString());
 }

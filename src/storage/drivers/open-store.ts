@@ -4,9 +4,15 @@
  *
  * May live here: the choice, and what one driver alone can mean, for commands. May not: how anything is stored.
  */
+import { hostname } from 'node:os';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Store } from '../contract/store.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../embedded/open-embedded-store.ts';
+import type { NodeHealth } from '../node/node-store.ts';
+import type { NodeRow } from '../postgres/node-rows.ts';
+
+export type { NodeHealth, NodeRow };
 
 /** What every driver is given. */
 export type OpenStoreOptions = Pick<EmbeddedStoreOptions, 'fsync' | 'clock' | 'log' | 'onUnremoved'>;
@@ -17,6 +23,25 @@ export interface OpenedStore {
   readonly isShared: boolean;
   /** Forces everything stored so far to the medium. @throws GatewayError `record_store_unavailable` */
   sync(): Promise<void>;
+}
+
+/** A gateway that is one of several on one database. */
+export interface NodeOfDatabase {
+  /** `postgres://…`. Stands in no message. */
+  readonly url: string;
+  /** The node's name. */
+  readonly node: string;
+  readonly dataDir: string;
+  /** How long the node keeps what it has carried, milliseconds. */
+  readonly keepMs: number;
+}
+
+/** The nodes of a database, as one of them sees them. */
+export interface Cluster {
+  /** Of this node. */
+  readonly health: NodeHealth;
+  /** All, by name. @throws GatewayError `record_store_unavailable` */
+  nodes(): Promise<readonly NodeRow[]>;
 }
 
 /** By the scheme of a place, in lower case. */
@@ -54,6 +79,49 @@ async function openPostgres(url: string, { clock, log }: OpenStoreOptions): Prom
   const { openPostgresStore } = await import('../postgres/open-postgres-store.ts');
   const store = await openPostgresStore({ url, clock, log });
   return { store, isShared: true, sync: () => store.sync() };
+}
+
+/**
+ * Opens the store of a node: its own in a folder, and the database that it shares with others.
+ * @throws as {@link openStore}; Error in one line where the node's name or folder is not the one that the database knows
+ */
+export async function openNodeOf(
+  { url, node, dataDir, keepMs }: NodeOfDatabase,
+  folder: string,
+  options: OpenStoreOptions,
+): Promise<OpenedStore & { readonly cluster: Cluster }> {
+  const { clock, log } = options;
+  const [{ openPostgresStore }, { openNodeStore }] = await Promise.all([
+    import('../postgres/open-postgres-store.ts'),
+    import('../node/open-node-store.ts'),
+  ]);
+  // The folder first: that of a gateway that runs is refused before anybody asks the database.
+  const local = await openEmbeddedStore({ ...options, dir: folder });
+  try {
+    const shared = await openPostgresStore({ url, clock, log });
+    try {
+      const store = await openNodeStore({ node, dataDir, place: `${hostname()}:${resolve(dataDir)}`, local, shared, clock, log, keepMs });
+      const cluster: Cluster = {
+        nodes: () => shared.nodes(),
+        get health() {
+          return store.health;
+        },
+      };
+      return { store, isShared: true, sync: () => store.sync(), cluster };
+    } catch (error) {
+      await shared.close();
+      throw error;
+    }
+  } catch (error) {
+    await local.close();
+    throw error;
+  }
+}
+
+/** The database, or what it knows of this node, kept a store from being opened: the message is for an operator. */
+export function isRefusedByDatabase(error: unknown): error is Error {
+  // The class is loaded with the driver, and not before.
+  return error instanceof Error && error.name === 'OpeningRefused';
 }
 
 function folderOf(place: string): string {

@@ -25,7 +25,7 @@ import type { Indexer } from './indexer.ts';
 import { type JournalPiece, type PieceLimits, readJournal } from './journal-feed.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { type LevelIndex, ROW } from './level-index.ts';
-import { locationText, parseLocation, positionText } from './location.ts';
+import { locationText, parseLocation, parsePosition, positionText } from './location.ts';
 import { mergeRows } from './merge-rows.ts';
 import { joinedToRead, joinKey, type PreparedCommit, prepareCommit } from './prepared-commit.ts';
 import { recordsOf } from './query-records.ts';
@@ -201,6 +201,16 @@ export class EmbeddedStore implements Store {
     return this.#removing.take(() => this.#remove(epochMs));
   }
 
+  /**
+   * The same of what stands before a place in the journal, as {@link journal} gives them: nothing from there on goes,
+   * however old it is.
+   */
+  async removeJournalBefore(epochMs: number, place: string): Promise<number> {
+    this.#mustBeOpen();
+    const segment = parsePosition(place)?.segment ?? 0;
+    return this.#removing.take(() => this.#remove(epochMs, segment - 1));
+  }
+
   /** Visible commits in their order, from a place on; see {@link readJournal}. */
   async journal(from: string | undefined, limits: PieceLimits): Promise<JournalPiece> {
     this.#mustBeOpen();
@@ -241,14 +251,15 @@ export class EmbeddedStore implements Store {
     await release();
   }
 
-  async #remove(epochMs: number): Promise<number> {
+  /** @param last the newest segment that may go */
+  async #remove(epochMs: number, last = Number.POSITIVE_INFINITY): Promise<number> {
     const { segments, writer, log } = this.#parts;
     if (writer.active.records > 0 && writer.active.newest < epochMs) {
       await this.#queue.drained();
       if (writer.active.newest < epochMs) writer.rotate();
     }
-    const through = removableThrough(segments, epochMs);
-    if (through === undefined) return 0;
+    const through = Math.min(removableThrough(segments, epochMs) ?? 0, last);
+    if (through < segments.first) return 0;
     // The effects of these segments must be safe in the index, on the medium, before their frames go.
     await this.#indexer.flush({ sync: true });
     const gone = [...segments].filter((info) => info.segment <= through);

@@ -20,6 +20,7 @@ import { ChangePoll } from './change-poll.ts';
 import { unreadable } from './database-errors.ts';
 import { counterRowsOf, counterTotals, type EntityRow, entityPage, entityRow } from './entity-reads.ts';
 import { type CarriedNode, JournalCarrier } from './journal-carrier.ts';
+import { claimNode, type NodeBacklog, type NodeClaim, type NodeRow, nodeRows, noteNode } from './node-rows.ts';
 import { queuedCommit } from './queued-commit.ts';
 import { ReadGate } from './read-gate.ts';
 import type { RecordMonths } from './record-months.ts';
@@ -154,6 +155,26 @@ export class PostgresStore implements Store {
     const { pools, months } = this.#parts;
     if (adopts) await JournalCarrier.adopt(pools.writes, node);
     return this.#noted(JournalCarrier.open(pools.writes, months, node));
+  }
+
+  /** Makes a start of a node the one behind its name. @throws OpeningRefused as {@link claimNode} */
+  async claim(claim: NodeClaim): Promise<void> {
+    this.#mustBeOpen();
+    return this.#noted(claimNode(this.#parts.pools.writes, claim));
+  }
+
+  /**
+   * Says that a node is there. @returns false: another start stands behind its name
+   * @throws what the database, or the way to it, refuses with
+   */
+  async note(node: CarriedNode, backlog: NodeBacklog): Promise<boolean> {
+    this.#mustBeOpen();
+    return this.#noted(noteNode(this.#parts.pools.writes, node, backlog));
+  }
+
+  /** The nodes that have this database, by name. */
+  async nodes(): Promise<readonly NodeRow[]> {
+    return this.#read(nodeRows);
   }
 
   /** Waits for what is under way; what has resolved is as safe as the server makes it. */

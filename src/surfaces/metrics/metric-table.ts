@@ -298,6 +298,24 @@ export const METRICS = {
     labels: [],
     help: '1 while nothing is removed for its age, because the clock is far ahead of when the gateway was last known to run (`gw journal confirm-clock`).',
   },
+  backlogRecords: {
+    name: 'gw_backlog_records',
+    type: 'gauge',
+    labels: [],
+    help: 'Records of this node that the database does not have yet; 0 without `GW_DATABASE_URL`.',
+  },
+  backlogSeconds: {
+    name: 'gw_backlog_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Since when the oldest of what this node has not carried into the database waits, seconds.',
+  },
+  databaseConnected: {
+    name: 'gw_database_connected',
+    type: 'gauge',
+    labels: [],
+    help: '1 while the database that nodes share takes what this one leaves, 0 while it does not; only with `GW_DATABASE_URL`.',
+  },
   unremovedSegments: {
     name: 'gw_retention_unremoved_segments',
     type: 'gauge',

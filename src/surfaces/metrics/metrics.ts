@@ -41,6 +41,10 @@ export interface MetricsOptions {
   domainKinds(): Readonly<Record<DomainKind, { readonly domains: number; readonly hits: number }>> | undefined;
   deferredResponses(): number;
   retentionHeld(): boolean;
+  /** Undefined where this gateway is the only one that has its store. */
+  readonly cluster:
+    | { readonly health: { readonly backlog: { readonly records: number; readonly seconds: number }; readonly isAway: boolean } }
+    | undefined;
   unremovedSegments(): number;
   /** Of the gateway's own ports; undefined: they speak plain HTTP. */
   readonly certificate: OwnCertificateState | undefined;
@@ -147,6 +151,9 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauges(registry, METRICS.domainHits, () => Object.entries(options.domainKinds() ?? {}).map(([kind, { hits }]) => [kind, hits] as const));
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
+  gauge(registry, METRICS.backlogRecords, () => options.cluster?.health.backlog.records ?? 0);
+  gauge(registry, METRICS.backlogSeconds, () => options.cluster?.health.backlog.seconds ?? 0);
+  gauge(registry, METRICS.databaseConnected, () => options.cluster && Number(!options.cluster.health.isAway));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);

@@ -1,0 +1,19 @@
+import type { HealthWarning } from '../base/model/not-ready.ts';
+import type { Cluster } from '../storage/drivers/open-store.ts';
+
+const AWAY: HealthWarning = {
+  code: 'database_unavailable',
+  message:
+    'The database of GW_DATABASE_URL cannot be reached (the log says why). Calls go on, and what they leave is carried later; what people change, reports, approvals and calls with an Idempotency-Key are answered 503 until it is back.',
+};
+
+const CAPS_ALONE: HealthWarning = {
+  code: 'limits_counted_alone',
+  message:
+    'Budget caps, monthly request limits and rate limits are counted by each node for itself from its start on: together the nodes may pass them. They are not yet shared.',
+};
+
+/** What an operator has to know of a gateway that shares a database. */
+export function clusterWarnings(cluster: Pick<Cluster, 'health'>): { warnings(): readonly HealthWarning[] } {
+  return { warnings: () => [...(cluster.health.isAway ? [AWAY] : []), CAPS_ALONE] };
+}
