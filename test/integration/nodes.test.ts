@@ -1,0 +1,138 @@
+// Two gateways on one PostgreSQL: what one is told holds on the other, what both leave adds up, and a database that is
+// away stops no call.
+import { join } from 'node:path';
+import t from 'tap';
+import { until } from '../contract/store-under-test.ts';
+import { PostgresServer } from '../storage/postgres/server.ts';
+import type { TestGateway } from '../support/gateway.ts';
+import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
+import { skipWithout } from '../support/peers.ts';
+import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+
+const BUNDLE = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+  risk:
+    - id: large
+      when: {field: context.action.params.user, equals: ask}
+      effect: {decision: require_approval, reason: large jobs are agreed on first}
+`);
+const SECRETS_KEY = Buffer.alloc(32, 7).toString('base64');
+
+type Json = Record<string, unknown>;
+
+/** A node of a cluster; the names of two differ. */
+type StartNode = (name: string, env?: Readonly<Record<string, string>>) => Promise<Governed>;
+
+/** What all nodes of a test have in common. */
+function cluster(t: HasTeardown, url: string): StartNode {
+  const common = { GW_DATABASE_URL: url, GW_SECRETS_KEY: SECRETS_KEY, GW_CA_DIR: join(tempDir(t), 'ca') };
+  return (name, env = {}) => startGoverned(t, { bundle: BUNDLE, env: { ...common, GW_NODE_ID: name, ...env } });
+}
+
+async function admin(gw: TestGateway, method: string, path: string, body?: unknown): Promise<Json> {
+  const answer = await gw.admin(method, path, body);
+  if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+  return answer.body as Json;
+}
+
+const totalOf = async (gw: TestGateway): Promise<unknown> => (await admin(gw, 'GET', '/v1/dashboard/summary'))['total_requests'];
+
+await t.test('on one database', { skip: skipWithout(['postgresql']), timeout: 300_000 }, async (t) => {
+  const server = await PostgresServer.start(t);
+  const node = cluster(t, server.url(await server.createDatabase()));
+  const [a, b] = [await node('node-a'), await node('node-b')];
+
+  await t.test('each says how it runs, and knows the other', async (t) => {
+    const health = await admin(a.gw, 'GET', '/healthz');
+    t.match(health, { node_id: 'node-a', mode: 'distributed', backlog: { records: 0, seconds: 0 } });
+    const { nodes } = (await admin(b.gw, 'GET', '/v1/admin/nodes')) as { nodes: Json[] };
+    t.match(nodes, [
+      { node_id: 'node-a', mode: 'distributed', version: String, last_seen_at: String, backlog: { records: 0 } },
+      { node_id: 'node-b', mode: 'distributed' },
+    ]);
+    const metrics = (await b.gw.admin('GET', '/metrics')).text;
+    for (const line of ['gw_backlog_records 0', 'gw_backlog_seconds 0', 'gw_database_connected 1'])
+      t.ok(metrics.includes(`\n${line}\n`), line);
+  });
+
+  await t.test('a key that one makes is let in by the other, and is not any more when it is revoked', async (t) => {
+    const made = await admin(a.gw, 'POST', '/v1/admin/api-keys', { org_id: 'default', name: 'shared' });
+    const ask = () => b.send(chat(['X-GW-API-Key', String(made['key'])]));
+    await until(async () => (await ask()).status === 200);
+    await admin(a.gw, 'DELETE', `/v1/admin/api-keys/${String(made['id'])}`);
+    await until(async () => (await ask()).status === 401);
+    t.pass();
+  });
+
+  await t.test('a policy that is put on one decides on the other', async (t) => {
+    const denies = bundleOf('  targets:\n    - {id: none, effect: {decision: deny}}\n');
+    await admin(a.gw, 'PUT', '/v1/admin/policies', { bundle_yaml: denies });
+    await until(async () => (await b.send(chat())).status === 403);
+    await admin(b.gw, 'PUT', '/v1/admin/policies', { bundle_yaml: BUNDLE });
+    await until(async () => (await a.send(chat())).status === 200);
+    t.pass();
+  });
+
+  await t.test('a request that waits on one is approved on the other, and runs once', async (t) => {
+    const params = { ...CHAT, user: 'ask' };
+    const first = await a.execute({}, { params });
+    t.equal(first.status, 202);
+    const waiting = (gw: TestGateway) => admin(gw, 'GET', '/v1/admin/approvals?status=pending');
+    const items = async (gw: TestGateway) => (await waiting(gw))['items'] as Json[];
+    await until(async () => (await items(b.gw)).length === 1);
+    await admin(b.gw, 'POST', `/v1/admin/approvals/${String((await items(b.gw))[0]?.['approval_id'])}/approve`);
+    await until(async () => (await items(a.gw)).length === 0);
+    const answers = await Promise.all([a, b, a, b].map((one) => one.execute({}, { params })));
+    t.strictSame(answers.map(({ status }) => status).sort(), [200, 202, 202, 202], 'one use of it, wherever it comes first');
+  });
+
+  await t.test('a keyed answer of one is replayed by the other', async (t) => {
+    const keyed = (one: Governed) => one.execute({ idempotency_key: 'k-1' });
+    t.equal((await keyed(a)).headers.get('idempotent-replayed'), null);
+    t.equal((await keyed(b)).headers.get('idempotent-replayed'), 'true');
+  });
+
+  await t.test('what both leave adds up on both, and each record is found on both', async (t) => {
+    const before = Number(await totalOf(a.gw));
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? a : b).send(chat())));
+    t.ok(answers.every(({ status }) => status === 200));
+    for (const { gw } of [a, b]) await until(async () => (await totalOf(gw)) === before + 40);
+    for (const answer of answers.slice(0, 4))
+      for (const { gw } of [a, b]) {
+        const id = answer.headers['x-gw-record-id'] ?? '';
+        await until(async () => (await gw.admin('GET', `/v1/verify/${id}`)).status < 500);
+        t.equal((await gw.record(id))['record_id'], id);
+      }
+  });
+
+  await t.test('a node that was stopped and comes back has its name, and others cannot take it', async (t) => {
+    const c = await node('node-c');
+    await c.gw.gateway.stop();
+    t.match(await node('node-c').catch((error: unknown) => error), {
+      message: /^GW_DATABASE_URL: the database knows the node node-c by another/,
+    });
+    const other = node('node-d', { GW_SECRETS_KEY: Buffer.alloc(32, 8).toString('base64') });
+    t.match(await other.catch((error: unknown) => error), { message: /^GW_SECRETS_KEY is another than that of the nodes/ });
+    const rooted = node('node-e', { GW_CA_DIR: join(tempDir(t), 'ca') });
+    t.match(await rooted.catch((error: unknown) => error), { message: /^GW_CA_DIR has another root than the nodes/ });
+  });
+
+  await t.test('while the database is away calls go on, and nothing of them is lost', async (t) => {
+    const before = Number(await totalOf(a.gw));
+    await server.stop('SIGQUIT');
+    const answers = await Promise.all(Array.from({ length: 10 }, () => a.send(chat())));
+    t.ok(answers.every(({ status }) => status === 200));
+    t.match(await a.gw.admin('POST', '/v1/admin/api-keys', { org_id: 'default', name: 'x' }), {
+      status: 503,
+      body: { error: { code: 'record_store_unavailable' } },
+    });
+    const codes = async () => ((await admin(a.gw, 'GET', '/healthz'))['warnings'] as Json[]).map(({ code }) => code);
+    await until(async () => (await codes()).includes('database_unavailable'));
+    t.match(await admin(a.gw, 'GET', '/healthz'), { backlog: { records: 10 } });
+    t.equal((await a.gw.admin('GET', '/readyz')).status, 200, 'it takes calls');
+    await server.run();
+    for (const { gw } of [a, b])
+      await until(async () => (await gw.admin('GET', '/v1/dashboard/summary')).status === 200 && (await totalOf(gw)) === before + 10);
+    await until(async () => !(await codes()).includes('database_unavailable'));
+  });
+});
