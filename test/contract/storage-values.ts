@@ -1,5 +1,5 @@
 import type { Store } from '../../src/storage/contract/store.ts';
-import { add, makeRecord, put, type StoreUnderTest, states, type Tap } from './store-under-test.ts';
+import { add, makeRecord, put, type StoreUnderTest, states, type Tap, until } from './store-under-test.ts';
 
 /** What entities and counters must keep to. */
 export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<StoreUnderTest>): Promise<void> {
@@ -23,6 +23,38 @@ export async function entitiesAndCounters(t: Tap, open: (t: Tap) => Promise<Stor
     );
     for await (const store of states(under, 'reopen')) {
       for (const [n, value] of values.entries()) t.equal(JSON.stringify(await store.get('e', `v${n}`)), JSON.stringify(value));
+    }
+  });
+
+  await t.test('a key may be as long as callers name things', async (t) => {
+    const under = await open(t);
+    const keys = [1_399, 1_400, 1_401, 2_800, 9_000].map((length, n) => `${n}${'%E2%82%AC'.repeat(1_000)}`.slice(0, length));
+    const told: unknown[] = [];
+    await under.store.watch('e', (event) => void told.push(event));
+    for (const [n, key] of keys.entries()) await under.store.commit(undefined, [put(key, n), add(key, { n: BigInt(n) + 1n })]);
+    await until(() => told.length === keys.length);
+    t.match(
+      told,
+      keys.map((key, value) => ({ key, value })),
+    );
+    for await (const store of states(under, 'reopen')) {
+      t.strictSame(
+        await store.list('e'),
+        keys.map((key, value) => ({ key, value })),
+      );
+      t.strictSame(
+        await store.counters('c', { limit: 9, after: keys[1] ?? '' }),
+        keys.slice(2).map((key, n) => ({ key, amounts: { n: BigInt(n) + 3n } })),
+      );
+      for (const [n, key] of keys.entries()) {
+        const found = await store.entity('e', key);
+        t.equal(found?.value, n);
+        t.strictSame(await store.counter('c', key), { n: BigInt(n) + 1n });
+        const expect = [{ space: 'e', key, version: found?.version }];
+        await store.commit(undefined, [put(key, n)], expect);
+        await t.rejects(store.commit(undefined, [put(key, 9)], [{ space: 'e', key, version: undefined }]), { code: 'conflict' });
+      }
+      t.equal(await store.get('e', `${keys[4]}x`), undefined);
     }
   });
 

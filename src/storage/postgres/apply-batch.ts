@@ -1,4 +1,5 @@
 import type { JudgedBatch, KnownState } from './judge-batch.ts';
+import type { StoredKey } from './long-keys.ts';
 import type { EntityChange, QueuedCommit } from './queued-commit.ts';
 import { placeOf } from './record-places.ts';
 import { RECORD_COLUMNS, type RecordRow } from './record-row.ts';
@@ -83,6 +84,7 @@ export async function writeBatch(
   const changes = [...entities.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   addPuts(parts, changes, change);
   addDeletions(parts, changes, change);
+  addLongKeys(parts, [...changes, ...[...counters.values()].map(({ change: counter }) => counter)]);
   const rows = [...counters.values()].flatMap(({ change: { space, key }, amounts }) =>
     [...amounts].map(([name, amount]) => ({ space, key, name, amount: amount.toString() })),
   );
@@ -145,6 +147,17 @@ function addHours(parts: Parts, records: readonly RecordRow[], change: bigint): 
                           ${parts.list(column(rows, 'last'), 'bigint')})
      ON CONFLICT (hour) DO UPDATE SET first_place = least(old.first_place, excluded.first_place),
                                       last_place = greatest(old.last_place, excluded.last_place)`,
+  );
+}
+
+/** They stay when nothing has them any more: few keys are long. */
+function addLongKeys(parts: Parts, keys: readonly StoredKey[]): void {
+  const long = new Map(keys.flatMap(({ key, long }) => (long === undefined ? [] : [[key, long] as const])));
+  if (long.size === 0) return;
+  const rows = [...long].map(([stored, key]) => ({ stored, key })).sort((a, b) => compare(a.stored, b.stored));
+  parts.add(
+    `INSERT INTO gw_long_keys (stored, key)
+     SELECT * FROM unnest(${parts.list(column(rows, 'stored'), 'text')}, ${parts.list(column(rows, 'key'), 'text')}) ON CONFLICT DO NOTHING`,
   );
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { SpaceWatchers, type WatchListener } from '../contract/space-watchers.ts';
+import { withWholeKeys } from './long-keys.ts';
 import type { EntityChange } from './queued-commit.ts';
 import { inTransaction, type Sql, type SqlPool, type SqlRow, textArray } from './sql.ts';
 
@@ -21,9 +22,19 @@ export interface ChangePollOptions {
 }
 
 /** What a look at the database has found. */
+/** An entity that has changed; undefined for a value that is deleted. */
+interface ChangedRow {
+  readonly space: string;
+  readonly key: string;
+  /** The key as the tables have it. */
+  readonly stored: string;
+  readonly value: string | undefined;
+  readonly change: bigint;
+}
+
 interface Look {
   readonly change: bigint;
-  readonly rows: readonly SqlRow[];
+  readonly rows: readonly ChangedRow[];
   readonly isLost: boolean;
 }
 
@@ -69,10 +80,10 @@ export class ChangePoll {
   own(change: bigint, entities: readonly EntityChange[]): void {
     if (this.#seen === undefined) return;
     this.#own.add(change);
-    for (const { id, space, key, text } of entities) {
+    for (const { id, space, key, long, text } of entities) {
       if (!this.#watchers.watches(space)) continue;
       if (this.#polling) this.#toldMeanwhile.set(id, change);
-      this.#watchers.tell(space, key, text);
+      this.#watchers.tell(space, long ?? key, text);
     }
   }
 
@@ -127,14 +138,13 @@ export class ChangePoll {
   }
 
   #tell({ rows, change: last }: Look, own: ReadonlySet<bigint>): void {
-    for (const { space, key, value, change } of rows) {
-      const number = BigInt(change ?? '0');
-      const told = this.#toldMeanwhile.get(`${space}\0${key}`);
+    for (const { space, key, stored, value, change } of rows) {
+      const told = this.#toldMeanwhile.get(`${space}\0${stored}`);
       // The next look tells of what came in the midst of this one.
-      if (number > last) continue;
+      if (change > last) continue;
       // The own writer has told of it, or of what came behind it.
-      if (own.has(number) || (told !== undefined && told >= number)) continue;
-      this.#watchers.tell(space ?? '', key ?? '', value ?? undefined);
+      if (own.has(change) || (told !== undefined && told >= change)) continue;
+      this.#watchers.tell(space, key, value);
     }
   }
 }
@@ -161,7 +171,13 @@ async function look(
      ) AS changed ORDER BY changed.change LIMIT ${MAX_CHANGES + 1}`,
     [from.seen.toString(), textArray(spaces)],
   );
-  return { change, rows, isLost: rows.length > MAX_CHANGES };
+  const named = await withWholeKeys(sql, rows.map(changedRow));
+  return { change, rows: named, isLost: rows.length > MAX_CHANGES };
+}
+
+function changedRow(row: SqlRow): ChangedRow {
+  const key = row['key'] ?? '';
+  return { space: row['space'] ?? '', key, stored: key, value: row['value'] ?? undefined, change: BigInt(row['change'] ?? '0') };
 }
 
 function isAllOwn(own: ReadonlySet<bigint>, seen: bigint, change: bigint): boolean {

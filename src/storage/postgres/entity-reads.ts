@@ -1,4 +1,5 @@
 import type { CounterRow, EntityPage } from '../contract/store.ts';
+import { storedKey, storedPrefix, withWholeKeys } from './long-keys.ts';
 import type { Sql } from './sql.ts';
 
 /*
@@ -15,8 +16,11 @@ export interface EntityRow {
 
 /** The entity of a key that can be one. */
 export async function entityRow(sql: Sql, space: string, key: string): Promise<EntityRow | undefined> {
-  const rows = await sql.query('SELECT key, value, version FROM gw_entities WHERE space = $1::text AND key = $2::text', [space, key]);
-  return rows.map(entityOf)[0];
+  const rows = await sql.query('SELECT value, version FROM gw_entities WHERE space = $1::text AND key = $2::text', [
+    space,
+    storedKey(key).key,
+  ]);
+  return rows.map((row) => ({ ...entityOf(row), key }))[0];
 }
 
 /** A page of a space, in key order. One statement, and so one state. */
@@ -27,7 +31,7 @@ export async function entityPage(sql: Sql, space: string, page: EntityPage = {})
     `SELECT key, value, version FROM gw_entities WHERE ${keys.where} ORDER BY key LIMIT $${keys.values.length + 1}::text::bigint`,
     [...keys.values, limitText(page.limit)],
   );
-  return rows.map(entityOf);
+  return withWholeKeys(sql, rows.map(entityOf));
 }
 
 function entityOf(row: Readonly<Record<string, string | null>>): EntityRow {
@@ -38,7 +42,7 @@ function entityOf(row: Readonly<Record<string, string | null>>): EntityRow {
 export async function counterTotals(sql: Sql, space: string, key: string): Promise<Readonly<Record<string, bigint>>> {
   const rows = await sql.query('SELECT name, amount::text FROM gw_counters WHERE space = $1::text AND key = $2::text ORDER BY name', [
     space,
-    key,
+    storedKey(key).key,
   ]);
   return Object.fromEntries(rows.map(({ name, amount }) => [name ?? '', BigInt(amount ?? '0')]));
 }
@@ -56,10 +60,11 @@ export async function counterRowsOf(
      GROUP BY key ORDER BY key LIMIT $${keys.values.length + 1}::text::bigint`,
     [...keys.values, limitText(page.limit)],
   );
-  return rows.map(({ key, amounts }) => {
+  const read = rows.map(({ key, amounts }) => {
     const totals = JSON.parse(amounts ?? '{}') as Readonly<Record<string, string>>;
     return { key: key ?? '', amounts: Object.fromEntries(Object.entries(totals).map(([name, amount]) => [name, BigInt(amount)])) };
   });
+  return withWholeKeys(sql, read);
 }
 
 const ASCII = /^[\x01-\x7f]*$/;
@@ -80,9 +85,9 @@ function keyRange(
     tests.push(`key ${operator} $${values.length}::text`);
   };
   // No key has a NUL, so that those behind a text with one are those behind what stands before it.
-  if (after !== undefined) add(after.split('\0', 1)[0] ?? '', '>');
+  if (after !== undefined) add(storedKey(after.split('\0', 1)[0] ?? '').key, '>');
   if (prefix !== '') {
-    add(prefix, '>=');
+    add(storedPrefix(prefix), '>=');
     // The first text behind all that begin with the prefix.
     add(prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1), '<');
   }
