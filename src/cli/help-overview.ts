@@ -19,7 +19,7 @@ const PURPOSES: readonly (readonly [title: string, names: readonly string[]])[] 
   ['Money and limits', ['budgets', 'ratelimit', 'pricing', 'prices', 'monthly']],
   ['People decide, and are told', ['approvals', 'alerts', 'exports']],
   ['Many gateways', ['control-plane']],
-  ['Keep it running', ['secrets', 'journal', 'telemetry']],
+  ['Keep it running', ['secrets', 'journal', 'storage', 'telemetry']],
   ['About this program', ['help', 'version', 'completion']],
 ];
 

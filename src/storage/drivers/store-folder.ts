@@ -1,11 +1,13 @@
 /*
- * What commands ask of a folder that the embedded driver keeps: whether it is there, in which format, and what becomes
- * of its journal.
+ * What commands ask of a folder that the embedded driver keeps: whether it is there, in which format, how large, and
+ * what becomes of its journal.
  */
-import { readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { isMissing } from '../../base/lib/gateway-error.ts';
 import { checkJournal, type JournalFinding } from '../embedded/check-journal.ts';
 import { formatFile, journalFolder } from '../embedded/layout.ts';
+import { parsePosition } from '../embedded/location.ts';
 import { type RepairReport, repairJournal } from '../embedded/repair-journal.ts';
 import { FORMAT_VERSION, segmentFileName } from '../embedded/segment-header.ts';
 
@@ -28,4 +30,23 @@ export async function formatOf(dir: string): Promise<{ readonly found: number; r
     if (isMissing(error)) return undefined;
     throw error;
   }
+}
+
+/** Bytes of all files below a folder. @throws the system's error */
+export async function folderSize(dir: string): Promise<number> {
+  let bytes = 0;
+  for (const entry of await readdir(dir, { withFileTypes: true, recursive: true })) {
+    if (!entry.isFile()) continue;
+    const found = await stat(join(entry.parentPath, entry.name)).catch((error: unknown) => {
+      // The gateway that runs on it may have removed the file.
+      if (!isMissing(error)) throw error;
+    });
+    bytes += found?.size ?? 0;
+  }
+  return bytes;
+}
+
+/** A place of a journal, such as up to where it was carried; undefined for what is none. */
+export function journalPlace(position: string): { readonly segment: number; readonly offset: number } | undefined {
+  return parsePosition(position);
 }

@@ -17,12 +17,13 @@ import {
   type StoredRecord,
   StoreError,
 } from '../contract/store.ts';
+import { type CounterOfSpace, countersOfAll, type EntityText, entitiesOfAll, type RowLimits, type RowPlace } from './all-spaces.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { type Counters, decodeTotals } from './counters.ts';
 import type { Files } from './files.ts';
 import { type Frame, frameHasRecord, frameRecordHash, frameRecordId, frameText } from './frame.ts';
 import type { Indexer } from './indexer.ts';
-import { type JournalPiece, type PieceLimits, readJournal } from './journal-feed.ts';
+import { type JournalExtent, type JournalPiece, journalExtent, type PieceLimits, readJournal } from './journal-feed.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { type LevelIndex, ROW } from './level-index.ts';
 import { locationText, parseLocation, parsePosition, positionText } from './location.ts';
@@ -217,6 +218,23 @@ export class EmbeddedStore implements Store {
     return readJournal(this.#parts.segments, from, limits);
   }
 
+  /** Entities of all spaces behind a place; see {@link entitiesOfAll}. */
+  async allEntities(after: RowPlace | undefined, limits: RowLimits): Promise<readonly EntityText[]> {
+    this.#mustBeOpen();
+    return readable(entitiesOfAll(this.#parts, after, limits));
+  }
+
+  /** Counters of all spaces behind a place; see {@link countersOfAll}. */
+  async allCounters(after: RowPlace | undefined, limits: RowLimits): Promise<readonly CounterOfSpace[]> {
+    this.#mustBeOpen();
+    return readable(countersOfAll(this.#parts, after, limits));
+  }
+
+  /** How far the journal reaches now. */
+  get extent(): JournalExtent {
+    return journalExtent(this.#parts.segments);
+  }
+
   /** Forces everything stored so far to the medium (fsync). Rejects (`record_store_unavailable`) when that fails. */
   async sync(): Promise<void> {
     this.#mustBeOpen();
@@ -407,9 +425,13 @@ function ignore(): void {}
  * Rows of index and tail together; what LevelDB throws while it is opened again is the store's failure, not the
  * caller's.
  */
-async function readRows(...[stored, changed, page]: Parameters<typeof mergeRows>): ReturnType<typeof mergeRows> {
+function readRows(...page: Parameters<typeof mergeRows>): ReturnType<typeof mergeRows> {
+  return readable(mergeRows(...page));
+}
+
+async function readable<T>(rows: Promise<T>): Promise<T> {
   try {
-    return await mergeRows(stored, changed, page);
+    return await rows;
   } catch (error) {
     throw unavailable(error);
   }

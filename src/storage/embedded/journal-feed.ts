@@ -30,6 +30,22 @@ export interface PieceLimits {
   readonly bytes: number;
 }
 
+/** What a journal has of commits. */
+export interface JournalExtent {
+  /** The place of the oldest commit that is kept, and the place behind the last one. */
+  readonly begin: string;
+  readonly end: string;
+  readonly records: number;
+}
+
+/** The extent of the visible commits. */
+export function journalExtent(segments: Segments): JournalExtent {
+  let records = 0;
+  for (const info of segments) records += info.records;
+  const end = segments.get(segments.last)?.end ?? SEGMENT_HEADER_BYTES;
+  return { begin: positionText(segments.first, SEGMENT_HEADER_BYTES), end: positionText(segments.last, end), records };
+}
+
 const FIRST_CHUNK_BYTES = 256 * 1024;
 
 /**

@@ -4,10 +4,11 @@ import { FIRST_TABLES } from './migrations/0001-first-tables.ts';
 import { NODES } from './migrations/0002-nodes.ts';
 import { NODE_PLACES } from './migrations/0003-node-places.ts';
 import { LONG_KEYS } from './migrations/0004-long-keys.ts';
+import { MOVES } from './migrations/0005-moves.ts';
 import { inTransaction, type Sql, type SqlPool } from './sql.ts';
 
 /** In their order; the version of a schema is how many of them it has. None is ever changed. */
-const MIGRATIONS: readonly string[] = [FIRST_TABLES, NODES, NODE_PLACES, LONG_KEYS];
+export const MIGRATIONS: readonly string[] = [FIRST_TABLES, NODES, NODE_PLACES, LONG_KEYS, MOVES];
 
 /** Whoever changes tables holds this lock until the end of his transaction. */
 export const TABLES_LOCK = `SELECT pg_advisory_xact_lock(7309453611420185)`;

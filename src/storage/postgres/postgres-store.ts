@@ -28,6 +28,7 @@ import type { RecordPlaces } from './record-places.ts';
 import { type RecordStatement, recordPageOf, recordStatement, statementByHash, statementById } from './record-reads.ts';
 import { removeOldRecords } from './record-removal.ts';
 import { onReadConnection, type Sql, type SqlPools } from './sql.ts';
+import { type MovedFolder, StoreMover } from './store-mover.ts';
 import { StoreWriter } from './store-writer.ts';
 
 /** The opened parts, made by `openPostgresStore`. */
@@ -175,6 +176,13 @@ export class PostgresStore implements Store {
   /** The nodes that have this database, by name. */
   async nodes(): Promise<readonly NodeRow[]> {
     return this.#read(nodeRows);
+  }
+
+  /** What takes an embedded store into this database, where that has nothing else. */
+  mover(folder: MovedFolder): StoreMover {
+    this.#mustBeOpen();
+    const { pools, months } = this.#parts;
+    return new StoreMover(pools.writes, months, folder);
   }
 
   /** Waits for what is under way; what has resolved is as safe as the server makes it. */

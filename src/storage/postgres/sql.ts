@@ -115,6 +115,11 @@ export async function inTransaction<T>(pool: SqlPool, work: (sql: Sql) => Promis
   });
 }
 
+/** The time of a column as ISO 8601 in UTC. */
+export function isoTime(column: string): string {
+  return `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+}
+
 /** A list of texts as PostgreSQL writes an array. */
 export function textArray(items: readonly (string | null)[]): string {
   let text = '{';
