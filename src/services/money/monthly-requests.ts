@@ -1,11 +1,11 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { hourOf, windowEnd } from '../../decide/limits/windows.ts';
+import { ORG_MONTH } from '../../storage/contract/counter-spaces.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import { counterPages } from '../../storage/contract/store-pages.ts';
 import { CountedOrgs } from '../registers/sharers.ts';
 import type { RequestsRefusal } from './allowance.ts';
 
-const SPACE = 'org_month';
 const KEPT_MONTHS = 3;
 
 /** A request that counts, for which nothing is stored yet. */
@@ -64,7 +64,7 @@ export class MonthlyRequestService {
     for (const month of new Set((options.moments ?? [options.clock.now()]).map(monthOf))) {
       const prefix = `${month}|`;
       const counts = service.#countsOf(month);
-      for await (const page of counterPages(options.store, SPACE, prefix)) {
+      for await (const page of counterPages(options.store, ORG_MONTH, prefix)) {
         for (const { key, amounts } of page) counts.set(key.slice(prefix.length), Number(amounts['requests'] ?? 0n));
       }
     }
@@ -98,7 +98,7 @@ export class MonthlyRequestService {
 
   /** What is to be committed with the record of a counted request. */
   effect({ month, key }: CountedRequest): Effect {
-    return { op: 'add', space: SPACE, key: `${month}|${key}`, amounts: { requests: 1n } };
+    return { op: 'add', space: ORG_MONTH, key: `${month}|${key}`, amounts: { requests: 1n } };
   }
 
   /** A counted request has left no record. */

@@ -2,6 +2,7 @@
  * Counter spaces that are written in one room and read in another: their names and how their keys are made. Parts of a
  * key are percent-encoded, so that `|` only ever separates.
  */
+import { sha256Hex } from '../../base/lib/sha256.ts';
 
 /** Counter space of the daily roll-ups; its keys are made by {@link rollUpKey}. */
 export const USAGE_DAY = 'usage_day';
@@ -20,6 +21,19 @@ export const SPEND_PROVIDER_DAY = 'spend_provider_day';
 
 /** Counter space of what is spent under a delegation that has a budget, over its life: org, delegation. */
 export const SPEND_DELEGATION = 'spend_delegation';
+
+/**
+ * Counter space of the spend of each scope by hour: org, kind of scope, its id, hour. Stores that several gateways share
+ * keep it, and make it of what they are given for other spaces (`spend-hours.ts`): nobody adds to it. Few rows, so that
+ * the spend of any window is one short read.
+ */
+export const SPEND_HOUR = 'spend_hour';
+
+/** What spend is counted for. */
+export type SpendKind = 'org' | 'project' | 'workload' | 'provider';
+
+/** Counter space of the requests that count in an org's month: month, org. */
+export const ORG_MONTH = 'org_month';
 
 /**
  * Counter space of the hourly roll-ups of an org: org, hour, decision. Few rows, so that any range of hours is a short
@@ -73,6 +87,24 @@ export function spendKey(part: { readonly day: string; readonly org: string; rea
 /** Key of {@link SPEND_DELEGATION}. */
 export function delegationSpendKey(org: string, delegationId: string): string {
   return `${encodePart(org)}|${encodePart(delegationId)}`;
+}
+
+/** Key of {@link SPEND_HOUR}; `hour` as in `2026-11-22T05`. */
+export function spendHourKey(part: { readonly org: string; readonly kind: SpendKind; readonly id: string; readonly hour: string }): string {
+  return spendHourKeyOf(encodePart(part.org), part.kind, encodePart(part.id), part.hour);
+}
+
+/** The same of parts that are encoded. Nobody reads an id out of such a key: a long one is a digest there. */
+export function spendHourKeyOf(org: string, kind: SpendKind, id: string, hour: string): string {
+  return `${org}|${kind}|${shortPart(id)}|${hour}`;
+}
+
+/** Longer parts of what is not read back are digests. */
+const LONGEST_PART = 500;
+
+/** A part that stands for a name and is not read back. */
+export function shortPart(part: string): string {
+  return part.length > LONGEST_PART ? sha256Hex(part) : part;
 }
 
 /** Key of {@link USAGE_HOUR}; `hour` as in `2026-11-22T05`. */

@@ -1,4 +1,6 @@
-import type { JudgedBatch, KnownState } from './judge-batch.ts';
+import { SPEND_HOUR } from '../contract/counter-spaces.ts';
+import { spendByHour } from '../contract/spend-hours.ts';
+import type { CounterSum, JudgedBatch, KnownState } from './judge-batch.ts';
 import type { StoredKey } from './long-keys.ts';
 import type { EntityChange, QueuedCommit } from './queued-commit.ts';
 import { placeOf } from './record-places.ts';
@@ -20,6 +22,9 @@ export interface LockedChange {
 
 /** Locks the row of changes until the transaction ends, and takes the next number. The text for one round trip. */
 export const TAKE_CHANGE = 'UPDATE gw_state SET change = change + 1 RETURNING change::text, last_record_id';
+
+/** The same for who changes nothing that has a number. */
+export const HOLD_CHANGE = 'SELECT change::text, last_record_id FROM gw_state FOR UPDATE';
 
 /** The answer to {@link TAKE_CHANGE}. */
 export function lockedChange(row: Readonly<Record<string, string | null>> | undefined): LockedChange {
@@ -85,9 +90,7 @@ export async function writeBatch(
   addPuts(parts, changes, change);
   addDeletions(parts, changes, change);
   addLongKeys(parts, [...changes, ...[...counters.values()].map(({ change: counter }) => counter)]);
-  const rows = [...counters.values()].flatMap(({ change: { space, key }, amounts }) =>
-    [...amounts].map(([name, amount]) => ({ space, key, name, amount: amount.toString() })),
-  );
+  const rows = counterAdditions(counters.values());
   if (rows.length > 0) {
     rows.sort((a, b) => compare(a.space, b.space) || compare(a.key, b.key) || compare(a.name, b.name));
     parts.add(
@@ -98,6 +101,19 @@ export async function writeBatch(
     );
   }
   if (parts.text !== undefined) await sql.query(parts.text, parts.values);
+}
+
+/** A row for each amount, and for what the amounts of some spaces add to the spend of an hour. */
+function counterAdditions(sums: Iterable<CounterSum>): { space: string; key: string; name: string; amount: string }[] {
+  const rows: { space: string; key: string; name: string; amount: string }[] = [];
+  const spent = new Map<string, bigint>();
+  for (const { change, amounts } of sums) {
+    const { space, key, long } = change;
+    for (const [name, amount] of amounts) rows.push({ space, key, name, amount: amount.toString() });
+    for (const of of spendByHour(space, long ?? key, amounts)) spent.set(of.key, (spent.get(of.key) ?? 0n) + of.pico);
+  }
+  for (const [key, pico] of spent) if (pico !== 0n) rows.push({ space: SPEND_HOUR, key, name: 'cost_pico', amount: pico.toString() });
+  return rows;
 }
 
 function column<K extends string>(rows: readonly Readonly<Record<K, string>>[], name: K): readonly string[] {

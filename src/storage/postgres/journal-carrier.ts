@@ -1,5 +1,7 @@
+import type { CapExchanged, CapMessage, CapSpeaker } from '../contract/cap-accounts.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import { knownState, lockedChange, TAKE_CHANGE, writeBatch } from './apply-batch.ts';
+import { BEGIN_HOLDING, exchangeCaps, timelineOf } from './cap-exchange.ts';
 import { OpeningRefused } from './database-errors.ts';
 import { judgeBatch } from './judge-batch.ts';
 import { queuedCommit } from './queued-commit.ts';
@@ -56,13 +58,26 @@ const LIMITS: CarriedLimits = { commits: 500, bytes: 4 * 1024 * 1024 };
 /**
  * Carries the journal of one node into a database, in order and each commit once. A piece, and that the journal has
  * been carried so far, are one transaction, which takes place only where the database stands at the beginning of the
- * piece. So a piece may be tried again whenever nobody knows what became of it, and by several processes at once; and a
- * database that was set back to an earlier moment says from where it is to be fed again.
+ * piece and has heard of as many transactions of this node as it has. So a piece may be tried again whenever nobody
+ * knows what became of it, and by several processes at once; a transaction that has outlived its connection does nothing
+ * any more once another has taken its number; and a database that was set back to an earlier moment says from where it
+ * is to be fed again. With the last piece the node may say what it holds of shared caps, and ask for more
+ * ({@link JournalCarrier.exchange}).
  */
 export class JournalCarrier {
   readonly #pool: SqlPool;
   readonly #months: RecordMonths;
   readonly #node: CarriedNode;
+  /** Of the node's last transaction that this has heard of. */
+  #number = '0';
+  /** Where the database stood when it last answered; undefined: it is to be asked. */
+  #answered: { readonly position: string | undefined } | undefined;
+  /** It knows what the node has said in the last exchange that was answered: what has changed since is enough. */
+  #isHeard = false;
+  /** How the server is asked for its timeline, once that is known. */
+  #timeline: string | undefined;
+  /** One thing at a time. */
+  #turn: Promise<unknown> = Promise.resolve();
 
   private constructor(pool: SqlPool, months: RecordMonths, node: CarriedNode) {
     this.#pool = pool;
@@ -110,9 +125,12 @@ export class JournalCarrier {
   async position(): Promise<string | undefined> {
     const { node, incarnation } = this.#node;
     const [row] = await onConnection(this.#pool, (sql) =>
-      sql.query('SELECT incarnation, position FROM gw_nodes WHERE node = $1::text', [node]),
+      sql.query('SELECT incarnation, position, number::text FROM gw_nodes WHERE node = $1::text', [node]),
     );
-    if (row?.['incarnation'] === incarnation) return row['position'] || undefined;
+    if (row?.['incarnation'] === incarnation) {
+      this.#number = row['number'] ?? '0';
+      return row['position'] || undefined;
+    }
     throw new OpeningRefused(
       row === undefined
         ? `the database does not know the node ${node}: it was forgotten there`
@@ -125,13 +143,11 @@ export class JournalCarrier {
    * @throws OpeningRefused as {@link position}; what the database or the way to it refuses with: nobody may know then
    * whether the piece is stored, and the next try tells. TypeError and RangeError for a commit that no database takes
    */
-  async carry({ from, commits, next }: CarriedPiece): Promise<Carried> {
-    if (commits.length > MAX_COMMITS) throw new RangeError(`A piece of a journal has at most ${MAX_COMMITS} commits`);
-    const batch = commits.map(({ record, effects }) => queuedCommit(record, effects));
-    const store = () => onConnection(this.#pool, (sql) => this.#transaction(sql, { from, next, batch }));
-    const known = await this.#months.storing(batch, store);
-    if (known !== undefined) return { isStored: true, position: next, known };
-    return { isStored: false, position: await this.position(), known: [] };
+  async carry(piece: CarriedPiece): Promise<Carried> {
+    return this.#inTurn(async () => {
+      const { exchanged: _, ...carried } = await this.#carry(piece);
+      return carried;
+    });
   }
 
   /**
@@ -141,44 +157,107 @@ export class JournalCarrier {
    * @throws what reading the journal rejects with; else as {@link carry}
    */
   async carryAll(source: CarriedJournal, limits = LIMITS): Promise<number> {
+    return this.#inTurn(async () => (await this.#carryAll(source, limits)).carried);
+  }
+
+  /**
+   * The same; with the last piece, and in its transaction, the node says what it holds of shared caps and is granted
+   * more. Where it throws nobody may know what was granted: the node is to say all that it holds next time, and what it
+   * was not told of is free then. So it is when the database stands elsewhere than it had answered, or is another.
+   * @throws as {@link carryAll}
+   */
+  async exchange(source: CarriedJournal, speaker: CapSpeaker, limits = LIMITS): Promise<CapExchanged> {
+    return this.#inTurn(async () => {
+      this.#timeline ??= await timelineOf(this.#pool);
+      const { exchanged } = await this.#carryAll(source, limits, speaker);
+      if (exchanged === undefined) throw new Error('The journal was carried to its end and nothing was said');
+      return exchanged;
+    });
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const tried = async (): Promise<T> => {
+      try {
+        return await work();
+      } catch (error) {
+        this.#answered = undefined;
+        this.#isHeard = false;
+        throw error;
+      }
+    };
+    const done = this.#turn.then(tried, tried);
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  async #carryAll(source: CarriedJournal, limits: CarriedLimits, speaker?: CapSpeaker): Promise<CarriedToItsEnd> {
     let carried = 0;
-    let from = await this.position();
+    let from = this.#answered === undefined || speaker === undefined ? await this.position() : this.#answered.position;
     for (;;) {
+      speaker?.mark();
       const { commits, next, isLast } = await source.journal(from, limits);
-      if (next !== from) {
-        const { position, isStored } = await this.carry({ from, commits, next });
+      const isWhole = !this.#isHeard;
+      const message = isLast && speaker ? { asks: speaker.say(isWhole), isWhole } : undefined;
+      if (next !== from || message !== undefined) {
+        const { position, isStored, exchanged } = await this.#carry({ from, commits, next }, message);
         from = position;
         if (isStored) carried += commits.length;
         // Somebody else has carried it, or the database was set back.
-        if (position !== next) continue;
-      }
-      if (isLast) return carried;
+        if (!isStored || position !== next) continue;
+        if (isLast) return { carried, exchanged };
+      } else if (isLast) return { carried, exchanged: undefined };
     }
   }
 
+  async #carry({ from, commits, next }: CarriedPiece, message?: CapMessage): Promise<Carried & Pick<CarriedToItsEnd, 'exchanged'>> {
+    if (commits.length > MAX_COMMITS) throw new RangeError(`A piece of a journal has at most ${MAX_COMMITS} commits`);
+    const batch = commits.map(({ record, effects }) => queuedCommit(record, effects));
+    const store = () => onConnection(this.#pool, (sql) => this.#transaction(sql, { from, next, batch, message }));
+    const stored = await this.#months.storing(batch, store);
+    if (stored !== undefined) {
+      this.#answered = { position: next };
+      if (stored.exchanged) this.#isHeard = stored.exchanged.isTold;
+      return { isStored: true, position: next, ...stored };
+    }
+    this.#isHeard = false;
+    return { isStored: false, position: await this.position(), known: [], exchanged: undefined };
+  }
+
   /** @returns ids of records that were there already; undefined: nothing is stored, the database stands elsewhere */
-  async #transaction(sql: SqlConnection, { from, next, batch }: PreparedPiece): Promise<readonly string[] | undefined> {
+  async #transaction(
+    sql: SqlConnection,
+    piece: PreparedPiece,
+  ): Promise<(Pick<CarriedToItsEnd, 'exchanged'> & Pick<Carried, 'known'>) | undefined> {
+    const { from, next, batch, message } = piece;
     const { node, incarnation } = this.#node;
-    const [row] = await sql.query(`${BEGIN}${TAKE_CHANGE}`);
+    const [row] = await sql.query(batch.length === 0 ? BEGIN_HOLDING : `${BEGIN}${TAKE_CHANGE}`);
     const locked = lockedChange(row);
-    const moved = await sql.query(
-      `UPDATE gw_nodes SET position = $4::text, seen_at = now()
-       WHERE node = $1::text AND incarnation = $2::text AND position = $3::text RETURNING node`,
-      [node, incarnation, from ?? '', next],
+    const [moved] = await sql.query(
+      `UPDATE gw_nodes SET position = $4::text, number = number + 1, seen_at = now()
+       WHERE node = $1::text AND incarnation = $2::text AND position = $3::text AND number = $5::text::bigint
+       RETURNING number::text`,
+      [node, incarnation, from ?? '', next ?? '', this.#number],
     );
-    if (moved.length === 0) {
+    if (moved === undefined) {
       await sql.query('ROLLBACK');
       return undefined;
     }
     const judged = judgeBatch(batch, await knownState(sql, batch, locked));
     await writeBatch(sql, judged, locked);
+    const exchanged = message && (await exchangeCaps(sql, node, message, this.#timeline ?? '0'));
     await sql.query('COMMIT');
-    return batch.flatMap(({ record }, at) => (record && judged.conflicts[at] ? [record.id] : []));
+    this.#number = moved['number'] ?? '0';
+    const known = batch.flatMap(({ record }, at) => (record && judged.conflicts[at] ? [record.id] : []));
+    return { known, exchanged };
   }
 }
 
-interface PreparedPiece {
-  readonly from: string | undefined;
-  readonly next: string;
+interface CarriedToItsEnd {
+  readonly carried: number;
+  readonly exchanged: CapExchanged | undefined;
+}
+
+interface PreparedPiece extends Pick<CarriedPiece, 'from' | 'next'> {
   readonly batch: ReturnType<typeof queuedCommit>[];
+  readonly message: CapMessage | undefined;
 }

@@ -16,6 +16,7 @@ import {
   type StoredRecord,
   StoreError,
 } from '../contract/store.ts';
+import { forgetNode } from './cap-exchange.ts';
 import { ChangePoll } from './change-poll.ts';
 import { unreadable } from './database-errors.ts';
 import { counterRowsOf, counterTotals, type EntityRow, entityPage, entityRow } from './entity-reads.ts';
@@ -183,6 +184,16 @@ export class PostgresStore implements Store {
     this.#mustBeOpen();
     const { pools, months } = this.#parts;
     return new StoreMover(pools.writes, months, folder);
+  }
+
+  /**
+   * Forgets a node and what it holds of shared caps: a person says so, and answers for it that the node spends nothing
+   * more.
+   * @returns false: there is none of this name
+   */
+  async forget(node: string): Promise<boolean> {
+    this.#mustBeOpen();
+    return this.#noted(forgetNode(this.#parts.pools.writes, node));
   }
 
   /** Waits for what is under way; what has resolved is as safe as the server makes it. */

@@ -1,0 +1,109 @@
+import type { CapAnswer, CapExchanged, CapMessage, CountedRange } from '../contract/cap-accounts.ts';
+import { HOLD_CHANGE } from './apply-batch.ts';
+import { storedKey } from './long-keys.ts';
+import { BEGIN, inTransaction, onConnection, type Sql, type SqlPool, type SqlRow, textArray } from './sql.ts';
+
+/*
+ * What a node says of the caps that nodes share, and is granted, inside of a transaction that somebody else has begun
+ * and ends. It holds the row of changes, so that no other transaction that writes is under way: what is read here is
+ * true until the end.
+ */
+
+/** Timeline of a server that names none: it has no standby of which this could tell it. */
+const ONLY_TIMELINE = '1';
+const TIMELINE = `('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int`;
+/** No such function, no leave to call it, not supported here: classes of what does not change by itself. */
+const NEVER = /^(42883|42501|0A000)$/;
+
+/**
+ * How statements of this server ask for its timeline: a number that grows when a standby takes over.
+ * @throws what the database or the way to it refuses with
+ */
+export async function timelineOf(pool: SqlPool): Promise<string> {
+  try {
+    await onConnection(pool, (sql) => sql.query(`SELECT (${TIMELINE})::text AS timeline`));
+    return TIMELINE;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && NEVER.test(String(error.code))) return ONLY_TIMELINE;
+    throw error;
+  }
+}
+
+/**
+ * Says what a node holds, grants what it wants of what is left, and answers. What is settled is read as it is behind
+ * all that this transaction has written before.
+ * @param timeline how the server is asked for its own
+ */
+export async function exchangeCaps(sql: Sql, node: string, { asks, isWhole }: CapMessage, timeline: string): Promise<CapExchanged> {
+  if (isWhole) await sql.query(`UPDATE gw_nodes SET told = ${timeline} WHERE node = $1::text`, [node]);
+  const rows = await sql.query(STATEMENT.replaceAll('TIMELINE', timeline), [
+    node,
+    textArray(asks.map(({ account }) => account.id)),
+    textArray(asks.map(({ account }) => account.space)),
+    textArray(asks.map(({ account }) => account.name)),
+    textArray(asks.map(({ account }) => account.first)),
+    textArray(asks.map(({ account }) => account.behind)),
+    textArray(asks.map(({ held }) => `${held}`)),
+    textArray(asks.map(({ wanted }) => `${wanted}`)),
+    textArray(asks.map(({ cap }) => `${cap}`)),
+    `${isWhole}`,
+  ]);
+  const [state] = rows;
+  const answers = new Map(rows.flatMap((row) => (row['account'] == null ? [] : [[row['account'], answerOf(row)] as const])));
+  return { answers, isOpen: state?.['is_open'] === 'true', isTold: state?.['is_told'] === 'true' };
+}
+
+/** Of one key that is too long for an index, the one that stands for it. */
+function storedRange(range: CountedRange): CountedRange {
+  const { key, long } = storedKey(range.first);
+  return long === undefined ? range : { ...range, first: key, behind: `${key}\x01` };
+}
+
+function answerOf(row: SqlRow): CapAnswer {
+  const amount = (name: string): bigint => BigInt(row[name] ?? '0');
+  return { id: row['account'] ?? '', granted: amount('granted'), settled: amount('settled'), others: amount('others') };
+}
+
+/** `said` may be empty: the state is answered all the same. */
+const STATEMENT = `
+WITH state AS (
+  SELECT coalesce(bool_and(told = TIMELINE), false) AS is_open, coalesce(bool_or(node = $1::text AND told = TIMELINE), false) AS is_told
+  FROM gw_nodes WHERE told IS NOT NULL
+), said AS (
+  SELECT * FROM unnest($2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::text[],
+                       $7::text::numeric[], $8::text::numeric[], $9::text::numeric[])
+    AS given (account, space, name, first, behind, held, wanted, cap)
+), known AS (
+  SELECT said.*,
+    coalesce((SELECT sum(amount) FROM gw_counters AS c
+              WHERE c.space = said.space AND c.key >= said.first AND c.key < said.behind AND c.name = said.name), 0) AS settled,
+    coalesce((SELECT sum(amount) FROM gw_leases AS l WHERE l.account = said.account AND l.node <> $1::text), 0) AS others
+  FROM said
+), granted AS (
+  SELECT known.*,
+    CASE WHEN is_open AND is_told THEN greatest(least(wanted, cap - settled - others - held), 0) ELSE 0 END AS granted
+  FROM known, state
+), gone AS (
+  DELETE FROM gw_leases WHERE node = $1::text
+    AND (account IN (SELECT account FROM granted WHERE held + granted <= 0)
+         OR ($10::text::boolean AND account NOT IN (SELECT account FROM granted)))
+), kept AS (
+  INSERT INTO gw_leases (account, node, amount) SELECT account, $1::text, held + granted FROM granted WHERE held + granted > 0
+  ON CONFLICT (account, node) DO UPDATE SET amount = excluded.amount
+)
+SELECT account, granted::text, settled::text, others::text, is_open::text, is_told::text
+FROM state LEFT JOIN granted ON true`;
+
+/**
+ * Forgets a node, and with it what it holds: a person says so, and answers for it that the node spends nothing more.
+ * @returns false: there is none of this name
+ */
+export async function forgetNode(pool: SqlPool, node: string): Promise<boolean> {
+  return inTransaction(pool, async (sql) => {
+    await sql.query(HOLD_CHANGE);
+    return (await sql.query('DELETE FROM gw_nodes WHERE node = $1::text RETURNING node', [node])).length > 0;
+  });
+}
+
+/** What a transaction that moves a node on begins with, when it may change nothing that has a number. */
+export const BEGIN_HOLDING: string = `${BEGIN}${HOLD_CHANGE}`;
