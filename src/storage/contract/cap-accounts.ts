@@ -1,13 +1,13 @@
 /*
- * What nodes that share caps say to each other through a store: accounts, what a node holds of them, what it wants, and
- * what it is told. An account is what one cap counts in one window; several caps may count the same.
+ * What nodes that share caps say to each other through a store. An account is what a node holds of something that caps
+ * count: the spend of a scope, that of a delegation, the requests of an org's month. What is held counts in each window
+ * of the scope, like calls that are under way: when an hour turns, what was set aside before it is set aside in the next
+ * one as well. So an account has no window; the counters that a cap looks at have.
  */
-import { delegationSpendKey, ORG_MONTH, SPEND_DELEGATION, SPEND_HOUR, type SpendKind, shortPart, spendHourKey } from './counter-spaces.ts';
+import { delegationSpendKey, ORG_MONTH, SPEND_DELEGATION, SPEND_HOUR, type SpendKind, spendHourKey } from './counter-spaces.ts';
 
-/** Where the counters of an account stand: what is settled is their sum. */
-export interface CapAccount {
-  /** Its name, the same on every node. */
-  readonly id: string;
+/** Counters whose sum is what is settled, in one window. */
+export interface CountedRange {
   readonly space: string;
   /** Of the amount that counts. */
   readonly name: string;
@@ -17,18 +17,25 @@ export interface CapAccount {
   readonly behind: string;
 }
 
-/** Of one account, what a node says and asks. Amounts are those of its counters: pico-dollars, or requests. */
+/** Of one account, what a node says and asks. Amounts are those of the counters: pico-dollars, or requests. */
 export interface CapAsk {
-  readonly account: CapAccount;
+  /** Of the account; the same on every node. */
+  readonly id: string;
   /**
    * All that it holds behind what is shipped with this: what it has free, what calls under way have set aside, and what
    * they have spent. Takes the place of what it said before.
    */
   readonly held: bigint;
-  /** What it wants more; part of it may be granted. */
+  /** What it wants more; part of it may be granted. Nothing is granted that would pass a cap of `counts`. */
   readonly wanted: bigint;
-  /** Nothing is granted that would pass it. */
-  readonly cap: bigint;
+  readonly counts: readonly CapCount[];
+}
+
+/** What is to be told of an account. */
+export interface CapCount {
+  readonly range: CountedRange;
+  /** Undefined: what is settled is of interest, and nothing is held against it. */
+  readonly cap: bigint | undefined;
 }
 
 /** What a node says when all of its journal is shipped. */
@@ -40,12 +47,11 @@ export interface CapMessage {
 
 /** Of one account, what the store has answered. */
 export interface CapAnswer {
-  readonly id: string;
   readonly granted: bigint;
-  /** By all nodes, as far as their journals are shipped, this one's included. */
-  readonly settled: bigint;
   /** What other nodes hold. */
   readonly others: bigint;
+  /** By all nodes, as far as their journals are shipped, this one's included: for each of `counts`, in its order. */
+  readonly settled: readonly bigint[];
 }
 
 /** What an exchange has come to. */
@@ -54,6 +60,8 @@ export interface CapExchanged {
   readonly answers: ReadonlyMap<string, CapAnswer>;
   /** The store is open for grants: every member has told the server as it is now what it holds. */
   readonly isOpen: boolean;
+  /** How many nodes have ever said what they hold, and are not forgotten. */
+  readonly members: number;
   /** This node has; else it is asked to say all that it holds. */
   readonly isTold: boolean;
 }
@@ -69,27 +77,40 @@ export interface CapSpeaker {
   say(isWhole: boolean): readonly CapAsk[];
 }
 
-/** The spend of a scope in a window. @param window its first hour, and the one behind it: `2026-11-22T05` */
-export function spendAccount(
-  scope: { readonly org: string; readonly kind: SpendKind; readonly id: string },
-  window: { readonly first: string; readonly behind: string },
-): CapAccount {
+/** The account of a scope's spend. */
+export function spendAccount({ org, kind, id }: SpendScope): string {
+  return `spend|${spendHourKey({ org, kind, id, hour: '' })}`;
+}
+
+/** Whose spend is counted. */
+export interface SpendScope {
+  readonly org: string;
+  readonly kind: SpendKind;
+  readonly id: string;
+}
+
+/** A scope's spend in a window. @param window its first hour, and the one behind it: `2026-11-22T05` */
+export function spendRange(scope: SpendScope, window: { readonly first: string; readonly behind: string }): CountedRange {
   const first = spendHourKey({ ...scope, hour: window.first });
-  const behind = spendHourKey({ ...scope, hour: window.behind });
-  return { id: `spend|${first}|${window.behind}`, space: SPEND_HOUR, name: 'cost_pico', first, behind };
+  return { space: SPEND_HOUR, name: 'cost_pico', first, behind: spendHourKey({ ...scope, hour: window.behind }) };
 }
 
 /** What is spent under a delegation, over its life. */
-export function delegationAccount(org: string, delegationId: string): CapAccount {
-  return single('delegation', SPEND_DELEGATION, delegationSpendKey(org, delegationId), 'cost_pico');
+export function delegationRange(org: string, delegationId: string): CountedRange {
+  return single(SPEND_DELEGATION, delegationSpendKey(org, delegationId), 'cost_pico');
 }
 
 /** Requests of an org's month. @param key of its counter */
-export function requestsAccount(key: string): CapAccount {
-  return single('requests', ORG_MONTH, key, 'requests');
+export function requestsRange(key: string): CountedRange {
+  return single(ORG_MONTH, key, 'requests');
+}
+
+/** The account of what one range alone counts. */
+export function accountOf({ space, first }: CountedRange): string {
+  return `${space}|${first}`;
 }
 
 /** No key lies between a key and the same with the least of all characters behind it. */
-function single(kind: string, space: string, key: string, name: string): CapAccount {
-  return { id: `${kind}|${key}`, space, name, first: key, behind: `${key}\x01` };
+function single(space: string, key: string, name: string): CountedRange {
+  return { space, name, first: key, behind: `${key}\x01` };
 }

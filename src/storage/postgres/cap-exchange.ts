@@ -1,6 +1,5 @@
-import type { CapAnswer, CapExchanged, CapMessage, CountedRange } from '../contract/cap-accounts.ts';
+import type { CapAnswer, CapExchanged, CapMessage } from '../contract/cap-accounts.ts';
 import { HOLD_CHANGE } from './apply-batch.ts';
-import { storedKey } from './long-keys.ts';
 import { BEGIN, inTransaction, onConnection, type Sql, type SqlPool, type SqlRow, textArray } from './sql.ts';
 
 /*
@@ -36,62 +35,68 @@ export async function timelineOf(pool: SqlPool): Promise<string> {
  */
 export async function exchangeCaps(sql: Sql, node: string, { asks, isWhole }: CapMessage, timeline: string): Promise<CapExchanged> {
   if (isWhole) await sql.query(`UPDATE gw_nodes SET told = ${timeline} WHERE node = $1::text`, [node]);
+  const counts = asks.flatMap(({ id, counts: all }) =>
+    all.map(({ range, cap }, at) => ({ id, at: `${at}`, cap: cap?.toString() ?? null, ...range })),
+  );
   const rows = await sql.query(STATEMENT.replaceAll('TIMELINE', timeline), [
     node,
-    textArray(asks.map(({ account }) => account.id)),
-    textArray(asks.map(({ account }) => account.space)),
-    textArray(asks.map(({ account }) => account.name)),
-    textArray(asks.map(({ account }) => account.first)),
-    textArray(asks.map(({ account }) => account.behind)),
+    `${isWhole}`,
+    textArray(asks.map(({ id }) => id)),
     textArray(asks.map(({ held }) => `${held}`)),
     textArray(asks.map(({ wanted }) => `${wanted}`)),
-    textArray(asks.map(({ cap }) => `${cap}`)),
-    `${isWhole}`,
+    textArray(counts.map(({ id }) => id)),
+    textArray(counts.map(({ at }) => at)),
+    textArray(counts.map(({ space }) => space)),
+    textArray(counts.map(({ name }) => name)),
+    textArray(counts.map(({ first }) => first)),
+    textArray(counts.map(({ behind }) => behind)),
+    textArray(counts.map(({ cap }) => cap)),
   ]);
   const [state] = rows;
   const answers = new Map(rows.flatMap((row) => (row['account'] == null ? [] : [[row['account'], answerOf(row)] as const])));
-  return { answers, isOpen: state?.['is_open'] === 'true', isTold: state?.['is_told'] === 'true' };
+  return { answers, isOpen: state?.['is_open'] === 'true', isTold: state?.['is_told'] === 'true', members: Number(state?.['members']) };
 }
 
-/** Of one key that is too long for an index, the one that stands for it. */
-function storedRange(range: CountedRange): CountedRange {
-  const { key, long } = storedKey(range.first);
-  return long === undefined ? range : { ...range, first: key, behind: `${key}\x01` };
-}
-
-function answerOf(row: SqlRow): CapAnswer {
-  const amount = (name: string): bigint => BigInt(row[name] ?? '0');
-  return { id: row['account'] ?? '', granted: amount('granted'), settled: amount('settled'), others: amount('others') };
+function answerOf({ granted, others, settled }: SqlRow): CapAnswer {
+  return {
+    granted: BigInt(granted ?? '0'),
+    others: BigInt(others ?? '0'),
+    settled: settled ? settled.split(' ').map(BigInt) : [],
+  };
 }
 
 /** `said` may be empty: the state is answered all the same. */
 const STATEMENT = `
 WITH state AS (
-  SELECT coalesce(bool_and(told = TIMELINE), false) AS is_open, coalesce(bool_or(node = $1::text AND told = TIMELINE), false) AS is_told
+  SELECT coalesce(bool_and(told = TIMELINE), false) AS is_open, coalesce(bool_or(node = $1::text AND told = TIMELINE), false) AS is_told,
+         count(*) AS members
   FROM gw_nodes WHERE told IS NOT NULL
 ), said AS (
-  SELECT * FROM unnest($2::text::text[], $3::text::text[], $4::text::text[], $5::text::text[], $6::text::text[],
-                       $7::text::numeric[], $8::text::numeric[], $9::text::numeric[])
-    AS given (account, space, name, first, behind, held, wanted, cap)
+  SELECT * FROM unnest($3::text::text[], $4::text::numeric[], $5::text::numeric[]) AS given (account, held, wanted)
+), counted AS (
+  SELECT account, at, cap, coalesce((
+    SELECT sum(amount) FROM gw_counters AS c
+    WHERE c.space = given.space AND c.key >= given.first AND c.key < given.behind AND c.name = given.name), 0) AS settled
+  FROM unnest($6::text::text[], $7::text::int[], $8::text::text[], $9::text::text[], $10::text::text[], $11::text::text[],
+              $12::text::numeric[]) AS given (account, at, space, name, first, behind, cap)
 ), known AS (
-  SELECT said.*,
-    coalesce((SELECT sum(amount) FROM gw_counters AS c
-              WHERE c.space = said.space AND c.key >= said.first AND c.key < said.behind AND c.name = said.name), 0) AS settled,
+  SELECT said.*, sums.settled, sums.rest,
     coalesce((SELECT sum(amount) FROM gw_leases AS l WHERE l.account = said.account AND l.node <> $1::text), 0) AS others
-  FROM said
+  FROM said LEFT JOIN (
+    SELECT account, string_agg(settled::text, ' ' ORDER BY at) AS settled, min(cap - settled) AS rest FROM counted GROUP BY account
+  ) AS sums USING (account)
 ), granted AS (
-  SELECT known.*,
-    CASE WHEN is_open AND is_told THEN greatest(least(wanted, cap - settled - others - held), 0) ELSE 0 END AS granted
+  SELECT known.*, CASE WHEN is_open AND is_told AND rest IS NOT NULL THEN greatest(least(wanted, rest - others - held), 0) ELSE 0 END AS granted
   FROM known, state
 ), gone AS (
   DELETE FROM gw_leases WHERE node = $1::text
     AND (account IN (SELECT account FROM granted WHERE held + granted <= 0)
-         OR ($10::text::boolean AND account NOT IN (SELECT account FROM granted)))
+         OR ($2::text::boolean AND account NOT IN (SELECT account FROM granted)))
 ), kept AS (
   INSERT INTO gw_leases (account, node, amount) SELECT account, $1::text, held + granted FROM granted WHERE held + granted > 0
   ON CONFLICT (account, node) DO UPDATE SET amount = excluded.amount
 )
-SELECT account, granted::text, settled::text, others::text, is_open::text, is_told::text
+SELECT account, granted::text, settled, others::text, is_open::text, is_told::text, members::text
 FROM state LEFT JOIN granted ON true`;
 
 /**

@@ -192,21 +192,26 @@ export class JournalCarrier {
 
   async #carryAll(source: CarriedJournal, limits: CarriedLimits, speaker?: CapSpeaker): Promise<CarriedToItsEnd> {
     let carried = 0;
-    let from = this.#answered === undefined || speaker === undefined ? await this.position() : this.#answered.position;
+    let from = speaker && this.#answered ? this.#answered.position : await this.position();
     for (;;) {
-      speaker?.mark();
-      const { commits, next, isLast } = await source.journal(from, limits);
-      const isWhole = !this.#isHeard;
-      const message = isLast && speaker ? { asks: speaker.say(isWhole), isWhole } : undefined;
-      if (next !== from || message !== undefined) {
-        const { position, isStored, exchanged } = await this.#carry({ from, commits, next }, message);
-        from = position;
-        if (isStored) carried += commits.length;
-        // Somebody else has carried it, or the database was set back.
-        if (!isStored || position !== next) continue;
-        if (isLast) return { carried, exchanged };
-      } else if (isLast) return { carried, exchanged: undefined };
+      const { piece, isLast, message } = await this.#read(source, from, limits, speaker);
+      const isMore = piece.next !== from || message !== undefined;
+      const done = isMore ? await this.#carry(piece, message) : undefined;
+      from = done === undefined ? from : done.position;
+      // Somebody else has carried it, or the database was set back.
+      if (done?.isStored === false) continue;
+      carried += piece.commits.length;
+      if (isLast) return { carried, exchanged: done?.exchanged };
     }
+  }
+
+  /** The next piece, and what the node says with it when it is the last one. */
+  async #read(source: CarriedJournal, from: string | undefined, limits: CarriedLimits, speaker: CapSpeaker | undefined) {
+    speaker?.mark();
+    const { commits, next, isLast } = await source.journal(from, limits);
+    const isWhole = !this.#isHeard;
+    const message: CapMessage | undefined = isLast && speaker ? { asks: speaker.say(isWhole), isWhole } : undefined;
+    return { piece: { from, commits, next }, isLast, message };
   }
 
   async #carry({ from, commits, next }: CarriedPiece, message?: CapMessage): Promise<Carried & Pick<CarriedToItsEnd, 'exchanged'>> {

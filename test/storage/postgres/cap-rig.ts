@@ -1,11 +1,19 @@
-import { spendAccount } from '../../../src/storage/contract/cap-accounts.ts';
+import { spendAccount, spendRange } from '../../../src/storage/contract/cap-accounts.ts';
 import { USAGE_QUARTER } from '../../../src/storage/contract/counter-spaces.ts';
 import type { Effect } from '../../../src/storage/contract/store.ts';
 import type { CarriedJournal } from '../../../src/storage/postgres/journal-carrier.ts';
 import type { Sql, SqlPools, SqlRow } from '../../../src/storage/postgres/sql.ts';
 
-/** The org's spend of a month. */
-export const ACCOUNT = spendAccount({ org: 'o', kind: 'org', id: '' }, { first: '2026-11-01T00', behind: '2026-12-01T00' });
+const SCOPE = { org: 'o', kind: 'org', id: '' } as const;
+/** The org's spend ... */
+export const ACCOUNT = spendAccount(SCOPE);
+/** ... in a month. */
+export const MONTH = spendRange(SCOPE, { first: '2026-11-01T00', behind: '2026-12-01T00' });
+
+/** ... in the hour that all calls here are made in ... */
+export const HOUR = spendRange(SCOPE, { first: '2026-11-18T05', behind: '2026-11-18T06' });
+/** ... and in another one. */
+export const LATER = spendRange(SCOPE, { first: '2026-11-18T06', behind: '2026-11-18T07' });
 
 /** What a call that cost so much adds to the counters. */
 export function spent(pico: bigint): readonly Effect[] {

@@ -1,11 +1,11 @@
 // What nodes that share a cap hold of it, said and granted in exchanges: a cap is never passed, whatever breaks.
 import t from 'tap';
-import type { CapAsk, CapSpeaker } from '../../../src/storage/contract/cap-accounts.ts';
+import type { CapAsk, CapSpeaker, CountedRange } from '../../../src/storage/contract/cap-accounts.ts';
 import type { JournalCarrier } from '../../../src/storage/postgres/journal-carrier.ts';
 import { rejection, type Tap } from '../../contract/store-under-test.ts';
 import { skipWithout } from '../../support/peers.ts';
 import { fc } from '../../support/properties.ts';
-import { ACCOUNT, beside, MemoryJournal, spent } from './cap-rig.ts';
+import { ACCOUNT, beside, HOUR, LATER, MemoryJournal, MONTH, spent } from './cap-rig.ts';
 import { type OpenedRig, PgRig, type TestDatabase } from './pg-rig.ts';
 import { PgliteDatabase } from './pglite-database.ts';
 import { PostgresServer } from './server.ts';
@@ -35,7 +35,8 @@ class TestNode implements CapSpeaker {
 
   say(isWhole: boolean): readonly CapAsk[] {
     this.asked.push(isWhole);
-    return [{ account: ACCOUNT, held: this.free + this.noted - this.#marked, wanted: this.wanted, cap: this.cap }];
+    const counts = [{ range: MONTH, cap: this.cap }];
+    return [{ id: ACCOUNT, held: this.free + this.noted - this.#marked, wanted: this.wanted, counts }];
   }
 
   spend(units: bigint): void {
@@ -57,7 +58,7 @@ class TestNode implements CapSpeaker {
   async ask(carrier: JournalCarrier, wanted: bigint) {
     this.wanted = wanted;
     const { answers, ...state } = await carrier.exchange(this.journal, this, { commits: 3, bytes: 1_000_000 });
-    const { granted = 0n, settled = 0n, others = 0n } = answers.get(ACCOUNT.id) ?? {};
+    const { granted = 0n, settled: [settled] = [0n], others = 0n } = answers.get(ACCOUNT) ?? {};
     this.free += granted;
     return { granted, settled, others, ...state };
   }
@@ -93,6 +94,24 @@ await t.test('what is granted, spent and given back adds up, part of a wish is g
   one.cap = 5n;
   t.match(await one.ask(ones, 1n), { granted: 0n }, 'a smaller cap is passed already');
   t.strictSame(one.asked.slice(0, 3), [true, false, false], 'all that it holds it says once');
+});
+
+await t.test('of several windows the one that has least left decides, and one without a cap is merely told', async (t) => {
+  const { opened } = await place(t);
+  const one = await opened.store.carrier({ node: 'one', incarnation: 'folder' });
+  const journal = new MemoryJournal();
+  journal.append(spent(4n));
+  const exchange = async (held: bigint, caps: readonly (bigint | undefined)[]) => {
+    const asks = [
+      { id: ACCOUNT, held, wanted: 9n, counts: caps.map((cap, at) => ({ range: [HOUR, MONTH, LATER][at] as CountedRange, cap })) },
+    ];
+    const { answers } = await one.exchange(journal, { mark: () => undefined, say: () => asks });
+    return answers.get(ACCOUNT);
+  };
+  t.match(await exchange(0n, [7n, 8n]), { granted: 3n, settled: [4n, 4n] });
+  t.match(await exchange(3n, [undefined, 8n, 5n]), { granted: 1n, settled: [4n, 4n, 0n] });
+  t.match(await exchange(4n, [undefined, undefined, 6n]), { granted: 2n }, 'what is held counts in a window that is to come as well');
+  t.match(await exchange(4n, [undefined]), { granted: 0n, settled: [4n] }, 'without any cap nothing is granted');
 });
 
 await t.test('a node that comes back ships first, and holds nothing', async (t) => {
