@@ -11,19 +11,29 @@ import type { Allowance, SettledCall } from '../../src/services/money/allowance.
 import { BudgetService } from '../../src/services/money/budgets.ts';
 import { MemoryAllowance } from '../../src/services/money/memory-allowance.ts';
 import { MonthlyRequestService } from '../../src/services/money/monthly-requests.ts';
+import type { NodeCaps } from '../../src/services/money/node-caps.ts';
 import { RateLimitService } from '../../src/services/money/rate-limits.ts';
 import type { Store } from '../../src/storage/contract/store.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { PgRig } from '../storage/postgres/pg-rig.ts';
+import { PgliteDatabase } from '../storage/postgres/pglite-database.ts';
 import { elsewhere } from '../support/allowance-elsewhere.ts';
+import { ledgerOf, nodeCaps } from '../support/shared-caps.ts';
 import { tempDir } from '../support/temp-dir.ts';
 import { type AllowanceOptions, type AllowanceUnderTest, allowanceContract } from './allowance.ts';
 
 let limits = 0;
 
-async function memory(store: Store, options: AllowanceOptions, place: (allowance: Allowance) => Allowance): Promise<AllowanceUnderTest> {
+async function memory(
+  store: Store,
+  options: AllowanceOptions,
+  place: (allowance: Allowance) => Allowance,
+  share?: () => Promise<NodeCaps>,
+): Promise<AllowanceUnderTest> {
   const { clock, monthlyLimit } = options;
   const plan = { limit: monthlyLimit, overage: false };
-  const budgets = await BudgetService.open({ store, clock, events: new EventBus(silentLogger) });
+  const caps = await share?.();
+  const budgets = await BudgetService.open({ store, clock, events: new EventBus(silentLogger), caps });
   const months = await MonthlyRequestService.open({ store, clock, plans: { alike: plan, of: () => plan } });
   const initial = { refill_rate: 1_000, max_tokens: 1_000, window_duration: '1m' };
   const rates = await RateLimitService.open({ store, clock, initial, ownOrg: 'o' });
@@ -45,7 +55,10 @@ async function memory(store: Store, options: AllowanceOptions, place: (allowance
       return made;
     },
     commit: (effects, settled) => store.commit(undefined, [...rollUp(recordOf(settled)), ...effects]),
-    reopen: () => memory(store, options, place),
+    reopen: async () => {
+      await caps?.close();
+      return memory(store, options, place, share);
+    },
   };
 }
 
@@ -80,6 +93,22 @@ t.test('in the memory of this process', async (t) =>
 );
 
 t.test('elsewhere: each verb answers later', async (t) => allowanceContract(t, open(elsewhere)));
+
+t.test('of a node that shares its caps with others', async (t) => {
+  const database = await PgliteDatabase.start(t);
+  await allowanceContract(t, async (t, options) => {
+    const store = await openEmbeddedStore({ dir: tempDir(t), fsync: 'off', clock: options.clock, log: silentLogger });
+    t.teardown(() => store.close());
+    const rig = new PgRig(t, await database.clear());
+    const { store: shared } = await rig.open();
+    const share = async () => {
+      const caps = nodeCaps(ledgerOf(shared, 'one', store), options.clock);
+      caps.start();
+      return caps;
+    };
+    return memory(store, options, (allowance) => allowance, share);
+  });
+});
 
 t.test('the memory of this process answers at once', async (t) => {
   const { fakeClock } = await import('../support/fake-clock.ts');

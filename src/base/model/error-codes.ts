@@ -100,6 +100,11 @@ export const ERROR_CODES = {
     meaning:
       'The control plane has not been reached for longer than `grace_seconds`, and the org says `strict` for that (`cp_down_policy`); or it alone has what was asked for, and does not answer.',
   },
+  limits_unavailable: {
+    status: 503,
+    meaning:
+      'Gateways share what a cap leaves, this one does not hold enough of it for the call, and the database that the others say theirs in does not answer. With `redis_down_policy: allow` the call goes on.',
+  },
   shutting_down: {
     status: 503,
     meaning: 'The gateway is stopping: it takes nothing new, and this had not ended within `GW_DRAIN_TIMEOUT`.',

@@ -95,6 +95,11 @@ export const REASON_CODES = {
     decision: 'error',
     meaning: 'The control plane was not reached for longer than `grace_seconds`, and the org says `strict` for that.',
   },
+  limits_unavailable: {
+    decision: 'error',
+    meaning:
+      'A cap that gateways share holds the call, this gateway does not hold enough of it, and the database could not be asked for more.',
+  },
   workload_not_registered: { decision: 'deny', meaning: 'The workload is not registered for the org.', circumstance: true },
   records_summed_up: {
     decision: 'deny',

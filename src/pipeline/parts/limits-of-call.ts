@@ -1,6 +1,7 @@
 import { usdFromPico } from '../../base/lib/money.ts';
+import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
-import type { CapExceeded, RateRefusal, Refused, Spender } from '../../services/money/allowance.ts';
+import type { CapExceeded, RateRefusal, Refused, Spender, UnavailableRefusal } from '../../services/money/allowance.ts';
 import { capAttributes, capCode, overBudget, recordedBudget } from './cap-reached.ts';
 import type { LineName } from './line-name.ts';
 import type { Claims, Parts } from './parts.ts';
@@ -23,8 +24,21 @@ export function spenderOf({ claims, attribution, route, delegated }: Spending): 
 /** What a call is told that asks for more than it may take. @param pico what it may cost */
 export function limitRefusal(refused: Refused, pico: bigint, { workloadId }: Claims, line: LineName): Refusal {
   if (refused.kind === 'rate') return rateRefusal(refused, workloadId, line);
+  if (refused.kind === 'unavailable') return unavailable(refused);
   if (refused.kind === 'requests') return deny('monthly_request_limit_exceeded', 'monthly_request_limit_exceeded');
   return capRefusal(refused, pico);
+}
+
+/** Nobody knows whether a cap would be passed. */
+function unavailable({ retryAfterSeconds }: UnavailableRefusal): Refusal {
+  return new Refusal({
+    decision: 'error',
+    status: ERROR_CODES.limits_unavailable.status,
+    reason: `What a cap leaves for this call cannot be asked for at the moment; try again in ${retryAfterSeconds} s.`,
+    reasonCodes: ['limits_unavailable'],
+    errorCode: 'limits_unavailable',
+    retryAfterSeconds,
+  });
 }
 
 /** Every refusal for money is 403 `budget_exceeded` (decision 6.2); the code and the trace say which cap it was. */

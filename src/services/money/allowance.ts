@@ -115,7 +115,13 @@ export interface RequestsRefusal {
   readonly resetsAt: number;
 }
 
-export type Refused = CapExceeded | RateRefusal | RequestsRefusal;
+/** Nodes share what a cap leaves, this one does not hold enough of it, and the others cannot be asked. */
+export interface UnavailableRefusal {
+  readonly kind: 'unavailable';
+  readonly retryAfterSeconds: number;
+}
+
+export type Refused = CapExceeded | RateRefusal | RequestsRefusal | UnavailableRefusal;
 
 /** What a call really was, when its record is about to be stored. */
 export interface SettledCall {

@@ -9,9 +9,12 @@ import type { Outbox, Posted } from '../sending/outbox.ts';
 import type { CapExceeded, Spender } from './allowance.ts';
 import { DelegationBook } from './delegation-spend.ts';
 import { type GivenOverride, HeldLimits, limitRemoval } from './held-limits.ts';
+import type { NodeCaps } from './node-caps.ts';
 import { REFUSED, RefusalAlerts, readRefused } from './refusal-alerts.ts';
-import { capPassed, type DelegatedSpend, partsOf, type Reservation, type SpendPart } from './reservation.ts';
+import { capPassed, type DelegatedSpend, firstCap, partsOf, type Reservation, type SpendPart } from './reservation.ts';
 import { type AlertLine, alertedOf, type Budget, later, limitInForce, newsOf, nextNews } from './scope-limits.ts';
+import type { CapVerdict } from './shared-ledger.ts';
+import { SharedSpending } from './shared-spend.ts';
 import { PROJECT, type ScopeSpend, SpendBook } from './spend-book.ts';
 
 const ALERTED = 'budget_alerted';
@@ -59,6 +62,8 @@ interface BudgetGround {
 export interface BudgetOptions extends BudgetGround {
   /** Whose windows may be asked for, in milliseconds since the epoch; default: now. */
   readonly moments?: readonly number[];
+  /** Where other nodes spend under the same caps. */
+  readonly caps?: NodeCaps | undefined;
 }
 
 /**
@@ -75,11 +80,13 @@ export class BudgetService {
   readonly #events: Events;
   readonly #outbox: Pick<Outbox, 'wants' | 'post'> | undefined;
   readonly #refusals: RefusalAlerts;
+  readonly #shared: SharedSpending | undefined;
 
-  private constructor(ground: BudgetGround, book: SpendBook, limits: HeldLimits) {
+  private constructor(ground: BudgetGround, book: SpendBook, limits: HeldLimits, shared: SharedSpending | undefined) {
     const { store, clock, events, outbox } = ground;
     this.#store = store;
     this.#limits = limits;
+    this.#shared = shared;
     this.#clock = clock;
     this.#book = book;
     this.#delegations = new DelegationBook(store);
@@ -90,9 +97,14 @@ export class BudgetService {
 
   /** Reads limits and the spend of the open windows. */
   static async open(options: BudgetOptions): Promise<BudgetService> {
-    const { store, clock, moments = [clock.now()] } = options;
+    const { store, clock, caps, moments = [clock.now()] } = options;
+    const shared = caps && new SharedSpending(caps);
     const book = await SpendBook.open(store, ...moments);
-    const limits = await HeldLimits.open(store, clock, (limit) => book.scope(limit.org_id, limit.scope, limit.scope_id ?? '').limits);
+    const limits = await HeldLimits.open(store, clock, (limit) => {
+      const spend = book.scope(limit.org_id, limit.scope, limit.scope_id ?? '');
+      shared?.watch(limit, spend);
+      return spend.limits;
+    });
     for (const { key, value } of await store.list(ALERTED)) {
       const budget = limits.get(key);
       if (budget) budget.alerted = budget.posted = value as Budget['alerted'];
@@ -102,7 +114,7 @@ export class BudgetService {
       if (budget) budget.posted = later(budget.posted, value as Budget['posted']);
     }
     await readRefused(store, (limitId) => limits.get(limitId));
-    return new BudgetService(options, book, limits);
+    return new BudgetService(options, book, limits, shared);
   }
 
   /** Limits of an org, or all, oldest first. */
@@ -127,7 +139,7 @@ export class BudgetService {
       override,
       periodStart: startText(limit.period, windowStart(limit.period, hour)),
       spentUsd: usdFromPico(spend.settled(limit.period, hour)),
-      reservedUsd: usdFromPico(spend.reserved),
+      reservedUsd: usdFromPico(spend.reserved + (spend.shared === undefined ? 0n : spend.shared.free + spend.shared.others)),
     };
   }
 
@@ -173,6 +185,27 @@ export class BudgetService {
     return delegations === undefined ? undefined : this.#delegations.load(orgId, delegations);
   }
 
+  /** Asks other nodes for what a call needs and this one does not hold; undefined: nobody is to be asked. */
+  ask(spender: Spender, pico: bigint, monthlyCapPico: bigint | undefined): Promise<CapVerdict> | undefined {
+    return this.#shared && this.askMore(this.#reservation(spender, monthlyCapPico), pico);
+  }
+
+  /** The same for a call that costs more than is set aside for it. */
+  askMore(reservation: Reservation, pico: bigint): Promise<CapVerdict> | undefined {
+    return this.#shared?.askFor(reservation, pico - reservation.pico, this.#hour());
+  }
+
+  /** The cap that a running call would pass. Changes nothing. */
+  exceeded(reservation: Reservation, pico: bigint): CapExceeded | undefined {
+    return this.#passed(reservation, pico);
+  }
+
+  /** What a running call is ended with that costs more than this node holds, and nobody can be asked. */
+  endOfPart(reservation: Reservation, pico: bigint): CapExceeded | undefined {
+    const hour = this.#hour();
+    return this.#shared?.isShort(reservation, pico - reservation.pico, hour) ? firstCap(reservation, hour) : this.grow(reservation, pico);
+  }
+
   /**
    * What {@link reserve} would refuse a call with. Sets nothing aside.
    * @returns `capped`: a cap holds the call, and it would not pass it; undefined: none does
@@ -207,6 +240,7 @@ export class BudgetService {
   /** Sets aside what was so before, whatever caps say by now. */
   hold(spender: Spender, pico: bigint): Reservation {
     const reservation = this.#reservation(spender, undefined);
+    this.#shared?.hold(reservation);
     reservation.pico = pico;
     this.restore(reservation);
     return reservation;

@@ -2,9 +2,13 @@ import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
 import { delegationSpendKey, SPEND_DELEGATION } from '../../storage/contract/counter-spaces.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { DelegationCap } from './allowance.ts';
+import type { CapHolding } from './cap-holding.ts';
 
 /** Delegations of which nothing is under way that are remembered all the same. */
 const MAX_IDLE: number = CONTROL_BOUNDS.idleDelegations.all;
+
+/** The one window of what is counted over a whole life; it begins at 0. */
+export const LIFE = 'life';
 
 /**
  * What was spent under one delegation over its life, and what calls that are under way have set aside. Pico-dollars.
@@ -16,19 +20,27 @@ export class DelegationSpend {
   open = 0;
   /** Of what is settled, the part whose records are not stored yet. */
   unstored = 0n;
+  /** What this node holds of it, where nodes share caps. */
+  shared: CapHolding | undefined;
 
   constructor(settled: bigint) {
     this.settled = settled;
   }
 
+  /** What was spent under it by all nodes. */
+  get spent(): bigint {
+    return this.shared === undefined ? this.settled : this.settled + this.shared.elsewhere(LIFE, 0);
+  }
+
   /** Whichever hour it is: it counts for the whole life. */
   add(_hour: number, pico: bigint): void {
+    if (this.shared !== undefined) this.shared.count(pico);
     this.settled += pico;
   }
 
   /** All of it is in the store. */
   get isIdle(): boolean {
-    return this.open === 0 && this.unstored === 0n;
+    return this.open === 0 && this.unstored === 0n && this.shared === undefined;
   }
 }
 

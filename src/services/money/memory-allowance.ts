@@ -1,11 +1,24 @@
 import type { Maybe } from '../../base/lib/maybe.ts';
 import { parseUsd } from '../../base/lib/money.ts';
 import type { Effect } from '../../storage/contract/store.ts';
-import type { Allowance, Ask, CapExceeded, Grant, Peeked, Question, Refused, RuleLimit, SettledCall, SpendAsk } from './allowance.ts';
+import type {
+  Allowance,
+  Ask,
+  CapExceeded,
+  Grant,
+  Peeked,
+  Question,
+  Refused,
+  RuleLimit,
+  SettledCall,
+  SpendAsk,
+  UnavailableRefusal,
+} from './allowance.ts';
 import type { BudgetService, Counted } from './budgets.ts';
 import type { CountedRequest, MonthlyRequestService } from './monthly-requests.ts';
 import type { RateLimitService } from './rate-limits.ts';
 import { isExceeded, type Reservation } from './reservation.ts';
+import type { CapVerdict } from './shared-ledger.ts';
 
 const NONE: readonly never[] = [];
 
@@ -13,7 +26,15 @@ interface Parts {
   readonly rates: RateLimitService;
   readonly months: MonthlyRequestService;
   readonly budgets: BudgetService;
+  /**
+   * Whether calls of an org go on, counted here alone, when other nodes cannot be asked for what a cap leaves. Default:
+   * none does.
+   */
+  readonly goesOn?: (orgId: string) => boolean;
 }
+
+/** When a call that nobody could be asked for may be tried again. */
+const RETRY_AFTER_SECONDS = 5;
 
 /** What stands behind a grant. */
 interface Open {
@@ -27,26 +48,50 @@ interface Open {
 
 /**
  * Counts in the memory of this process, and answers at once, unless a delegation has to be read first. Checking and
- * taking happen without a pause, so that no other call comes between. A start begins from the counters in the store;
- * buckets are full then, which errs for the caller once.
+ * taking happen without a pause, so that no other call comes between. Where nodes share caps, one whose node does not hold
+ * what it needs waits for an exchange, and is checked again then. A start begins from the counters in the store; buckets
+ * are full then, which errs for the caller once.
  */
 export class MemoryAllowance implements Allowance {
   readonly #rates: RateLimitService;
   readonly #months: MonthlyRequestService;
   readonly #budgets: BudgetService;
+  readonly #goesOn: (orgId: string) => boolean;
   readonly #open = new Map<string, Open>();
 
-  constructor({ rates, months, budgets }: Parts) {
+  constructor({ rates, months, budgets, goesOn = () => false }: Parts) {
     this.#rates = rates;
     this.#months = months;
     this.#budgets = budgets;
+    this.#goesOn = goesOn;
   }
 
   take(ask: Ask): Maybe<Grant | Refused | undefined> {
     const known = this.#open.get(ask.id);
     if (known !== undefined) return known.grant;
     const loading = ask.spend?.spender.delegations && this.#budgets.load(ask.spend.spender);
-    return loading === undefined ? this.#take(ask) : loading.then(() => this.take(ask));
+    if (loading !== undefined) return loading.then(() => this.take(ask));
+    const asked = ask.spend?.regardless ? undefined : this.#ask(ask);
+    return asked === undefined ? this.#take(ask) : asked.then((verdict) => this.#answered(ask, verdict));
+  }
+
+  /** Other nodes, for money that this one does not hold. */
+  #ask({ spend }: Pick<Ask, 'spend'>): Promise<CapVerdict> | undefined {
+    return spend && this.#budgets.ask(spend.spender, BigInt(spend.pico), capOf(spend.monthlyCapUsd));
+  }
+
+  #answered(ask: Ask, verdict: CapVerdict): Maybe<Grant | Refused | undefined> {
+    const known = this.#open.get(ask.id);
+    if (known !== undefined) return known.grant;
+    if (verdict === 'unavailable') return this.#goesOn(ask.orgId) ? this.#take(ask) : UNAVAILABLE;
+    // What an exchange has refused may fit by now: then it is asked for again, and never taken without that.
+    return verdict === 'refused' && this.#passed(ask) !== undefined ? this.#take(ask) : this.take(ask);
+  }
+
+  /** The cap that a call would pass. */
+  #passed({ spend }: Pick<Ask, 'spend'>): CapExceeded | undefined {
+    const passed = spend && this.#budgets.look(spend.spender, BigInt(spend.pico), capOf(spend.monthlyCapUsd));
+    return passed === 'capped' ? undefined : passed;
   }
 
   #take(ask: Ask): Grant | Refused | undefined {
@@ -82,7 +127,14 @@ export class MemoryAllowance implements Allowance {
   peek(question: Question): Maybe<Peeked> {
     const spender = question.spend?.spender;
     const loading = spender && this.#budgets.load(spender);
-    return loading === undefined ? this.#peek(question) : loading.then(() => this.peek(question));
+    if (loading !== undefined) return loading.then(() => this.peek(question));
+    const asked = this.#ask(question);
+    if (asked === undefined) return this.#peek(question);
+    return asked.then((verdict) => {
+      const peeked = this.#peek(question);
+      const isUnknown = verdict === 'unavailable' && peeked.refused === undefined && !this.#goesOn(question.orgId);
+      return isUnknown ? { ...peeked, refused: UNAVAILABLE } : peeked;
+    });
   }
 
   #peek({ orgId, workloadId, month, rate, spend }: Question): Peeked {
@@ -96,9 +148,20 @@ export class MemoryAllowance implements Allowance {
     return { refused: cap === 'capped' ? undefined : cap, capped: cap !== undefined, empty };
   }
 
-  grow(id: string, pico: bigint): CapExceeded | undefined {
+  grow(id: string, pico: bigint): Maybe<CapExceeded | undefined> {
     const open = this.#open.get(id);
-    return open?.reservation === undefined || open.settled ? undefined : this.#budgets.grow(open.reservation, pico);
+    if (open?.reservation === undefined || open.settled) return undefined;
+    const { reservation, grant } = open;
+    const asked = grant.capped && pico > reservation.pico ? this.#budgets.askMore(reservation, pico) : undefined;
+    if (asked === undefined) return this.#budgets.grow(reservation, pico);
+    return asked.then((verdict) => {
+      if (open.settled || this.#open.get(id) !== open) return undefined;
+      const exceeded = verdict === 'granted' ? undefined : this.#budgets.exceeded(reservation, pico);
+      if (exceeded !== undefined) return exceeded;
+      if (verdict !== 'unavailable') return this.grow(id, pico);
+      // It ends where this node's part of a cap does: what others have left of it nobody can say.
+      return this.#goesOn(reservation.spender.orgId) ? this.#budgets.grow(reservation, pico) : this.#budgets.endOfPart(reservation, pico);
+    });
   }
 
   settle(id: string, settled?: SettledCall): readonly Effect[] {
@@ -146,6 +209,9 @@ export class MemoryAllowance implements Allowance {
     if (tokens) this.#rates.giveBack(tokens.orgId, tokens.workloadId, tokens.rules);
   }
 }
+
+/** Nobody can be asked, and what this node holds does not reach. */
+const UNAVAILABLE: UnavailableRefusal = { kind: 'unavailable', retryAfterSeconds: RETRY_AFTER_SECONDS };
 
 function capOf(usd: string | undefined): bigint | undefined {
   return usd === undefined ? undefined : parseUsd(usd);

@@ -62,6 +62,23 @@ export function capPassed(reservation: Reservation, pico: bigint, hour: number):
   return passesDelegation(reservation, pico);
 }
 
+/** The first of a call's caps, with its sums: of several that nobody can say more of. */
+export function firstCap(reservation: Reservation, hour: number): CapExceeded | undefined {
+  const { scopes, project, delegated, monthlyCapPico } = reservation;
+  const of = (spend: ScopeSpend, period: BudgetPeriod, cap: bigint): CapSums => ({
+    ...sums(cap, spend.settled(period, hour), spend.reserved - reservation.pico + (spend.shared?.others ?? 0n)),
+    resetsAt: windowEnd(period, hour),
+  });
+  if (monthlyCapPico !== undefined) return { kind: 'month', ...of(project, 'monthly', monthlyCapPico) };
+  for (const scope of scopes)
+    for (const { limit, capPico } of scope.limits.caps) return { kind: 'limit', limit, ...of(scope, limit.period, capPico) };
+  const [first] = delegated;
+  if (first === undefined) return undefined;
+  const { spend, delegationId, capPico } = first;
+  const reservedPico = spend.reserved - reservation.pico + (spend.shared?.others ?? 0n);
+  return { kind: 'delegation', delegationId, ...sums(capPico, spend.spent, reservedPico), resetsAt: undefined };
+}
+
 function passes(
   spend: ScopeSpend,
   period: BudgetPeriod,
@@ -71,7 +88,8 @@ function passes(
   capPico: bigint,
 ): CapSums | undefined {
   const settledPico = spend.settled(period, hour);
-  const reservedPico = spend.reserved - own.pico;
+  let reservedPico = spend.reserved - own.pico;
+  if (spend.shared !== undefined) reservedPico += spend.shared.others;
   if (settledPico + reservedPico + pico <= capPico) return undefined;
   return { ...sums(capPico, settledPico, reservedPico), resetsAt: windowEnd(period, hour) };
 }
@@ -83,9 +101,11 @@ function sums(cap: bigint, spent: bigint, reserved: bigint): Omit<CapSums, 'rese
 /** Over its life: nothing of it begins anew. */
 function passesDelegation(own: Reservation, pico: bigint): CapExceeded | undefined {
   for (const { spend, delegationId, capPico } of own.delegated) {
-    const reservedPico = spend.reserved - own.pico;
-    if (spend.settled + reservedPico + pico > capPico) {
-      return { kind: 'delegation', delegationId, ...sums(capPico, spend.settled, reservedPico), resetsAt: undefined };
+    const { spent, shared } = spend;
+    let reservedPico = spend.reserved - own.pico;
+    if (shared !== undefined) reservedPico += shared.others;
+    if (spent + reservedPico + pico > capPico) {
+      return { kind: 'delegation', delegationId, ...sums(capPico, spent, reservedPico), resetsAt: undefined };
     }
   }
   return undefined;

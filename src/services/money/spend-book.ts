@@ -13,6 +13,7 @@ import {
 import type { CounterRow, Store } from '../../storage/contract/store.ts';
 import { counterRows } from '../../storage/contract/store-pages.ts';
 import type { Spender } from './allowance.ts';
+import type { CapHolding } from './cap-holding.ts';
 import { ScopeLimits } from './scope-limits.ts';
 
 /** What a budget can be set for (specification, "Budget limit creation rules"). */
@@ -41,6 +42,8 @@ export class ScopeSpend {
   /** Of what is settled, the part whose records are not stored yet. */
   unstored = 0n;
   readonly limits = new ScopeLimits();
+  /** What this node holds of it, where nodes share caps and one looks at it. */
+  shared: CapHolding | undefined;
   readonly #days = new Map<number, bigint>();
   readonly #hours = new Map<number, bigint>();
   /** The hour that the sums are of. */
@@ -50,8 +53,14 @@ export class ScopeSpend {
   /** The last day on which anything was settled. */
   latest: number | undefined;
 
-  /** Settled in the window of `period` that `hour` lies in, up to the end of its day. */
+  /** Settled in the window of `period` that `hour` lies in, up to the end of its day; by all nodes. */
   settled(period: BudgetPeriod, hour: number): bigint {
+    const counted = this.counted(period, hour);
+    return this.shared === undefined ? counted : counted + this.shared.elsewhere(period, this.#starts[period]);
+  }
+
+  /** The same, as this node has read and counted it. */
+  counted(period: BudgetPeriod, hour: number): bigint {
     if (hour !== this.#summedFor) this.#sumUp(hour);
     return this.#sums[period];
   }
@@ -67,10 +76,17 @@ export class ScopeSpend {
    * concerned.
    */
   isIdle(first: number): boolean {
-    return this.open === 0 && this.unstored === 0n && (this.latest === undefined || this.latest < first) && this.limits.isEmpty;
+    return (
+      this.open === 0 &&
+      this.unstored === 0n &&
+      this.shared === undefined &&
+      (this.latest === undefined || this.latest < first) &&
+      this.limits.isEmpty
+    );
   }
 
   add(hour: number, pico: bigint): void {
+    if (this.shared !== undefined) this.shared.count(pico);
     const day = dayOf(hour);
     const [ofDay, ofHour] = [this.#days.get(day), this.#hours.get(hour)];
     const isSummed = hour === this.#summedFor;
@@ -145,7 +161,8 @@ class OrgSpend {
   /** Nothing was ever spent, nothing is set aside, and no limit is held. */
   isUnused(): boolean {
     if (!this.org.isIdle(Number.NEGATIVE_INFINITY)) return false;
-    for (const scopes of Object.values(this.#others)) for (const scope of scopes.values()) if (!scope.limits.isEmpty) return false;
+    for (const scopes of Object.values(this.#others))
+      for (const scope of scopes.values()) if (!scope.limits.isEmpty || scope.shared !== undefined) return false;
     return true;
   }
 
