@@ -4,7 +4,7 @@
  * of the scope, like calls that are under way: when an hour turns, what was set aside before it is set aside in the next
  * one as well. So an account has no window; the counters that a cap looks at have.
  */
-import { delegationSpendKey, ORG_MONTH, SPEND_DELEGATION, SPEND_HOUR, type SpendKind, spendHourKey } from './counter-spaces.ts';
+import { delegationSpendKey, ORG_MONTH, SPEND_DELEGATION, SPEND_HOUR, type SpendKind, shortPart, spendHourKey } from './counter-spaces.ts';
 
 /** Counters whose sum is what is settled, in one window. */
 export interface CountedRange {
@@ -107,7 +107,7 @@ export function requestsRange(key: string): CountedRange {
 
 /** The account of what one range alone counts. */
 export function accountOf({ space, first }: CountedRange): string {
-  return `${space}|${first}`;
+  return `${space}|${shortPart(first)}`;
 }
 
 /** No key lies between a key and the same with the least of all characters behind it. */

@@ -1,5 +1,6 @@
-import type { CapAnswer, CapExchanged, CapMessage } from '../contract/cap-accounts.ts';
+import type { CapAnswer, CapExchanged, CapMessage, CountedRange } from '../contract/cap-accounts.ts';
 import { HOLD_CHANGE } from './apply-batch.ts';
+import { storedKey } from './long-keys.ts';
 import { BEGIN, inTransaction, onConnection, type Sql, type SqlPool, type SqlRow, textArray } from './sql.ts';
 
 /*
@@ -36,7 +37,7 @@ export async function timelineOf(pool: SqlPool): Promise<string> {
 export async function exchangeCaps(sql: Sql, node: string, { asks, isWhole }: CapMessage, timeline: string): Promise<CapExchanged> {
   if (isWhole) await sql.query(`UPDATE gw_nodes SET told = ${timeline} WHERE node = $1::text`, [node]);
   const counts = asks.flatMap(({ id, counts: all }) =>
-    all.map(({ range, cap }, at) => ({ id, at: `${at}`, cap: cap?.toString() ?? null, ...range })),
+    all.map(({ range, cap }, at) => ({ id, at: `${at}`, cap: cap?.toString() ?? null, ...storedRange(range) })),
   );
   const rows = await sql.query(STATEMENT.replaceAll('TIMELINE', timeline), [
     node,
@@ -55,6 +56,12 @@ export async function exchangeCaps(sql: Sql, node: string, { asks, isWhole }: Ca
   const [state] = rows;
   const answers = new Map(rows.flatMap((row) => (row['account'] == null ? [] : [[row['account'], answerOf(row)] as const])));
   return { answers, isOpen: state?.['is_open'] === 'true', isTold: state?.['is_told'] === 'true', members: Number(state?.['members']) };
+}
+
+/** Of one key that is too long for an index, the one that stands for it. */
+function storedRange(range: CountedRange): CountedRange {
+  const { key, long } = storedKey(range.first);
+  return long === undefined ? range : { ...range, first: key, behind: `${key}\x01` };
 }
 
 function answerOf({ granted, others, settled }: SqlRow): CapAnswer {

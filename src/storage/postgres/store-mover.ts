@@ -109,7 +109,7 @@ export class StoreMover {
 
   /** Goes to the next stage. @throws as {@link page} */
   async stageOver(place: MovePlace): Promise<MovePlace> {
-    const stage = MOVE_STAGES[MOVE_STAGES.findIndex((one) => one === place.stage) + 1] ?? 'counting';
+    const stage = MOVE_STAGES[(MOVE_STAGES as readonly string[]).indexOf(place.stage) + 1] ?? 'counting';
     const next: MovePlace = { stage, after: '' };
     await inTransaction(this.#pool, (sql) => this.#step(sql, place, next));
     return next;
