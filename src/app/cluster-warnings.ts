@@ -10,7 +10,7 @@ const AWAY: HealthWarning = {
 const CAPS_ALONE: HealthWarning = {
   code: 'limits_counted_alone',
   message:
-    'Budget caps, monthly request limits and rate limits are counted by each node for itself from its start on: together the nodes may pass them. They are not yet shared.',
+    'Monthly request limits and rate limits are counted by each node for itself: together the nodes may pass them. Budget caps are shared, and exact.',
 };
 
 /** What an operator has to know of a gateway that shares a database. */

@@ -39,9 +39,9 @@ const ALONE: OrgBudgetConfig = {
 };
 
 /** As the control plane has last said it (decision 13.8). */
-function budgetConfig(link: Resources['link']): OrgBudgetConfig {
+function budgetConfig(link: Resources['link'], { databaseUrl, redisDownPolicy }: Config): OrgBudgetConfig {
   const org = link?.contact.org;
-  if (org === undefined) return ALONE;
+  if (org === undefined) return databaseUrl === undefined ? ALONE : { ...ALONE, redis_down_policy: redisDownPolicy };
   return {
     ...ALONE,
     cp_down_policy: org.cp_down_policy === 'strict' ? 'strict' : 'permissive',
@@ -264,7 +264,7 @@ function moneyRoutes(
       clock,
       defaultOrg: config.orgId ?? 'default',
       canonicalProvider: (text) => canonicalConnectorId(catalogues.current(), text),
-      config: () => budgetConfig(link),
+      config: () => budgetConfig(link, config),
     },
     credentials: {
       ...context,

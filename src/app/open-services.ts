@@ -10,6 +10,7 @@ import { IdempotencyService } from '../services/money/idempotency.ts';
 import { Intents } from '../services/money/intents.ts';
 import { MemoryAllowance } from '../services/money/memory-allowance.ts';
 import { MonthlyRequestService } from '../services/money/monthly-requests.ts';
+import { NodeCaps } from '../services/money/node-caps.ts';
 import type { RateLimitConfig } from '../services/money/rate-limit-configs.ts';
 import { RateLimitService } from '../services/money/rate-limits.ts';
 import { AuditTrail } from '../services/orgs/audit-trail.ts';
@@ -38,6 +39,8 @@ export interface Services extends Registers {
   readonly rateLimits: RateLimitService;
   readonly budgets: BudgetService;
   readonly allowance: Allowance;
+  /** What this node holds of caps that nodes share; undefined where there is one node. */
+  readonly caps: NodeCaps | undefined;
   readonly counters: RecordCounters;
   readonly strangers: StrangerRecords;
   readonly knownOrgs: KnownOrgs;
@@ -89,12 +92,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => exports.close());
   await registers.former?.leaveExports(exports);
   const controls = await openControls(config, ground, { outbox, known }, closers);
-  const budgets = await BudgetService.open({ store, clock, events, outbox, moments });
-  const memory = new MemoryAllowance({ rates: rateLimits, months, budgets });
-  const allowance = ground.allowance?.(memory) ?? memory;
-  const charged = { store, clock, allowance, counters, events, log, cachedRates: config.pricingCached, catalogues, mayExpire };
-  const deferred = await DeferredUsage.open({ ...charged, leases, knownOrg: known.org });
-  closers.push(() => deferred.close());
+  const money = await openMoney(config, ground, { rateLimits, months, counters, outbox, known }, closers);
   const { workloads } = registers;
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, workloads, ownOrg }) : undefined;
   if (discovery) closers.push(() => discovery.close());
@@ -107,8 +105,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     audit,
     prices,
     rateLimits,
-    budgets,
-    allowance,
+    ...money,
     counters,
     strangers: openStrangers(config, ground, { counters, known }, closers),
     knownOrgs,
@@ -117,12 +114,42 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     exports,
     ...controls,
     running: new RunningCalls(controls.quarantines, events, config.quarantineRunning === 'end'),
-    deferred,
     idempotency,
     intents,
     discovery,
     telemetry,
   };
+}
+
+type Money = Pick<Services, 'caps' | 'budgets' | 'allowance' | 'deferred'>;
+
+/** What calls cost, and what of that caps let through. */
+async function openMoney(
+  config: Config,
+  ground: Ground,
+  { rateLimits, months, counters, outbox, known }: Pick<Services, 'rateLimits' | 'counters' | 'outbox'> & MoneyGround,
+  closers: (() => Promise<void>)[],
+): Promise<Money> {
+  const { store, clock, log, events, catalogues, clockWatch, leases, cluster } = ground;
+  const { moments } = clockWatch;
+  const mayExpire = (): boolean => clockWatch.mayExpire;
+  const caps = cluster && new NodeCaps({ ledger: cluster, clock, log });
+  const budgets = await BudgetService.open({ store, clock, events, outbox, moments, caps });
+  const goesOn = (): boolean => config.redisDownPolicy === 'allow';
+  const memory = new MemoryAllowance({ rates: rateLimits, months, budgets, goesOn });
+  const allowance = ground.allowance?.(memory) ?? memory;
+  const charged = { store, clock, allowance, counters, events, log, cachedRates: config.pricingCached, catalogues, mayExpire };
+  const deferred = await DeferredUsage.open({ ...charged, leases, knownOrg: known.org });
+  closers.push(() => deferred.close());
+  if (caps) closers.push(() => caps.close());
+  // What an earlier life of this node has set aside is recorded, or set aside again, by now.
+  caps?.start();
+  return { caps, budgets, allowance, deferred };
+}
+
+interface MoneyGround {
+  readonly months: MonthlyRequestService;
+  readonly known: LaidDown;
 }
 
 /** Bundles that nobody asks for by an operation have their entries, too: the gateway itself changes them. */

@@ -2,12 +2,14 @@
 // away stops no call.
 import { join } from 'node:path';
 import t from 'tap';
+import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import { until } from '../contract/store-under-test.ts';
 import { PostgresServer } from '../storage/postgres/server.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { skipWithout } from '../support/peers.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
 const BUNDLE = bundleOf(`  targets:
     - {id: all, effect: {decision: allow}}
@@ -18,6 +20,13 @@ const BUNDLE = bundleOf(`  targets:
 `);
 const SECRETS_KEY = Buffer.alloc(32, 7).toString('base64');
 
+/** Charges as many output tokens as the call allows, and no input. */
+const chargeAll: UpstreamHandler = (_request, response, whole) =>
+  void whole.then((body) => {
+    const { max_tokens: out = 1 } = JSON.parse(body.toString()) as { max_tokens?: number };
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ usage: { prompt_tokens: 0, completion_tokens: out } }));
+  });
+
 type Json = Record<string, unknown>;
 
 /** A node of a cluster; the names of two differ. */
@@ -26,7 +35,7 @@ type StartNode = (name: string, env?: Readonly<Record<string, string>>) => Promi
 /** What all nodes of a test have in common. */
 function cluster(t: HasTeardown, url: string): StartNode {
   const common = { GW_DATABASE_URL: url, GW_SECRETS_KEY: SECRETS_KEY, GW_CA_DIR: join(tempDir(t), 'ca') };
-  return (name, env = {}) => startGoverned(t, { bundle: BUNDLE, env: { ...common, GW_NODE_ID: name, ...env } });
+  return (name, env = {}) => startGoverned(t, { bundle: BUNDLE, handler: chargeAll, env: { ...common, GW_NODE_ID: name, ...env } });
 }
 
 async function admin(gw: TestGateway, method: string, path: string, body?: unknown): Promise<Json> {
@@ -103,6 +112,34 @@ await t.test('on one database', { skip: skipWithout(['postgresql']), timeout: 30
         await until(async () => (await gw.admin('GET', `/v1/verify/${id}`)).status < 500);
         t.equal((await gw.record(id))['record_id'], id);
       }
+  });
+
+  await t.test('a cap is one for both, to the last call', async (t) => {
+    // Each may cost what it costs, 0.0015 USD: twenty reach the cap.
+    const cost = picoFromUsd('0.0015');
+    const limit = await admin(a.gw, 'POST', '/v1/admin/budgets/limits', {
+      scope: 'project',
+      scope_id: 'capped',
+      period: 'monthly',
+      limit_usd: '0.03',
+      actions: ['cap'],
+    });
+    const listed = async (gw: TestGateway): Promise<Json | undefined> =>
+      ((await admin(gw, 'GET', '/v1/admin/budgets/limits'))['limits'] as Json[]).find(({ limit_id: id }) => id === limit['limit_id']);
+    await until(async () => (await listed(b.gw)) !== undefined);
+    const reached = () => a.upstream.requests.length + b.upstream.requests.length;
+    const before = reached();
+    const params = { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 100 };
+    const call = (one: Governed) => one.execute({ attribution: { project_id: 'capped' } }, { params });
+    const answers = await Promise.all(Array.from({ length: 80 }, (_, n) => call(n % 2 === 0 ? a : b)));
+    for (let n = 0; n < 10; n += 1) answers.push(await call(a), await call(b));
+    t.strictSame([...new Set(answers.map(({ status }) => status))].sort(), [200, 403]);
+    const paid = answers.filter(({ status }) => status === 200).length;
+    t.equal(reached() - before, paid, 'who was refused reached no provider');
+    t.ok(paid <= 20, `${paid} are no more than fit`);
+    t.ok(paid >= 18, `${paid} are nearly all that fit: what one holds and does not use is less than two calls`);
+    for (const { gw } of [a, b]) await until(async () => (await listed(gw))?.['spent_usd'] === usdFromPico(BigInt(paid) * cost));
+    t.match(answers.find(({ status }) => status === 403)?.body, { reason: 'budget_exceeded' });
   });
 
   await t.test('a node that was stopped and comes back has its name, and others cannot take it', async (t) => {

@@ -292,6 +292,12 @@ export const SETTINGS = {
     'PostgreSQL that this gateway shares with others: records, counters and what people set up live there. The data folder keeps the journal of this node.',
     'unset: all is in the data folder',
   ),
+  redisDownPolicy: required(
+    'GW_REDIS_DOWN_POLICY',
+    type.choice(['deny', 'allow']),
+    'deny',
+    'With `GW_DATABASE_URL`: what becomes of a call under a cap of which this node holds too little while the database is away. `deny`: 503 `limits_unavailable`; `allow`: it goes on, and is counted here alone. What a control plane says of its org counts over it.',
+  ),
   journalKeep: required(
     'GW_JOURNAL_KEEP',
     type.duration('1h', '3650d'),

@@ -7,6 +7,7 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { CapExchanged, CapSpeaker } from '../contract/cap-accounts.ts';
 import type { Store } from '../contract/store.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../embedded/open-embedded-store.ts';
 import type { NodeHealth } from '../node/node-store.ts';
@@ -42,6 +43,11 @@ export interface Cluster {
   readonly health: NodeHealth;
   /** All, by name. @throws GatewayError `record_store_unavailable` */
   nodes(): Promise<readonly NodeRow[]>;
+  /**
+   * Stores what this node has left, and with the last of it lets it say what it holds of shared caps.
+   * @throws GatewayError `record_store_unavailable`: nobody may know what was granted
+   */
+  exchange(speaker: CapSpeaker): Promise<CapExchanged>;
 }
 
 /** By the scheme of a place, in lower case. */
@@ -103,6 +109,7 @@ export async function openNodeOf(
       const store = await openNodeStore({ node, dataDir, place: `${hostname()}:${resolve(dataDir)}`, local, shared, clock, log, keepMs });
       const cluster: Cluster = {
         nodes: () => shared.nodes(),
+        exchange: (speaker) => store.exchange(speaker),
         get health() {
           return store.health;
         },

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../base/lib/every.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { Turn } from '../../base/lib/turn.ts';
+import type { CapExchanged, CapSpeaker } from '../contract/cap-accounts.ts';
 import { unavailable } from '../contract/commit-rules.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { EmbeddedStore } from '../embedded/embedded-store.ts';
@@ -17,7 +18,7 @@ const HEARTBEAT_MS = 2_000;
 
 export interface ShippingOptions {
   readonly local: Pick<EmbeddedStore, 'journal' | 'sync'>;
-  readonly carrier: Pick<JournalCarrier, 'carryAll'>;
+  readonly carrier: Pick<JournalCarrier, 'carryAll' | 'exchange'>;
   /** Says that the node is there. @returns false: another start stands behind its name */
   readonly note: (backlog: NodeBacklog) => Promise<boolean>;
   readonly clock: Clock;
@@ -125,6 +126,14 @@ export class JournalShipping {
     return work;
   }
 
+  /**
+   * Carries all that is visible, and with the last of it says what this node holds of shared caps.
+   * @throws GatewayError `record_store_unavailable`: nobody may know what was granted
+   */
+  exchange(speaker: CapSpeaker): Promise<CapExchanged> {
+    return this.#turn.take(() => this.#shipped((journal) => this.#options.carrier.exchange(journal, speaker)));
+  }
+
   /** Carries what is left, once. Never rejects. */
   async close(): Promise<void> {
     await this.#job.stop();
@@ -151,7 +160,11 @@ export class JournalShipping {
 
   async #carry(): Promise<void> {
     if (this.#isCaughtUp && this.#waitsSince === undefined) return;
-    const { local, carrier, clock } = this.#options;
+    await this.#shipped((journal) => this.#options.carrier.carryAll(journal));
+  }
+
+  async #shipped<T>(ship: (journal: CarriedJournal) => Promise<T>): Promise<T> {
+    const { local, clock } = this.#options;
     const [before, records] = [this.#waitsSince, this.#records];
     // Whatever becomes visible from here on counts as waiting anew.
     this.#waitsSince = undefined;
@@ -161,10 +174,11 @@ export class JournalShipping {
     try {
       await Promise.allSettled(this.#underWay);
       // What the database has must never be more than what is on the node's disk.
-      await local.sync();
-      await carrier.carryAll(carriedOf(local));
+      if (before !== undefined || !this.#isCaughtUp) await local.sync();
+      const done = await ship(carriedOf(local));
       this.#isCaughtUp = true;
       this.#isThere();
+      return done;
     } catch (error) {
       this.#records += records;
       this.#waitsSince = before ?? began;

@@ -1,4 +1,5 @@
 import type { Logger } from '../../base/lib/log.ts';
+import type { CapExchanged, CapSpeaker } from '../contract/cap-accounts.ts';
 import { isKey, notAllowed, unavailable } from '../contract/commit-rules.ts';
 import type { RecordQuery } from '../contract/record-query.ts';
 import type { WatchListener } from '../contract/space-watchers.ts';
@@ -181,6 +182,11 @@ export class NodeStore implements Store {
   async removeRecordsBefore(epochMs: number): Promise<number> {
     await this.#shipping.flush();
     return this.#shared.removeRecordsBefore(epochMs);
+  }
+
+  /** What this node says of shared caps, as {@link JournalShipping.exchange}. */
+  exchange(speaker: CapSpeaker): Promise<CapExchanged> {
+    return this.#shipping.exchange(speaker);
   }
 
   /** Forces what this node has committed to its own disk. @throws GatewayError `record_store_unavailable` */
