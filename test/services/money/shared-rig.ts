@@ -5,7 +5,7 @@ import { picoFromUsd, usdFromPico } from '../../../src/base/lib/money.ts';
 import type { BudgetLimit } from '../../../src/base/model/budget-limit.ts';
 import type { ExecutionRecord } from '../../../src/base/model/execution-record.ts';
 import { rollUp } from '../../../src/record/roll-up.ts';
-import { type Ask, type Grant, isRefused, type Refused, type SettledCall } from '../../../src/services/money/allowance.ts';
+import { type Ask, type Grant, isRefused, type Refused, type SettledCall, type SpendAsk } from '../../../src/services/money/allowance.ts';
 import { BudgetService } from '../../../src/services/money/budgets.ts';
 import { MemoryAllowance } from '../../../src/services/money/memory-allowance.ts';
 import { MonthlyRequestService } from '../../../src/services/money/monthly-requests.ts';
@@ -90,7 +90,7 @@ export class SharedNode {
   }
 
   /** Takes what a call may cost, and notes it. @returns its id, or why it is refused */
-  async take(usd: string, more: Partial<Ask> & { readonly spend?: Partial<Ask['spend']> } = {}): Promise<string | Refused> {
+  async take(usd: string, more: Omit<Partial<Ask>, 'spend'> & { readonly spend?: Partial<SpendAsk> } = {}): Promise<string | Refused> {
     const id = `${this.disk.name}-${ids++}`;
     const pico = picoFromUsd(usd);
     const spend = { spender: SPENDER, pico: `${pico}`, ...more.spend };
