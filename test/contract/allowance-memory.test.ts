@@ -34,7 +34,7 @@ async function memory(
   const plan = { limit: monthlyLimit, overage: false };
   const caps = await share?.();
   const budgets = await BudgetService.open({ store, clock, events: new EventBus(silentLogger), caps });
-  const months = await MonthlyRequestService.open({ store, clock, plans: { alike: plan, of: () => plan } });
+  const months = await MonthlyRequestService.open({ store, clock, plans: { alike: plan, of: () => plan }, caps });
   const initial = { refill_rate: 1_000, max_tokens: 1_000, window_duration: '1m' };
   const rates = await RateLimitService.open({ store, clock, initial, ownOrg: 'o' });
   return {

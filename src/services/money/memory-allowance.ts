@@ -75,9 +75,11 @@ export class MemoryAllowance implements Allowance {
     return asked === undefined ? this.#take(ask) : asked.then((verdict) => this.#answered(ask, verdict));
   }
 
-  /** Other nodes, for money that this one does not hold. */
-  #ask({ spend }: Pick<Ask, 'spend'>): Promise<CapVerdict> | undefined {
-    return spend && this.#budgets.ask(spend.spender, BigInt(spend.pico), capOf(spend.monthlyCapUsd));
+  /** Other nodes, for a request or for money that this one does not hold. */
+  #ask({ orgId, month, spend }: Question): Promise<CapVerdict> | undefined {
+    const asked = month && this.#months.ask(orgId);
+    if (asked !== undefined || spend === undefined) return asked;
+    return this.#budgets.ask(spend.spender, BigInt(spend.pico), capOf(spend.monthlyCapUsd));
   }
 
   #answered(ask: Ask, verdict: CapVerdict): Maybe<Grant | Refused | undefined> {
@@ -88,8 +90,10 @@ export class MemoryAllowance implements Allowance {
     return verdict === 'refused' && this.#passed(ask) !== undefined ? this.#take(ask) : this.take(ask);
   }
 
-  /** The cap that a call would pass. */
-  #passed({ spend }: Pick<Ask, 'spend'>): CapExceeded | undefined {
+  /** The limit or cap that a call would pass. */
+  #passed({ orgId, month, spend }: Question): Refused | undefined {
+    const requests = month && this.#months.look(orgId);
+    if (requests !== undefined) return requests;
     const passed = spend && this.#budgets.look(spend.spender, BigInt(spend.pico), capOf(spend.monthlyCapUsd));
     return passed === 'capped' ? undefined : passed;
   }
@@ -181,6 +185,7 @@ export class MemoryAllowance implements Allowance {
     if (open?.settled === undefined) return;
     this.#open.delete(id);
     const { counted, isMade } = open.settled;
+    if (open.request) this.#months.stored(open.request);
     if (counted) this.#budgets.stored(counted);
     if (!isMade) this.#refill(open);
   }

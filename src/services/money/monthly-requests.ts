@@ -5,8 +5,13 @@ import type { Effect, Store } from '../../storage/contract/store.ts';
 import { counterPages } from '../../storage/contract/store-pages.ts';
 import { CountedOrgs } from '../registers/sharers.ts';
 import type { RequestsRefusal } from './allowance.ts';
+import type { NodeCaps } from './node-caps.ts';
+import type { CapVerdict } from './shared-ledger.ts';
+import { SharedRequests } from './shared-requests.ts';
 
 const KEPT_MONTHS = 3;
+/** `2026-11` */
+const MONTH_LENGTH = 7;
 
 /** A request that counts, for which nothing is stored yet. */
 export interface CountedRequest {
@@ -38,6 +43,8 @@ export interface MonthlyRequestOptions {
   readonly moments?: readonly number[];
   /** Whether somebody has laid down this org. Default: all are known. */
   readonly knownOrg?: (orgId: string) => boolean;
+  /** Where other nodes count requests under the same limits. */
+  readonly caps?: NodeCaps | undefined;
 }
 
 /**
@@ -52,11 +59,13 @@ export class MonthlyRequestService {
   readonly #months = new Map<string, Map<string, number>>();
 
   readonly #orgs: CountedOrgs;
+  readonly #shared: SharedRequests | undefined;
 
-  private constructor({ plans, clock, knownOrg = () => true }: MonthlyRequestOptions) {
+  private constructor({ plans, clock, knownOrg = () => true, caps }: MonthlyRequestOptions) {
     this.#plans = plans;
     this.#clock = clock;
     this.#orgs = new CountedOrgs(knownOrg);
+    this.#shared = caps && new SharedRequests(caps, (key) => this.#counted(key));
   }
 
   static async open(options: MonthlyRequestOptions): Promise<MonthlyRequestService> {
@@ -71,12 +80,20 @@ export class MonthlyRequestService {
     return service;
   }
 
+  /** Asks other nodes for a request that this one does not hold; undefined: nobody is to be asked. */
+  ask(orgId: string): Promise<CapVerdict> | undefined {
+    if (this.#shared === undefined) return undefined;
+    const { limit, overage } = this.#plans.alike ?? this.#plans.of(orgId);
+    return limit === undefined || overage ? undefined : this.#shared.askFor(keyOf(this.#request(orgId)), limit);
+  }
+
   /** Counts one request of an org, unless the limit is reached and overage is off; undefined when there is none. */
   count(orgId: string): CountedRequest | RequestsRefusal | undefined {
     const asked = this.#ask(orgId);
     if (asked === undefined || 'kind' in asked) return asked;
     const counts = this.#countsOf(asked.month);
     counts.set(asked.key, (counts.get(asked.key) ?? 0) + 1);
+    if (this.#shared !== undefined) this.#shared.taken(keyOf(asked));
     return asked;
   }
 
@@ -89,20 +106,36 @@ export class MonthlyRequestService {
   #ask(orgId: string): CountedRequest | RequestsRefusal | undefined {
     const { limit, overage } = this.#plans.alike ?? this.#plans.of(orgId);
     if (limit === undefined) return undefined;
-    const now = this.#clock.now();
-    const month = monthOf(now);
-    const key = encodeURIComponent(this.#orgs.of(orgId));
-    const isOver = !overage && (this.#countsOf(month).get(key) ?? 0) >= limit;
-    return isOver ? { kind: 'requests', resetsAt: windowEnd('monthly', hourOf(now)) } : { month, key };
+    const request = this.#request(orgId);
+    let count = this.#countsOf(request.month).get(request.key) ?? 0;
+    if (this.#shared !== undefined) count += this.#shared.elsewhere(keyOf(request));
+    if (overage || count < limit) return request;
+    return { kind: 'requests', resetsAt: windowEnd('monthly', hourOf(this.#clock.now())) };
+  }
+
+  #request(orgId: string): CountedRequest {
+    return { month: monthOf(this.#clock.now()), key: encodeURIComponent(this.#orgs.of(orgId)) };
+  }
+
+  /** @param key of the counter */
+  #counted(key: string): number {
+    const month = key.slice(0, MONTH_LENGTH);
+    return this.#months.get(month)?.get(key.slice(MONTH_LENGTH + 1)) ?? 0;
   }
 
   /** What is to be committed with the record of a counted request. */
-  effect({ month, key }: CountedRequest): Effect {
-    return { op: 'add', space: ORG_MONTH, key: `${month}|${key}`, amounts: { requests: 1n } };
+  effect(request: CountedRequest): Effect {
+    return { op: 'add', space: ORG_MONTH, key: keyOf(request), amounts: { requests: 1n } };
+  }
+
+  /** The record of a counted request is stored. */
+  stored(request: CountedRequest): void {
+    if (this.#shared !== undefined) this.#shared.stored(keyOf(request));
   }
 
   /** A counted request has left no record. */
   uncount({ month, key }: CountedRequest): void {
+    if (this.#shared !== undefined) this.#shared.givenBack(keyOf({ month, key }));
     const counts = this.#months.get(month);
     const count = counts?.get(key);
     if (counts && count !== undefined) counts.set(key, count - 1);
@@ -121,6 +154,11 @@ export class MonthlyRequestService {
   }
 }
 
+/** Of its counter. */
+function keyOf({ month, key }: CountedRequest): string {
+  return `${month}|${key}`;
+}
+
 function monthOf(now: number): string {
-  return timestamp(now).slice(0, 7);
+  return timestamp(now).slice(0, MONTH_LENGTH);
 }

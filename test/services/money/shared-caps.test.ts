@@ -175,3 +175,38 @@ await t.test('what is not used for a minute is given back, and all that is free 
   await looks(rig, two);
   t.same(two.shown, ['14', '0']);
 });
+
+await t.test('the budget of a delegation and the requests of a month are shared by the same way', async (t) => {
+  const rig = await place(t);
+  const options = { monthlyLimit: 7 };
+  const nodes = [await startNode(t, rig, new NodeDisk('one'), options), await startNode(t, rig, new NodeDisk('two'), options)] as const;
+  const spender = { ...SPENDER, delegations: [{ delegationId: 'd', capUsd: '1' }] };
+  let made = 0;
+  for (let round = 0; round < 4; round += 1)
+    for (const node of nodes) {
+      const id = await node.take('0.3', { spend: { spender, pico: `${picoFromUsd('0.3')}` } });
+      if (typeof id !== 'string') continue;
+      made += 1;
+      await node.end(id, '0.3', spender);
+      await looks(rig, node);
+    }
+  t.equal(made, 3);
+  t.match(await nodes[1].take('0.3', { spend: { spender, pico: `${picoFromUsd('0.3')}` } }), {
+    kind: 'delegation',
+    spentUsd: exactly('0.9'),
+  });
+
+  const month = async (node: SharedNode, at: number) =>
+    node.allowance.take({ id: `${node.disk.name} ${at}`, orgId: 'o', workloadId: 'w', month: true });
+  const answers = await Promise.all(Array.from({ length: 10 }, (_, at) => month(nodes[at % 2] as SharedNode, at)));
+  t.equal(answers.filter((answer) => answer !== undefined && 'id' in answer).length, 7);
+  nodes[0].allowance.giveBack('one 0');
+  rig.clock.advance(60_000);
+  await nodes[0].caps.exchange();
+  t.match(await inTime(rig, Promise.resolve(month(nodes[1], 10))), { id: 'two 10' });
+  const id = 'two 10';
+  nodes[1].disk.note(nodes[1].allowance.settle(id), 0n);
+  nodes[1].allowance.stored(id);
+  await looks(rig, nodes[1]);
+  t.match(await inTime(rig, Promise.resolve(month(nodes[0], 11))), { kind: 'requests' });
+});

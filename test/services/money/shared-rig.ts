@@ -81,7 +81,7 @@ export class SharedNode {
     const caps = nodeCaps(ledgerOf(store, disk.name, disk.journal), clock);
     const plan = { limit: monthlyLimit, overage: false };
     const budgets = await BudgetService.open({ store, clock, events: new EventBus(silentLogger), caps });
-    const months = await MonthlyRequestService.open({ store, clock, plans: { alike: plan, of: () => plan } });
+    const months = await MonthlyRequestService.open({ store, clock, plans: { alike: plan, of: () => plan }, caps });
     const initial = { refill_rate: 1_000_000, max_tokens: 1_000_000, window_duration: '1m' };
     const rates = await RateLimitService.open({ store, clock, initial, ownOrg: 'o' });
     const allowance = new MemoryAllowance({ budgets, months, rates, goesOn: () => goesOn });

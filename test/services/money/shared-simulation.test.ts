@@ -138,6 +138,7 @@ class World {
   }
 }
 
+t.setTimeout(600_000);
 const database = await PgliteDatabase.start(t);
 /** Over all runs: a gateway that lets nothing through passes no cap either. */
 let [paid, refused] = [0n, 0];
