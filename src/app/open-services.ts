@@ -72,7 +72,8 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const counters = await openCounters(ground, known);
   const rateLimits = await RateLimitService.open({ store, clock, initial: rateLimitConfig(config), ownOrg, knownOrg: known.org });
   const { moments } = clockWatch;
-  const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org });
+  const caps = ground.cluster && new NodeCaps({ ledger: ground.cluster, clock, log });
+  const months = await MonthlyRequestService.open({ store, clock, plans: registers.orgPlans, moments, knownOrg: known.org, caps });
   // Before the sums of the budgets are read: what was under way when the gateway last ended is spent.
   const intents = await Intents.open({ store, clock, log, counters, leases });
   closers.push(() => intents.close());
@@ -92,7 +93,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => exports.close());
   await registers.former?.leaveExports(exports);
   const controls = await openControls(config, ground, { outbox, known }, closers);
-  const money = await openMoney(config, ground, { rateLimits, months, counters, outbox, known }, closers);
+  const money = await openMoney(config, ground, { rateLimits, months, counters, outbox, known, caps }, closers);
   const { workloads } = registers;
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, workloads, ownOrg }) : undefined;
   if (discovery) closers.push(() => discovery.close());
@@ -127,13 +128,12 @@ type Money = Pick<Services, 'caps' | 'budgets' | 'allowance' | 'deferred'>;
 async function openMoney(
   config: Config,
   ground: Ground,
-  { rateLimits, months, counters, outbox, known }: Pick<Services, 'rateLimits' | 'counters' | 'outbox'> & MoneyGround,
+  { rateLimits, months, counters, outbox, known, caps }: Pick<Services, 'rateLimits' | 'counters' | 'outbox' | 'caps'> & MoneyGround,
   closers: (() => Promise<void>)[],
 ): Promise<Money> {
-  const { store, clock, log, events, catalogues, clockWatch, leases, cluster } = ground;
+  const { store, clock, log, events, catalogues, clockWatch, leases } = ground;
   const { moments } = clockWatch;
   const mayExpire = (): boolean => clockWatch.mayExpire;
-  const caps = cluster && new NodeCaps({ ledger: cluster, clock, log });
   const budgets = await BudgetService.open({ store, clock, events, outbox, moments, caps });
   const goesOn = (): boolean => config.redisDownPolicy === 'allow';
   const memory = new MemoryAllowance({ rates: rateLimits, months, budgets, goesOn });

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { hourOf } from '../../decide/limits/windows.ts';
-import type { CapAnswer, CapAsk, CapExchanged, CapSpeaker } from '../../storage/contract/cap-accounts.ts';
+import { type CapAnswer, type CapAsk, type CapExchanged, type CapSpeaker, SPEND_ACCOUNTS } from '../../storage/contract/cap-accounts.ts';
 import { CapHolding, type CapWish } from './cap-holding.ts';
 import type { CapSource, CapVerdict, SharedLedger } from './shared-ledger.ts';
 
@@ -84,9 +84,11 @@ export class NodeCaps implements CapSpeaker {
     return this.#failures === 0;
   }
 
-  /** What this node and others hold besides what is settled. */
-  holdings(): Iterable<CapHolding> {
-    return this.#holdings.values();
+  /** Pico-dollars that this node holds of the spend of scopes: of each scope of a call, what it is under a cap of. */
+  get heldPico(): bigint {
+    let held = 0n;
+    for (const holding of this.#holdings.values()) if (holding.id.startsWith(SPEND_ACCOUNTS)) held += holding.free + holding.own;
+    return held;
   }
 
   /** A call has taken so much under these caps. */
@@ -233,16 +235,18 @@ export class NodeCaps implements CapSpeaker {
       if (needs.every((need) => need.holding.covers(need.name, need.start, need.cap, more(need, waiter)))) {
         for (const holding of holdingsOf(needs)) taken.set(holding, (taken.get(holding) ?? 0n) + waiter.more);
         this.#end([waiter], 'granted');
-      } else if (isOpen && waiter.isAsked) {
-        waiter.tries += 1;
-        // Unless it is refused it is asked for once more, at once.
-        waiter.isAsked = false;
-        const passed = needs.find((need) => need.holding.passes(need.name, need.start, need.cap, more(need, waiter)));
-        const isSure = passed !== undefined && exact.has(passed.holding);
-        // An hour may have turned meanwhile: whoever asks looks again what it is under.
-        if (isSure || waiter.tries >= MAX_TRIES) this.#end([waiter], passed ? 'refused' : 'granted');
-      }
+      } else if (isOpen && waiter.isAsked) this.#triedInVain(waiter, exact, (need) => more(need, waiter));
     }
+  }
+
+  /** Unless it is refused it is asked for once more, at once. */
+  #triedInVain(waiter: Waiter, exact: ReadonlySet<CapHolding>, more: (need: CapNeed) => bigint): void {
+    waiter.tries += 1;
+    waiter.isAsked = false;
+    const passed = waiter.needs.find((need) => need.holding.passes(need.name, need.start, need.cap, more(need)));
+    const isSure = passed !== undefined && exact.has(passed.holding);
+    // An hour may have turned meanwhile: whoever asks looks again what it is under.
+    if (isSure || waiter.tries >= MAX_TRIES) this.#end([waiter], passed ? 'refused' : 'granted');
   }
 
   #end(waiters: readonly Waiter[], verdict: CapVerdict): void {

@@ -77,9 +77,12 @@ export interface CapSpeaker {
   say(isWhole: boolean): readonly CapAsk[];
 }
 
+/** How the ids of accounts of a scope's spend begin. */
+export const SPEND_ACCOUNTS = 'spend|';
+
 /** The account of a scope's spend. */
 export function spendAccount({ org, kind, id }: SpendScope): string {
-  return `spend|${spendHourKey({ org, kind, id, hour: '' })}`;
+  return `${SPEND_ACCOUNTS}${spendHourKey({ org, kind, id, hour: '' })}`;
 }
 
 /** Whose spend is counted. */

@@ -310,6 +310,12 @@ export const METRICS = {
     labels: [],
     help: 'Since when the oldest of what this node has not carried into the database waits, seconds.',
   },
+  allowanceHeld: {
+    name: 'gw_allowance_held_usd',
+    type: 'gauge',
+    labels: [],
+    help: 'Of budget caps that nodes share, what this node has taken and may spend without asking, or has under way: the sum over all capped scopes; only with `GW_DATABASE_URL`.',
+  },
   databaseConnected: {
     name: 'gw_database_connected',
     type: 'gauge',

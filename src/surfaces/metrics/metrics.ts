@@ -45,6 +45,8 @@ export interface MetricsOptions {
   readonly cluster:
     | { readonly health: { readonly backlog: { readonly records: number; readonly seconds: number }; readonly isAway: boolean } }
     | undefined;
+  /** What this node holds of caps that nodes share; undefined where there is one node. */
+  readonly caps: { readonly heldPico: bigint } | undefined;
   unremovedSegments(): number;
   /** Of the gateway's own ports; undefined: they speak plain HTTP. */
   readonly certificate: OwnCertificateState | undefined;
@@ -153,6 +155,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.backlogRecords, () => options.cluster?.health.backlog.records ?? 0);
   gauge(registry, METRICS.backlogSeconds, () => options.cluster?.health.backlog.seconds ?? 0);
+  gauge(registry, METRICS.allowanceHeld, () => options.caps && Number(options.caps.heldPico) / 1e12);
   gauge(registry, METRICS.databaseConnected, () => options.cluster && Number(!options.cluster.health.isAway));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
