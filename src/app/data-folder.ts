@@ -11,7 +11,7 @@ import {
   openNodeOf,
   openStore,
 } from '../storage/drivers/open-store.ts';
-import { formatOf, requireJournal } from '../storage/drivers/store-folder.ts';
+import { formatOf, isNodeFolder, requireJournal } from '../storage/drivers/store-folder.ts';
 
 /** The store's own folder in the data folder (`GW_DATA_DIR`). */
 export function storeFolder(dataDir: string): string {
@@ -31,13 +31,20 @@ export type GatewayStore = OpenedStore & { readonly cluster?: Cluster };
 
 /**
  * The store of a gateway: its own folder, or that and the database that it shares.
- * @throws as {@link openStoreIn}; Error that names the setting when the database cannot be used
+ * @throws as {@link openStoreIn}; Error that names the setting when the database cannot be used, or is not named where
+ * the folder is that of a node
  */
 export async function openGatewayStore(
   { dataDir, databaseUrl, nodeId, journalKeep }: Pick<Config, 'dataDir' | 'databaseUrl' | 'nodeId' | 'journalKeep'>,
   options: OpenStoreOptions,
 ): Promise<GatewayStore> {
-  if (databaseUrl === undefined) return openStoreIn(dataDir, options);
+  if (databaseUrl === undefined) {
+    if (await inFolder(SETTING, dataDir, () => isNodeFolder(dataDir)))
+      throw new Error(
+        'GW_DATABASE_URL is not set, and the data folder is that of a node: records and settings are in its database. Set it again, or begin with an empty GW_DATA_DIR',
+      );
+    return openStoreIn(dataDir, options);
+  }
   const node: NodeOfDatabase = { url: databaseUrl, node: nodeId, dataDir, keepMs: journalKeep };
   try {
     return await inFolder(SETTING, dataDir, () => openNodeOf(node, resolve(storeFolder(dataDir)), options));

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import type { Config } from '../base/config/config.ts';
 import { inFolder } from '../base/lib/file-system.ts';
-import { folderSize, journalPlace } from '../storage/drivers/store-folder.ts';
-import { type DatabaseLook, isNodeFolder, lookAtDatabase } from '../storage/drivers/store-move.ts';
+import { folderSize, isNodeFolder, journalPlace } from '../storage/drivers/store-folder.ts';
+import { type DatabaseLook, lookAtDatabase } from '../storage/drivers/store-move.ts';
 import { requireStore, storeFolder, storeFormat } from './data-folder.ts';
 
 export { journalPlace };

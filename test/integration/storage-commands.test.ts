@@ -8,12 +8,17 @@ import { openStore } from '../../src/storage/drivers/open-store.ts';
 import { until } from '../contract/store-under-test.ts';
 import { CHECKED_USER, PostgresServer } from '../storage/postgres/server.ts';
 import { launch } from '../support/child.ts';
+import { exactly } from '../support/exactly.ts';
 import { runningClock } from '../support/fake-clock.ts';
-import { MAIN } from '../support/gateway-process.ts';
+import { type GatewayProcess, MAIN, startGatewayProcess, startGatewayWith } from '../support/gateway-process.ts';
 import { ALLOW_ALL, chat, startGoverned } from '../support/governed.ts';
 import { skipWithout } from '../support/peers.ts';
+import type { RawResponse } from '../support/raw-clients.ts';
 import { gw as command } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
+import { startTlsUpstream } from '../support/tls-upstream.ts';
+import { towards } from '../support/upstreams.ts';
+import { WHOLE_MONTH } from '../support/whole-month.ts';
 
 const PASSWORD = 'secret-word';
 
@@ -61,7 +66,8 @@ t.test('the store of a stopped gateway is moved, and stays moved', { skip: skipW
   const name = await server.createDatabase();
   const url = (database: string) => server.url(database, `${CHECKED_USER}:${PASSWORD}`);
   const first = await startGoverned(t, { bundle: ALLOW_ALL });
-  for (let n = 0; n < 5; n += 1) await first.send(chat());
+  const answers: RawResponse[] = [];
+  for (let n = 0; n < 5; n += 1) answers.push(await first.send(chat()));
   await first.gw.admin('POST', '/v1/admin/api-keys', { name: 'one' });
   const { dataDir } = first.gw;
   const env = { GW_DATA_DIR: dataDir, GW_NODE_ID: 'node-1', GW_DATABASE_URL: url(name) };
@@ -102,6 +108,19 @@ t.test('the store of a stopped gateway is moved, and stays moved', { skip: skipW
     folder: { is_of_node: true },
     database: { name, records: 5, nodes: [{ node: 'node-1' }], moves: [{ node: 'node-1', stage: 'done' }] },
   });
+
+  await t.rejects(startGoverned(t, { bundle: ALLOW_ALL, env: { GW_DATA_DIR: dataDir } }), {
+    message: /^GW_DATABASE_URL is not set, and the data folder is that of a node/,
+  });
+  const node = await startGoverned(t, { bundle: ALLOW_ALL, env });
+  t.match(await node.gw.record(answers[0]?.headers['x-gw-record-id'] ?? ''), { decision: 'allow' }, 'what was before');
+  const later = await node.send(chat());
+  t.match(await node.recordOf(later), { decision: 'allow' });
+  t.strictSame(await server.sql('SELECT count(*)::int AS n FROM gw_records', name), [{ n: 6 }]);
+  t.match((await node.gw.admin('GET', '/v1/dashboard/summary')).body, { total_requests: 6 }, 'each call counts once');
+  t.equal(((await node.gw.admin('GET', '/v1/admin/api-keys')).body as { api_keys: unknown[] }).api_keys.length, 1);
+  await node.gw.gateway.stop();
+  t.match(await asked(['move']), { code: 0, out: /^This data folder was moved at / });
 
   const other = await server.createDatabase();
   t.match(await asked(['move'], { GW_DATABASE_URL: url(other) }), {
@@ -147,3 +166,38 @@ t.test('a move as a process, which is killed and run again', { skip: skipWithout
   });
   t.strictSame(await server.sql('SELECT count(*)::int AS n FROM gw_records', name), [{ n: 3 }]);
 });
+
+t.test(
+  'a call that was under way when the gateway was killed is charged once, by the node',
+  { skip: skipWithout(['postgresql']), timeout: 300_000 },
+  async (t) => {
+    const server = await PostgresServer.start(t);
+    let arrived = (): void => undefined;
+    const reached = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    const upstream = await startTlsUpstream({ hosts: ['api.openai.com'], handler: () => arrived() });
+    t.teardown(() => upstream.close());
+    const first = await startGatewayProcess(t, { env: { ...WHOLE_MONTH, ...towards(t, upstream, ['api.openai.com']) } });
+    await first.admin('POST', '/v1/admin/budgets/limits', { scope: 'org', limit_usd: '1', actions: ['cap'] });
+    // 2,000 tokens of its output cost 0.03 USD.
+    const params = { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 2000 };
+    const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params };
+    const body = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k', action };
+    const call = fetch(`${first.url}/v1/actions:execute`, { method: 'POST', body: JSON.stringify(body) }).catch(() => 'broken off');
+    await reached;
+    first.child.kill('SIGKILL');
+    await first.child.ended;
+    t.equal(await call, 'broken off');
+
+    const env = { ...first.env, GW_DATABASE_URL: server.url(await server.createDatabase()) };
+    t.match(JSON.parse((await command(['storage', 'move', '--json'], { env })).out), { outcome: 'moved', records: 0, kept: { intent: 1 } });
+    const charged = async (node: GatewayProcess) => (await node.admin('GET', '/v1/admin/budgets/limits')).body;
+    const node = await startGatewayWith(t, env);
+    t.match(await charged(node), { limits: [{ spent_usd: exactly('0.03'), reserved_usd: exactly('0') }] });
+    node.child.kill('SIGKILL');
+    await node.child.ended;
+    const again = await startGatewayWith(t, env);
+    t.match(await charged(again), { limits: [{ spent_usd: exactly('0.03'), reserved_usd: exactly('0') }] }, 'the intent is gone');
+  },
+);

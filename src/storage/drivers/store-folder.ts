@@ -10,6 +10,7 @@ import { formatFile, journalFolder } from '../embedded/layout.ts';
 import { parsePosition } from '../embedded/location.ts';
 import { type RepairReport, repairJournal } from '../embedded/repair-journal.ts';
 import { FORMAT_VERSION, segmentFileName } from '../embedded/segment-header.ts';
+import { FolderClaims } from '../node/folder-claims.ts';
 
 export type { JournalFinding, RepairReport };
 
@@ -30,6 +31,11 @@ export async function formatOf(dir: string): Promise<{ readonly found: number; r
     if (isMissing(error)) return undefined;
     throw error;
   }
+}
+
+/** Whether a database knows a folder, or did: its store was moved there, or began there. @throws the system's error */
+export async function isNodeFolder(dataDir: string): Promise<boolean> {
+  return (await FolderClaims.read(dataDir)).hasHistory;
 }
 
 /** Bytes of all files below a folder. @throws the system's error */

@@ -70,11 +70,6 @@ export async function nothingToMove({ dataDir, ...options }: MovedGateway): Prom
   );
 }
 
-/** Whether a database knows a folder, or did: its store was moved there, or began there. @throws the system's error */
-export async function isNodeFolder(dataDir: string): Promise<boolean> {
-  return (await FolderClaims.read(dataDir)).hasHistory;
-}
-
 function inDatabase({ moves, nodes }: DatabaseLook, known: readonly string[]): NothingToMove | undefined {
   const at = moves.find(({ folder }) => known.includes(folder))?.finishedAt;
   if (at !== undefined) return { kind: 'done', at };

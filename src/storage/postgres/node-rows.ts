@@ -38,14 +38,15 @@ const SILENT_SECONDS = 10;
 /**
  * Makes this start the one that stands behind the node's name; what an earlier one still sends is refused from then on.
  * A folder whose node had another name before takes its row along: the name of a container changes with each start.
- * @throws OpeningRefused where the name is that of another data folder or of one that runs elsewhere, and where the
- * database has forgotten a folder that was its node
+ * @throws OpeningRefused where the name is that of another data folder or of one that runs elsewhere, where the database
+ * has forgotten a folder that was its node, and while a store is moved into it
  */
 export function claimNode(pool: SqlPool, claim: NodeClaim): Promise<void> {
   return inTransaction(pool, async (sql) => {
     const { node, incarnation, place, version } = claim;
     // Two that claim one name come one after the other, also where there is no row yet.
     await sql.query('SELECT pg_advisory_xact_lock(5302, 1)');
+    await refuseWhileMoving(sql);
     const own = await ownRow(sql, claim);
     if (own === undefined)
       await sql.query(`INSERT INTO gw_nodes (node, incarnation, place, version) VALUES ($1::text, $2::text, $3::text, $4::text)`, [
@@ -61,6 +62,15 @@ export function claimNode(pool: SqlPool, claim: NodeClaim): Promise<void> {
         [node, incarnation, place, version, own],
       );
   });
+}
+
+/** A store is moved into a database that nobody else has. @throws OpeningRefused */
+async function refuseWhileMoving(sql: Sql): Promise<void> {
+  const [moved] = await sql.query('SELECT node FROM gw_moves WHERE finished_at IS NULL LIMIT 1');
+  if (moved === undefined) return;
+  throw new OpeningRefused(
+    `the store of the node ${moved['node'] ?? ''} is being moved into the database: wait until its "gw storage move" is over, and run that again where it broke off`,
+  );
 }
 
 /** The name that the row of this folder has; undefined: there is none yet. @throws OpeningRefused */

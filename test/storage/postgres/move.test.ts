@@ -1,4 +1,5 @@
 // An embedded store that is moved into a database: all of it is there, once, wherever the move breaks off.
+import { hostname } from 'node:os';
 import t from 'tap';
 import { contentOf } from '../../../src/storage/drivers/store-copy.ts';
 import { lookAtDatabase, nothingToMove } from '../../../src/storage/drivers/store-move.ts';
@@ -37,7 +38,10 @@ async function wholeMove(t: Tap, database: TestDatabase): Promise<void> {
   const found = await store.records({ limit: 10, since: (await oldest(local)) + 1 });
   t.ok(found.length > 0, 'records are found by their time');
 
-  const carrier = await store.carrier(await nodeOf(dataDir));
+  const node = await nodeOf(dataDir);
+  const place = `${hostname()}:${dataDir}`;
+  await store.claim({ ...node, known: [node.incarnation], hasHistory: true, place, version: '1' });
+  const carrier = await store.carrier(node);
   t.equal(await carrier.carryAll(local), 0, 'nothing is left to carry');
   await local.commit(makeRecord(900), effectsOf(900));
   t.equal(await carrier.carryAll(local), 1);
@@ -170,6 +174,13 @@ await t.test('a database that has something of others is refused', async (t) => 
   await begun.quiet();
   const other = { node: 'two', dataDir: tempDir(t) };
   t.match(await rejection((await Mover.open(begun, dataDir)).move(local, other)), { message: 'the database has the node one already' });
+  const opened = await new PgRig(t, begun).open();
+  const claim = { node: 'two', incarnation: 'folder-2', known: [], hasHistory: false, place: 'here', version: '1' };
+  t.match(await rejection(opened.store.claim(claim)), {
+    name: 'OpeningRefused',
+    message: /^the store of the node one is being moved into/,
+  });
+  await opened.store.close();
 });
 
 await t.test('a folder that has been a node from the beginning has nothing to move', async (t) => {
@@ -217,11 +228,20 @@ await t.test('what is not the same on both sides is named, and nothing is moved'
   t.equal((await FolderClaims.read(dataDir)).hasHistory, false);
 });
 
-await t.test('a key that no database takes is named', async (t) => {
+await t.test('a key may be of any length, and what no database takes is named', async (t) => {
   const { local, dataDir } = await usedStore(t, 5);
-  await local.commit(undefined, [put('x'.repeat(3_000), 1, 'zz')]);
-  t.match(await rejection((await Mover.open(await lite.clear(), dataDir)).move(local)), {
-    message: /^the move broke off: what has the key x{100} in zz cannot be kept in a database: A space and a key are at most 2000 bytes/,
+  const long = 'x'.repeat(3_000);
+  await local.commit(undefined, [put(long, 1, 'zz'), add(long, { n: 2n }, 'zz')]);
+  const database = await lite.clear();
+  t.match((await (await Mover.open(database, dataDir)).move(local)).kind, 'moved');
+  const { store } = await new PgRig(t, database).open();
+  t.equal(await store.get('zz', long), 1);
+  t.strictSame(await store.counter('zz', long), { n: 2n });
+  await store.close();
+
+  await local.commit(undefined, [add(long, { [long]: 1n }, 'zz')]);
+  t.match(await rejection((await Mover.open(await lite.clear(), tempDir(t))).move(local)), {
+    message: /^the move broke off: what has the key x{100} in zz cannot be kept in a database: The name of an amount is at most 500 bytes/,
   });
 });
 
