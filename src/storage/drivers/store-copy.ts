@@ -1,3 +1,4 @@
+import { SPEND_HOUR } from '../contract/counter-spaces.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import type { RowLimits, RowPlace } from '../embedded/all-spaces.ts';
 import type { EmbeddedStore } from '../embedded/embedded-store.ts';
@@ -66,7 +67,7 @@ export function totalOf(content: CountedRows, stage: MoveStage): number {
   if (stage === 'records') return content.records;
   let total = 0;
   if (stage === 'entities') for (const count of content.entities.values()) total += count;
-  else for (const { totals } of content.counters.values()) total += totals;
+  else for (const [space, { totals }] of content.counters) if (space !== SPEND_HOUR) total += totals;
   return total;
 }
 
@@ -156,7 +157,10 @@ export interface CopyOptions {
   readonly limits?: RowLimits;
 }
 
-/** What a folder and a database do not have both, one phrase each. */
+/**
+ * What a folder and a database do not have both, one phrase each. The spend by hour is not compared: a database makes it
+ * of the other counters.
+ */
 export function differencesOf(here: CountedRows, there: CountedRows): readonly string[] {
   const found: string[] = [];
   const compare = (what: string, one: number | bigint, other: number | bigint): void => {
@@ -166,6 +170,7 @@ export function differencesOf(here: CountedRows, there: CountedRows): readonly s
   for (const space of new Set([...here.entities.keys(), ...there.entities.keys()]))
     compare(`entities of ${space}`, here.entities.get(space) ?? 0, there.entities.get(space) ?? 0);
   for (const space of new Set([...here.counters.keys(), ...there.counters.keys()])) {
+    if (space === SPEND_HOUR) continue;
     const [one, other] = [here.counters.get(space), there.counters.get(space)];
     compare(`totals of ${space}`, one?.totals ?? 0, other?.totals ?? 0);
     compare(`sum of ${space}`, one?.sum ?? 0n, other?.sum ?? 0n);

@@ -9,7 +9,7 @@ import type { CarriedNode } from '../../../src/storage/postgres/journal-carrier.
 import { add, makeRecord, put, rejection, type Tap } from '../../contract/store-under-test.ts';
 import { skipWithout } from '../../support/peers.ts';
 import { tempDir } from '../../support/temp-dir.ts';
-import { effectsOf, Mover, movedContent, usedStore } from './moved-store.ts';
+import { effectsOf, Mover, movedContent, spendOf, usedStore } from './moved-store.ts';
 import { NAME, PgRig, type TestDatabase } from './pg-rig.ts';
 import { PgliteDatabase } from './pglite-database.ts';
 import { PostgresServer } from './server.ts';
@@ -30,6 +30,9 @@ async function wholeMove(t: Tap, database: TestDatabase): Promise<void> {
 
   const { store } = await new PgRig(t, database).open();
   t.strictSame(await movedContent(store), await movedContent(local));
+  const [spent, wanted] = await spendOf(store, local);
+  t.strictSame(spent, wanted, 'the spend by hour is made of the totals');
+  t.ok((spent as unknown[]).length > 5);
   for (const space of ['intent', 'outbox']) {
     t.strictSame(await store.list(space), [], 'what concerns the node stays');
     t.equal((await local.list(space)).length, 1);
@@ -91,6 +94,7 @@ await t.test('a move that dies at any statement goes on, and ends with the same'
     await database.quiet();
     t.match((await (await Mover.open(database, dataDir)).move(local)).kind, /^(moved|done)$/);
     const { store } = await new PgRig(t, database).open();
+    t.strictSame(...(await spendOf(store, local)));
     t.strictSame(await movedContent(store), wanted, `dead behind statement ${deaths}`);
     t.equal(await (await store.carrier(await nodeOf(dataDir))).carryAll(local), 0);
     await store.close();

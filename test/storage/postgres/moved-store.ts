@@ -1,5 +1,7 @@
 import { dirname } from 'node:path';
 import { silentLogger } from '../../../src/base/lib/log.ts';
+import { SPEND_DAY, SPEND_HOUR, USAGE_QUARTER } from '../../../src/storage/contract/counter-spaces.ts';
+import { spendByHour } from '../../../src/storage/contract/spend-hours.ts';
 import type { Effect, Store } from '../../../src/storage/contract/store.ts';
 import { counterRows } from '../../../src/storage/contract/store-pages.ts';
 import { type MoveOptions, type MoveOutcome, moveStore } from '../../../src/storage/drivers/store-move.ts';
@@ -14,7 +16,7 @@ import { NAME, type TestDatabase } from './pg-rig.ts';
 
 const SHARED = ['api_key', 'budget_limit', 'org_status'];
 const OWN = ['intent', 'outbox'];
-const COUNTED = ['budget', 'usage_day', 'usage_month'];
+const COUNTED = ['budget', 'usage_day', 'usage_month', USAGE_QUARTER, SPEND_DAY];
 const MONTH_MS = 31 * 24 * 3_600_000;
 
 /** Records of three months, the oldest of which are removed; counters that had them too; entities of all kinds. */
@@ -37,6 +39,8 @@ export function effectsOf(n: number): readonly Effect[] {
   return [
     add(`k${n % 4}`, { n: 1n, usd: BigInt(n) ** 14n, 'less|a': -BigInt(n) }, COUNTED[n % 3]),
     n % 7 === 6 ? { op: 'delete', space: shared, key: `a${n - 3}` } : put(`a${n}`, { n, text: 'ü\u0000\ud800"', list: [n, null] }, shared),
+    add(`org|2026-11-2${n % 3}T05|w${n % 2}|openai`, { cost_pico_0: BigInt(n), cost_pico_2: 7n, calls_0: 1n }, USAGE_QUARTER),
+    add(`2026-11-2${n % 3}|org|p${n % 4}`, { cost_pico: BigInt(n), cost_pico_h05: 3n }, SPEND_DAY),
     put(`own${n % 2}`, { n }, OWN[n % 2]),
     // An amount of nothing makes no counter.
     add(`none${n}`, {}, 'budget'),
@@ -52,6 +56,17 @@ export async function movedContent(store: Store): Promise<unknown> {
     for await (const row of counterRows(store, space)) if (Object.keys(row.amounts).length > 0) counters.push({ space, ...row });
   const records = (await store.records({ limit: 10_000 })).map(({ text }) => text);
   return { records, entities, counters };
+}
+
+/** The spend by hour that a database has, and what it makes of the counters of a store. */
+export async function spendOf(database: Store, local: Store): Promise<readonly [there: unknown, wanted: unknown]> {
+  const wanted = new Map<string, bigint>();
+  for (const space of [USAGE_QUARTER, SPEND_DAY])
+    for await (const { key, amounts } of counterRows(local, space))
+      for (const one of spendByHour(space, key, Object.entries(amounts))) wanted.set(one.key, (wanted.get(one.key) ?? 0n) + one.pico);
+  const there: [string, bigint][] = [];
+  for await (const { key, amounts } of counterRows(database, SPEND_HOUR)) there.push([key, amounts['cost_pico'] ?? 0n]);
+  return [there.filter(([, pico]) => pico !== 0n), [...wanted].filter(([, pico]) => pico !== 0n).sort(([a], [b]) => (a < b ? -1 : 1))];
 }
 
 /** One process that moves: its pools can be made to fail, and what it tells is kept. */
