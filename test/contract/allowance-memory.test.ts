@@ -96,7 +96,7 @@ t.test('elsewhere: each verb answers later', async (t) => allowanceContract(t, o
 
 t.test('of a node that shares its caps with others', async (t) => {
   const database = await PgliteDatabase.start(t);
-  await allowanceContract(t, async (t, options) => {
+  allowanceContract(t, async (t, options) => {
     const store = await openEmbeddedStore({ dir: tempDir(t), fsync: 'off', clock: options.clock, log: silentLogger });
     t.teardown(() => store.close());
     const rig = new PgRig(t, await database.clear());

@@ -66,7 +66,7 @@ export class NodeCaps implements CapSpeaker {
    * take: intents are records by now, and what is still to be charged is held.
    */
   start(): void {
-    this.#run();
+    void this.#run();
   }
 
   /** The holding of an account. */
@@ -96,7 +96,7 @@ export class NodeCaps implements CapSpeaker {
     const now = this.#now();
     for (const holding of holdingsOf(needs)) {
       holding.use(now, more);
-      if (holding.isLow) this.#run();
+      if (holding.isLow) void this.#run();
     }
   }
 
@@ -120,15 +120,14 @@ export class NodeCaps implements CapSpeaker {
       };
       const waiter: Waiter = { needs, more, end, isAsked: false, tries: 0 };
       this.#waiting.push(waiter);
-      this.#run();
+      void this.#run();
     });
   }
 
   /** Says now what there is to say. Resolves when that has succeeded or failed. */
   async exchange(): Promise<void> {
-    while (this.#running) await this.#running;
-    this.#run();
-    await this.#running;
+    while (this.#running !== undefined) await this.#running;
+    await this.#run();
   }
 
   /** Takes nothing more, and gives back what is free. Who waits is not served. */
@@ -173,13 +172,14 @@ export class NodeCaps implements CapSpeaker {
   }
 
   /** Begins an exchange; when one is under way another follows it for those who wait. */
-  #run(): void {
-    if (this.#running) return;
+  #run(): Promise<void> {
+    if (this.#running !== undefined) return this.#running;
     this.#cancelNext?.();
     this.#running = this.#exchange().finally(() => {
       this.#running = undefined;
       this.#next();
     });
+    return this.#running;
   }
 
   async #exchange(): Promise<void> {
@@ -208,8 +208,8 @@ export class NodeCaps implements CapSpeaker {
 
   #later(ms: number): void {
     this.#cancelNext?.();
-    if (ms === 0) queueMicrotask(() => this.#run());
-    else this.#cancelNext = this.#options.clock.after(ms, () => this.#run());
+    if (ms === 0) queueMicrotask(() => void this.#run());
+    else this.#cancelNext = this.#options.clock.after(ms, () => void this.#run());
   }
 
   #learn({ answers, isOpen, isTold, members }: CapExchanged): void {
@@ -229,24 +229,10 @@ export class NodeCaps implements CapSpeaker {
   /** In their order. What one is to take is gone for those behind it. */
   #serve(isOpen: boolean, exact: ReadonlySet<CapHolding>): void {
     const taken = new Map<CapHolding, bigint>();
-    const more = ({ holding }: CapNeed, waiter: Waiter): bigint => waiter.more + (taken.get(holding) ?? 0n);
     for (const waiter of [...this.#waiting]) {
-      const { needs } = waiter;
-      if (needs.every((need) => need.holding.covers(need.name, need.start, need.cap, more(need, waiter)))) {
-        for (const holding of holdingsOf(needs)) taken.set(holding, (taken.get(holding) ?? 0n) + waiter.more);
-        this.#end([waiter], 'granted');
-      } else if (isOpen && waiter.isAsked) this.#triedInVain(waiter, exact, (need) => more(need, waiter));
+      const verdict = verdictOn(waiter, taken, isOpen, exact);
+      if (verdict !== undefined) this.#end([waiter], verdict);
     }
-  }
-
-  /** Unless it is refused it is asked for once more, at once. */
-  #triedInVain(waiter: Waiter, exact: ReadonlySet<CapHolding>, more: (need: CapNeed) => bigint): void {
-    waiter.tries += 1;
-    waiter.isAsked = false;
-    const passed = waiter.needs.find((need) => need.holding.passes(need.name, need.start, need.cap, more(need)));
-    const isSure = passed !== undefined && exact.has(passed.holding);
-    // An hour may have turned meanwhile: whoever asks looks again what it is under.
-    if (isSure || waiter.tries >= MAX_TRIES) this.#end([waiter], passed ? 'refused' : 'granted');
   }
 
   #end(waiters: readonly Waiter[], verdict: CapVerdict): void {
@@ -258,6 +244,35 @@ export class NodeCaps implements CapSpeaker {
   #now(): number {
     return this.#options.clock.monotonic();
   }
+}
+
+/**
+ * What becomes of one who waits, after an exchange; undefined: he waits on.
+ * @param taken what those before him are to take, which he is added to
+ * @param isOpen the exchange could grant something
+ * @param exact of which it has said for certain what is left
+ */
+function verdictOn(
+  waiter: Waiter,
+  taken: Map<CapHolding, bigint>,
+  isOpen: boolean,
+  exact: ReadonlySet<CapHolding>,
+): CapVerdict | undefined {
+  const { needs } = waiter;
+  const more = (holding: CapHolding): bigint => waiter.more + (taken.get(holding) ?? 0n);
+  if (needs.every(({ holding, name, start, cap }) => holding.covers(name, start, cap, more(holding)))) {
+    for (const holding of holdingsOf(needs)) taken.set(holding, more(holding));
+    return 'granted';
+  }
+  if (!isOpen || !waiter.isAsked) return undefined;
+  waiter.tries += 1;
+  // Unless it is refused it is asked for once more, at once.
+  waiter.isAsked = false;
+  const passed = needs.find(({ holding, name, start, cap }) => holding.passes(name, start, cap, more(holding)));
+  if (passed !== undefined && exact.has(passed.holding)) return 'refused';
+  if (waiter.tries < MAX_TRIES) return undefined;
+  // An hour may have turned meanwhile: whoever asks looks again what it is under.
+  return passed ? 'refused' : 'granted';
 }
 
 function holdingsOf(needs: readonly CapNeed[]): ReadonlySet<CapHolding> {

@@ -1,4 +1,4 @@
-import { BUDGET_PERIODS, type BudgetLimit, type BudgetPeriod } from '../../base/model/budget-limit.ts';
+import { BUDGET_PERIODS, type BudgetLimit } from '../../base/model/budget-limit.ts';
 import { hourOf, startText, windowEnd } from '../../decide/limits/windows.ts';
 import {
   accountOf,
@@ -108,7 +108,7 @@ class SharedScope implements CapSource {
       const caps = limits.caps.flatMap(({ limit, capPico }) => (limit.period === name ? [capPico] : []));
       if (caps.length === 0 && !named.has(name) && !limits.alerts.some(({ period }) => period === name)) return [];
       const start = this.#spend.start(name, hour);
-      const range = spendRange(this.#scope, { first: hourText(start), behind: hourText(hourOf(windowEnd(name as BudgetPeriod, hour))) });
+      const range = spendRange(this.#scope, { first: hourText(start), behind: hourText(hourOf(windowEnd(name, hour))) });
       return [{ name, start, range, settled: this.#spend.counted(name, hour), caps }];
     });
   }

@@ -87,7 +87,7 @@ await t.test('an hour turns: what is under way elsewhere counts in the next one'
   const id = await one.take('0.8');
   rig.clock.advance(3_600_000);
   t.match(await inTime(rig, two.take('0.5')), { kind: 'limit', spentUsd: exactly('0'), reservedUsd: exactly('0.8') });
-  await one.end(id as string, '0.3');
+  one.end(id as string, '0.3');
   await one.caps.exchange();
   rig.clock.advance(60_000);
   await one.caps.exchange();
@@ -187,7 +187,7 @@ await t.test('the budget of a delegation and the requests of a month are shared 
       const id = await node.take('0.3', { spend: { spender, pico: `${picoFromUsd('0.3')}` } });
       if (typeof id !== 'string') continue;
       made += 1;
-      await node.end(id, '0.3', spender);
+      node.end(id, '0.3', spender);
       await looks(rig, node);
     }
   t.equal(made, 3);

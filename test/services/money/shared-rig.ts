@@ -102,19 +102,19 @@ export class SharedNode {
   }
 
   /** A call ends that has cost so much. */
-  async end(id: string, usd: string, spender: SettledCall['spender'] = SPENDER): Promise<void> {
+  end(id: string, usd: string, spender: SettledCall['spender'] = SPENDER): void {
     const pico = picoFromUsd(usd);
     const settled: SettledCall = { spender, pico, at: this.#rig.clock.now(), isMade: true };
-    const counted = await this.allowance.settle(id, settled);
+    const counted = this.allowance.settle(id, settled);
     this.disk.intents.delete(id);
     this.disk.note([...rollUp(recordOf(settled)), ...counted], pico);
-    await this.allowance.stored(id);
+    this.allowance.stored(id);
   }
 
   async spend(usd: string): Promise<Refused | undefined> {
     const id = await this.take(usd);
     if (typeof id !== 'string') return id;
-    await this.end(id, usd);
+    this.end(id, usd);
     return undefined;
   }
 

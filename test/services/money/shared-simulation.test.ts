@@ -68,7 +68,7 @@ class World {
       return rows;
     };
     if (does === 'calls') await this.#call(node, costs, isOfProject);
-    else if (does === 'ends') await this.#end(node, tenths);
+    else if (does === 'ends') this.#end(node, tenths);
     else if (does === 'grows') await this.#grow(node, costs[0] ?? '0');
     else if (does === 'passes') await this.#pass();
     else await this.#die(index);
@@ -83,13 +83,13 @@ class World {
       else this.refused += 1;
   }
 
-  async #end(node: SharedNode, tenths: number): Promise<void> {
+  #end(node: SharedNode, tenths: number): void {
     const call = this.#under.find((one) => one.node === node);
     if (call === undefined) return;
     this.#under = this.#under.filter((one) => one !== call);
     const pico = (call.pico * BigInt(tenths)) / 10n;
     this.paid += pico;
-    await node.end(call.id, usdFromPico(pico));
+    node.end(call.id, usdFromPico(pico));
   }
 
   async #grow(node: SharedNode, usd: string): Promise<void> {
@@ -131,7 +131,7 @@ class World {
 
   async finish(): Promise<void> {
     for (const node of this.#nodes) {
-      while (this.#under.some((one) => one.node === node)) await this.#end(node, 10);
+      while (this.#under.some((one) => one.node === node)) this.#end(node, 10);
       await inTime(this.#rig, node.caps.close());
       await node.opened.store.close();
     }
