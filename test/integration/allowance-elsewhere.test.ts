@@ -65,3 +65,23 @@ t.test('a stream grows and is ended at its cap', async (t) => {
     'it is charged what was seen of it',
   );
 });
+
+t.test('what cannot be asked for is refused with 503 and when to try again', async (t) => {
+  const unavailable = { kind: 'unavailable', retryAfterSeconds: 5 } as const;
+  const { execute, through } = await startGoverned(t, {
+    bundle: ALLOW_ALL,
+    allowance: (here) => ({
+      ...elsewhere(here),
+      take: async (ask) => (ask.spend === undefined ? undefined : unavailable),
+    }),
+  });
+  const { status, body, headers } = await execute();
+  t.equal(status, 503);
+  t.match(body, { decision: 'error', reason_codes: ['limits_unavailable'] });
+  t.equal(headers.get('retry-after'), '5');
+  const sent = ['Authorization', 'Bearer k', 'Content-Type', 'application/json'];
+  const text = JSON.stringify({ model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'hi' }] });
+  const proxied = await through('api.openai.com:443', { method: 'POST', path: '/v1/chat/completions', headers: sent, body: text });
+  t.equal(proxied.status, 503);
+  t.match(proxied.body.toString(), /limits_unavailable/);
+});
