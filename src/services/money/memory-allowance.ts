@@ -48,9 +48,9 @@ interface Open {
 
 /**
  * Counts in the memory of this process, and answers at once, unless a delegation has to be read first. Checking and
- * taking happen without a pause, so that no other call comes between. Where nodes share caps, one whose node does not hold
- * what it needs waits for an exchange, and is checked again then. A start begins from the counters in the store; buckets
- * are full then, which errs for the caller once.
+ * taking happen without a pause, so that no other call comes between. Where nodes share caps, one whose node does not
+ * hold what it needs waits for an exchange, and is checked again then. A start begins from the counters in the store;
+ * buckets are full then, which errs for the caller once.
  */
 export class MemoryAllowance implements Allowance {
   readonly #rates: RateLimitService;

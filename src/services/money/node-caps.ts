@@ -11,7 +11,9 @@ const RETRY_MS = 250;
 /** While something happens others are told of it that often, and what they have spent is seen. */
 const BUSY_MS = 1_000;
 const QUIET_MS = 10_000;
-/** Accounts of which nothing is news that one exchange asks about all the same, those first that were so longest ago. */
+/**
+ * Accounts of which nothing is news that one exchange asks about all the same, those first that were so longest ago.
+ */
 const MAX_STALE = 100;
 /** How often a call is asked for that is neither granted nor refused for certain. */
 const MAX_TRIES = 5;
@@ -40,9 +42,9 @@ export interface NodeCapsOptions {
 }
 
 /**
- * All that this node holds of the caps that it shares, and the exchanges by which it comes to that: at once while a call
- * waits, ahead of need where little is left, and once a second while anything changes. Calls that wait are served first
- * come first served.
+ * All that this node holds of the caps that it shares, and the exchanges by which it comes to that: at once while a
+ * call waits, ahead of need where little is left, and once a second while anything changes. Calls that wait are served
+ * first come first served.
  */
 export class NodeCaps implements CapSpeaker {
   readonly #options: NodeCapsOptions;

@@ -41,7 +41,8 @@ export interface CapSource {
 }
 
 /**
- * What becomes of a call that needs more than its node holds. `granted`: it fits, as far as is known; whoever asks looks again. `refused`: an exchange that asked
- * for it has said that a cap would be passed. `unavailable`: nobody could be asked.
+ * What becomes of a call that needs more than its node holds. `granted`: it fits, as far as is known; whoever asks
+ * looks again. `refused`: an exchange that asked for it has said that a cap would be passed. `unavailable`: nobody
+ * could be asked.
  */
 export type CapVerdict = 'granted' | 'refused' | 'unavailable';

@@ -1,8 +1,8 @@
 /*
  * What nodes that share caps say to each other through a store. An account is what a node holds of something that caps
  * count: the spend of a scope, that of a delegation, the requests of an org's month. What is held counts in each window
- * of the scope, like calls that are under way: when an hour turns, what was set aside before it is set aside in the next
- * one as well. So an account has no window; the counters that a cap looks at have.
+ * of the scope, like calls that are under way: when an hour turns, what was set aside before it is set aside in the
+ * next one as well. So an account has no window; the counters that a cap looks at have.
  */
 import { delegationSpendKey, ORG_MONTH, SPEND_DELEGATION, SPEND_HOUR, type SpendKind, shortPart, spendHourKey } from './counter-spaces.ts';
 

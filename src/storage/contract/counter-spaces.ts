@@ -23,9 +23,9 @@ export const SPEND_PROVIDER_DAY = 'spend_provider_day';
 export const SPEND_DELEGATION = 'spend_delegation';
 
 /**
- * Counter space of the spend of each scope by hour: org, kind of scope, its id, hour. Stores that several gateways share
- * keep it, and make it of what they are given for other spaces (`spend-hours.ts`): nobody adds to it. Few rows, so that
- * the spend of any window is one short read.
+ * Counter space of the spend of each scope by hour: org, kind of scope, its id, hour. Stores that several gateways
+ * share keep it, and make it of what they are given for other spaces (`spend-hours.ts`): nobody adds to it. Few rows,
+ * so that the spend of any window is one short read.
  */
 export const SPEND_HOUR = 'spend_hour';
 

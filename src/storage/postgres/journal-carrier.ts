@@ -59,9 +59,9 @@ const LIMITS: CarriedLimits = { commits: 500, bytes: 4 * 1024 * 1024 };
  * Carries the journal of one node into a database, in order and each commit once. A piece, and that the journal has
  * been carried so far, are one transaction, which takes place only where the database stands at the beginning of the
  * piece and has heard of as many transactions of this node as it has. So a piece may be tried again whenever nobody
- * knows what became of it, and by several processes at once; a transaction that has outlived its connection does nothing
- * any more once another has taken its number; and a database that was set back to an earlier moment says from where it
- * is to be fed again. With the last piece the node may say what it holds of shared caps, and ask for more
+ * knows what became of it, and by several processes at once; a transaction that has outlived its connection does
+ * nothing any more once another has taken its number; and a database that was set back to an earlier moment says from
+ * where it is to be fed again. With the last piece the node may say what it holds of shared caps, and ask for more
  * ({@link JournalCarrier.exchange}).
  */
 export class JournalCarrier {

@@ -51,7 +51,9 @@ export interface SharedNodeOptions {
   readonly goesOn?: boolean;
 }
 
-/** The money room of one gateway of several: its calls are noted in a journal of its own, its limits are the database's. */
+/**
+ * The money room of one gateway of several: its calls are noted in a journal of its own, its limits are the database's.
+ */
 export class SharedNode {
   readonly disk: NodeDisk;
   readonly opened: OpenedRig;

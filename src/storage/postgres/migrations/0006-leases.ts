@@ -1,7 +1,7 @@
 /*
  * What each node holds of the caps that nodes share. `number` is that of the node's last exchange. `told` is the
- * timeline of the server to which it has last said all that it holds; null: it is no member yet. The spend of each scope
- * by hour is made here of the counters that are there; from now on each commit adds to it (`spend-hours.ts`).
+ * timeline of the server to which it has last said all that it holds; null: it is no member yet. The spend of each
+ * scope by hour is made here of the counters that are there; from now on each commit adds to it (`spend-hours.ts`).
  */
 export const LEASES = `
 ALTER TABLE gw_nodes ADD COLUMN number bigint NOT NULL DEFAULT 0, ADD COLUMN told int;
