@@ -114,6 +114,7 @@ await t.test('on one database', { skip: skipWithout(['postgresql']), timeout: 30
       }
   });
 
+  // Holds: no-cap-passed-by-nodes
   await t.test('a cap is one for both, to the last call', async (t) => {
     // Each may cost what it costs, 0.0015 USD: twenty reach the cap.
     const cost = picoFromUsd('0.0015');
