@@ -15,5 +15,5 @@ const RATES_ALONE: HealthWarning = {
 
 /** What an operator has to know of a gateway that shares a database. */
 export function clusterWarnings(cluster: Pick<Cluster, 'health'>): { warnings(): readonly HealthWarning[] } {
-  return { warnings: () => [...(cluster.health.isAway ? [AWAY] : []), RATES_ALONE] };
+  return { warnings: () => [...(cluster.health().isAway ? [AWAY] : []), RATES_ALONE] };
 }

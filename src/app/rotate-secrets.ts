@@ -28,8 +28,8 @@ const SEALED: readonly (readonly [space: string, contextOf: (key: string) => str
  * is replaced there; one that is configured is the operator's to replace with `newKey`. Interrupted at any moment, a
  * second run finishes the work: until the end both keys are in the file.
  * @returns how many secrets have the new key now
- * @throws Error when there is no store or no key in the data folder, or nodes share one; StoreError `in_use` while a gateway runs on the
- * folder
+ * @throws Error when there is no store or no key in the data folder, or nodes share one; StoreError `in_use` while a
+ * gateway runs on the folder
  */
 export async function rotateSecrets(config: Config, newKey: Uint8Array = randomBytes(32)): Promise<number> {
   if (config.databaseUrl !== undefined)

@@ -53,7 +53,7 @@ function healthOf(health: OperationServices['health']): z.output<typeof HEALTH> 
     status: health.readiness.starting ? 'starting' : 'ok',
     node_id: health.nodeId,
     mode: health.cluster === undefined ? 'embedded' : 'distributed',
-    backlog: health.cluster?.health.backlog ?? { records: 0, seconds: 0 },
+    backlog: health.cluster?.health().backlog ?? { records: 0, seconds: 0 },
     connectors: [...health.connectors()],
     ...controlPlaneOf(health.controlPlane),
     bundle_id,

@@ -186,7 +186,7 @@ export interface OperationServices {
     /** How it stands with the control plane; undefined without one. */
     readonly controlPlane: ControlPlaneHealth | undefined;
     /** Undefined where this gateway is the only one that has its store. */
-    readonly cluster: { readonly health: NodeHealth } | undefined;
+    readonly cluster: { health(): NodeHealth } | undefined;
   };
   readonly trust: {
     /** Whether clients reach the proxy by TLS. */

@@ -1,6 +1,6 @@
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 
-/** The certificates of a PEM text, each as a PEM text of its own, in their order; what stands around them is left out. */
+/** The certificates of a PEM text, each as a PEM text of its own, in their order, without what stands around them. */
 export function certificatesIn(pem: string): readonly string[] {
   return pem.match(CERTIFICATE) ?? [];
 }

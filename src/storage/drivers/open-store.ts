@@ -40,7 +40,7 @@ export interface NodeOfDatabase {
 /** The nodes of a database, as one of them sees them. */
 export interface Cluster {
   /** Of this node. */
-  readonly health: NodeHealth;
+  health(): NodeHealth;
   /** All, by name. @throws GatewayError `record_store_unavailable` */
   nodes(): Promise<readonly NodeRow[]>;
   /**
@@ -89,7 +89,7 @@ async function openPostgres(url: string, { clock, log }: OpenStoreOptions): Prom
 
 /**
  * Opens the store of a node: its own in a folder, and the database that it shares with others.
- * @throws as {@link openStore}; Error in one line where the node's name or folder is not the one that the database knows
+ * @throws as {@link openStore}; Error in one line where name or folder are not those that the database knows
  */
 export async function openNodeOf(
   { url, node, dataDir, keepMs }: NodeOfDatabase,
@@ -110,9 +110,7 @@ export async function openNodeOf(
       const cluster: Cluster = {
         nodes: () => shared.nodes(),
         exchange: (speaker) => store.exchange(speaker),
-        get health() {
-          return store.health;
-        },
+        health: () => store.health,
       };
       return { store, isShared: true, sync: () => store.sync(), cluster };
     } catch (error) {

@@ -158,7 +158,7 @@ export interface CopyOptions {
 }
 
 /**
- * What a folder and a database do not have both, one phrase each. The spend by hour is not compared: a database makes it
+ * What a folder and a database do not have both, one phrase each. Spend by hour is not compared: a database makes it
  * of the other counters.
  */
 export function differencesOf(here: CountedRows, there: CountedRows): readonly string[] {

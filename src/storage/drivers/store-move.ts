@@ -40,7 +40,7 @@ export interface MoveOptions extends MovedGateway {
   readonly limits?: CopyOptions['limits'];
 }
 
-/** What leaves nothing to do: the folder was moved before, at `at` (ISO 8601), or has been a node from the beginning. */
+/** What leaves nothing to do: the folder was moved, at `at` (ISO 8601), or has been a node from the beginning. */
 export type NothingToMove = { readonly kind: 'done'; readonly at: string } | { readonly kind: 'node' };
 
 export type MoveOutcome = NothingToMove | { readonly kind: 'moved'; readonly at: string; readonly content: CopiedContent };

@@ -105,7 +105,7 @@ export class JournalShipping {
     const works = this.#works;
     for (let settled = 0; settled < works.length; ) {
       settled = works.length;
-      await Promise.allSettled(works.map(({ before }) => before));
+      await Promise.allSettled(works.flatMap(({ before }) => before ?? []));
     }
     this.#works = [];
     this.#isWorking = true;

@@ -129,7 +129,7 @@ export class NodeStore implements Store {
     return this.#record((store) => store.recordByHash(recordHash));
   }
 
-  /** While the database takes nothing, what this node has itself is shown all the same; its position is of no page then. */
+  /** While the database takes nothing, what this node has itself is shown all the same, with a position of no page. */
   async #record(find: (store: Store) => Promise<StoredRecord | undefined>): Promise<StoredRecord | undefined> {
     try {
       await this.#shipping.flush();

@@ -38,7 +38,7 @@ const SILENT_SECONDS = 10;
 /**
  * Makes this start the one that stands behind the node's name; what an earlier one still sends is refused from then on.
  * A folder whose node had another name before takes its row along: the name of a container changes with each start.
- * @throws OpeningRefused where the name is that of another data folder or of one that runs elsewhere, where the database
+ * @throws OpeningRefused where the name is that of another data folder or one that runs elsewhere, where the database
  * has forgotten a folder that was its node, and while a store is moved into it
  */
 export function claimNode(pool: SqlPool, claim: NodeClaim): Promise<void> {

@@ -43,7 +43,7 @@ export interface MetricsOptions {
   retentionHeld(): boolean;
   /** Undefined where this gateway is the only one that has its store. */
   readonly cluster:
-    | { readonly health: { readonly backlog: { readonly records: number; readonly seconds: number }; readonly isAway: boolean } }
+    | { health(): { readonly backlog: { readonly records: number; readonly seconds: number }; readonly isAway: boolean } }
     | undefined;
   /** What this node holds of caps that nodes share; undefined where there is one node. */
   readonly caps: { readonly heldPico: bigint } | undefined;
@@ -153,10 +153,10 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauges(registry, METRICS.domainHits, () => Object.entries(options.domainKinds() ?? {}).map(([kind, { hits }]) => [kind, hits] as const));
   gauge(registry, METRICS.deferredOpen, () => options.deferredResponses());
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
-  gauge(registry, METRICS.backlogRecords, () => options.cluster?.health.backlog.records ?? 0);
-  gauge(registry, METRICS.backlogSeconds, () => options.cluster?.health.backlog.seconds ?? 0);
+  gauge(registry, METRICS.backlogRecords, () => options.cluster?.health().backlog.records ?? 0);
+  gauge(registry, METRICS.backlogSeconds, () => options.cluster?.health().backlog.seconds ?? 0);
   gauge(registry, METRICS.allowanceHeld, () => options.caps && Number(options.caps.heldPico) / 1e12);
-  gauge(registry, METRICS.databaseConnected, () => options.cluster && Number(!options.cluster.health.isAway));
+  gauge(registry, METRICS.databaseConnected, () => options.cluster && Number(!options.cluster.health().isAway));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
