@@ -9,7 +9,7 @@ import { controlListeners } from './control-metrics.ts';
 import { labelValues } from './label-values.ts';
 import { METRICS } from './metric-table.ts';
 import { recordListeners } from './record-metrics.ts';
-import { counter, gauge, gauges, level, total, totals } from './registered.ts';
+import { counter, gauge, gauges, level, total, totals, usdGauge } from './registered.ts';
 
 const OTHER = 'other';
 const ACTION_TYPES: ReadonlySet<string> = new Set(['ai.infer', 'ai.embed', 'ai.moderate', 'http.request']);
@@ -155,7 +155,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.retentionHeld, () => (options.retentionHeld() ? 1 : 0));
   gauge(registry, METRICS.backlogRecords, () => options.cluster?.health().backlog.records ?? 0);
   gauge(registry, METRICS.backlogSeconds, () => options.cluster?.health().backlog.seconds ?? 0);
-  gauge(registry, METRICS.allowanceHeld, () => options.caps && Number(options.caps.heldPico) / 1e12);
+  usdGauge(registry, METRICS.allowanceHeld, () => options.caps?.heldPico);
   gauge(registry, METRICS.databaseConnected, () => options.cluster && Number(!options.cluster.health().isAway));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);

@@ -157,6 +157,14 @@ export function gauge(registry: Registry, { name, help }: MetricRow, read: () =>
   registry.registerMetric(metric);
 }
 
+/** The same of an amount of money. @param read pico-dollars */
+export function usdGauge(registry: Registry, row: MetricRow, read: () => bigint | undefined): void {
+  gauge(registry, row, () => {
+    const pico = read();
+    return pico === undefined ? undefined : shownDollars(pico);
+  });
+}
+
 /** The same for several, by their labels. `read`: the values of these, and behind them the level. */
 export function gauges(registry: Registry, row: MetricRow, read: () => readonly (readonly [...values: string[], level: number])[]): void {
   const { name, help, labels: labelNames } = row;
