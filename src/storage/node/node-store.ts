@@ -13,7 +13,8 @@ import { homeOf, isNodeSpace } from './node-spaces.ts';
 
 /** The opened parts, made by `openNodeStore`. */
 export interface NodeStoreParts {
-  readonly node: string;
+  /** What the node's data folder is called for as long as it is one: its node may get another name. */
+  readonly folder: string;
   readonly local: EmbeddedStore;
   readonly shared: PostgresStore;
   readonly shipping: JournalShipping;
@@ -100,7 +101,7 @@ export class NodeStore implements Store {
 
   #errandOf(value: readonly Effect[]): Effect & { readonly op: 'put' } {
     this.#errands += 1;
-    const key = `${errandPrefix(this.#parts.node)}${String(this.#errands).padStart(SEQUENCE_DIGITS, '0')}`;
+    const key = `${errandPrefix(this.#parts.folder)}${String(this.#errands).padStart(SEQUENCE_DIGITS, '0')}`;
     return { op: 'put', space: ERRANDS, key, value };
   }
 
@@ -114,7 +115,7 @@ export class NodeStore implements Store {
 
   /** Does what an earlier start has left undone. To be called once, before anything else is committed. */
   async catchUp(): Promise<void> {
-    for await (const { key, value } of entityRows(this.#shared, ERRANDS, { prefix: errandPrefix(this.#parts.node) })) {
+    for await (const { key, value } of entityRows(this.#shared, ERRANDS, { prefix: errandPrefix(this.#parts.folder) })) {
       this.#errands = Math.max(this.#errands, Number(key.slice(-SEQUENCE_DIGITS)));
       await this.#local.commit(undefined, value as readonly Effect[]);
       await this.#shared.commit(undefined, [{ op: 'delete', space: ERRANDS, key }]);
@@ -223,7 +224,7 @@ function isLocal(effects: readonly Effect[], expect: readonly Expectation[] | un
   return true;
 }
 
-/** Names of nodes have no such sign. */
-function errandPrefix(node: string): string {
-  return `${node}|`;
+/** Names of folders have no such sign. */
+function errandPrefix(folder: string): string {
+  return `${folder}|`;
 }

@@ -72,7 +72,15 @@ export async function openNodeStore(options: NodeStoreOptions): Promise<NodeStor
       failed: 'what the database has could not be removed from the journal; it is tried again',
     },
   );
-  const store = new NodeStore({ node, local, shared, shipping, isReplaced: () => isReplaced, stopTrimming: () => trim.stop(), log });
+  const store = new NodeStore({
+    folder: claims.known[0] ?? incarnation,
+    local,
+    shared,
+    shipping,
+    isReplaced: () => isReplaced,
+    stopTrimming: () => trim.stop(),
+    log,
+  });
   await store.catchUp();
   await shipping.flush();
   return store;

@@ -52,7 +52,8 @@ await t.test('a commit to the database does what it has to do here, also when it
   rig.die(opened);
   await db.quiet();
   rig.local.files.room = Number.POSITIVE_INFINITY;
-  opened = await rig.open();
+  // That of a container, which the next one has not.
+  opened = await rig.open('here:one', 'another-name');
   t.equal(await opened.store.get('e', 'a'), 2);
   t.strictSame(
     await opened.store.list('outbox'),
