@@ -60,8 +60,6 @@ export const SETTINGS_OF: Readonly<Record<string, Readonly<Record<string, string
 
 /** Blocks with a part of each, and why they are not typed. */
 export const NOT_TYPED: readonly (readonly [page: string, part: string, reason: string])[] = [
-  ['docs/guides/nodes.md', 'createdb', 'it needs a server: test/integration/nodes.test.ts starts nodes on one'],
-  ['docs/guides/nodes.md', 'gw storage', 'it needs a server: test/integration/storage-commands.test.ts moves into one'],
   ['README.md', 'git clone', 'it is the clone itself: the demo is run by onboarding.test.ts'],
   ['docs/guides/alerts.md', '# 2. Does it arrive?', 'it asks a chat of another company'],
   ['docs/guides/clients/ci.md', 'docker run', 'needs a Docker engine'],
@@ -76,6 +74,8 @@ export const NOT_TYPED: readonly (readonly [page: string, part: string, reason: 
     'https://gateway.example.com',
     'it asks a gateway on another machine; approvals.test.ts types these commands',
   ],
+  ['docs/guides/nodes.md', 'createdb', 'it needs a server: test/integration/nodes.test.ts starts nodes on one'],
+  ['docs/guides/nodes.md', 'gw storage', 'it needs a server: test/integration/storage-commands.test.ts moves into one'],
   [
     'docs/guides/verifying.md',
     'keys.json',
