@@ -81,12 +81,15 @@ export class BudgetService {
   readonly #outbox: Pick<Outbox, 'wants' | 'post'> | undefined;
   readonly #refusals: RefusalAlerts;
   readonly #shared: SharedSpending | undefined;
+  /** Other nodes spend under the same caps. */
+  readonly isShared: boolean;
 
   private constructor(ground: BudgetGround, book: SpendBook, limits: HeldLimits, shared: SharedSpending | undefined) {
     const { store, clock, events, outbox } = ground;
     this.#store = store;
     this.#limits = limits;
     this.#shared = shared;
+    this.isShared = shared !== undefined;
     this.#clock = clock;
     this.#book = book;
     this.#delegations = new DelegationBook(store);

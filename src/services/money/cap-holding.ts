@@ -120,6 +120,11 @@ export class CapHolding {
     return this.free * 2n < this.#quota && this.#ahead() > 0n;
   }
 
+  /** What stands in the journal is known: it was there before the last piece was read. */
+  get isMarked(): boolean {
+    return this.#mark !== undefined;
+  }
+
   /** Something is to be said: sums have changed, or what is free has not been used for long. */
   isNews(now: number): boolean {
     const [reserved, counted] = this.#saidOf ?? [];
@@ -153,16 +158,23 @@ export class CapHolding {
     return { id: this.id, held, wanted: positive((wish?.wanted ?? 0n) + ahead - keeps), counts };
   }
 
-  /** @returns false: something may have been counted twice, so that a call that does not fit is to ask once more */
-  answered({ granted, others, settled }: CapAnswer, now: number, members: number): boolean {
+  /**
+   * @param isOpen the store grants: every member has said what it holds
+   * @returns false: something may have been counted twice, so that a call that does not fit is to ask once more
+   */
+  answered({ granted, others, settled }: CapAnswer, now: number, members: number, isOpen: boolean): boolean {
     const { stored, unstored, windows, isExact } = this.#mark as Mark;
     this.others = others;
     this.#held = this.#said + granted;
     this.#shipped = stored;
+    const before = new Map(this.#known);
     this.#known.clear();
     for (const [at, { name, start, caps, settled: believed }] of windows.entries()) {
       const sum = settled[at] ?? 0n;
-      const known = new Set([...caps, ...(this.#brought.get(name)?.keys() ?? [])]);
+      const told = before.get(name);
+      // A store that is not open may not know all that was spent: no cap counts from what it says for the first time.
+      const isKnown = (cap: bigint): boolean => isOpen || (told?.start === start && told.caps.has(cap));
+      const known = new Set([...caps, ...(this.#brought.get(name)?.keys() ?? [])].filter(isKnown));
       this.#known.set(name, { start, settled: sum, elsewhere: sum - (believed - unstored), caps: known });
     }
     const passed = BigInt(Math.round(Math.min(AHEAD_MS, Math.max(0, now - this.answeredAt))));
@@ -176,8 +188,8 @@ export class CapHolding {
 
   /** Nothing is held, and no limit looks at it. */
   isOver(now: number): boolean {
-    const isBare = this.#known.size === 0 || (this.#mark?.windows.every(({ caps }) => caps.length === 0) ?? true);
-    return isBare && this.#held === 0n && this.own === 0n && this.#brought.size === 0 && this.#isUnused(now);
+    const isWatched = this.#mark?.windows.some((window) => window.isWatched) === true;
+    return !isWatched && this.#held === 0n && this.own === 0n && this.#brought.size === 0 && this.#isUnused(now);
   }
 
   #isUnused(now: number): boolean {

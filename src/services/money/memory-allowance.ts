@@ -77,6 +77,7 @@ export class MemoryAllowance implements Allowance {
 
   /** Other nodes, for a request or for money that this one does not hold. */
   #ask({ orgId, month, spend }: Question): Promise<CapVerdict> | undefined {
+    if (!this.#budgets.isShared) return undefined;
     const asked = month && this.#months.ask(orgId);
     if (asked !== undefined || spend === undefined) return asked;
     return this.#budgets.ask(spend.spender, BigInt(spend.pico), capOf(spend.monthlyCapUsd));

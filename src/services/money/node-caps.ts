@@ -17,6 +17,8 @@ const QUIET_MS = 10_000;
 const MAX_STALE = 100;
 /** How often a call is asked for that is neither granted nor refused for certain. */
 const MAX_TRIES = 5;
+/** So many answers of a store that grants nothing end the wait of calls. */
+const CLOSED_FOR_CALLS = 8;
 
 /** A cap that a call is under, and what it counts in. */
 export interface CapNeed {
@@ -58,6 +60,9 @@ export class NodeCaps implements CapSpeaker {
   #asked: readonly CapHolding[] = [];
   #cancelNext: (() => void) | undefined;
   #isEnding = false;
+  /** Answers since the last one of a store that was open for grants. */
+  #closed = 0;
+  #isStarted = false;
 
   constructor(options: NodeCapsOptions) {
     this.#options = options;
@@ -68,6 +73,7 @@ export class NodeCaps implements CapSpeaker {
    * take: intents are records by now, and what is still to be charged is held.
    */
   start(): void {
+    this.#isStarted = true;
     void this.#run();
   }
 
@@ -77,6 +83,8 @@ export class NodeCaps implements CapSpeaker {
     if (holding === undefined) {
       holding = new CapHolding(id, source(), this.#now());
       this.#holdings.set(id, holding);
+      // What is under way here others are to know at once.
+      if (this.#isStarted && this.#running === undefined) this.#later(0);
     }
     return holding;
   }
@@ -140,6 +148,11 @@ export class NodeCaps implements CapSpeaker {
     this.#cancelNext?.();
   }
 
+  /** It says for the last time what it holds. */
+  get isLeaving(): boolean {
+    return this.#isEnding;
+  }
+
   mark(): void {
     const now = this.#now();
     const hour = hourOf(this.#options.clock.now());
@@ -149,7 +162,8 @@ export class NodeCaps implements CapSpeaker {
   say(isWhole: boolean): readonly CapAsk[] {
     const now = this.#now();
     const wishes = this.#wishes();
-    const holdings = [...this.#holdings.values()];
+    // Of one that was made while the journal was read nobody knows what stands there.
+    const holdings = [...this.#holdings.values()].filter((one) => one.isMarked);
     const named = new Set(holdings.filter((one) => isWhole || this.#isEnding || wishes.has(one) || one.isLow || one.isNews(now)));
     const stale = holdings.filter((one) => !named.has(one) && one.answeredAt <= now - BUSY_MS);
     for (const one of stale.sort((a, b) => a.answeredAt - b.answeredAt).slice(0, MAX_STALE)) named.add(one);
@@ -161,8 +175,10 @@ export class NodeCaps implements CapSpeaker {
   #wishes(): ReadonlyMap<CapHolding, CapWish> {
     const wishes = new Map<CapHolding, CapWish>();
     for (const waiter of this.#waiting) {
-      waiter.isAsked = true;
-      for (const holding of holdingsOf(waiter.needs)) {
+      const holdings = holdingsOf(waiter.needs);
+      waiter.isAsked = [...holdings].every((one) => one.isMarked);
+      if (!waiter.isAsked) continue;
+      for (const holding of holdings) {
         const caps = capsOf(holding, waiter.needs);
         const wish = wishes.get(holding);
         if (wish === undefined) wishes.set(holding, { wanted: waiter.more, caps });
@@ -219,13 +235,17 @@ export class NodeCaps implements CapSpeaker {
     const exact = new Set<CapHolding>();
     for (const holding of this.#asked) {
       const answer: CapAnswer | undefined = answers.get(holding.id);
-      if (answer && holding.answered(answer, now, members)) exact.add(holding);
+      if (answer && holding.answered(answer, now, members, isOpen && isTold)) exact.add(holding);
       if (holding.isOver(now)) {
         this.#holdings.delete(holding.id);
         holding.source.forget();
       }
     }
-    this.#serve(isOpen && isTold, exact);
+    const isGranting = isOpen && isTold;
+    this.#closed = isGranting ? 0 : this.#closed + 1;
+    // Some member has not said what it holds to the server as it is now: nobody knows when it will.
+    if (this.#closed >= CLOSED_FOR_CALLS) this.#end(this.#waiting, 'unavailable');
+    else this.#serve(isGranting, exact);
   }
 
   /** In their order. What one is to take is gone for those behind it. */

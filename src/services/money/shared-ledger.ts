@@ -24,6 +24,8 @@ export interface CapWindow {
   readonly range: CountedRange;
   /** What this node believes to be settled, as it has read and counted it. */
   readonly settled: bigint;
+  /** A limit looks at it, also one that only alerts. */
+  readonly isWatched: boolean;
   /** Caps in force that hold whatever a call brings along. */
   readonly caps: readonly bigint[];
 }

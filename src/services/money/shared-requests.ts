@@ -68,7 +68,7 @@ class SharedMonth implements CapSource {
   constructor(key: string, caps: NodeCaps, counted: (key: string) => number, forget: () => void) {
     const range = requestsRange(key);
     this.forget = forget;
-    this.#window = () => ({ name: MONTH, start: 0, range, settled: BigInt(counted(key)) - this.reserved, caps: [] });
+    this.#window = () => ({ name: MONTH, start: 0, range, settled: BigInt(counted(key)) - this.reserved, isWatched: false, caps: [] });
     this.holding = caps.of(accountOf(range), () => this);
   }
 

@@ -28,8 +28,9 @@ export class SharedSpending {
     this.#ofScope(spend, { org, kind, id });
   }
 
-  /** Calls of before hold something of a delegation again. */
+  /** Calls of before hold something again: under which caps of rules they were made nobody knows any more. */
   hold(reservation: Reservation): void {
+    for (const [at, spend] of reservation.scopes.entries()) this.#ofCall(reservation, spend, at);
     for (const { spend, delegationId } of reservation.delegated) this.#ofDelegation(spend, reservation.spender.orgId, delegationId);
   }
 
@@ -53,7 +54,7 @@ export class SharedSpending {
     for (const [at, spend] of scopes.entries()) {
       const monthly = at === PROJECT ? monthlyCapPico : undefined;
       if (spend.limits.caps.length === 0 && monthly === undefined) continue;
-      const holding = this.#ofScope(spend, { org: spender.orgId, kind: BUDGET_SCOPES[at] ?? 'provider', id: idOf(reservation, at) });
+      const holding = this.#ofCall(reservation, spend, at);
       if (monthly !== undefined) needs.push({ holding, name: 'monthly', start: spend.start('monthly', hour), cap: monthly });
       for (const { limit, capPico } of spend.limits.caps)
         needs.push({ holding, name: limit.period, start: spend.start(limit.period, hour), cap: capPico });
@@ -61,6 +62,11 @@ export class SharedSpending {
     for (const { spend, delegationId, capPico } of delegated)
       needs.push({ holding: this.#ofDelegation(spend, spender.orgId, delegationId), name: LIFE, start: 0, cap: capPico });
     return needs;
+  }
+
+  /** Of a call's scope. */
+  #ofCall(reservation: Reservation, spend: ScopeSpend, at: number): CapHolding {
+    return this.#ofScope(spend, { org: reservation.spender.orgId, kind: BUDGET_SCOPES[at] ?? 'provider', id: idOf(reservation, at) });
   }
 
   #ofScope(spend: ScopeSpend, scope: SpendScope): CapHolding {
@@ -106,10 +112,11 @@ class SharedScope implements CapSource {
     const { limits } = this.#spend;
     return BUDGET_PERIODS.flatMap((name): readonly CapWindow[] => {
       const caps = limits.caps.flatMap(({ limit, capPico }) => (limit.period === name ? [capPico] : []));
-      if (caps.length === 0 && !named.has(name) && !limits.alerts.some(({ period }) => period === name)) return [];
+      const isWatched = caps.length > 0 || limits.alerts.some(({ period }) => period === name);
+      if (!isWatched && !named.has(name)) return [];
       const start = this.#spend.start(name, hour);
       const range = spendRange(this.#scope, { first: hourText(start), behind: hourText(hourOf(windowEnd(name, hour))) });
-      return [{ name, start, range, settled: this.#spend.counted(name, hour), caps }];
+      return [{ name, start, range, settled: this.#spend.counted(name, hour), isWatched, caps }];
     });
   }
 
@@ -136,7 +143,7 @@ class SharedDelegation implements CapSource {
   }
 
   windows(): readonly CapWindow[] {
-    return [{ name: LIFE, start: 0, range: this.#range, settled: this.#spend.settled, caps: [] }];
+    return [{ name: LIFE, start: 0, range: this.#range, settled: this.#spend.settled, isWatched: false, caps: [] }];
   }
 
   forget(): void {

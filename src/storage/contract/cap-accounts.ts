@@ -43,6 +43,8 @@ export interface CapMessage {
   readonly asks: readonly CapAsk[];
   /** Of accounts that are not named it holds nothing; else what it has said before. */
   readonly isWhole: boolean;
+  /** It ends: where it holds nothing then, nobody waits for it any more. */
+  readonly isLast: boolean;
 }
 
 /** Of one account, what the store has answered. */
@@ -68,6 +70,8 @@ export interface CapExchanged {
 
 /** Speaks for a node in an exchange. */
 export interface CapSpeaker {
+  /** What it says next is the last. */
+  readonly isLeaving: boolean;
   /** Before a piece of the journal is read: what is stored by now is shipped when that piece is the last one. */
   mark(): void;
   /**

@@ -15,6 +15,8 @@ import { homeOf } from './node-spaces.ts';
 const GATHER_MS = 200;
 /** A node that has nothing to carry says that it is there. */
 const HEARTBEAT_MS = 2_000;
+/** A commit of which nobody knows whether the database has it keeps what is carried waiting for no longer. */
+const IN_DOUBT_MS = 5_000;
 
 export interface ShippingOptions {
   readonly local: Pick<EmbeddedStore, 'journal' | 'sync'>;
@@ -111,11 +113,28 @@ export class JournalShipping {
     this.#isWorking = true;
     try {
       await this.#carry();
-      await Promise.allSettled(works.map(({ work, resolve, reject }) => work().then(resolve, reject)));
+      for (const { work, resolve, reject } of works) this.#noted(work()).then(resolve, reject);
     } catch (error) {
       for (const { reject } of works) reject(error);
     }
     this.#isWorking = false;
+  }
+
+  /**
+   * What writes to the database itself is over, so that what is carried comes behind it.
+   * @throws GatewayError `record_store_unavailable` when it is not after a while: nobody knows what has become of it
+   */
+  async #othersSettled(): Promise<void> {
+    if (this.#underWay.size === 0) return;
+    let cancel = (): void => undefined;
+    const tooLong = new Promise<never>((_resolve, reject) => {
+      cancel = this.#options.clock.after(IN_DOUBT_MS, () => reject(unavailable()));
+    });
+    try {
+      await Promise.race([Promise.allSettled(this.#underWay), tooLong]);
+    } finally {
+      cancel();
+    }
   }
 
   /** What is carried later waits for it. */
@@ -137,6 +156,7 @@ export class JournalShipping {
   /** Carries what is left, once. Never rejects. */
   async close(): Promise<void> {
     await this.#job.stop();
+    await this.#turn.over();
     await this.flush().catch((error: unknown) => {
       const { records } = this.backlog;
       this.#options.log.warn({ err: error, records }, 'what the database does not have yet is carried at the next start');
@@ -172,9 +192,7 @@ export class JournalShipping {
     this.#isCarrying = true;
     const began = clock.monotonic();
     try {
-      await Promise.allSettled(this.#underWay);
-      // What the database has must never be more than what is on the node's disk.
-      if (before !== undefined || !this.#isCaughtUp) await local.sync();
+      await this.#othersSettled();
       const done = await ship(carriedOf(local));
       this.#isCaughtUp = true;
       this.#isThere();
@@ -215,6 +233,8 @@ function carriedOf(local: ShippingOptions['local']): CarriedJournal {
   return {
     journal: async (from: string | undefined, limits: CarriedLimits) => {
       const piece = await local.journal(from, limits);
+      // What the database has must never be more than what is on the node's disk.
+      if (piece.next !== from) await local.sync();
       return { ...piece, commits: piece.commits.flatMap(carriedCommit) };
     },
   };

@@ -96,7 +96,10 @@ export class NodeStore implements Store {
     const errand = own.length === 0 ? undefined : this.#errandOf(own);
     const all = errand === undefined ? shared : [...shared, errand];
     await this.#shipping.behind(this.#lastLocal, record !== undefined, () => this.#shared.commit(record, all, expect));
-    if (errand !== undefined) await this.#run(errand.key, own);
+    // A database that fails over to an older state is fed from the journal; else this is left out there as known.
+    if (record !== undefined) await this.#commitLocally(record, [...own, ...effects.filter(({ op }) => op === 'add')]);
+    else if (errand !== undefined) await this.#local.commit(undefined, own);
+    if (errand !== undefined) this.#crossOff(errand.key);
   }
 
   #errandOf(value: readonly Effect[]): Effect & { readonly op: 'put' } {
@@ -105,9 +108,8 @@ export class NodeStore implements Store {
     return { op: 'put', space: ERRANDS, key, value };
   }
 
-  /** Does what a commit has left to do here; nobody waits for the errand to be forgotten. */
-  async #run(key: string, effects: readonly Effect[]): Promise<void> {
-    await this.#local.commit(undefined, effects);
+  /** What a commit has left to do here is done; nobody waits for the errand to be forgotten. */
+  #crossOff(key: string): void {
     this.#shared.commit(undefined, [{ op: 'delete', space: ERRANDS, key }]).catch((error: unknown) => {
       this.#parts.log.warn({ err: error }, 'what is done could not be crossed off in the database; the next start does it once more');
     });

@@ -34,7 +34,7 @@ export async function timelineOf(pool: SqlPool): Promise<string> {
  * all that this transaction has written before.
  * @param timeline how the server is asked for its own
  */
-export async function exchangeCaps(sql: Sql, node: string, { asks, isWhole }: CapMessage, timeline: string): Promise<CapExchanged> {
+export async function exchangeCaps(sql: Sql, node: string, { asks, isWhole, isLast }: CapMessage, timeline: string): Promise<CapExchanged> {
   if (isWhole) await sql.query(`UPDATE gw_nodes SET told = ${timeline} WHERE node = $1::text`, [node]);
   const counts = asks.flatMap(({ id, counts: all }) =>
     all.map(({ range, cap }, at) => ({ id, at: `${at}`, cap: cap?.toString() ?? null, ...storedRange(range) })),
@@ -53,6 +53,7 @@ export async function exchangeCaps(sql: Sql, node: string, { asks, isWhole }: Ca
     textArray(counts.map(({ behind }) => behind)),
     textArray(counts.map(({ cap }) => cap)),
   ]);
+  if (isLast) await sql.query(LEAVE, [node]);
   const [state] = rows;
   const answers = new Map(rows.flatMap((row) => (row['account'] == null ? [] : [[row['account'], answerOf(row)] as const])));
   return { answers, isOpen: state?.['is_open'] === 'true', isTold: state?.['is_told'] === 'true', members: Number(state?.['members']) };
@@ -71,6 +72,10 @@ function answerOf({ granted, others, settled }: SqlRow): CapAnswer {
     settled: settled ? settled.split(' ').map(BigInt) : [],
   };
 }
+
+/** No member any more, unless it holds something. */
+const LEAVE = `
+UPDATE gw_nodes SET told = NULL WHERE node = $1::text AND NOT EXISTS (SELECT FROM gw_leases AS l WHERE l.node = gw_nodes.node)`;
 
 /** `said` may be empty: the state is answered all the same. */
 const STATEMENT = `

@@ -210,7 +210,8 @@ export class JournalCarrier {
     speaker?.mark();
     const { commits, next, isLast } = await source.journal(from, limits);
     const isWhole = !this.#isHeard;
-    const message: CapMessage | undefined = isLast && speaker ? { asks: speaker.say(isWhole), isWhole } : undefined;
+    const message: CapMessage | undefined =
+      isLast && speaker ? { asks: speaker.say(isWhole), isWhole, isLast: speaker.isLeaving } : undefined;
     return { piece: { from, commits, next }, isLast, message };
   }
 

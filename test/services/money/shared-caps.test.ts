@@ -51,6 +51,16 @@ await t.test('what a node holds it spends without asking, more is asked for ahea
   t.equal(one.shown[0], '4.1', 'what others have spent is shown');
 });
 
+await t.test('a limit that only alerts shows what others spend, however long nothing happens here', async (t) => {
+  const rig = await place(t, orgLimit('10', { actions: ['alert'] }));
+  const [one, two] = [await startNode(t, rig, new NodeDisk('one')), await startNode(t, rig, new NodeDisk('two'))];
+  for (let seconds = 0; seconds < 130; seconds += 1) await looks(rig, one);
+  t.equal(await two.spend('4'), undefined);
+  await two.caps.exchange();
+  await looks(rig, one);
+  t.equal(one.shown[0], '4');
+});
+
 await t.test('near its end a cap is taken call by call, and all of it is used', async (t) => {
   const rig = await place(t, orgLimit('1'));
   const nodes = [await startNode(t, rig, new NodeDisk('one')), await startNode(t, rig, new NodeDisk('two'))] as const;

@@ -17,6 +17,7 @@ class TestNode implements CapSpeaker {
   readonly journal = new MemoryJournal();
   readonly name: string;
   free = 0n;
+  isLeaving = false;
   /** All that its journal has. */
   noted = 0n;
   wanted = 0n;
@@ -105,7 +106,7 @@ await t.test('of several windows the one that has least left decides, and one wi
     const asks = [
       { id: ACCOUNT, held, wanted: 9n, counts: caps.map((cap, at) => ({ range: [HOUR, MONTH, LATER][at] as CountedRange, cap })) },
     ];
-    const { answers } = await one.exchange(journal, { mark: () => undefined, say: () => asks });
+    const { answers } = await one.exchange(journal, { isLeaving: false, mark: () => undefined, say: () => asks });
     return answers.get(ACCOUNT);
   };
   t.match(await exchange(0n, [7n, 8n]), { granted: 3n, settled: [4n, 4n] });
@@ -169,6 +170,38 @@ await t.test('nothing is granted until every member has told the server as it is
   t.match(await two.ask(twos, 9n), { granted: 3n, others: 0n }, 'of who is forgotten nothing is held');
   t.match(await rejection(one.ask(ones, 1n)), { name: 'OpeningRefused' });
   t.equal(await opened.store.forget('one'), false);
+});
+
+await t.test('who has left holding nothing is not waited for, and who holds something is', async (t) => {
+  const { opened, sql } = await place(t);
+  const nodes = [new TestNode('one'), new TestNode('two'), new TestNode('three')] as const;
+  const [one, two, three] = nodes;
+  const [ones, twos, threes] = [await one.carrier(opened), await two.carrier(opened), await three.carrier(opened)];
+  for (const [node, carrier] of [
+    [one, ones],
+    [two, twos],
+    [three, threes],
+  ] as const)
+    await node.ask(carrier, 1n);
+  one.free = 0n;
+  for (const [node, carrier] of [
+    [one, ones],
+    [two, twos],
+  ] as const) {
+    node.isLeaving = true;
+    await node.ask(carrier, 0n);
+  }
+  t.strictSame(await sql('SELECT node FROM gw_nodes WHERE told IS NULL'), [{ node: 'one' }]);
+  await sql('UPDATE gw_nodes SET told = told - 1');
+  await three.ask(threes, 1n);
+  t.match(await three.ask(threes, 1n), { granted: 0n, isOpen: false }, 'what the second one holds it may spend');
+  two.isLeaving = false;
+  await two.ask(twos, 0n);
+  await two.ask(twos, 0n);
+  t.match(await three.ask(threes, 1n), { granted: 1n, isOpen: true });
+  one.isLeaving = false;
+  await one.ask(ones, 0n);
+  t.match(await one.ask(ones, 1n), { granted: 1n, isTold: true }, 'one that comes back says all that it holds');
 });
 
 await t.test('whatever breaks and whoever dies no cap is passed, and in the end all is settled once', { timeout: 300_000 }, async (t) => {
