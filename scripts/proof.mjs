@@ -1,7 +1,7 @@
 /*
  * `npm run proof`: the long proofs, one after the other, each a program of its own in build/test/proof. Arguments:
- * `--tenth` (what CI runs), `--soak` (an hour of soak and nothing else), `--only NAME` (one of `PROOFS`); all others are
- * for the proofs themselves, which list them in test/proof/settings.ts. Ends with `N passed, N failed`.
+ * `--tenth` (what CI runs), `--soak` (an hour of soak and nothing else), `--only NAME` (one of `PROOFS`); all others
+ * are for the proofs themselves, which list them in test/proof/settings.ts. Ends with `N passed, N failed`.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -96,9 +96,15 @@ export class NodeStore implements Store {
     const errand = own.length === 0 ? undefined : this.#errandOf(own);
     const all = errand === undefined ? shared : [...shared, errand];
     await this.#shipping.behind(this.#lastLocal, record !== undefined, () => this.#shared.commit(record, all, expect));
-    // A database that fails over to an older state is fed from the journal; else this is left out there as known.
-    if (record !== undefined) await this.#commitLocally(record, [...own, ...effects.filter(({ op }) => op === 'add')]);
-    else if (errand !== undefined) await this.#local.commit(undefined, own);
+    if (record === undefined && errand === undefined) return;
+    try {
+      // A database that fails over to an older state is fed from the journal; else this is left out there as known.
+      if (record !== undefined) await this.#commitLocally(record, [...own, ...effects.filter(({ op }) => op === 'add')]);
+      else await this.#local.commit(undefined, own);
+    } catch (error) {
+      this.#parts.log.error({ err: error }, 'what the database has stored could not be followed here; the next start does it');
+      return;
+    }
     if (errand !== undefined) this.#crossOff(errand.key);
   }
 
