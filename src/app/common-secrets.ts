@@ -1,7 +1,7 @@
-import { X509Certificate } from 'node:crypto';
 import { certificatesIn } from '../base/lib/pem.ts';
 import type { Sealed, SecretBox } from '../base/lib/secret-box.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
+import { fingerprintOf } from '../inbound/ca/roots-on-disk.ts';
 import { unlessConflict } from '../services/registers/commit.ts';
 import type { Entity, Store } from '../storage/contract/store.ts';
 
@@ -40,7 +40,7 @@ export async function sameRoot(
     if (found === undefined) return { fingerprint };
     const { fingerprint: known } = found as { readonly fingerprint: string };
     if (known === fingerprint) return undefined;
-    const own = certificatesIn(rootPem).map((pem) => new X509Certificate(pem).fingerprint256.replaceAll(':', '').toLowerCase());
+    const own = certificatesIn(rootPem).map(fingerprintOf);
     if (!own.includes(known))
       throw new Error(
         'GW_CA_DIR has another root than the nodes which have this database, so that clients would trust one and meet the other: copy the folder of the first node',

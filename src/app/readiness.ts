@@ -5,11 +5,29 @@ import { type PassageOptions, refusesAll } from '../decide/policy/refuses-all.ts
 import type { OrgService } from '../services/people/orgs.ts';
 import { NO_BUNDLE } from '../services/policy/no-bundle.ts';
 import type { PolicyService } from '../services/policy/policies.ts';
+import type { Cluster } from '../storage/drivers/open-store.ts';
 
 const STORE_UNAVAILABLE: HealthWarning = {
   code: 'record_store_unavailable',
   message: 'Nothing can be written to the data folder (the log says why), so that every call is answered 503 until something can.',
 };
+
+const DATABASE_AWAY: HealthWarning = {
+  code: 'database_unavailable',
+  message:
+    'The database of GW_DATABASE_URL cannot be reached (the log says why). Calls go on, and what they leave is carried later; what people change, reports, approvals and calls with an Idempotency-Key are answered 503 until it is back.',
+};
+
+const RATES_ALONE: HealthWarning = {
+  code: 'rate_limits_counted_alone',
+  message:
+    'Rate limits are counted by each node for itself: together the nodes let through as much as each of them. Budget caps and monthly request limits are shared, and exact.',
+};
+
+/** What an operator has to know of a gateway that shares a database. */
+export function clusterWarnings(cluster: Pick<Cluster, 'health'>): { warnings(): readonly HealthWarning[] } {
+  return { warnings: () => [...(cluster.health().isAway ? [DATABASE_AWAY] : []), RATES_ALONE] };
+}
 
 export interface ReadinessOptions {
   readonly clock: Clock;

@@ -22,14 +22,13 @@ import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-war
 import type { PriceLists } from '../services/prices/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
 import type { Cluster } from '../storage/drivers/open-store.ts';
-import { clusterWarnings } from './cluster-warnings.ts';
 import { sameRoot, sameSecrets } from './common-secrets.ts';
 import { consoleCall } from './console-call.ts';
 import { openGatewayStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
 import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
-import { Readiness, whyAllIsRefused } from './readiness.ts';
+import { clusterWarnings, Readiness, whyAllIsRefused } from './readiness.ts';
 import { type AdminToken, openAdminToken, openSecretKeys } from './secrets.ts';
 import { openTraces, type Traces } from './tracing.ts';
 import { waysOut } from './ways-out.ts';

@@ -9,7 +9,7 @@ export { journalPlace };
 
 /** Where a gateway keeps what it stores. */
 export interface StorageStatus {
-  /** The store in the data folder; undefined: there is none, as before the first start. */
+  /** The store in the data folder; undefined before the first start, which makes it. */
   readonly folder: FolderStatus | undefined;
   /** Undefined: the gateway is alone, with the store in its data folder. */
   readonly database: DatabaseLook | undefined;

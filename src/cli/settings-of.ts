@@ -1,6 +1,7 @@
 import { type Config, loadConfig } from '../base/config/config.ts';
 import { ConfigError } from '../base/config/settings-reader.ts';
-import { type CliIo, UsageError } from './command.ts';
+import { terminalOutput } from '../base/lib/shown-text.ts';
+import { type CliIo, EXIT_NO, EXIT_USAGE, Unusable, UsageError } from './command.ts';
 import { type AskedGateway, type FoundGateway, foundConfig } from './gateways/find-gateway.ts';
 
 /** Settings of a gateway, and which one that was started here they are of. */
@@ -30,5 +31,16 @@ function settingsBy(read: () => GatewaySettings): GatewaySettings {
   } catch (error) {
     if (error instanceof ConfigError) throw new UsageError(error.message, { cause: error });
     throw error;
+  }
+}
+
+/** Runs what works by the settings alone, and says on one line why it does not. @throws Unusable */
+export async function bySettings(name: string, io: CliIo, work: (config: Config) => Promise<number>): Promise<number> {
+  try {
+    return await work(loadConfig(io.env).config);
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof Unusable) throw error;
+    io.stderr(`gw ${name}: ${terminalOutput(error.message)}\n`);
+    return error instanceof ConfigError ? EXIT_USAGE : EXIT_NO;
   }
 }

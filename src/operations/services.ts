@@ -33,7 +33,7 @@ import type { AlertService } from '../services/sending/alerts/alert-service.ts';
 import type { ExportService } from '../services/sending/exports/export-service.ts';
 import type { UsageTelemetry } from '../services/sending/telemetry/usage-telemetry.ts';
 import type { Store } from '../storage/contract/store.ts';
-import type { NodeHealth } from '../storage/drivers/open-store.ts';
+import type { Cluster } from '../storage/drivers/open-store.ts';
 
 /** What a credential is checked against. */
 export interface CredentialBodyContext {
@@ -186,7 +186,7 @@ export interface OperationServices {
     /** How it stands with the control plane; undefined without one. */
     readonly controlPlane: ControlPlaneHealth | undefined;
     /** Undefined where this gateway is the only one that has its store. */
-    readonly cluster: { health(): NodeHealth } | undefined;
+    readonly cluster: Pick<Cluster, 'health'> | undefined;
   };
   readonly trust: {
     /** Whether clients reach the proxy by TLS. */

@@ -176,7 +176,7 @@ export const nodeName: SettingType<string> = {
   parse: (text) => (/^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : refuse()),
 };
 
-/** Whoever opens it says what else is wrong with it. */
+/** The scheme is checked here; the driver checks the rest when it opens the database. */
 export const databaseUrl: SettingType<string> = {
   name: 'database',
   allowed: '`postgres://USER:PASSWORD@HOST:PORT/DATABASE`',

@@ -1,10 +1,8 @@
 import type { RepairReport } from '../../app/journal.ts';
-import { loadConfig } from '../../base/config/config.ts';
-import { ConfigError } from '../../base/config/settings-reader.ts';
 import { timestamp } from '../../base/lib/clock.ts';
-import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { parseOptions } from '../checked-arguments.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE } from '../command.ts';
+import { type CliIo, type Command, EXIT_OK } from '../command.ts';
+import { bySettings } from '../settings-of.ts';
 import { JSON_OPTION, printJson, terminalText } from '../terminal-text.ts';
 
 const OPTIONS = { 'dry-run': { type: 'boolean' }, 'rebuild-index': { type: 'boolean' }, ...JSON_OPTION } as const;
@@ -109,12 +107,6 @@ export const confirmClock: Command = {
 };
 
 /** Runs what works on the data folder that the settings name, and says on one line why it does not. */
-export async function onDataFolder(name: string, io: CliIo, work: (dataDir: string) => Promise<number>): Promise<number> {
-  try {
-    return await work(loadConfig(io.env).config.dataDir);
-  } catch (error) {
-    if (!(error instanceof Error)) throw error;
-    io.stderr(`gw ${name}: ${terminalOutput(error.message)}\n`);
-    return error instanceof ConfigError ? EXIT_USAGE : EXIT_NO;
-  }
+export function onDataFolder(name: string, io: CliIo, work: (dataDir: string) => Promise<number>): Promise<number> {
+  return bySettings(name, io, ({ dataDir }) => work(dataDir));
 }

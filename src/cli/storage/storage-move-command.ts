@@ -2,8 +2,8 @@ import type { CopiedContent, MoveListener } from '../../app/storage-move.ts';
 import { parseOptions } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable } from '../command.ts';
 import { counted } from '../policy/check-command.ts';
+import { bySettings } from '../settings-of.ts';
 import { JSON_OPTION, namedLines, printJson } from '../terminal-text.ts';
-import { withSettings } from './storage-status-command.ts';
 
 const OPTIONS = { 'dry-run': { type: 'boolean' }, ...JSON_OPTION } as const;
 
@@ -20,7 +20,7 @@ export const storageMoveCommand: Command = {
 `,
   run(args, io) {
     const { 'dry-run': dryRun = false, json = false } = parseOptions(args, OPTIONS);
-    return withSettings('storage move', io, async ({ databaseUrl, ...config }) => {
+    return bySettings('storage move', io, async ({ databaseUrl, ...config }) => {
       if (databaseUrl === undefined)
         throw new Unusable(
           'GW_DATABASE_URL is not set; it says where to move the store, such as postgres://user:password@host:5432/database',

@@ -1,10 +1,8 @@
 import type { FolderStatus, StorageStatus } from '../../app/storage-status.ts';
-import { type Config, loadConfig } from '../../base/config/config.ts';
-import { ConfigError } from '../../base/config/settings-reader.ts';
-import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { parseOptions } from '../checked-arguments.ts';
-import { type CliIo, type Command, EXIT_NO, EXIT_OK, EXIT_USAGE, Unusable } from '../command.ts';
+import { type Command, EXIT_OK } from '../command.ts';
 import { counted } from '../policy/check-command.ts';
+import { bySettings } from '../settings-of.ts';
 import { JSON_OPTION, namedLines, printJsonDocument } from '../terminal-text.ts';
 
 /** Says where a gateway keeps what it stores. */
@@ -15,7 +13,7 @@ export const storageStatusCommand: Command = {
     'Shows where the gateway of GW_DATA_DIR keeps what it stores, also while it runs: in the folder (embedded) or in a database (postgres), with its nodes.',
   run(args, io) {
     const { json = false } = parseOptions(args, JSON_OPTION);
-    return withSettings('storage status', io, async (config) => {
+    return bySettings('storage status', io, async (config) => {
       const { journalPlace, storageStatus } = await import('../../app/storage-status.ts');
       const status = await storageStatus(config);
       if (json) printJsonDocument(plain(status), io);
@@ -45,7 +43,7 @@ function plain({ folder, database }: StorageStatus): object {
               version: version || null,
               seen_at: seenAt,
               carried_to: position || null,
-              backlog,
+              backlog: backlog.records,
             })),
             moves: database.moves.map(({ node, stage, finishedAt }) => ({
               node,
@@ -70,7 +68,7 @@ function told({ folder, database }: StorageStatus, placeOf: PlaceOf): string {
     ...nodes.map(
       ({ node, seenAt, position, backlog }): Row => [
         'node',
-        `${node}, seen ${seenAt}, ${carriedText(placeOf(position))}${backlog === 0 ? '' : `, ${counted(backlog, 'record')} behind`}`,
+        `${node}, seen ${seenAt}, ${carriedText(placeOf(position))}${backlog.records === 0 ? '' : `, ${counted(backlog.records, 'record')} behind`}`,
       ],
     ),
     ...moves.map(
@@ -93,15 +91,4 @@ function folderRows(folder: FolderStatus | undefined): readonly Row[] {
 
 function carriedText(place: ReturnType<PlaceOf>): string {
   return place === undefined ? 'nothing carried' : `carried up to segment ${place.segment}, offset ${place.offset}`;
-}
-
-/** Runs what works by the settings alone, and says on one line why it does not. @throws Unusable */
-export async function withSettings(name: string, io: CliIo, work: (config: Config) => Promise<number>): Promise<number> {
-  try {
-    return await work(loadConfig(io.env).config);
-  } catch (error) {
-    if (!(error instanceof Error) || error instanceof Unusable) throw error;
-    io.stderr(`gw ${name}: ${terminalOutput(error.message)}\n`);
-    return error instanceof ConfigError ? EXIT_USAGE : EXIT_NO;
-  }
 }

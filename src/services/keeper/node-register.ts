@@ -20,8 +20,8 @@ export interface GatewayNode {
 }
 
 /**
- * The gateways that serve a store. An embedded store has one, whose first start under its name is stored and kept; a
- * database knows all of its own.
+ * Lists the gateways that serve a store. An embedded store has one gateway, and keeps the time of its first start under
+ * its name. A database keeps a row for each of its nodes.
  */
 export class NodeRegister {
   readonly #known: () => Maybe<readonly GatewayNode[]>;

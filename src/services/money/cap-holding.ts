@@ -115,7 +115,7 @@ export class CapHolding {
     else caps.set(cap, now);
   }
 
-  /** Less than half of what it had is left, and there is more to be had. */
+  /** Less than half of what the last exchange left free is still free, and the cap leaves more to ask for. */
   get isLow(): boolean {
     return this.free * 2n < this.#quota && this.#ahead() > 0n;
   }
@@ -196,7 +196,7 @@ export class CapHolding {
     return now - this.#usedAt >= IDLE_MS;
   }
 
-  /** Of what is free, as much as every cap that is in force lets be used. */
+  /** The part of the free amount that no cap in force forbids. */
   #usable(): bigint {
     let usable = this.free;
     for (const { name, start, caps } of this.#mark?.windows ?? []) {

@@ -7,7 +7,7 @@ import type { CapHolding } from './cap-holding.ts';
 /** Delegations of which nothing is under way that are remembered all the same. */
 const MAX_IDLE: number = CONTROL_BOUNDS.idleDelegations.all;
 
-/** The one window of what is counted over a whole life; it begins at 0. */
+/** Name of the window of a delegation's budget: it begins at 0 and never ends. */
 export const LIFE = 'life';
 
 /**

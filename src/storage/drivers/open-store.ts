@@ -4,12 +4,11 @@
  *
  * May live here: the choice, and what one driver alone can mean, for commands. May not: how anything is stored.
  */
-import { hostname } from 'node:os';
-import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { CapExchanged, CapSpeaker } from '../contract/cap-accounts.ts';
 import type { Store } from '../contract/store.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../embedded/open-embedded-store.ts';
+import { placeOfFolder } from '../node/folder-claims.ts';
 import type { NodeHealth } from '../node/node-store.ts';
 import type { NodeRow } from '../postgres/node-rows.ts';
 
@@ -106,7 +105,7 @@ export async function openNodeOf(
   try {
     const shared = await openPostgresStore({ url, clock, log });
     try {
-      const store = await openNodeStore({ node, dataDir, place: `${hostname()}:${resolve(dataDir)}`, local, shared, clock, log, keepMs });
+      const store = await openNodeStore({ node, dataDir, place: placeOfFolder(dataDir), local, shared, clock, log, keepMs });
       const cluster: Cluster = {
         nodes: () => shared.nodes(),
         exchange: (speaker) => store.exchange(speaker),

@@ -2,15 +2,13 @@
  * How the embedded store of a data folder is moved into a PostgreSQL database: opened, copied, counted, ended. What
  * says that it was is in the folder what says it of every node.
  */
-import { hostname } from 'node:os';
-import { resolve } from 'node:path';
 import type { Clock } from '../../base/lib/clock.ts';
 import { messageOf } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { EmbeddedStore } from '../embedded/embedded-store.ts';
 import { openEmbeddedStore } from '../embedded/open-embedded-store.ts';
-import { FolderClaims } from '../node/folder-claims.ts';
+import { FolderClaims, placeOfFolder } from '../node/folder-claims.ts';
 import { isNodeSpace } from '../node/node-spaces.ts';
 import { OpeningRefused } from '../postgres/database-errors.ts';
 import { type DatabaseLook, type LookOptions, lookAtDatabase } from '../postgres/database-look.ts';
@@ -106,7 +104,7 @@ export async function moveStore(source: MovedStore, options: MoveOptions): Promi
     const [before] = claims.known;
     const incarnation = before ?? uuidv7(clock.now());
     if (before === undefined) await claims.claims(incarnation);
-    const folder: MovedFolder = { node, incarnation, known: claims.known, place: `${hostname()}:${resolve(dataDir)}` };
+    const folder: MovedFolder = { node, incarnation, known: claims.known, place: placeOfFolder(dataDir) };
     const outcome = await goingOn(() => moveInto(database.mover(folder), source, options));
     if (!claims.hasHistory) await claims.claimed(incarnation);
     return outcome;

@@ -3,7 +3,7 @@ import { decodeTotals } from './counters.ts';
 import { type LevelIndex, ROW } from './level-index.ts';
 import { mergeRows } from './merge-rows.ts';
 import { joinKey } from './prepared-commit.ts';
-import type { Tail } from './tail.ts';
+import type { ChangedRow, Tail } from './tail.ts';
 
 /*
  * What a store holds of all spaces, for who carries it elsewhere: the contract reads a space whose name is known.
@@ -40,10 +40,7 @@ export async function entitiesOfAll(
   after: RowPlace | undefined,
   limits: RowLimits,
 ): Promise<readonly EntityText[]> {
-  const from = after && joinKey(after.space, after.key);
-  const stored = index.rows(ROW.entity, from && ROW.entity + from);
-  const rows = await mergeRows(stored, tail.entities('', from, limits.rows), { limit: limits.rows, units: limits.units });
-  return rows.map(([joined, text]) => ({ ...placeOf(joined), text }));
+  return page(index, ROW.entity, (from) => tail.entities('', from, limits.rows), after, limits);
 }
 
 /** The same of counters. One without amounts is none. */
@@ -52,10 +49,21 @@ export async function countersOfAll(
   after: RowPlace | undefined,
   limits: RowLimits,
 ): Promise<readonly CounterOfSpace[]> {
+  const rows = await page(index, ROW.counter, (from) => tail.totals('', from, limits.rows), after, limits);
+  return rows.map(({ text, ...place }) => ({ ...place, amounts: Object.fromEntries(decodeTotals(text)) }));
+}
+
+/** @param kind of the rows of the index; `changed` has those of the tail behind a joined key */
+async function page(
+  index: RowSources['index'],
+  kind: string,
+  changed: (from: string | undefined) => readonly ChangedRow[],
+  after: RowPlace | undefined,
+  { rows: limit, units }: RowLimits,
+): Promise<readonly EntityText[]> {
   const from = after && joinKey(after.space, after.key);
-  const stored = index.rows(ROW.counter, from && ROW.counter + from);
-  const rows = await mergeRows(stored, tail.totals('', from, limits.rows), { limit: limits.rows, units: limits.units });
-  return rows.map(([joined, text]) => ({ ...placeOf(joined), amounts: Object.fromEntries(decodeTotals(text)) }));
+  const rows = await mergeRows(index.rows(kind, from && kind + from), changed(from), { limit, units });
+  return rows.map(([joined, text]) => ({ ...placeOf(joined), text }));
 }
 
 function placeOf(joined: string): RowPlace {

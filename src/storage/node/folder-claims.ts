@@ -1,4 +1,5 @@
 import { open, readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { codeOf } from '../../base/lib/gateway-error.ts';
 
@@ -6,13 +7,19 @@ import { codeOf } from '../../base/lib/gateway-error.ts';
 const FILE = 'node-claims';
 const LINE = /^(claims|claimed) ([0-9a-f-]{36})$/;
 
+/** On which machine, and under which path, a folder is. */
+export function placeOfFolder(dataDir: string): string {
+  return `${hostname()}:${resolve(dataDir)}`;
+}
+
 /**
  * The names under which a data folder has stood behind a node, one for each start. The database knows the last of them:
  * a folder that does not know that one was copied before, or is another.
  */
 export class FolderClaims {
   readonly #file: string;
-  readonly #known: readonly string[];
+  /** Of the starts before this one, oldest first, whether the database has taken them or not. */
+  readonly known: readonly string[];
   /** The database has taken one of them: what the journal has was, or will be, carried there. */
   readonly hasHistory: boolean;
 
@@ -23,7 +30,7 @@ export class FolderClaims {
       const [, state, name] = LINE.exec(line) ?? [];
       return name === undefined ? [] : [{ state, name }];
     });
-    this.#known = [...new Set(found.map(({ name }) => name))];
+    this.known = [...new Set(found.map(({ name }) => name))];
     this.hasHistory = found.some(({ state }) => state === 'claimed');
   }
 
@@ -35,11 +42,6 @@ export class FolderClaims {
       return '';
     });
     return new FolderClaims(file, text);
-  }
-
-  /** Of the starts before this one, oldest first, whether the database has taken them or not. */
-  get known(): readonly string[] {
-    return this.#known;
   }
 
   /** Notes a name before the database is told of it. @throws the system's error */

@@ -15,7 +15,7 @@ import { OpeningRefused } from '../postgres/database-errors.ts';
 import type { JournalCarrier } from '../postgres/journal-carrier.ts';
 import type { PostgresStore } from '../postgres/postgres-store.ts';
 import { FolderClaims } from './folder-claims.ts';
-import { JournalShipping } from './journal-shipping.ts';
+import { JournalShipping, type ShippingOptions } from './journal-shipping.ts';
 import { NodeStore } from './node-store.ts';
 
 export interface NodeStoreOptions {
@@ -62,7 +62,7 @@ export async function openNodeStore(options: NodeStoreOptions): Promise<NodeStor
       );
     isReplaced = true;
   };
-  const note: ConstructorParameters<typeof JournalShipping>[0]['note'] = (backlog) => shared.note({ node, incarnation }, backlog);
+  const note: ShippingOptions['note'] = (backlog) => shared.note({ node, incarnation }, backlog);
   const shipping = new JournalShipping({ local, carrier, note, clock, log, onReplaced });
   const trim = every(
     { clock, log },
@@ -73,7 +73,7 @@ export async function openNodeStore(options: NodeStoreOptions): Promise<NodeStor
     },
   );
   const store = new NodeStore({
-    folder: claims.known[0] ?? incarnation,
+    folder: known[0] ?? incarnation,
     local,
     shared,
     shipping,

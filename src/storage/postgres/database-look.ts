@@ -1,24 +1,10 @@
 import { type DatabaseName, openingError } from './database-errors.ts';
 import { MIGRATIONS } from './migrations.ts';
+import { type NodeRow, nodeRows } from './node-rows.ts';
 import { openPgPools } from './pg-pools.ts';
 import { countRecords } from './row-counts.ts';
 import { isoTime, onConnection, type Sql, type SqlPools, type SqlRow } from './sql.ts';
 import { CONTENT } from './store-mover.ts';
-
-/** A node as the database knows it. */
-export interface KnownNode {
-  readonly node: string;
-  /** Of its data folder. */
-  readonly incarnation: string;
-  /** When the database has heard of it last; ISO 8601. */
-  readonly seenAt: string;
-  /** Of the program. */
-  readonly version: string;
-  /** Up to where the database has its journal: opaque text; empty: nothing of it. */
-  readonly position: string;
-  /** Records that it had not carried when it was last heard of. */
-  readonly backlog: number;
-}
 
 /** A store that is, or was, moved into the database. */
 export interface KnownMove {
@@ -37,7 +23,7 @@ export interface DatabaseLook {
   readonly version: number;
   /** Up to which this program knows them. */
   readonly knows: number;
-  readonly nodes: readonly KnownNode[];
+  readonly nodes: readonly NodeRow[];
   readonly moves: readonly KnownMove[];
   readonly records: number;
   /** What keeps a store from being moved into it, in a word each. */
@@ -73,12 +59,7 @@ const [[, RECORDS]] = CONTENT;
 
 async function lookedAt(sql: Sql): Promise<Omit<DatabaseLook, 'name' | 'knows' | 'records'>> {
   const [schema] = await rowsOf(sql, 'gw_schema', 'SELECT version::text FROM gw_schema');
-  const nodes = await rowsOf(
-    sql,
-    'gw_nodes',
-    `SELECT node, incarnation, ${isoTime('seen_at')} AS seen_at, version, position, backlog_records::text AS backlog
-     FROM gw_nodes ORDER BY node`,
-  );
+  const nodes = (await isThere(sql, 'gw_nodes')) ? await nodeRows(sql) : [];
   const moves = await rowsOf(
     sql,
     'gw_moves',
@@ -89,14 +70,7 @@ async function lookedAt(sql: Sql): Promise<Omit<DatabaseLook, 'name' | 'knows' |
     if ((await rowsOf(sql, table, `SELECT 1::text AS found FROM ${table} LIMIT 1`)).length > 0) holds.push(what);
   return {
     version: Number(schema?.['version'] ?? 0),
-    nodes: nodes.map(({ node, incarnation, seen_at: seenAt, version, position, backlog }) => ({
-      node: node ?? '',
-      incarnation: incarnation ?? '',
-      seenAt: seenAt ?? '',
-      version: version ?? '',
-      position: position ?? '',
-      backlog: Number(backlog),
-    })),
+    nodes,
     moves: moves.map(({ node, folder, stage, finished_at: finishedAt }) => ({
       node: node ?? '',
       folder: folder ?? '',
@@ -110,8 +84,12 @@ async function lookedAt(sql: Sql): Promise<Omit<DatabaseLook, 'name' | 'knows' |
 
 /** The rows of a table that an older version does not have. */
 async function rowsOf(sql: Sql, table: string, statement: string): Promise<readonly SqlRow[]> {
+  return (await isThere(sql, table)) ? sql.query(statement) : [];
+}
+
+async function isThere(sql: Sql, table: string): Promise<boolean> {
   const [there] = await sql.query('SELECT to_regclass($1::text)::text AS name', [table]);
-  return there?.['name'] == null ? [] : sql.query(statement);
+  return there?.['name'] != null;
 }
 
 async function bytesOf(sql: Sql): Promise<number> {

@@ -1,3 +1,4 @@
+import { Turn } from '../../base/lib/turn.ts';
 import type { CapExchanged, CapMessage, CapSpeaker } from '../contract/cap-accounts.ts';
 import type { Effect, RecordCommit } from '../contract/store.ts';
 import { knownState, lockedChange, TAKE_CHANGE, writeBatch } from './apply-batch.ts';
@@ -76,8 +77,7 @@ export class JournalCarrier {
   #isHeard = false;
   /** How the server is asked for its timeline, once that is known. */
   #timeline: string | undefined;
-  /** One thing at a time. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turn = new Turn();
 
   private constructor(pool: SqlPool, months: RecordMonths, node: CarriedNode) {
     this.#pool = pool;
@@ -176,7 +176,7 @@ export class JournalCarrier {
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const tried = async (): Promise<T> => {
+    return this.#turn.take(async () => {
       try {
         return await work();
       } catch (error) {
@@ -184,10 +184,7 @@ export class JournalCarrier {
         this.#isHeard = false;
         throw error;
       }
-    };
-    const done = this.#turn.then(tried, tried);
-    this.#turn = done.catch(() => undefined);
-    return done;
+    });
   }
 
   async #carryAll(source: CarriedJournal, limits: CarriedLimits, speaker?: CapSpeaker): Promise<CarriedToItsEnd> {

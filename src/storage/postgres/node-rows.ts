@@ -1,6 +1,6 @@
 import { OpeningRefused } from './database-errors.ts';
 import type { CarriedNode } from './journal-carrier.ts';
-import { inTransaction, onConnection, type Sql, type SqlPool, textArray } from './sql.ts';
+import { inTransaction, isoTime, onConnection, type Sql, type SqlPool, textArray } from './sql.ts';
 
 /** A start of a node on its data folder. */
 export interface NodeClaim extends CarriedNode {
@@ -24,13 +24,20 @@ export interface NodeBacklog {
 /** A node as the database knows it. */
 export interface NodeRow {
   readonly node: string;
+  /** Of its data folder. */
+  readonly incarnation: string;
+  /** Of the program. */
   readonly version: string;
-  readonly place: string;
+  /** Up to where the database has its journal: opaque text; empty: nothing of it. */
+  readonly position: string;
   /** ISO 8601, by the clock of the database. */
   readonly registeredAt: string;
   readonly seenAt: string;
   readonly backlog: NodeBacklog;
 }
+
+/** Starts come one after the other, also where there is no row yet; who holds this keeps all of them waiting. */
+export const ONE_START = 'SELECT pg_advisory_xact_lock(5302, 1)';
 
 /** Who was not heard of for that long may be replaced by a start at another place. */
 const SILENT_SECONDS = 10;
@@ -44,8 +51,7 @@ const SILENT_SECONDS = 10;
 export function claimNode(pool: SqlPool, claim: NodeClaim): Promise<void> {
   return inTransaction(pool, async (sql) => {
     const { node, incarnation, place, version } = claim;
-    // Two that claim one name come one after the other, also where there is no row yet.
-    await sql.query('SELECT pg_advisory_xact_lock(5302, 1)');
+    await sql.query(ONE_START);
     await refuseWhileMoving(sql);
     const own = await ownRow(sql, claim);
     if (own === undefined)
@@ -116,16 +122,16 @@ export async function noteNode(pool: SqlPool, { node, incarnation }: CarriedNode
 
 /** All nodes, by name. */
 export async function nodeRows(sql: Sql): Promise<readonly NodeRow[]> {
-  const iso = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
   const rows = await sql.query(
-    `SELECT node, version, place, ${iso('registered_at')} AS registered, ${iso('seen_at')} AS seen,
+    `SELECT node, incarnation, version, position, ${isoTime('registered_at')} AS registered, ${isoTime('seen_at')} AS seen,
             backlog_records::text AS records, backlog_seconds::text AS seconds
      FROM gw_nodes ORDER BY node`,
   );
   return rows.map((row) => ({
     node: row['node'] ?? '',
+    incarnation: row['incarnation'] ?? '',
     version: row['version'] ?? '',
-    place: row['place'] ?? '',
+    position: row['position'] ?? '',
     registeredAt: row['registered'] ?? '',
     seenAt: row['seen'] ?? '',
     backlog: { records: Number(row['records']), seconds: Number(row['seconds']) },

@@ -4,6 +4,7 @@ import { knownState, lockedChange, TAKE_CHANGE, writeBatch } from './apply-batch
 import { OpeningRefused } from './database-errors.ts';
 import type { CarriedNode } from './journal-carrier.ts';
 import { judgeBatch } from './judge-batch.ts';
+import { ONE_START } from './node-rows.ts';
 import { type QueuedCommit, queuedCommit } from './queued-commit.ts';
 import type { RecordMonths } from './record-months.ts';
 import { type CountedRows, countRows } from './row-counts.ts';
@@ -42,9 +43,6 @@ interface MovedCommit {
   readonly effects: readonly Effect[];
 }
 
-/** No node starts on the database until the transaction is over: those that do hold the same lock. */
-const NO_START = 'SELECT pg_advisory_xact_lock(5302, 1)';
-
 const FIRST: MovePlace = { stage: 'records', after: '' };
 
 /**
@@ -71,7 +69,7 @@ export class StoreMover {
    */
   async begin(source: string): Promise<MoveBeginning> {
     return inTransaction(this.#pool, async (sql) => {
-      await sql.query(NO_START);
+      await sql.query(ONE_START);
       const own = await this.#own(sql);
       if (own?.['finished_at'] != null) return { kind: 'done', at: own['finished_at'] };
       await this.#refuseOthers(sql);
@@ -128,7 +126,7 @@ export class StoreMover {
   async finish(position: string): Promise<string> {
     const { node, incarnation, known, place } = this.#folder;
     return inTransaction(this.#pool, async (sql) => {
-      await sql.query(NO_START);
+      await sql.query(ONE_START);
       await this.#refuseOthers(sql);
       await sql.query('DELETE FROM gw_nodes WHERE incarnation = ANY ($1::text::text[])', [textArray([incarnation, ...known])]);
       await sql.query('INSERT INTO gw_nodes (node, incarnation, position, place) VALUES ($1::text, $2::text, $3::text, $4::text)', [

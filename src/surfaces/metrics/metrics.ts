@@ -4,6 +4,7 @@ import { packageVersion } from '../../base/lib/package-root.ts';
 import { ERROR_CODES } from '../../base/model/error-codes.ts';
 import { READ_METRICS } from '../../operations/served-elsewhere.ts';
 import type { DomainKind } from '../../services/learning/discovered-domain.ts';
+import type { Cluster } from '../../storage/drivers/open-store.ts';
 import type { Route } from '../http/route.ts';
 import { controlListeners } from './control-metrics.ts';
 import { labelValues } from './label-values.ts';
@@ -42,9 +43,7 @@ export interface MetricsOptions {
   deferredResponses(): number;
   retentionHeld(): boolean;
   /** Undefined where this gateway is the only one that has its store. */
-  readonly cluster:
-    | { health(): { readonly backlog: { readonly records: number; readonly seconds: number }; readonly isAway: boolean } }
-    | undefined;
+  readonly cluster: Pick<Cluster, 'health'> | undefined;
   /** What this node holds of caps that nodes share; undefined where there is one node. */
   readonly caps: { readonly heldPico: bigint } | undefined;
   unremovedSegments(): number;

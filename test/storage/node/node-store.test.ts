@@ -1,5 +1,8 @@
 // Two nodes on one database: what goes where, and what becomes of it when something breaks in between.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { packageRoot } from '../../../src/base/lib/package-root.ts';
 import { UNSHARED_SPACES } from '../../../src/storage/node/node-spaces.ts';
 import { add, isUnavailable, makeRecord, put, rejection, texts, until } from '../../contract/store-under-test.ts';
 import { PgliteDatabase } from '../postgres/pglite-database.ts';
@@ -155,4 +158,10 @@ await t.test('what is carried and old enough leaves the journal, and nothing els
   t.equal((await store.records({ limit: 100 })).length, 60, 'the database keeps them');
 });
 
-t.equal(new Set(UNSHARED_SPACES).size, UNSHARED_SPACES.length);
+await t.test('each space that is not shared is one that some service has', async (t) => {
+  const services = join(packageRoot(), 'src', 'services');
+  const files = readdirSync(services, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+  const text = files.map((name) => readFileSync(join(services, name), 'utf8')).join('\n');
+  for (const space of UNSHARED_SPACES) t.ok(text.includes(` = '${space}';`), space);
+  t.equal(new Set(UNSHARED_SPACES).size, UNSHARED_SPACES.length);
+});
