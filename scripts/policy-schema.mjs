@@ -174,6 +174,8 @@ const EFFECT_VALUES = {
       { type: 'string', pattern: '^[1-9]\\d{0,8}$' },
     ],
   },
+  approvers: { enum: [1, 2, 3, 4, 5, '1', '2', '3', '4', '5'] },
+  hold: { type: ['string', 'integer'], pattern: '^(0|(\\d+(\\.\\d*)?(ms|s|m))+)$', maximum: 0 },
   credential_mode: { enum: [...CREDENTIAL_MODES] },
   attribution_keys: { type: 'array', items: { type: 'string', pattern: '^(customer_id|account_id|project_id|labels\\..+)$' } },
   attribution_values: {

@@ -84,6 +84,7 @@ async function open(
   const stop = async () => {
     keeper.drain();
     resources.readiness.drain();
+    resources.approvals.drain();
     log.info({ open_tunnels: ports.openTunnels }, 'stopping: nothing new is taken, what runs may finish (GW_DRAIN_TIMEOUT)');
     const clean = await ports.drain(config.drainTimeout, () => resources.upstream.close());
     if (!clean) log.warn({ timeout_ms: config.drainTimeout }, 'what had not ended within GW_DRAIN_TIMEOUT was cut');

@@ -13,10 +13,11 @@ interface OwnCertificateNames {
  * ports are known only when they are open.
  */
 export class ManagementPlace implements GatewayPlace {
-  readonly #config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile'>;
+  readonly #config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile' | 'mgmtPort'>;
   readonly #certificate: OwnCertificateNames | undefined;
   #address: string;
   #port: number;
+  #callerPort: number;
 
   /** @param certificate of the ports; undefined: they speak plain HTTP */
   constructor(
@@ -27,13 +28,18 @@ export class ManagementPlace implements GatewayPlace {
     this.#certificate = certificate;
     this.#address = config.host;
     this.#port = config.mgmtPort ?? config.port;
+    this.#callerPort = config.port;
+  }
+
+  /** Where callers reach the gateway's own port. */
+  get forCallers(): string {
+    const { publicUrl, mgmtPort } = this.#config;
+    if (publicUrl !== undefined && mgmtPort === undefined) return publicUrl;
+    return originOf(this.#scheme, this.#name, this.#callerPort);
   }
 
   get url(): string {
-    const { publicUrl, publicNames } = this.#config;
-    const here = this.#address;
-    const [name = here === '0.0.0.0' || here === '::' ? 'localhost' : here] = this.#byCertificate(publicNames);
-    return publicUrl ?? originOf(this.#scheme, name, this.#port);
+    return this.#config.publicUrl ?? originOf(this.#scheme, this.#name, this.#port);
   }
 
   get pages(): string | undefined {
@@ -47,10 +53,18 @@ export class ManagementPlace implements GatewayPlace {
   /** The ports are open. */
   bound(places: readonly BoundPort[]): void {
     const own = places.find(({ trafficClass }) => trafficClass === undefined);
-    const place = own ?? places.find(({ trafficClass }) => trafficClass === 'developer');
+    const developer = places.find(({ trafficClass }) => trafficClass === 'developer');
+    const place = own ?? developer;
+    if (developer !== undefined) this.#callerPort = developer.port;
     if (place === undefined) return;
     this.#address = place.address;
     this.#port = place.port;
+  }
+
+  get #name(): string {
+    const here = this.#address;
+    const [name = here === '0.0.0.0' || here === '::' ? 'localhost' : here] = this.#byCertificate(this.#config.publicNames);
+    return name;
   }
 
   get #scheme(): 'http' | 'https' {

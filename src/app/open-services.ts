@@ -172,7 +172,7 @@ async function openControls(
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox, known });
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox, known);
-  closers.push(() => Promise.resolve(approvals.close()));
+  closers.push(() => approvals.close());
   const risks = openRisks(config, ground, outbox, known);
   closers.push(() => risks.close());
   return { approvals, quarantines, delegations, risks };
@@ -203,14 +203,19 @@ function rateLimitConfig(config: Config): RateLimitConfig {
   return { refill_rate: ratelimitRefillRate, max_tokens: ratelimitMaxTokens, window_duration: ratelimitWindow };
 }
 
+/** Of all buffers, what calls may hold that wait for a person. */
+const HELD_SHARE = 0.25;
+
 function openApprovals(
   config: Config,
-  { store, clock, log, events, box }: Ground,
+  { store, clock, log, events, box, writer }: Ground,
   outbox: Outbox,
   known: LaidDown,
 ): Promise<ApprovalService> {
-  const { approvalTtl: ttlMs, approvalRejectFor: rejectForMs, approvalKeepContent: keepContent } = config;
-  return ApprovalService.open({ store, clock, log, events, outbox, box, ttlMs, rejectForMs, keepContent, known });
+  const { approvalTtl: ttlMs, approvalRejectFor: rejectForMs, approvalHold: holdMs, approvalKeepContent: keepContent } = config;
+  const maxHeldBytes = Math.floor(config.maxBufferedBytes * HELD_SHARE);
+  const ground = { store, clock, log, events, outbox, box, known, writer };
+  return ApprovalService.open({ ...ground, ttlMs, rejectForMs, holdMs, keepContent, maxHeldBytes });
 }
 
 function openRisks(config: Config, { store, clock, log, events }: Ground, outbox: Outbox, known: LaidDown): RiskService {

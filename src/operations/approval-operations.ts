@@ -1,13 +1,15 @@
 import { z } from 'zod';
+import { parseDuration } from '../base/lib/clock.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { CONNECTION_TYPES } from '../base/model/action-request.ts';
-import { APPROVAL_STATUSES } from '../base/model/approval.ts';
+import { APPROVAL_STATUSES, MAX_HOLD } from '../base/model/approval.ts';
+import { nextStep } from '../base/model/next-step.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { Commit } from '../services/registers/commit.ts';
 import type { ShownApproval } from '../services/review/approvals.ts';
 import { CURSOR_PARAMETERS, cursorPage, dataPage, pageOfEntities } from './management/cursor-pages.ts';
 import { orgOf } from './management/org-of.ts';
-import { choice, id, members, text } from './members.ts';
+import { choice, id, members, optional, ruled, text } from './members.ts';
 import { alike, entryOf, type GatewayOperation, operation, READS, REMOVES, REPLACES } from './operation.ts';
 import { page, pageParameters, pageQuery, shownPage } from './pages.ts';
 import type { OperationServices } from './services.ts';
@@ -53,6 +55,28 @@ const APPROVAL = z.object({
     .optional()
     .meta({ description: 'The stored credential that the call would take; absent where its caller brings a key' }),
   status: z.enum(APPROVAL_STATUSES),
+  held: z
+    .object({ until: time, calls: z.int() })
+    .optional()
+    .meta({ description: 'Calls that wait for it now, on their open connections, and until when' }),
+  needs: z
+    .array(z.object({ required: z.int(), group: z.string().optional() }))
+    .optional()
+    .meta({ description: 'How many different persons must say yes, of which group; absent: one who may decide' }),
+  decisions: z
+    .array(
+      z.object({
+        status: z.enum(['approved', 'denied']),
+        decided_by: z.string(),
+        decided_by_principal: PRINCIPAL,
+        decided_by_note: z.string().optional(),
+        groups: z.array(z.string()).optional(),
+        decided_at: time,
+        reason: z.string().optional(),
+      }),
+    )
+    .optional()
+    .meta({ description: 'Who has said what so far, where more than one person is needed' }),
   reason: z.string().meta({ description: 'Of the rule' }),
   reason_codes: z.array(z.string()),
   rule_ids: z.array(z.string()).meta({ description: 'The rules that ask for it', examples: [['risk/large-models']] }),
@@ -77,6 +101,7 @@ const APPROVAL = z.object({
   decided_by_note: z.string().optional().meta({ description: 'For whom that was, as it said itself' }),
   decided_at: time.nullable(),
   decision_reason: z.string().optional(),
+  withdrawn_at: time.optional().meta({ description: 'Its caller left before it was decided' }),
   executed_at: time.optional().meta({ description: 'It is spent' }),
   executed_record_id: z.string().optional(),
   on_approval: z
@@ -94,6 +119,79 @@ const SHOWN = APPROVAL.extend({
 });
 
 const params = pathId('Approval id');
+
+const MOST_WAIT = parseDuration(MAX_HOLD) ?? 0;
+
+const WAITED = z.object({
+  approval_id: z.string(),
+  status: z.enum(APPROVAL_STATUSES),
+  reason: z.string().meta({ description: 'Of the rule' }),
+  expires_at: time.meta({ description: 'Until then it can be decided, and once approved be used' }),
+  decision_reason: z.string().optional(),
+  executed_record_id: z.string().optional().meta({ description: 'The execution that it allowed' }),
+  next: z
+    .object({ wait_url: z.string().optional(), retry_after: z.int().optional(), request: z.enum(['repeat', 'change']) })
+    .meta({ description: 'What to do with the request: send it again as it was, or change it; while it waits, where to ask again' }),
+});
+
+/** For programs whose request waits: what people decide, and no more of it (decision 9.1). */
+const WAIT: GatewayOperation = operation({
+  id: 'approvals.wait',
+  method: 'GET',
+  path: '/v1/approvals/{id}/wait',
+  scope: 'caller',
+  waits: true,
+  summary:
+    'Answers when a request that waits is decided, or as it is when the time is over; for whoever made the request, with the same credential.',
+  annotations: READS,
+  errors: ['not_found'],
+  input: {
+    params: pathId('Approval id'),
+    query: {
+      schema: () =>
+        z.strictObject({
+          timeout: ruled<string>(
+            (value) => typeof value === 'string' && timeoutMs(value) !== undefined,
+            `must be a time from 0s to ${MAX_HOLD}`,
+          )
+            .optional()
+            .meta({ type: 'string', description: `How long to wait: \`30s\` (default), at most \`${MAX_HOLD}\``, examples: ['30s'] }),
+        }),
+    },
+  },
+  output: { status: 200, schema: WAITED },
+  handle: async ({ principal, params: { id: name }, query: { timeout = '30s' }, signal }, { approvals, workloads }) => {
+    const approval = await approvals.show(name, principal.orgId);
+    if (approval === undefined || !isOwn(approval, principal, workloads)) throw unknown(name);
+    const gone = (listener: (why: 'gone') => void): (() => void) => {
+      const left = (): void => listener('gone');
+      signal?.addEventListener('abort', left, { once: true });
+      return () => signal?.removeEventListener('abort', left);
+    };
+    const heard = (await approvals.heard(approval, timeoutMs(timeout) ?? 0, gone)) ?? approval;
+    const { approval_id, status, reason, expires_at, decision_reason, executed_record_id } = heard;
+    const more = { ...optional('decision_reason', decision_reason), ...optional('executed_record_id', executed_record_id) };
+    return { json: { approval_id, status, reason, expires_at, ...more, next: nextStep(heard) } };
+  },
+});
+
+/** Milliseconds; a bare number is of seconds. */
+function timeoutMs(text: string): number | undefined {
+  const ms = parseDuration(/^\d+$/.test(text) ? `${text}s` : text);
+  return ms !== undefined && ms <= MOST_WAIT ? ms : undefined;
+}
+
+/** Whether it is of a request that this caller has made; one who has shown nothing has made those for which nothing is to be shown. */
+function isOwn(
+  { org_id: orgId, workload_id: workloadId, api_key_id: key }: ShownApproval,
+  { kind, id }: Principal,
+  workloads: OperationServices['workloads'],
+): boolean {
+  if (kind === 'admin') return true;
+  if (kind === 'api_key') return id === key;
+  if (kind === 'workload') return id === workloadId;
+  return key === undefined && !workloads.hasToken(orgId, workloadId);
+}
 
 /** Requests that wait for a person (specification, "Approval"; decision 9.1). */
 const ADMIN: readonly GatewayOperation[] = [
@@ -132,9 +230,10 @@ const ADMIN: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/v1/admin/approvals/{id}/approve',
     scope: 'admin',
-    summary: 'Approves a request that waits: the same one is executed once, when it comes again.',
+    summary:
+      'Approves a request that waits: its call is sent at once where that is held, else the same one is executed once, when it comes again.',
     annotations: { ...REPLACES, destructive: false, idempotent: false },
-    errors: ['not_found', 'conflict', 'own_request'],
+    errors: ['not_found', 'conflict', 'own_request', 'not_in_group'],
     input: { params, body: { schema: () => BODY, what: 'The decision', optional: true } },
     output: { status: 200, schema: APPROVAL },
     handle: async ({ principal, params: { id: name }, body, commit }, services) => ({
@@ -148,7 +247,7 @@ const ADMIN: readonly GatewayOperation[] = [
     scope: 'admin',
     summary: 'Denies a request that waits: the same one is refused for `GW_APPROVAL_REJECT_FOR`.',
     annotations: { ...REMOVES, idempotent: false },
-    errors: ['not_found', 'conflict', 'own_request'],
+    errors: ['not_found', 'conflict', 'own_request', 'not_in_group'],
     input: { params, body: { schema: () => BODY, what: 'The decision', optional: true } },
     output: { status: 200, schema: APPROVAL },
     handle: async ({ principal, params: { id: name }, body, commit }, services) => ({
@@ -159,6 +258,7 @@ const ADMIN: readonly GatewayOperation[] = [
 
 export const APPROVAL_OPERATIONS: readonly GatewayOperation[] = [
   ...ADMIN,
+  WAIT,
   operation({
     id: 'mgmt.approvals.list',
     method: 'GET',

@@ -31,6 +31,8 @@ const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
   none: [],
   admin: [{ adminToken: [] }, { bearer: [] }],
   org: [{ adminToken: [] }, { bearer: [] }],
+  // Nothing is needed where the call needed nothing.
+  caller: [{ bearer: [] }, { adminToken: [] }, {}],
   // Without GW_METRICS_TOKEN nothing is needed.
   metrics: [{ bearer: [] }, {}],
   read: byKey('read'),

@@ -82,6 +82,8 @@ export interface OperationFacts {
    * (decisions 13.10, 13.12).
    */
   readonly ownedRemotely?: true;
+  /** It answers when something happens, perhaps minutes later, and is bounded by itself: it takes no turn of others. */
+  readonly waits?: true;
   /** Of a body that may be longer than most. */
   readonly maxBodyBytes?: number;
   /** A body that is not JSON is the text of this member. */
@@ -152,6 +154,8 @@ export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.
   readonly body: z.output<B>;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string | undefined>>;
+  /** Aborted when whoever asks has left; undefined where that is not seen. */
+  readonly signal: AbortSignal | undefined;
   /** Stores what is changed, with its entry in the audit trail; of operations that are not read-only. */
   readonly commit: Commit;
   /** Who asks by what, for services that tell of it themselves. */
@@ -345,7 +349,15 @@ export function plainOperation<
         const asking = { principal, operation: facts.id, from };
         const given = await read(asked);
         return handle(
-          { ...given, principal, headers, expectShown: preconditionOf(headers), commit: commitOf(facts, asking, services), asking },
+          {
+            ...given,
+            principal,
+            headers,
+            signal: asked.signal,
+            expectShown: preconditionOf(headers),
+            commit: commitOf(facts, asking, services),
+            asking,
+          },
           services,
         );
       };
@@ -416,7 +428,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
         const asking = { principal, operation: facts.id, from };
         const given = await read(asked);
         const { commit, ground, toHandOn, done } = wayOf(facts, asking, services, { trial: trialOf(query, given.query, services), signal });
-        const call = { ...given, principal, headers, expectShown: preconditionOf(headers), commit, asking };
+        const call = { ...given, principal, headers, signal, expectShown: preconditionOf(headers), commit, asking };
         const outcome = await done(async () => (isElsewhere && handOn ? handOn(call, ground, toHandOn) : handle(call, ground)));
         return facts.versioned === true ? tagged(outcome) : outcome;
       };

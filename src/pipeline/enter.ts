@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/lib/gateway-error.ts';
 import { withoutOwnTokens } from '../base/lib/own-tokens.ts';
-import type { Arrival, ArrivalHead, Tunnel } from '../base/model/arrival.ts';
+import type { Arrival, ArrivalHead, Tunnel, WaitingClient } from '../base/model/arrival.ts';
 import { readIdentity } from '../inbound/normalise/identity.ts';
 import { begin } from './line/begin.ts';
 import { type RunResult, runCall } from './line/run-call.ts';
@@ -32,11 +32,16 @@ export function runDirect(arrival: Arrival, pipeline: LineGround): Promise<RunRe
 
 /**
  * A CONNECT that is decided by its host alone; its record is stored before this resolves (decision 7.3).
+ * @param heldBy who has sent it
  * @returns `notOpened`: to be told when the tunnel that was let through could not be opened, where an approval was
  * spent on it (decision 9.1)
  */
-export async function runTunnel(head: ArrivalHead, pipeline: LineGround): Promise<RunResult & { readonly notOpened?: () => void }> {
-  const call = begin({ head }, { line: 'tunnel', connectionType: 'connect_proxy' }, pipeline);
+export async function runTunnel(
+  head: ArrivalHead,
+  pipeline: LineGround,
+  heldBy: WaitingClient,
+): Promise<RunResult & { readonly notOpened?: () => void }> {
+  const call = begin({ head }, { line: 'tunnel', connectionType: 'connect_proxy', heldBy }, pipeline);
   const result = await runCall(call, pipeline);
   const spent = call.parts.cleared?.by ?? [];
   return spent.length === 0 || call.refusal ? result : { ...result, notOpened: () => pipeline.approvals?.restore(spent) };

@@ -31,6 +31,7 @@ interface Tokens {
 const OPENS: Readonly<Record<Exclude<Scope, 'none'>, readonly string[]>> = {
   admin: ['admin', 'admin as bearer'],
   org: ['admin', 'admin as bearer', 'API key', 'API key of a header'],
+  caller: ['admin', 'API key', 'API key of a header'],
   metrics: ['metrics'],
   read: ['management'],
   write: ['management'],

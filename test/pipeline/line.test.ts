@@ -52,7 +52,7 @@ t.test('the other lines are played likewise: a structured call, a tunnel, a wron
   const { head } = arrivalOf(play, { method: 'CONNECT', path: 'api.openai.com:443' });
   const tunnel = { ...head, door: 'connect' as const, tunnel: { authority: { host: 'api.openai.com', port: 443 } } };
   play.happened.length = 0;
-  t.match(recordIn(await runTunnel(tunnel, play.pipeline)), {
+  t.match(recordIn(await runTunnel(tunnel, play.pipeline, { onGone: () => undefined, held: () => undefined })), {
     connection_type: 'connect_proxy',
     decision: 'allow',
     target_host: 'api.openai.com',

@@ -1,3 +1,4 @@
+import { MAX_HOLD } from '../model/approval.ts';
 import * as type from './setting-types.ts';
 import { optional, required, type Setting } from './setting-types.ts';
 
@@ -27,6 +28,12 @@ export const CONTROL_SETTINGS = {
     type.duration('0', '365d'),
     '24h',
     'How long an approval that was denied or has expired rejects identical requests.',
+  ),
+  approvalHold: required(
+    'GW_APPROVAL_HOLD',
+    type.duration('0', MAX_HOLD),
+    '0s',
+    'How long a call waits on its open connection for its approval, before it is answered that it waits; `effect.approval.hold` of a rule counts before this.',
   ),
   approvalKeepContent: required(
     'GW_APPROVAL_KEEP_CONTENT',

@@ -1,8 +1,19 @@
 import type { Attribution, ConnectionType } from './action-request.ts';
 import { type NamedPrincipal, principalText } from './principal.ts';
 
-export const APPROVAL_STATUSES = ['pending', 'approved', 'denied', 'expired'] as const;
+export const APPROVAL_STATUSES = ['pending', 'approved', 'denied', 'expired', 'withdrawn'] as const;
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
+
+/** How long a call may wait on its open connection at most. */
+export const MAX_HOLD = '5m';
+
+const GROUP = /^[\p{L}\p{N}][\p{L}\p{N} ._:@/-]{0,63}$/u;
+export const GROUP_RULE = 'a group has 1 to 64 letters, digits, spaces and . _ : @ / -, and begins with a letter or a digit';
+
+/** Whether something may be the name of a group of approvers. */
+export function isGroupName(text: string): boolean {
+  return GROUP.test(text);
+}
 
 /** What somebody asks for, as far as an approver sees it. */
 export interface AskedAction {
@@ -23,6 +34,32 @@ export interface AskedAction {
    * `GW_APPROVAL_KEEP_CONTENT` alone.
    */
   readonly param_sizes: Readonly<Record<string, number>>;
+}
+
+/** How many different persons must say yes, and of which group; a person counts for each need whose group is theirs. */
+export interface ApprovalNeed {
+  readonly required: number;
+  /** Absent: whoever may decide. */
+  readonly group?: string;
+}
+
+/** What one person has said of an approval. */
+export interface ApprovalDecision {
+  readonly status: 'approved' | 'denied';
+  readonly decided_by: string;
+  readonly decided_by_principal: NamedPrincipal;
+  readonly decided_by_note?: string;
+  /** Of the groups that are asked, those that the person is in; absent: none is asked, or the admin token decided. */
+  readonly groups?: readonly string[];
+  readonly decided_at: string;
+  readonly reason?: string;
+}
+
+/** Calls that wait on their open connections for it. */
+export interface WaitingCalls {
+  /** When the last of them is answered that it still waits. */
+  readonly until: string;
+  readonly calls: number;
 }
 
 /** A request that waits for a person, or that one has decided (specification, "Approval"; decision 9.1). */
@@ -72,6 +109,14 @@ export interface Approval {
   readonly decided_by_note?: string;
   readonly decided_at: string | null;
   readonly decision_reason?: string;
+  /** Who has to say yes; absent: one person who may decide. */
+  readonly needs?: readonly ApprovalNeed[];
+  /** Each that was said, the oldest first, where more than one is needed. */
+  readonly decisions?: readonly ApprovalDecision[];
+  /** It was withdrawn: its caller left before it was decided, and nobody is asked any longer. */
+  readonly withdrawn_at?: string;
+  /** As it is shown, never stored: calls that wait for it now. */
+  readonly held?: WaitingCalls;
   /** The one execution that it allowed. */
   readonly executed_at?: string;
   readonly executed_record_id?: string;

@@ -163,6 +163,14 @@ export interface ReplySink {
   readonly switchProtocols?: ((rawHeaders: readonly string[]) => ByteChannel) | undefined;
 }
 
+/** A client that waits for what a call without an answer of its own comes to: that of a tunnel or of a WebSocket. */
+export interface WaitingClient {
+  /** Told once when the client leaves; at once where it has. */
+  onGone(listener: () => void): void;
+  /** The call waits for a person from now on, perhaps for minutes. */
+  held(): void;
+}
+
 /** One request with its body and its way back. */
 export interface Arrival {
   readonly head: ArrivalHead;

@@ -24,6 +24,7 @@ export const ERROR_CODES = {
   body_too_deep: { status: 400, meaning: 'The JSON body nests deeper or has more structural tokens than is parsed.' },
   unauthorized: { status: 401, meaning: 'The token is missing or wrong.' },
   insufficient_scope: { status: 403, meaning: 'The key lacks the scope that this needs, such as `write`.' },
+  not_in_group: { status: 403, meaning: 'The rule that asks for an approval names a group, and the key that would decide is not in it.' },
   own_request: { status: 403, meaning: 'Nobody decides an approval that his own key has asked for.' },
   forbidden: { status: 403, meaning: 'The caller may not do this.' },
   origin_not_allowed: { status: 403, meaning: 'A browser page of another origin sent this request.' },

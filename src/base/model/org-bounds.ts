@@ -8,6 +8,13 @@ export const CONTROL_BOUNDS = {
     shared: 'orgs; within one, keys, registered workloads, and addresses of other callers',
     full: 'the call is denied with `too_many_approvals`, which says whose share is full',
   },
+  heldCalls: {
+    what: 'Calls that wait for an approval on their open connections',
+    all: 1_000,
+    much: '1,000, and a quarter of `GW_MAX_BUFFERED_BYTES` of their bodies',
+    shared: 'orgs; within one, keys, registered workloads, and addresses of other callers',
+    full: 'the call is answered at once that it waits, as without `GW_APPROVAL_HOLD`',
+  },
   outbox: {
     what: 'Durable events that some destination has not taken',
     all: 10_000,

@@ -1,10 +1,10 @@
 /**
- * What may be asked. `none`: anyone who reaches the port. `org`: what concerns one org, which its API keys may ask too
+ * What may be asked. `none`: anyone who reaches the port. `caller`: what concerns one call, for whoever made it. `org`: what concerns one org, which its API keys may ask too
  * (decision 3.6). `read`, `write`: what a management key may do in its org (specification, "Authentication" 4).
  * `review`, `decide`: to see what waits for a person, and to decide it, which `read` and `write` imply, and `approve`
  * opens alone (decision 10.1). `mcp`: to speak MCP at all; what each tool needs is judged with it.
  */
-export type Scope = 'none' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'review' | 'decide' | 'mcp';
+export type Scope = 'none' | 'caller' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'review' | 'decide' | 'mcp';
 
 /** For what a key was made with the admin token: a program that acts for who has that token (decision 10.14). */
 export interface AdminSession {
@@ -25,7 +25,7 @@ export interface Principal {
    * what its settings say. `user`: a person who was proven in this request. `session`: a person who has signed in
    * before, by a browser's cookie.
    */
-  readonly kind: 'anyone' | 'admin' | 'metrics' | 'api_key' | 'management_key' | 'mcp_key' | 'node' | 'user' | 'session';
+  readonly kind: 'anyone' | 'admin' | 'metrics' | 'workload' | 'api_key' | 'management_key' | 'mcp_key' | 'node' | 'user' | 'session';
   /** Names this one among others of its kind; never a secret. Of a session: the session. */
   readonly id: string;
   /** For people; absent: the id is. */

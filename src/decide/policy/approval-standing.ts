@@ -1,6 +1,7 @@
 import { timestamp } from '../../base/lib/clock.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import type { CompiledPolicy } from './compiled.ts';
+import type { ApprovalTerms } from './effects.ts';
 import type { AskingRule } from './facts.ts';
 import type { MatchedRule } from './verdict.ts';
 
@@ -82,16 +83,28 @@ function isUnspent({ executed_at: at }: Approval): boolean {
   return at === undefined;
 }
 
+/** How many different persons must say yes at least. */
+export function personsNeeded(needs: Approval['needs']): number {
+  return Math.max(1, ...(needs ?? []).map(({ required }) => required));
+}
+
 /**
  * What a yes does, in words; undefined where none can be said or used any more.
  * @param approval as it counts now
  * @param now epoch milliseconds: when the yes would be said
  */
 export function onApproval(
-  { status, created_at: createdAt, expires_at: expiresAt, executed_at: executedAt }: Approval,
+  { status, created_at: createdAt, expires_at: expiresAt, executed_at: executedAt, held, needs, decisions = [] }: Approval,
   now: number,
 ): string | undefined {
-  if (status === 'pending') return `allows one identical request until ${timestamp(now + Date.parse(expiresAt) - Date.parse(createdAt))}`;
+  if (status === 'pending') {
+    const does =
+      held === undefined
+        ? `allows one identical request until ${timestamp(now + Date.parse(expiresAt) - Date.parse(createdAt))}`
+        : 'sends the waiting request now';
+    const yes = personsNeeded(needs);
+    return decisions.length + 1 < yes ? `counts as ${decisions.length + 1} of ${yes}; the last one ${does}` : does;
+  }
   return status === 'approved' && executedAt === undefined ? `allows one identical request until ${expiresAt}` : undefined;
 }
 
@@ -148,6 +161,8 @@ export interface AskedByRule {
   /** SHA-256 of what it says. */
   readonly hash: string;
   readonly reason: string | undefined;
+  /** How it wants persons to be asked. */
+  readonly terms?: ApprovalTerms | undefined;
 }
 
 const NONE: readonly AskedByRule[] = [];
@@ -158,6 +173,8 @@ export function askedBy({ askingRules }: CompiledPolicy, matched: readonly Match
   return matched.flatMap(({ layer, rule_id: name }) => {
     const id = `${layer}/${name}`;
     const rule = askingRules.get(id);
-    return rule?.contentHash === undefined ? [] : [{ id, hash: rule.contentHash, reason: rule.effects.reason }];
+    return rule?.contentHash === undefined
+      ? []
+      : [{ id, hash: rule.contentHash, reason: rule.effects.reason, terms: rule.effects.approval }];
   });
 }

@@ -17,6 +17,8 @@ export type EffectValue =
   | 'texts'
   | 'amount'
   | 'count'
+  | 'approvers'
+  | 'hold'
   | 'credential_mode'
   | 'attribution_keys'
   | 'attribution_values'
@@ -44,6 +46,18 @@ export const EFFECT_SHAPES = {
         kind: 'amount',
         help: 'The most that the project of the request may cost in a calendar month (UTC), as decimal text.',
       },
+    },
+  },
+  approval: {
+    kind: 'map',
+    help: 'How persons are asked where the rule decides `require_approval`.',
+    members: {
+      hold: {
+        kind: 'hold',
+        help: 'How long the call waits on its open connection, such as `90s`; at most `5m`, `0s` never. Without it `GW_APPROVAL_HOLD` counts.',
+      },
+      required: { kind: 'approvers', help: 'How many different persons must say yes, from 1 to 5; one denial ends it.' },
+      group: { kind: 'text', help: 'Only keys and persons of this group may decide, and the admin token.' },
     },
   },
   select_connector: { kind: 'text', help: 'The connector that takes the call; the first by order counts.' },

@@ -1,5 +1,7 @@
 import { readAmount } from '../../base/lib/amounts.ts';
+import { parseDuration } from '../../base/lib/clock.ts';
 import type { YamlEntry, YamlNode } from '../../base/lib/yaml.ts';
+import { GROUP_RULE, isGroupName, MAX_HOLD } from '../../base/model/approval.ts';
 import { DECISIONS, type Decision } from '../../base/model/reason-codes.ts';
 import { type AttributionKey, readAttributionKey } from './attribution-keys.ts';
 import { CREDENTIAL_MODES, type EffectName, isEffectName, type MembersOf } from './effect-shapes.ts';
@@ -14,6 +16,7 @@ export interface RuleEffects {
   reason?: string;
   reasonCodes?: readonly string[];
   requestsPerMinute?: number;
+  approval?: ApprovalTerms;
   usdMaxPico?: bigint;
   monthlyUsdMaxPico?: bigint;
   selectConnector?: string;
@@ -22,6 +25,16 @@ export interface RuleEffects {
   allowOverrides?: readonly string[];
   defaults?: readonly (readonly [AttributionKey, string])[];
   mutations?: readonly CompiledMutation[];
+}
+
+/** How persons are asked; undefined members were not stated. */
+export interface ApprovalTerms {
+  /** How long a call waits on its open connection, milliseconds; 0: not at all. */
+  holdMs?: number;
+  /** How many different persons must say yes. */
+  required?: number;
+  /** Who may decide. */
+  group?: string;
 }
 
 export interface CredentialChoice {
@@ -51,6 +64,7 @@ const EFFECTS: Readonly<Record<EffectName, ReadEffect>> = {
   reason_codes: readReasonCodes,
   rate_limit: readRateLimit,
   budget: readBudget,
+  approval: readApproval,
   select_connector: readSelectConnector,
   select_credential: readSelectCredential,
   enforce_attribution: readEnforceAttribution,
@@ -60,7 +74,9 @@ const EFFECTS: Readonly<Record<EffectName, ReadEffect>> = {
   },
 };
 
+const MAX_HOLD_MS = parseDuration(MAX_HOLD) ?? 0;
 const REASON_CODE = /^[A-Za-z0-9_.:-]{1,128}$/;
+const APPROVERS = /^[1-5]$/;
 const POSITIVE_INTEGER = /^[1-9]\d{0,8}$/;
 const MAX_ID = 128;
 
@@ -80,6 +96,15 @@ export function readEffects(node: YamlNode, place: SourcePlace, reader: EffectRe
   }
   if (effects.decision === 'rate_limit' && effects.requestsPerMinute === undefined) {
     problems.add(place, node, 'missing_key', 'decision: rate_limit needs rate_limit.requests_per_minute, the size of its bucket');
+  }
+  if (effects.approval !== undefined && effects.decision !== 'require_approval') {
+    problems.add(
+      place,
+      node,
+      'bad_value',
+      'approval says how persons are asked, and this rule asks nobody',
+      'add decision: require_approval',
+    );
   }
   return effects;
 }
@@ -152,6 +177,32 @@ function readBudget(entry: YamlEntry, place: SourcePlace, effects: RuleEffects, 
       if (pico !== undefined) effects.monthlyUsdMaxPico = pico;
     },
   });
+}
+
+function readApproval(entry: YamlEntry, place: SourcePlace, effects: RuleEffects, { problems }: EffectReader): void {
+  const terms: ApprovalTerms = {};
+  readMembers(entry.value, place, problems, 'approval', {
+    hold: ({ value }, at) => {
+      const text = problems.scalar(value, at, 'hold')?.source;
+      const ms = text === undefined ? undefined : parseDuration(text);
+      if (ms !== undefined && ms <= MAX_HOLD_MS) terms.holdMs = ms;
+      else if (text !== undefined)
+        problems.add(at, value, 'bad_value', `"${text}" is no time from 0s to ${MAX_HOLD}`, 'write it as in 90s or 2m');
+    },
+    required: ({ value }, at) => {
+      const text = problems.scalar(value, at, 'required')?.source;
+      if (text === undefined) return;
+      if (APPROVERS.test(text)) terms.required = Number(text);
+      else problems.add(at, value, 'bad_value', 'required must be a whole number from 1 to 5', 'write digits alone, as in 2');
+    },
+    group: ({ value }, at) => {
+      const text = problems.scalar(value, at, 'group')?.source;
+      if (text === undefined) return;
+      if (isGroupName(text)) terms.group = text;
+      else problems.add(at, value, 'bad_value', GROUP_RULE, 'write it as in finance-leads');
+    },
+  });
+  effects.approval = terms;
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { parseBasic } from '../../base/lib/basic-credentials.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { parseAuthority, SELF_TEST_HOST } from '../../base/lib/host.ts';
-import type { Arrival, ArrivalHead, TriedCaller } from '../../base/model/arrival.ts';
+import type { Arrival, ArrivalHead, TriedCaller, WaitingClient } from '../../base/model/arrival.ts';
 import { runProxied } from '../../pipeline/enter.ts';
 import type { LineGround } from '../../pipeline/parts/call-services.ts';
 import { orgOfRequest } from '../../pipeline/passage/caller-org.ts';
@@ -32,7 +32,7 @@ export interface Doors {
   onArrival(arrival: Arrival): void;
   /** The same on the management port. */
   onManagement(arrival: Arrival): void;
-  onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
+  onTunnel(request: ConnectRequest, client: WaitingClient): Promise<ConnectVerdict>;
 }
 
 /** Tells apart what arrives on a port (decision 3.1) and gives it to the pipeline or to the gateway's own routes. */
@@ -40,7 +40,7 @@ export function createDoors(options: DoorOptions): Doors {
   return {
     onArrival: (arrival) => admitArrival(arrival, options),
     onManagement: (arrival) => admitManagement(arrival, options),
-    onTunnel: (request) => decideTunnel(request, options),
+    onTunnel: (request, client) => decideTunnel(request, options, client),
     dial: (request) => dialTunnel(request, options),
   };
 }

@@ -3,7 +3,7 @@ import { GatewayError, type GatewayErrorOptions } from '../../base/lib/gateway-e
 import { canonicalHost } from '../../base/lib/host.ts';
 import { REQUEST_ID_HEADER } from '../../base/lib/ids.ts';
 import { holdsOwnToken, tokenInUrl } from '../../base/lib/own-tokens.ts';
-import type { ArrivalHead, Tunnel } from '../../base/model/arrival.ts';
+import type { ArrivalHead, Tunnel, WaitingClient } from '../../base/model/arrival.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { denyEgress, denyServerName, denySuspended, runTunnel } from '../../pipeline/enter.ts';
@@ -29,7 +29,7 @@ export interface TunnelGround {
 }
 
 /** What becomes of a CONNECT: intercepted, passed through, or refused (decisions 3.7, 3.8, 4.5). */
-export async function decideTunnel(request: ConnectRequest, options: TunnelGround): Promise<ConnectVerdict> {
+export async function decideTunnel(request: ConnectRequest, options: TunnelGround, client: WaitingClient): Promise<ConnectVerdict> {
   const { pipeline, proxyEnabled, rules } = options;
   const refuse = (error: GatewayError): ConnectVerdict => ({ kind: 'refuse', error });
   if (!proxyEnabled) return refuse(new GatewayError('connect_refused', 'The proxy is switched off (GW_PROXY_ENABLED=false).'));
@@ -52,7 +52,7 @@ export async function decideTunnel(request: ConnectRequest, options: TunnelGroun
   pipeline.controlPlane?.awaken();
   const barred = barredOrg(head, pipeline);
   const opened: Opened = { head, treatment, barred, org };
-  return treatment === 'govern' || treatment === 'inspect' ? intercepted(opened, tunnel, options) : passThrough(opened, pipeline);
+  return treatment === 'govern' || treatment === 'inspect' ? intercepted(opened, tunnel, options) : passThrough(opened, pipeline, client);
 }
 
 /** A CONNECT of somebody who was let in. */
@@ -75,7 +75,7 @@ function intercepted({ treatment, barred, org }: Opened, tunnel: Tunnel, { pipel
   return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
 }
 
-async function passThrough({ head, treatment, barred }: Opened, pipeline: LineGround): Promise<ConnectVerdict> {
+async function passThrough({ head, treatment, barred }: Opened, pipeline: LineGround, client: WaitingClient): Promise<ConnectVerdict> {
   const passed: ConnectVerdict = {
     kind: 'tunnel',
     judge: (serverName) => judgeServerName(serverName, head, pipeline),
@@ -83,7 +83,8 @@ async function passThrough({ head, treatment, barred }: Opened, pipeline: LineGr
     watch: (end) => pipeline.orgs.watch(() => barredOrg(head, pipeline) !== undefined, end),
   };
   if (treatment === 'pass' && barred === undefined) return passed;
-  const judged: ReturnType<typeof runTunnel> = barred === undefined ? runTunnel(head, pipeline) : denySuspended({ head }, barred, pipeline);
+  const judged: ReturnType<typeof runTunnel> =
+    barred === undefined ? runTunnel(head, pipeline, client) : denySuspended({ head }, barred, pipeline);
   const result = await judged;
   const refusal = refusalIn(result, 'connect_refused');
   if (refusal) return { kind: 'refuse', error: refusal };

@@ -8,7 +8,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../base/lib/ids.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { stopping } from '../../base/lib/stopping.ts';
-import type { Authority, Dialled, Tunnel } from '../../base/model/arrival.ts';
+import type { Authority, Dialled, Tunnel, WaitingClient } from '../../base/model/arrival.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
 import type { Holder } from './client-shares.ts';
 import { type ConnectRequest, readConnect } from './connect-request.ts';
@@ -55,12 +55,42 @@ export interface ConnectDoorOptions {
   readonly connectPorts: ReadonlySet<number>;
   /** Absent when interception is off. */
   readonly contextFor: ((host: string, key?: LeafKey) => Promise<SecureContext>) | undefined;
-  decide(request: ConnectRequest): Promise<ConnectVerdict>;
+  /** @param client that waits for the answer */
+  decide(request: ConnectRequest, client: WaitingClient): Promise<ConnectVerdict>;
   dial(authority: Authority, signal: AbortSignal, request: ConnectRequest): Promise<Socket>;
   dialOrigin(authority: Authority, protocols: readonly Dialled['protocol'][]): Promise<Dialled>;
   onRefused(event: UnrecordedEvent): void;
   onTunnelClosed(summary: TunnelSummary): void;
   onHandshakeRejected(event: HandshakeRejectedEvent): void;
+}
+
+/** Who has sent a CONNECT: nothing is read of it until it is answered, so that it is looked whether it leaves. */
+class ConnectingClient implements WaitingClient {
+  readonly #socket: Socket;
+  readonly #left: AbortSignal;
+  /** Its end is seen where there is nothing to read before that; what it sends stays where it is. */
+  readonly #look = (): void => {
+    if (this.#socket.readableLength === 0) this.#socket.read();
+  };
+
+  constructor(socket: Socket, left: AbortSignal) {
+    this.#socket = socket;
+    this.#left = left;
+  }
+
+  onGone(listener: () => void): void {
+    if (this.#left.aborted) listener();
+    else this.#left.addEventListener('abort', listener, { once: true });
+    this.#socket.once('end', listener);
+  }
+
+  held(): void {
+    this.#socket.on('readable', this.#look);
+  }
+
+  answered(): void {
+    this.#socket.off('readable', this.#look);
+  }
 }
 
 const ESTABLISHED = established();
@@ -117,7 +147,8 @@ export class ConnectDoor {
 
   async #settle(request: IncomingMessage, link: Link, left: AbortSignal): Promise<void> {
     const connect = this.#screen(request, link);
-    const verdict = await this.#options.decide(connect);
+    const client = new ConnectingClient(link.socket, left);
+    const verdict = await this.#options.decide(connect, client).finally(() => client.answered());
     const isOver = left.aborted || this.#options.links.draining;
     if (isOver && verdict.kind === 'tunnel') verdict.notOpened?.();
     if (left.aborted) return;

@@ -8,7 +8,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { TrafficClass } from '../../base/model/action-request.ts';
-import type { Arrival, Authority, Dialled } from '../../base/model/arrival.ts';
+import type { Arrival, Authority, Dialled, WaitingClient } from '../../base/model/arrival.ts';
 import type { LeafKey } from '../ca/certificate-authority.ts';
 import { type Arrivals, refuseArrival } from './arrivals.ts';
 import { type HolderOf, Places } from './calls-under-way.ts';
@@ -52,7 +52,7 @@ export interface ListenerOptions {
   /** Told where both ports are, before anybody is served. What it throws ends the start. */
   onBound?(places: readonly BoundPort[]): void;
   /** Decides one CONNECT. A GatewayError that it throws is the refusal. */
-  onTunnel(request: ConnectRequest): Promise<ConnectVerdict>;
+  onTunnel(request: ConnectRequest, client: WaitingClient): Promise<ConnectVerdict>;
   /**
    * Connects for a blind tunnel, egress guard included; `signal` says that the client has left. A GatewayError is the
    * refusal.
@@ -285,7 +285,7 @@ class PortServers {
       tunnels: this.tunnels,
       connectPorts: new Set(options.connectPorts),
       contextFor: options.ca ? (host, key) => contextOf(options.ca, host, key) : undefined,
-      decide: (request) => options.onTunnel(request),
+      decide: (request, client) => options.onTunnel(request, client),
       dial: (authority, signal, request) => options.dial(authority, signal, request),
       dialOrigin: (authority, protocols) => options.dialOrigin(authority, protocols),
       onRefused,

@@ -4,6 +4,7 @@ import { isJson } from '../../base/json/json-check.ts';
 import { byteOrderMark } from '../../base/lib/text.ts';
 import { ACTION_RESPONSE_SCHEMA, type ActionResponse, DECISION_TRACE_SCHEMA, type DecisionTrace } from '../../base/model/action-request.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import type { NextStep } from '../../base/model/next-step.ts';
 
 /** What the trace says beyond its record. */
 export interface TraceFacts {
@@ -85,6 +86,7 @@ export interface RefusalText {
   /** The refusal is a failure with a code of its own. */
   readonly errorCode?: string | undefined;
   readonly detail?: RefusalDetail | undefined;
+  readonly next?: NextStep | undefined;
 }
 
 /**
@@ -94,7 +96,8 @@ export interface RefusalText {
 export function directRefusal(record: ExecutionRecord, refusal: RefusalText, facts: TraceFacts): unknown {
   if (record.decision === 'quarantine' || record.decision === 'require_approval') {
     const { decision, approval_id, record_id, record_hash } = record;
-    return { decision, ...(approval_id === undefined ? {} : { approval_id }), reason: refusal.reason, record_id, record_hash };
+    const next = refusal.next === undefined ? {} : { next: refusal.next };
+    return { decision, ...(approval_id === undefined ? {} : { approval_id }), reason: refusal.reason, record_id, record_hash, ...next };
   }
   const { reason, reasonCodes, detail } = refusal;
   const body = {
@@ -102,6 +105,7 @@ export function directRefusal(record: ExecutionRecord, refusal: RefusalText, fac
     reason,
     reason_codes: reasonCodes,
     ...(detail ? { details: [detail] } : {}),
+    ...(refusal.next ? { next: refusal.next } : {}),
     ...budgetOf(record),
   };
   const isError = record.decision === 'error' || refusal.errorCode !== undefined;
@@ -131,6 +135,7 @@ export function proxiedRefusal(
     request_id: record.request_id,
     record_id: record.record_id,
     record_hash: record.record_hash,
+    ...(refusal.next ? { next: refusal.next } : {}),
     ...budgetOf(record),
   };
 }

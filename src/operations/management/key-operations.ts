@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { parseTime } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
+import { GROUP_RULE, isGroupName } from '../../base/model/approval.ts';
 import type { ManagementKey } from '../../base/model/keys.ts';
 import { KEY_SCOPE_SETS, KEY_SCOPES, type KeyScope, MANAGEMENT_KEY_KINDS } from '../../base/model/keys.ts';
+import type { Principal } from '../../base/model/principal.ts';
 import type { Forgetting } from '../../services/people/hashed-keys.ts';
 import type { NewManagementKey } from '../../services/people/management-keys.ts';
 import type { Commit } from '../../services/registers/commit.ts';
@@ -30,11 +32,23 @@ const scopes = ruled<readonly KeyScope[]>(
   description: '`[read]`; `[read, write]`; `[approve]` lists and decides approvals and quarantines, nothing else; `[read, approve]`',
 });
 
+/** A rule that asks for an approval may name one (`effect.approval.group`). */
+const GROUPS = ruled<readonly string[]>(
+  (value) => Array.isArray(value) && value.length <= 16 && value.every((one) => typeof one === 'string' && isGroupName(one)),
+  `must be a list of at most 16 groups; ${GROUP_RULE}`,
+).meta({
+  type: 'array',
+  items: { type: 'string' },
+  maxItems: 16,
+  description: 'Of approvers: whose approvals the key may decide where a rule names a group',
+});
+
 function keyMembers({ managementKeys }: OperationServices) {
   return {
     name: textThere,
     kind: choice(MANAGEMENT_KEY_KINDS).meta({ description: '`management` for /mgmt/v1, `mcp` for /mcp' }),
     scopes,
+    groups: GROUPS.optional(),
     expires_at: timeToCome(() => managementKeys.clock.now()).optional(),
   };
 }
@@ -60,6 +74,7 @@ const KEY = z.object({
   name: z.string(),
   key_prefix: z.string().meta({ description: 'The first 16 characters of the key' }),
   scopes: z.array(z.enum(KEY_SCOPES)),
+  groups: z.array(z.string()).optional(),
   session: z
     .object({ program: z.string(), user: z.string().optional() })
     .optional()
@@ -97,9 +112,12 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Makes a key for the management API or for MCP; the answer shows it this once.',
     annotations: ADDS,
+    errors: ['not_in_group'],
     input: { body: { schema: keyBody, what: 'The key' } },
     output: { status: 201, schema: MADE },
-    handle: async ({ principal, body, commit }, services) => ({ json: await made(newKey(orgOf(principal), body), services, commit) }),
+    handle: async ({ principal, body, commit }, services) => ({
+      json: await made(newKey(orgOf(principal), ownGroups(body, principal)), services, commit),
+    }),
   }),
   operation({
     id: 'mgmt.keys.revoke',
@@ -162,13 +180,28 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
   }),
 ];
 
+/** Nobody puts a key into a group that his own is not in. @throws GatewayError `not_in_group` */
+function ownGroups(body: KeyBody, { kind, groups = [], session }: Principal): KeyBody {
+  const isAdmin = kind === 'admin' || session !== undefined;
+  const foreign = isAdmin ? undefined : body.groups?.find((group) => !groups.includes(group));
+  if (foreign === undefined) return body;
+  throw new GatewayError('not_in_group', `This key is not in the group "${foreign}", so it makes no key that is; the admin token does.`);
+}
+
 /** A key of a session ends within an hour of the gateway's clock, whatever the program's clock says. */
 function shortened(asked: NewManagementKey, now: number): NewManagementKey {
   return { ...asked, expiresAtMs: Math.min(asked.expiresAtMs ?? Number.POSITIVE_INFINITY, now + MOST_SESSION_MS) };
 }
 
-function newKey(orgId: string, { name, kind, scopes: held, expires_at: expiry }: KeyBody): NewManagementKey {
-  return { orgId, name, kind, scopes: held, expiresAtMs: expiry === undefined ? undefined : parseTime(expiry) };
+function newKey(orgId: string, { name, kind, scopes: held, groups, expires_at: expiry }: KeyBody): NewManagementKey {
+  return {
+    orgId,
+    name,
+    kind,
+    scopes: held,
+    ...optional('groups', groups),
+    expiresAtMs: expiry === undefined ? undefined : parseTime(expiry),
+  };
 }
 
 function shown({ revoked_at: _revoked, expires_at: expiry, ...key }: ManagementKey) {

@@ -81,11 +81,12 @@ function usualBody(parts: Known, refusal: Refusal, record: ExecutionRecord): unk
     : proxiedRefusal(record, refusal, errorShape(parts), refusalBody);
 }
 
-function refusalHeaders({ errorCode, retryAfterSeconds }: Refusal, line: LineName): readonly string[] {
+function refusalHeaders({ errorCode, retryAfterSeconds, decision }: Refusal, line: LineName): readonly string[] {
   if (errorCode && LASTING.has(errorCode)) return [...JSON_TYPE, ...NO_RETRY];
   const ofCode = errorCode && ERROR_HEADERS[errorCode];
   if (ofCode) return [...JSON_TYPE, ...ofCode];
-  if (retryAfterSeconds === undefined || line !== 'direct') return JSON_TYPE;
+  // On the proxied doors of what has waited alone (specification, "Transparent proxy mode" 6; decision 9.1).
+  if (retryAfterSeconds === undefined || (line !== 'direct' && decision !== 'require_approval')) return JSON_TYPE;
   return [...JSON_TYPE, 'Retry-After', String(retryAfterSeconds)];
 }
 

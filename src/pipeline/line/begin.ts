@@ -1,7 +1,7 @@
 import { uuidv7 } from '../../base/lib/ids.ts';
 import { isTraceState, parseTraceParent } from '../../base/lib/trace-context.ts';
 import type { ConnectionType } from '../../base/model/action-request.ts';
-import type { Arrival, ArrivalHead } from '../../base/model/arrival.ts';
+import type { Arrival, ArrivalHead, WaitingClient } from '../../base/model/arrival.ts';
 import type { CallTrace } from '../../base/model/call-trace.ts';
 import { callerIp } from '../../inbound/normalise/identity.ts';
 import type { LineGround, Tracing } from '../parts/call-services.ts';
@@ -15,13 +15,14 @@ export interface Beginning {
   readonly line: LineName;
   readonly connectionType: ConnectionType;
   readonly socketCall?: SocketCall;
+  readonly heldBy?: WaitingClient | undefined;
   readonly imposed?: Refusal;
 }
 
 /** One request, before anything is known of it but its head. */
 export function begin(
   from: { readonly head: ArrivalHead } & Partial<Arrival>,
-  { line, connectionType, socketCall, imposed }: Beginning,
+  { line, connectionType, socketCall, heldBy, imposed }: Beginning,
   pipeline: LineGround,
 ): WalkingCall {
   const { clock, settings, catalogues, tracing } = pipeline;
@@ -41,6 +42,7 @@ export function begin(
       catalogue: catalogues.current(),
       trace: traceOf(from.head, socketCall, tracing),
       socketCall,
+      heldBy,
       imposed,
     },
     pipeline,
@@ -48,10 +50,10 @@ export function begin(
 }
 
 /** A call on an open WebSocket, ready to walk the line. */
-export function beginSocketCall(socketCall: SocketCall, pipeline: LineGround): WalkingCall {
+export function beginSocketCall(socketCall: SocketCall, pipeline: LineGround, heldBy?: WaitingClient): WalkingCall {
   const { arrival } = socketCall.opened;
   const head = { ...arrival.head, startedAt: pipeline.clock.monotonic() };
-  return begin({ head }, { line: 'socket', connectionType: arrival.connectionType, socketCall }, pipeline);
+  return begin({ head }, { line: 'socket', connectionType: arrival.connectionType, socketCall, heldBy }, pipeline);
 }
 
 /**

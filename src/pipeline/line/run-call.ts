@@ -12,10 +12,10 @@ import { deliveredOf } from '../parts/known.ts';
 import type { PartName } from '../parts/parts.ts';
 import { LineEnd, Refusal, refusalOf } from '../parts/refusal.ts';
 import type { Closing, Ending, Settlement } from '../parts/settlement.ts';
-import { ANSWERED, EndedWith, type Stage } from '../parts/stage.ts';
-import { STAGES } from './stages.ts';
+import { ANSWERED, EndedWith, JUDGE_AGAIN, type Stage } from '../parts/stage.ts';
+import { AGAIN, STAGES } from './stages.ts';
 import { type RefusedRecord, refusedRecord } from './strangers.ts';
-import { TIMED_STAGES } from './timed-stages.ts';
+import { TIMED_AGAIN, TIMED_STAGES } from './timed-stages.ts';
 import { tellTrace } from './traced-call-of.ts';
 import type { WalkingCall } from './walking-call.ts';
 
@@ -46,7 +46,7 @@ export async function runCall(call: WalkingCall, pipeline: LineGround): Promise<
 export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise<GatewayError | typeof ANSWERED | undefined> {
   let failure: GatewayError | typeof ANSWERED | undefined;
   try {
-    const steps = (pipeline.tellStage === undefined ? STAGES : TIMED_STAGES)[call.parts.arrival.line];
+    let steps = (pipeline.tellStage === undefined ? STAGES : TIMED_STAGES)[call.parts.arrival.line];
     // By number: an iterator that lives across an `await` makes an object for each step.
     for (let at = 0; at < steps.length; at += 1) {
       const stage = steps[at] as Stage;
@@ -55,6 +55,11 @@ export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise
       const end = result instanceof Promise ? await result : result;
       if (end === undefined) continue;
       if (end instanceof LineEnd) {
+        if (end === JUDGE_AGAIN) {
+          steps = (pipeline.tellStage === undefined ? AGAIN : TIMED_AGAIN)[call.parts.arrival.line];
+          at = -1;
+          continue;
+        }
         stopAt(call, end, stage.makes);
         if (end === ANSWERED) failure = ANSWERED;
         break;

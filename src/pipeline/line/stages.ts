@@ -41,6 +41,20 @@ export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
   socket: inOrder([admit, identify, aim, authenticate, caller, normaliseEvent, ...JUDGE, stayOnSocket, caps, approval, reserve, spend]),
 };
 
+/** What is done once, whatever becomes of the call: reading it, asking who sent it, counting it, looking for its answer. */
+const ONCE: ReadonlySet<Stage> = new Set([
+  ...[admit, identify, aim, authenticate, knock, readEnvelope, openEnvelope, authenticateEnvelope],
+  ...[read, normalise, normaliseTunnel, normaliseEvent, replay, monthlyLimit],
+]);
+
+/** What a call walks that is judged once more (`JUDGE_AGAIN`). */
+export const AGAIN: Readonly<Record<LineName, readonly Stage[]>> = {
+  proxied: STAGES.proxied.filter((stage) => !ONCE.has(stage)),
+  direct: STAGES.direct.filter((stage) => !ONCE.has(stage)),
+  tunnel: STAGES.tunnel.filter((stage) => !ONCE.has(stage)),
+  socket: STAGES.socket.filter((stage) => !ONCE.has(stage)),
+};
+
 /** A line. @throws Error for a stage that reads what none before it has made, or makes what another has */
 export function inOrder(stages: readonly Stage[]): readonly Stage[] {
   const made = new Set<PartName>(GIVEN);

@@ -2,8 +2,8 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { StageTime } from '../parts/call-services.ts';
 import type { LineName } from '../parts/line-name.ts';
 import { Refusal } from '../parts/refusal.ts';
-import { ANSWERED, EndedWith, type Stage, type StageEnd } from '../parts/stage.ts';
-import { STAGES } from './stages.ts';
+import { ANSWERED, EndedWith, JUDGE_AGAIN, type Stage, type StageEnd } from '../parts/stage.ts';
+import { AGAIN, STAGES } from './stages.ts';
 
 /** {@link STAGES}, each of which tells how long it took; walked where somebody asks for that (`Pipeline.tellStage`). */
 export const TIMED_STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
@@ -11,6 +11,14 @@ export const TIMED_STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
   direct: STAGES.direct.map(timed),
   tunnel: STAGES.tunnel.map(timed),
   socket: STAGES.socket.map(timed),
+};
+
+/** The same of {@link AGAIN}. */
+export const TIMED_AGAIN: Readonly<Record<LineName, readonly Stage[]>> = {
+  proxied: AGAIN.proxied.map(timed),
+  direct: AGAIN.direct.map(timed),
+  tunnel: AGAIN.tunnel.map(timed),
+  socket: AGAIN.socket.map(timed),
 };
 
 /** The same stage, with its time told. It ends as the stage itself ends, and waits only where the stage waits. */
@@ -49,6 +57,7 @@ type Ended = Pick<StageTime, 'ended' | 'reasonCodes'>;
 /** Codes and decisions alone: what a refusal says in words may name what the caller sent. */
 function endedOf(end: StageEnd): Ended {
   if (end === ANSWERED) return { ended: 'answered' };
+  if (end === JUDGE_AGAIN) return { ended: 'again' };
   const why = end instanceof EndedWith ? end.end : end;
   if (why instanceof Refusal) return { ended: why.decision, reasonCodes: why.reasonCodes };
   return { ended: why instanceof GatewayError ? why.code : 'next' };

@@ -5,7 +5,7 @@ import { Hold } from '../parts/hold.ts';
 import type { Arrived, Known, PartName, Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import type { Settlement } from '../parts/settlement.ts';
-import type { Control } from '../parts/stage.ts';
+import type { Control, Waited } from '../parts/stage.ts';
 
 type Kept = { [Name in PartName]: Parts[Name] | undefined } & { readonly arrival: Arrived };
 
@@ -56,6 +56,7 @@ export class WalkingCall implements Control {
   readonly #letGo: (() => void)[] = [];
   #draft: RecordDraft | undefined;
   refusal: Refusal | undefined;
+  waited: Waited | undefined;
 
   constructor(arrival: Arrived, pipeline: LineGround) {
     this.#pipeline = pipeline;

@@ -1,12 +1,14 @@
 import { usdFromPico } from '../../base/lib/money.ts';
 import type { FullFor } from '../../base/lib/shares.ts';
 import { type Approval, type AskedAction, deciderText } from '../../base/model/approval.ts';
+import type { ArrivalHead } from '../../base/model/arrival.ts';
+import { ASK_AGAIN_SECONDS, nextStep } from '../../base/model/next-step.ts';
 import type { BoundRequest } from '../../decide/policy/approval-standing.ts';
 import { recordedPath } from '../../inbound/normalise/path.ts';
-import type { ApprovalRequest } from '../../services/review/approvals.ts';
+import type { ApprovalAnswer, ApprovalRequest } from '../../services/review/approvals.ts';
 import { actionHashIfAny, boundPlace, isSamePlace } from './action-hash.ts';
 import type { BoundAction } from './approving.ts';
-import type { Approvals } from './call-services.ts';
+import type { Approvals, Pipeline } from './call-services.ts';
 import type { LineName } from './line-name.ts';
 import type { Parts } from './parts.ts';
 import { deny, Refusal } from './refusal.ts';
@@ -23,6 +25,7 @@ export type AskedCallParts = Pick<Parts, 'arrival' | 'claims' | 'proof' | 'actio
   Partial<Pick<Parts, 'delegated'>>;
 
 const NEEDED = 'approval_required';
+const HOST = /^[\w.:[\]-]{1,300}$/;
 /** Members of the params that are listed; a body may have any number. */
 const MAX_SIZES = 200;
 
@@ -62,32 +65,87 @@ export function notPossible(): Refusal {
   return new Refusal({ decision: 'require_approval', status: 403, reason, reasonCodes: [NEEDED, 'approval_not_possible'] });
 }
 
-/**
- * Has a call wait for a person: with the request that waits already, or as a new one (specification, "Approval").
- * @param bound with the rules for which nothing was given
- * @param approvals undefined where there are none: then the call is refused
- */
-export async function askForApproval(parts: AskedCallParts, bound: BoundAction, approvals: Approvals | undefined): Promise<Refusal> {
-  const { line } = parts.arrival;
-  const { verdict } = parts.judgement;
+/** Of what a person is asked, as far as policy says it. */
+interface Said {
+  readonly reason: string;
+  readonly codes: readonly string[];
+}
+
+function saidOf({ judgement: { verdict } }: AskedCallParts, { rules }: BoundAction): Said {
   // Where policy has let it pass, by what was given for something else, or for one call that was faster.
   const isVerdict = verdict.decision === 'require_approval';
-  const reason = (isVerdict ? (verdict.reason ?? verdict.reason_codes[0]) : bound.rules[0]?.reason) ?? NEEDED;
-  const codes = isVerdict ? verdict.reason_codes : [NEEDED];
-  if (approvals === undefined) return new Refusal({ decision: 'require_approval', status: 403, reason, reasonCodes: codes });
-  const answer = await approvals.ask(requestOf(parts, bound, { reason, codes }));
+  const reason = (isVerdict ? (verdict.reason ?? verdict.reason_codes[0]) : rules[0]?.reason) ?? NEEDED;
+  return { reason, codes: isVerdict ? verdict.reason_codes : [NEEDED] };
+}
+
+/** Where there are no approvals the call is refused. */
+export function notAsked(parts: AskedCallParts, bound: BoundAction): Refusal {
+  const { reason, codes } = saidOf(parts, bound);
+  return new Refusal({ decision: 'require_approval', status: 403, reason, reasonCodes: codes });
+}
+
+/**
+ * Has a person asked about a call: with the request that waits already, or as a new one (specification, "Approval").
+ * @param bound with the rules for which nothing was given
+ * @param heldUntil until when the call is to wait on its open connection, epoch milliseconds
+ */
+export function askPersons(parts: AskedCallParts, bound: BoundAction, approvals: Approvals, heldUntil?: number): Promise<ApprovalAnswer> {
+  return approvals.ask(requestOf(parts, bound, saidOf(parts, bound)), heldUntil);
+}
+
+/** How a call is answered of which a person was asked. */
+export interface AskedHow {
+  readonly answer: ApprovalAnswer;
+  /** Where callers reach this gateway. */
+  readonly place: string;
+  /** The call has waited, and its time is over. */
+  readonly hasWaited: boolean;
+  /** It has opened an approval, which names its record. */
+  readonly hasOpened: boolean;
+}
+
+/** The answer to a call that waits for a person, or that one has refused. */
+export function askedRefusal(parts: AskedCallParts, bound: BoundAction, { answer, place, hasWaited, hasOpened }: AskedHow): Refusal {
+  const { line, head } = parts.arrival;
   if (answer.kind === 'full') return deny('too_many_approvals', FULL[answer.full]);
   const { approval } = answer;
   if (answer.kind === 'rejected') return rejectedBy(approval);
+  const { reason, codes } = saidOf(parts, bound);
+  const origin = head.door === 'origin' ? originOf(head) : undefined;
   return new Refusal({
     decision: 'require_approval',
     status: line === 'direct' ? 202 : 403,
     reason,
     reasonCodes: codes.includes(NEEDED) ? codes : [...codes, NEEDED],
     approvalId: approval.approval_id,
-    opensApproval: answer.kind === 'opened',
+    opensApproval: hasOpened || answer.kind === 'opened',
+    retryAfterSeconds: hasWaited ? ASK_AGAIN_SECONDS : undefined,
+    // Before it has waited nobody on a proxied door is told the id (specification, "Transparent proxy mode" 6).
+    next: nextStep(approval, line === 'direct' || hasWaited ? (origin ?? place) : undefined),
     detail: { path: '', message: whatToDo(approval, line) },
   });
+}
+
+/**
+ * Asks a person about a call that cannot wait on its connection, and answers it.
+ * @param approvals undefined where there are none
+ */
+export async function askForApproval(
+  parts: AskedCallParts,
+  bound: BoundAction,
+  { approvals, place }: Pick<Pipeline, 'approvals' | 'place'>,
+  hasOpened = false,
+): Promise<Refusal> {
+  if (approvals === undefined) return notAsked(parts, bound);
+  const answer = await askPersons(parts, bound, approvals);
+  if (answer.kind === 'waiting') await approvals.promise(answer.approval);
+  return askedRefusal(parts, bound, { answer, place: place.forCallers, hasWaited: false, hasOpened });
+}
+
+/** As the caller itself reaches the gateway. */
+function originOf({ secure, headers }: ArrivalHead): string | undefined {
+  const host = headers['host'];
+  return host !== undefined && HOST.test(host) ? `${secure ? 'https' : 'http'}://${host}` : undefined;
 }
 
 /**
@@ -112,13 +170,13 @@ function rejectedBy({
     status === 'denied'
       ? ['approval_denied', `Denied by ${deciderText(by, note)}${why === undefined ? '' : `: ${why}`}`]
       : ['approval_expired', `Nobody decided about this request in time; it expired at ${rest.expires_at}`];
-  return new Refusal({ decision: 'deny', status: 403, reason, reasonCodes: [code], approvalId });
+  return new Refusal({ decision: 'deny', status: 403, reason, reasonCodes: [code], approvalId, next: { request: 'change' } });
 }
 
 function requestOf(
   parts: AskedCallParts,
   { actionHash, requestHash, place, rules }: BoundAction,
-  { reason, codes }: { readonly reason: string; readonly codes: readonly string[] },
+  { reason, codes }: Said,
 ): ApprovalRequest {
   const { arrival, claims, proof, action, attribution, route } = parts;
   const { type, method, params } = action.request.action;

@@ -38,6 +38,7 @@ import type { Delegation } from '../../services/people/delegations.ts';
 import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import type { ShareCaller } from '../../services/registers/sharers.ts';
 import type { ApprovalAnswer, ApprovalRequest } from '../../services/review/approvals.ts';
+import type { HeldCall, HoldEnd } from '../../services/review/held-calls.ts';
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/review/quarantines.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { BufferBudget } from '../body/buffer-budget.ts';
@@ -203,8 +204,18 @@ export interface Quarantines {
 export interface Approvals {
   /** Those that can be used for a request, the newest first. */
   usable(orgId: string, requestHash: string): Promise<readonly Approval[]>;
-  /** What becomes of a request that needs one. @throws GatewayError `record_store_unavailable` */
-  ask(request: ApprovalRequest): Promise<ApprovalAnswer>;
+  /** How long a call waits on its open connection where no rule says so, milliseconds; 0: not at all. */
+  readonly holdMs: number;
+  /**
+   * What becomes of a request that needs one.
+   * @param heldUntil until when its call is to wait on its open connection, epoch milliseconds
+   * @throws GatewayError `record_store_unavailable`
+   */
+  ask(request: ApprovalRequest, heldUntil?: number): Promise<ApprovalAnswer>;
+  /** Has a call wait for one on its open connection. */
+  hold(approval: Approval, call: HeldCall): Promise<HoldEnd>;
+  /** The caller of a request that waits is told to come again. @throws GatewayError `record_store_unavailable` */
+  promise(approval: Pick<Approval, 'approval_id'>): Promise<void>;
   /** Spends all of them, or none. @returns false when another was first */
   claim(approvals: readonly Approval[], recordId: string): Promise<boolean>;
   /** To be committed with the record of a call that was not executed. */
@@ -254,6 +265,8 @@ export interface CallServices {
   readonly lateRecords: UnstoredRecords;
   /** Undefined when `GW_APPROVAL_ENABLED=false`. */
   readonly approvals: Approvals | undefined;
+  /** Where callers reach this gateway's own routes: an origin. */
+  readonly place: { readonly forCallers: string };
   readonly delegations: Delegations;
   readonly quarantines: Quarantines;
   readonly risks: Risks;

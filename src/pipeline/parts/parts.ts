@@ -7,7 +7,7 @@ import type { NamedModels } from '../../base/catalogue/named-models.ts';
 import type { Catalogue, Operation, Price, Provider } from '../../base/catalogue/types.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ActionRequest, Attribution, ConnectionType, TrafficClass } from '../../base/model/action-request.ts';
-import type { ArrivalHead, BodySource, ReplySink } from '../../base/model/arrival.ts';
+import type { ArrivalHead, BodySource, ReplySink, WaitingClient } from '../../base/model/arrival.ts';
 import type { CallTrace } from '../../base/model/call-trace.ts';
 import type { ShadowTrace } from '../../base/model/execution-record.ts';
 import type { ApiKey, Credential } from '../../base/model/keys.ts';
@@ -84,6 +84,8 @@ export interface Arrived {
   readonly trace: CallTrace | undefined;
   /** LineName `socket` only. */
   readonly socketCall: SocketCall | undefined;
+  /** Who waits for it where there is no `reply`; undefined: nobody can tell, so that it cannot wait for a person. */
+  readonly heldBy: WaitingClient | undefined;
   /** Why it is refused whatever its stages would say: settled before the line began. */
   readonly imposed: Refusal | undefined;
 }

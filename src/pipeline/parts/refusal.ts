@@ -1,6 +1,7 @@
 import { GatewayError, type GatewayErrorOptions } from '../../base/lib/gateway-error.ts';
 import type { RecordedBudget } from '../../base/model/budget-limit.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
+import type { NextStep } from '../../base/model/next-step.ts';
 import type { Decision, RecordedDecision } from '../../base/model/reason-codes.ts';
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
 import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
@@ -21,7 +22,7 @@ interface Said {
   readonly status: number;
   readonly reason: string;
   readonly reasonCodes: readonly string[];
-  /** When it is worth trying again: `Retry-After` of the structured API. */
+  /** When it is worth trying again: `Retry-After` of the structured API, and of what has waited on every door. */
   readonly retryAfterSeconds?: number | undefined;
   /** Set when the refusal is a failure with a code of the error table. */
   readonly errorCode?: ErrorCode | undefined;
@@ -30,6 +31,8 @@ interface Said {
   readonly approvalId?: string | undefined;
   /** It has opened that approval, which names its record. */
   readonly opensApproval?: boolean;
+  /** For programs: what to do next. */
+  readonly next?: NextStep | undefined;
   /** Sent in the place of the usual body of a refusal. */
   readonly body?: GatewayErrorOptions['body'];
   /** What the decision trace says beyond the record: amounts of a refusal for money. */
@@ -49,6 +52,7 @@ export class Refusal extends LineEnd implements Said {
   readonly detail: RefusalDetail | undefined;
   readonly approvalId: string | undefined;
   readonly opensApproval: boolean;
+  readonly next: NextStep | undefined;
   readonly body: GatewayErrorOptions['body'];
   readonly traceAttributes: Said['traceAttributes'];
   readonly budget: Said['budget'];
@@ -64,6 +68,7 @@ export class Refusal extends LineEnd implements Said {
     this.detail = said.detail;
     this.approvalId = said.approvalId;
     this.opensApproval = said.opensApproval === true;
+    this.next = said.next;
     this.body = said.body;
     this.traceAttributes = said.traceAttributes;
     this.budget = said.budget;

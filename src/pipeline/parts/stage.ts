@@ -12,6 +12,14 @@ class Answered extends LineEnd {}
 /** The stage has answered by itself and the call leaves no record of its own: it repeats one that did. */
 export const ANSWERED = new Answered();
 
+class AtJudgement extends LineEnd {}
+
+/**
+ * The call is judged once more, from the question who calls on: it has waited, and what held when it came may not hold
+ * any more. It is walked by the stages of `AGAIN`, whose parts stand in the place of those that were made before.
+ */
+export const JUDGE_AGAIN = new AtJudgement();
+
 /** The end of the line, at a stage that has made something first, of which the record of the call is to tell. */
 export class EndedWith<Made extends PartName = PartName> extends LineEnd {
   readonly end: Refusal | GatewayError;
@@ -28,17 +36,29 @@ export class EndedWith<Made extends PartName = PartName> extends LineEnd {
  * How a stage ends the line: a refusal is recorded; a GatewayError, thrown or {@link EndedWith}, ends it too (the
  * runner knows which codes are recorded).
  */
-type End<Makes extends PartName> = Refusal | EndedWith<Makes> | typeof ANSWERED;
+type End<Makes extends PartName> = Refusal | EndedWith<Makes> | typeof ANSWERED | typeof JUDGE_AGAIN;
 
 /** What a stage makes; one that makes nothing goes on with undefined. */
 type Made<Makes extends PartName> = [Makes] extends [never] ? undefined : Pick<Parts, Makes>;
 
 export type StageResult<Makes extends PartName> = Made<Makes> | End<Makes>;
 
+/** A call that has waited for a person on its open connection. */
+export interface Waited {
+  /** When it waits no longer, epoch milliseconds. */
+  readonly until: number;
+  /** How often it has waited. */
+  readonly times: number;
+  /** It has opened an approval, which names its record. */
+  readonly hasOpened: boolean;
+}
+
 /** What a stage may ask of its line, and leave behind in it. */
 export interface Control {
   /** What stands for the call until its record does; nothing is set aside in it at first. */
   readonly hold: Hold;
+  /** Of a call that has waited for a person. */
+  waited: Waited | undefined;
   /** For the end of the request. */
   settle(settlement: Settlement): void;
   /** For the end of the line, however it ends. */
@@ -61,7 +81,7 @@ export interface Stage {
 }
 
 /** What any stage may come back with. */
-export type StageEnd = Partial<Parts> | Refusal | EndedWith | typeof ANSWERED | undefined;
+export type StageEnd = Partial<Parts> | Refusal | EndedWith | typeof ANSWERED | typeof JUDGE_AGAIN | undefined;
 
 interface StageOf<Reads extends PartName, Sees extends PartName, Makes extends PartName> {
   readonly name: string;

@@ -2,6 +2,7 @@ import type { Operation, SocketRule } from '../../base/catalogue/types.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { uuidv7 } from '../../base/lib/ids.ts';
 import { when } from '../../base/lib/maybe.ts';
+import type { WaitingClient } from '../../base/model/arrival.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type CallEvent, type ClientEvent, callParams, saidIn, withEventId, withoutModel } from '../../inbound/normalise/socket-event.ts';
 import { proxiedRefusal } from '../../inbound/reply/envelope.ts';
@@ -64,11 +65,19 @@ export class SocketCalls {
   /** Bytes of the shared budget that these hold. */
   #settingsHeld = 0;
   readonly #unconfirmed: UnconfirmedSettings;
+  /** Waits where its own event does; what the server has begun cannot. */
+  readonly #heldBy: WaitingClient;
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
-  constructor(opened: OpenedSocket, pipeline: LineGround, rule: SocketRule, operation: Operation) {
+  constructor(
+    { heldBy, ...opened }: OpenedSocket & { readonly heldBy: WaitingClient },
+    pipeline: LineGround,
+    rule: SocketRule,
+    operation: Operation,
+  ) {
     this.#opened = opened;
+    this.#heldBy = heldBy;
     this.#pipeline = pipeline;
     this.#rule = rule;
     this.#unconfirmed = new UnconfirmedSettings(pipeline.buffers, MAX_SETTINGS);
@@ -324,7 +333,8 @@ export class SocketCalls {
     const full = room
       ? undefined
       : new GatewayError('overloaded', 'Too many calls of this WebSocket are under way; try again in a moment.');
-    const call = beginSocketCall({ opened: this.#opened, operation, body: full ?? body, event, settingsOnly }, this.#pipeline);
+    const heldBy = event === undefined ? undefined : this.#heldBy;
+    const call = beginSocketCall({ opened: this.#opened, operation, body: full ?? body, event, settingsOnly }, this.#pipeline, heldBy);
     const end = await walkLine(call, this.#pipeline);
     // No event has an idempotency key, so nothing is answered again.
     const failure = end instanceof LineEnd ? undefined : end;

@@ -44,6 +44,7 @@ export class MeteredSocket {
   /** Set when the socket has ended. */
   #why: WhyEnded | undefined;
   #draining = false;
+  #goneListeners: (() => void)[] = [];
   /** A close frame went this way, so that an end behind it is one in order. */
   #clientSaidClose = false;
   #upstreamSaidClose = false;
@@ -65,7 +66,8 @@ export class MeteredSocket {
     this.#host = route.host;
     this.#onClosed = onClosed;
     const opened = { arrival, route: { ...route, path: dressed.path }, headers: dressed.headers };
-    this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
+    const heldBy = { onGone: (listener: () => void) => this.#onGone(listener), held: () => this.#up.held() };
+    this.#calls = new SocketCalls({ ...opened, heldBy }, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
     const { settings, buffers } = pipeline;
     const owner = clientOf(arrival.callerIp, handshake.proof);
     this.#up = new SocketLane({
@@ -121,6 +123,12 @@ export class MeteredSocket {
   /** Its caller is in quarantine: nothing more is said on it. */
   endHeld(): void {
     this.#end(POLICY_VIOLATION, 'the caller is in quarantine', { failure: quarantinedWhileRunning() });
+  }
+
+  /** Of a call that waits for a person. */
+  #onGone(listener: () => void): void {
+    if (this.#why) listener();
+    else this.#goneListeners.push(listener);
   }
 
   #watched(pending: Promise<void> | undefined): Promise<void> | undefined {
@@ -345,6 +353,8 @@ export class MeteredSocket {
 
   #stop(why: WhyEnded): void {
     this.#why = why;
+    for (const listener of this.#goneListeners) listener();
+    this.#goneListeners = [];
     this.#onClientFree();
     this.#up.stop();
     this.#down.stop();

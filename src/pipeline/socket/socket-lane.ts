@@ -1,6 +1,9 @@
-import { FrameReader, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
+import { FrameReader, OPCODE, type WebSocketMessage } from '../../base/lib/websocket-frames.ts';
 import type { ByteChannel } from '../../base/model/channel.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
+
+/** Messages that may wait behind one that waits for a person. */
+const MOST_KEPT = 16;
 
 export interface SocketLaneOptions {
   readonly from: ByteChannel;
@@ -25,6 +28,11 @@ export class SocketLane {
   readonly #options: SocketLaneOptions;
   readonly #reader: FrameReader;
   #busy = false;
+  /** The message that is under way waits for a person, perhaps for minutes. */
+  #isHeld = false;
+  /** What came meanwhile. */
+  readonly #kept: WebSocketMessage[] = [];
+  #keptBytes = 0;
   #stopped = false;
   #ended = false;
   /** The receiver of what this lane sends on is full. */
@@ -58,6 +66,17 @@ export class SocketLane {
     this.#resume();
   }
 
+  /**
+   * The message that is under way waits for a person: until it is done with, control frames go on, so that a client
+   * that leaves is seen, and a few messages behind it are kept.
+   */
+  held(): void {
+    if (!this.#busy) return;
+    this.#isHeld = true;
+    this.#options.from.resume();
+    this.#drain();
+  }
+
   /** Takes nothing more. */
   stop(): void {
     this.#stopped = true;
@@ -67,18 +86,39 @@ export class SocketLane {
   #drain(): void {
     try {
       while (this.#takes) {
-        const message = this.#reader.next();
+        const message = this.#nextKept() ?? this.#reader.next();
         if (message === undefined) break;
         const pending = this.#options.onMessage(message);
         if (pending) this.#wait(pending);
       }
-      if (!this.#stopped) this.#options.hold.resize(this.#reader.held);
+      if (this.#isHeld) this.#readAhead();
+      if (!this.#stopped) this.#options.hold.resize(this.#reader.held + this.#keptBytes);
     } catch (error) {
       this.#options.onFault(error);
     }
-    if (!this.#takes || !this.#ended) return;
+    if (!(this.#takes || (this.#isHeld && !this.#stopped)) || !this.#ended) return;
     this.#stopped = true;
     this.#options.onEnd();
+  }
+
+  /** While a message waits for a person. */
+  #readAhead(): void {
+    while (!this.#stopped && this.#kept.length < MOST_KEPT) {
+      const message = this.#reader.next();
+      if (message === undefined) return;
+      if (message.opcode >= OPCODE.close) void this.#options.onMessage(message);
+      else {
+        this.#kept.push(message);
+        this.#keptBytes += message.payload.length;
+      }
+    }
+    this.#options.from.pause();
+  }
+
+  #nextKept(): WebSocketMessage | undefined {
+    const message = this.#kept.shift();
+    if (message !== undefined) this.#keptBytes -= message.payload.length;
+    return message;
   }
 
   get #takes(): boolean {
@@ -90,6 +130,7 @@ export class SocketLane {
     this.#options.from.pause();
     const next = (): void => {
       this.#busy = false;
+      this.#isHeld = false;
       this.#drain();
       this.#resume();
     };

@@ -1,10 +1,14 @@
+import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { coverOf, isSameRequest } from '../../decide/policy/approval-standing.ts';
-import type { Cleared } from '../parts/approving.ts';
-import { askForApproval, boundOf, boundRequest, notPossible } from '../parts/ask-for-approval.ts';
-import type { Pipeline } from '../parts/call-services.ts';
+import type { ApprovalAnswer } from '../../services/review/approvals.ts';
+import type { HeldCall, HoldEnd } from '../../services/review/held-calls.ts';
+import type { BoundAction, Cleared } from '../parts/approving.ts';
+import { askedRefusal, askPersons, boundOf, boundRequest, notAsked, notPossible } from '../parts/ask-for-approval.ts';
+import type { Approvals, Pipeline } from '../parts/call-services.ts';
+import { callerOf } from '../parts/known.ts';
 import type { Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
-import { defineStage } from '../parts/stage.ts';
+import { type Control, defineStage, JUDGE_AGAIN } from '../parts/stage.ts';
 import { refusedAnyway } from '../route/refused-anyway.ts';
 
 const READ = [
@@ -35,13 +39,13 @@ export const approval = defineStage({
   reads: READ,
   sees: ['delegated'],
   makes: ['cleared'],
-  run(parts, pipeline) {
+  run(parts, pipeline, control) {
     const { approving, mutation } = parts;
-    return approving.rules.length === 0 && !mutation.choiceAsks?.length ? NOBODY : seeTo(parts, pipeline);
+    return approving.rules.length === 0 && !mutation.choiceAsks?.length ? NOBODY : seeTo(parts, pipeline, control);
   },
 });
 
-async function seeTo(parts: Read, pipeline: Pipeline): Promise<{ readonly cleared: Cleared } | Refusal> {
+async function seeTo(parts: Read, pipeline: Pipeline, control: Control): Promise<End> {
   const { approvals } = pipeline;
   const { claims, approving } = parts;
   const bound = boundOf(parts);
@@ -50,5 +54,73 @@ async function seeTo(parts: Read, pipeline: Pipeline): Promise<{ readonly cleare
   const request = boundRequest(parts, bound);
   const { by, open } = coverOf(bound.rules, given?.filter((one) => isSameRequest(one, request)) ?? []);
   if (open.length === 0) return { cleared: { by, bound } };
-  return (await refusedAnyway(parts, pipeline)) ?? askForApproval(parts, { ...bound, rules: open }, approvals);
+  const asked = { ...bound, rules: open };
+  const refusal = await refusedAnyway(parts, pipeline);
+  if (refusal !== undefined || approvals === undefined) return refusal ?? notAsked(parts, asked);
+  return hold({ parts, asked, approvals }, pipeline, control);
+}
+
+type End = { readonly cleared: Cleared } | Refusal | typeof JUDGE_AGAIN;
+
+interface Asking {
+  readonly parts: Read;
+  /** With the rules for which nothing was given. */
+  readonly asked: BoundAction;
+  readonly approvals: Approvals;
+}
+
+/** So often a call is judged again; each time another rule may ask. */
+const MOST_TIMES = 16;
+
+/**
+ * Has a person asked, and the call wait for that on its open connection, where it may (decision 9.1). What it is told
+ * then is what it would be told if it came again: it is judged once more by what holds now.
+ */
+async function hold(asking: Asking, pipeline: Pipeline, control: Control): Promise<End> {
+  const { parts, asked, approvals } = asking;
+  const { clock, place } = pipeline;
+  const {
+    until,
+    times,
+    hasOpened: before,
+  } = control.waited ?? { until: clock.now() + holdMsOf(asked, approvals), times: 0, hasOpened: false };
+  const onLeft = until > clock.now() && times < MOST_TIMES ? leavingOf(parts, pipeline) : undefined;
+  const answer = await askPersons(parts, asked, approvals, onLeft && until);
+  const hasOpened = before || answer.kind === 'opened';
+  control.waited = { until, times: times + 1, hasOpened };
+  const end = onLeft && (await waitFor(answer, { until, onLeft }, asking));
+  if (end === 'ended') return JUDGE_AGAIN;
+  if (end === 'gone') throw new GatewayError('client_gone', 'The client left while its call waited for an approval.');
+  if (answer.kind === 'opened' || answer.kind === 'waiting') await approvals.promise(answer.approval);
+  return askedRefusal(parts, asked, { answer, place: place.forCallers, hasWaited: end === 'over', hasOpened });
+}
+
+/** @returns undefined where there is nothing to wait for */
+async function waitFor(
+  answer: ApprovalAnswer,
+  call: Pick<HeldCall, 'until' | 'onLeft'>,
+  { parts, approvals }: Asking,
+): Promise<HoldEnd | undefined> {
+  if (answer.kind === 'approved') return 'ended';
+  if (answer.kind !== 'opened' && answer.kind !== 'waiting') return undefined;
+  const { arrival, content } = parts;
+  arrival.heldBy?.held();
+  return approvals.hold(answer.approval, { ...call, bytes: content.body?.bytes.length ?? 0 });
+}
+
+/** The longest that one of the rules wants, milliseconds. */
+function holdMsOf({ rules }: BoundAction, { holdMs }: Approvals): number {
+  return Math.max(0, ...rules.map(({ terms }) => terms?.holdMs ?? holdMs));
+}
+
+/** Tells when a call need not wait any more; undefined where nobody could tell. */
+function leavingOf({ arrival, claims }: Read, { running }: Pipeline): HeldCall['onLeft'] | undefined {
+  const { reply, heldBy } = arrival;
+  const client = reply ?? heldBy;
+  if (client === undefined) return undefined;
+  return (leave) => {
+    client.onGone(() => leave('gone'));
+    // Its caller is in quarantine now, and is refused for that.
+    return running.watch(callerOf(arrival, claims), () => leave('ended'));
+  };
 }

@@ -48,12 +48,14 @@ const NOT_ASKED: Approving = { rules: [], given: [], requestHash: undefined, onc
 export const decidePolicy = defineStage({
   name: 'decide',
   reads: READ,
-  sees: ['intake', 'delegated'],
+  // Its own of before, where the call has waited for a person.
+  sees: ['intake', 'delegated', 'judgement'],
   makes: ['facts', 'judgement', 'approving', 'attribution'],
   run(parts, pipeline, control) {
     const { arrival, claims, snapshot, offer } = parts;
     const attribution = defaultAttribution(parts);
-    if (!isScored(snapshot, pipeline)) return judge({ parts, attribution, risk: undefined }, pipeline, control);
+    const before = parts.judgement;
+    if (before !== undefined || !isScored(snapshot, pipeline)) return judge({ parts, attribution, risk: before?.risk }, pipeline, control);
     return when(pipeline.risks.score(callerOf(arrival, claims), arrival.recordId, riskRequest(offer, pipeline.clock.now())), (scored) => {
       control.settle(scored);
       return judge({ parts, attribution, risk: scored.risk }, pipeline, control);

@@ -41,7 +41,7 @@ async function spendOn(parts: Read, bound: BoundAction, pipeline: Pipeline, cont
     control.settle(new Spent(given, approvals));
     return undefined;
   }
-  return askForApproval(parts, bound, approvals);
+  return askForApproval(parts, bound, pipeline, control.waited?.hasOpened);
 }
 
 /** Statuses of a call that its provider has not answered. */

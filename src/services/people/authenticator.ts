@@ -18,7 +18,7 @@ import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/
 import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../../base/model/principal.ts';
 import type { Workload } from '../../base/model/workload.ts';
 import { shownToRoute } from '../../inbound/normalise/shown-by.ts';
-import { type CallerProof, metricsProof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
+import { ANYONE, type CallerProof, metricsProof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
 import { workloadKey } from '../registers/org-key.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
 import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
@@ -87,14 +87,22 @@ export class Authenticator {
     const refuse = (shownToken: string, scope: Scope, head: ArrivalHead): never => this.#refuseToken(scope, head, shownToken);
     const admin = secretProof({
       opens: ['admin', 'org'],
-      principal: { kind: 'admin', id: 'admin', scopes: ['none', 'admin', 'org'] },
+      principal: { kind: 'admin', id: 'admin', scopes: ['none', 'caller', 'admin', 'org'] },
       secret: adminToken,
       shown: (head) => head.headers['gw-admin-token'] ?? bearerOf(head),
       refuse,
     });
     const proofs: CallerProof[] = [
-      { opens: ['org'], shown: (head) => shownToRoute(head).apiKey, judge: (key, _scope, head) => this.#byApiKey(key, head) },
+      { opens: ['org', 'caller'], shown: (head) => shownToRoute(head).apiKey, judge: (key, _scope, head) => this.#byApiKey(key, head) },
       { ...admin, judge: (token, scope, head) => when(admin.judge(token, scope, head), (principal) => withSession(principal, head)) },
+      // A caller's own bearer may be a key of its provider: the admin token is looked for in its own header alone.
+      { opens: ['caller'], shown: ({ headers }) => headers['gw-admin-token'], judge: admin.judge },
+      {
+        opens: ['caller'],
+        shown: (head) => shownToRoute(head).workloadToken,
+        judge: (token, scope, head) => this.#byWorkloadToken(token, scope, head),
+      },
+      { opens: ['caller'], shown: () => (options.required || options.managed ? undefined : ''), judge: () => ANYONE },
       metricsProof(metricsToken, refuse),
       { opens: ['mcp'], shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('mcp', key, scope, head) },
       { opens: BY_KEY, shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('management', key, scope, head) },
@@ -112,14 +120,18 @@ export class Authenticator {
   }
 
   #nothingShown(scope: Scope, head: ArrivalHead): Maybe<never> {
-    if (scope === 'admin' || scope === 'org' || scope === 'metrics') return this.#refuseToken(scope, head, undefined);
+    if (scope === 'admin' || scope === 'org' || scope === 'caller' || scope === 'metrics') return this.#refuseToken(scope, head, undefined);
     return this.#refuseKey(scope === 'mcp' ? 'mcp' : 'management', { head, presented: undefined, verdict: { result: 'invalid_key' } });
   }
 
   #refuseToken(scope: Scope, head: ArrivalHead, presented: string | undefined): never {
-    const isOrg = scope === 'org';
+    const needed =
+      scope === 'org'
+        ? 'admin token or an API key of the org'
+        : scope === 'caller'
+          ? "call's own API key or workload token"
+          : `${scope} token`;
     this.failed({ surface: scope === 'metrics' ? 'metrics' : 'admin', head, presented });
-    const needed = isOrg ? 'admin token or an API key of the org' : `${scope} token`;
     throw new GatewayError('unauthorized', `This needs the ${needed}${sentInstead(presented)}.`);
   }
 
@@ -130,19 +142,27 @@ export class Authenticator {
 
   async #byApiKey(presented: string, head: ArrivalHead): Promise<Principal> {
     const verdict = await this.apiKey(presented, this.#options.callerIp(head));
-    if (verdict.result === 'valid') return { kind: 'api_key', id: verdict.key.id, orgId: verdict.key.org_id, scopes: ['none', 'org'] };
+    if (verdict.result === 'valid')
+      return { kind: 'api_key', id: verdict.key.id, orgId: verdict.key.org_id, scopes: ['none', 'caller', 'org'] };
     this.failed({ surface: 'api', head, presented, reason: verdict.result, orgId: orgOfKey(verdict) });
     throw new GatewayError('unauthorized', keyRefusal(verdict));
+  }
+
+  #byWorkloadToken(presented: string, scope: Scope, head: ArrivalHead): Principal {
+    const holder = this.holderOf(presented);
+    if (holder === undefined) return this.#refuseToken(scope, head, presented);
+    const { workload_id: id, org_id: orgId } = holder;
+    return { kind: 'workload', id, ...(orgId === undefined ? {} : { orgId }), scopes: ['none', 'caller'] };
   }
 
   #byManagementKey(kind: ManagementKeyKind, presented: string, scope: Scope, head: ArrivalHead): Maybe<Principal> {
     const judged: Maybe<ManagementKeyVerdict> = this.#options.managementKeys.judge(kind, presented);
     return when(judged, (verdict) => {
       if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
-      const { id, name, org_id: orgId, scopes: held, session } = verdict.key;
+      const { id, name, org_id: orgId, scopes: held, session, groups } = verdict.key;
       const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : []), ...openedBy(held)];
       if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', scopeLacked(scopes, scope, 'this'));
-      const own = { ...(name === '' ? {} : { name }), ...(session === undefined ? {} : { session }) };
+      const own = { ...(name === '' ? {} : { name }), ...(session && { session }), ...(groups && { groups }) };
       return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...own, orgId, scopes };
     });
   }

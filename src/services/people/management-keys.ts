@@ -14,6 +14,8 @@ export type ManagementKeyVerdict = HashedKeyVerdict<ManagementKey>;
 export interface NewManagementKey extends NewIssuedKey {
   readonly kind: ManagementKeyKind;
   readonly scopes: readonly KeyScope[];
+  /** Of approvers. */
+  readonly groups?: readonly string[];
   /** For a program that works with the admin token. */
   readonly session?: AdminSession;
 }
@@ -36,8 +38,11 @@ export class ManagementKeyService {
   }
 
   /** Makes a key; its plain text is returned this once. */
-  async create({ kind, scopes, session, ...asked }: NewManagementKey, commit?: Commit): Promise<{ plain: string; key: ManagementKey }> {
-    const own = session === undefined ? { kind, scopes } : { kind, scopes, session };
+  async create(
+    { kind, scopes, groups, session, ...asked }: NewManagementKey,
+    commit?: Commit,
+  ): Promise<{ plain: string; key: ManagementKey }> {
+    const own = { kind, scopes, ...(groups?.length ? { groups: [...new Set(groups)] } : {}), ...(session && { session }) };
     const made = await this.#keys.create(PREFIXES[kind], asked, (key) => ({ ...key, ...own }), commit);
     // Those of programs that were killed before they could revoke them.
     if (session !== undefined) await this.#keys.forgetExpired(asked.orgId, (key) => key.session !== undefined);

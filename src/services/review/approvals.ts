@@ -7,7 +7,7 @@ import type { Sealed, SecretBox } from '../../base/lib/secret-box.ts';
 import type { FullFor } from '../../base/lib/shares.ts';
 import { type Approval, deciderText } from '../../base/model/approval.ts';
 import { CONTROL_BOUNDS } from '../../base/model/org-bounds.ts';
-import { namedPrincipal, type Principal, principalWord } from '../../base/model/principal.ts';
+import type { Principal } from '../../base/model/principal.ts';
 import type { AskedByRule } from '../../decide/policy/approval-standing.ts';
 import {
   asOf,
@@ -27,6 +27,8 @@ import { type Along, REMOVED } from '../registers/register.ts';
 import type { LaidDown } from '../registers/sharers.ts';
 import type { Outbox } from '../sending/outbox.ts';
 import { type ApprovalFilter, fitsApproval } from './approval-filter.ts';
+import { type HeldCall, HeldCalls, type HoldEnd } from './held-calls.ts';
+import { afterSaying, needsOf } from './needed-persons.ts';
 import { PendingApprovals } from './pending-approvals.ts';
 import { nameWaiting, shareOfRequest, type WaitingApproval, waitingOf } from './waiting-approval.ts';
 
@@ -57,6 +59,10 @@ export type ApprovalRequest = Omit<
   | 'executed_record_id'
   | 'rule_ids'
   | 'rule_hashes'
+  | 'needs'
+  | 'decisions'
+  | 'held'
+  | 'withdrawn_at'
 > & {
   /** That ask for it. */
   readonly rules: readonly AskedByRule[];
@@ -100,7 +106,13 @@ export interface ApprovalOptions {
   readonly ttlMs: number;
   /** How long a denied or expired one rejects identical requests. */
   readonly rejectForMs: number;
+  /** How long a call waits on its open connection where no rule says so; 0: not at all. */
+  readonly holdMs?: number;
   readonly keepContent: boolean;
+  /** The name of this process among those that have the store open. */
+  readonly writer: string;
+  /** Bytes that calls may keep in memory while they wait on their open connections. */
+  readonly maxHeldBytes?: number;
   /** Which names are no caller's own. */
   readonly known: LaidDown;
   /** Requests that may wait, of all orgs. */
@@ -116,23 +128,43 @@ export class ApprovalService {
   readonly #options: ApprovalOptions;
   readonly #pending: PendingApprovals;
   readonly #byOrg: GroupIndex;
+  readonly #held: HeldCalls;
+  /** How long a call waits on its open connection where no rule says so, milliseconds. */
+  readonly holdMs: number;
 
-  private constructor(options: ApprovalOptions, byOrg: GroupIndex, pending: PendingApprovals) {
+  private constructor(options: ApprovalOptions, byOrg: GroupIndex, pending: PendingApprovals, held: HeldCalls) {
     this.#options = options;
     this.#byOrg = byOrg;
     this.#pending = pending;
+    this.#held = held;
+    this.holdMs = options.holdMs ?? 0;
   }
 
   /** @throws Error when the store cannot be read, or what an older version has stored cannot be written again */
   static async open(options: ApprovalOptions): Promise<ApprovalService> {
-    const { maxPending = CONTROL_BOUNDS.approvals.all, store, clock, log, known } = options;
+    const {
+      maxPending = CONTROL_BOUNDS.approvals.all,
+      maxHeldBytes = Number.POSITIVE_INFINITY,
+      store,
+      clock,
+      log,
+      known,
+      writer,
+    } = options;
     const byOrg = new GroupIndex(store, SPACE, 'org');
     await byOrg.complete((value) => (value as Approval).org_id);
     await nameWaiting(store, { all: SPACE, waiting: PENDING }, known);
+    const held = await HeldCalls.open({ store, clock, log, writer, most: CONTROL_BOUNDS.heldCalls.all, mostBytes: maxHeldBytes });
     const expire = (id: string): Promise<void> => service.#expire(id);
-    const pending = await PendingApprovals.open({ store, clock, log, maxPending, expire }, PENDING);
-    const service: ApprovalService = new ApprovalService(options, byOrg, pending);
+    const ended = (id: string): void => held.ended(id);
+    const pending = await PendingApprovals.open({ store, clock, log, maxPending, expire, ended }, PENDING);
+    const service: ApprovalService = new ApprovalService(options, byOrg, pending, held);
     return service;
+  }
+
+  /** Calls that wait here, on their open connections. */
+  get held(): number {
+    return this.#held.size;
   }
 
   /** Requests that wait. */
@@ -153,9 +185,11 @@ export class ApprovalService {
 
   /**
    * What becomes of a request that needs one: it waits with the one that is there, is rejected by it, or opens another.
+   * @param heldUntil until when its call is to wait for it on its open connection, epoch milliseconds; undefined: its
+   * caller is told to come again
    * @throws GatewayError `record_store_unavailable`
    */
-  async ask(request: ApprovalRequest): Promise<ApprovalAnswer> {
+  async ask(request: ApprovalRequest, heldUntil?: number): Promise<ApprovalAnswer> {
     const { clock, known, events } = this.#options;
     const share = shareOfRequest(request, known);
     const of = { space: BY_ACTION, key: keyOf(request.org_id, requestHashOf(request)) };
@@ -176,9 +210,10 @@ export class ApprovalService {
       const ids = [id, ...keptOf(before.approvals, this.#moment())];
       along.effects.push(this.#byOrg.put(request.org_id, id), { op: 'put', ...of, value: ids }, ...this.#contentOf(id, request));
       along.expect.push({ ...of, version: before.version });
-      this.#put(approval, undefined, along);
-      answer = { kind: 'opened', approval };
-      return waitingOf(approval, known);
+      const held = heldUntil === undefined ? {} : { held: { until: timestamp(heldUntil), calls: 1 } };
+      this.#put(approval, undefined, along, held);
+      answer = { kind: 'opened', approval: { ...approval, ...held } };
+      return waitingOf(approval, known, heldUntil !== undefined);
     };
     try {
       await this.#pending.waiting.change(id, next);
@@ -187,6 +222,46 @@ export class ApprovalService {
     }
     if (answer?.kind === 'opened') events.emit('approval', answer.approval);
     return answer as ApprovalAnswer;
+  }
+
+  /**
+   * Has a call wait for one on its open connection (decision 9.1). One whose client leaves withdraws it, where nobody
+   * else waits or was told to come again.
+   */
+  async hold(approval: Approval, call: HeldCall): Promise<HoldEnd> {
+    const { approval_id: id } = approval;
+    const end = await this.#held.hold(id, call, shareOfRequest(approval, this.#options.known), () => this.#isWaiting(id));
+    if (end === 'gone') await this.#withdraw(id);
+    return end;
+  }
+
+  /** The caller of a request that waits was told to come again: nobody withdraws it any more. */
+  async promise({ approval_id: id }: Pick<Approval, 'approval_id'>): Promise<void> {
+    if (this.#pending.waiting.get(id)?.onlyHeld !== true) return;
+    await this.#pending.waiting.change(id, (waiting) => {
+      if (waiting?.onlyHeld !== true) return undefined;
+      const { onlyHeld: _held, ...told } = waiting;
+      return told;
+    });
+  }
+
+  /**
+   * Waits until one is decided, has expired or is withdrawn, at most so long.
+   * @param approval as it is shown
+   * @returns as it is then
+   */
+  async heard(approval: ShownApproval, timeoutMs: number, onLeft: HeldCall['onLeft']): Promise<ShownApproval | undefined> {
+    const { approval_id: id } = approval;
+    if (approval.status !== 'pending' || timeoutMs === 0) return approval;
+    const { clock, known } = this.#options;
+    const call = { until: clock.now() + timeoutMs, onLeft };
+    await this.#held.hear(id, call, shareOfRequest(approval, known), () => this.#isWaiting(id));
+    return this.show(id, undefined);
+  }
+
+  /** The gateway stops: what is held is answered now, and nothing is held from now on. */
+  drain(): void {
+    this.#held.drain();
   }
 
   /**
@@ -262,11 +337,12 @@ export class ApprovalService {
    * Gives or refuses one that waits.
    * @param orgId undefined: of any org
    * @returns undefined when there is none of this id
-   * @throws GatewayError `conflict` for one that does not wait any more, `own_request` for who asks for it himself
+   * @returns it waits still where more persons are asked
+   * @throws GatewayError `conflict` for one that does not wait any more, and for who has said so already, `own_request`
+   * for who asks for it himself, `not_in_group` for who is not among those that are asked
    */
   async decide(id: string, { status, note, reason, principal }: Deciding, commit?: Commit): Promise<ShownApproval | undefined> {
     const { clock, ttlMs } = this.#options;
-    const by = namedPrincipal(principal);
     const decided = await this.#end(
       id,
       (stored) => {
@@ -275,17 +351,7 @@ export class ApprovalService {
         if (approval.status !== 'pending') throw alreadyDecided(approval);
         if (principal.kind === 'api_key' && principal.id === approval.api_key_id)
           throw new GatewayError('own_request', 'Nobody decides what his own key has asked for.');
-        const now = clock.now();
-        return {
-          ...approval,
-          status,
-          decided_by: principalWord(by, note),
-          decided_by_principal: by,
-          ...(note === undefined ? {} : { decided_by_note: note }),
-          decided_at: timestamp(now),
-          ...(reason === undefined ? {} : { decision_reason: reason }),
-          ...(status === 'approved' ? { expires_at: timestamp(now + ttlMs) } : {}),
-        };
+        return afterSaying(approval, { status, note, reason, principal }, clock.now(), ttlMs);
       },
       commit,
     );
@@ -309,8 +375,29 @@ export class ApprovalService {
     });
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#pending.close();
+    this.#held.drain();
+    await this.#held.settled();
+  }
+
+  async #isWaiting(id: string): Promise<boolean> {
+    // Another writer's may not have been heard of.
+    if (!this.#pending.waiting.has(id)) await this.#pending.waiting.refresh(id);
+    return this.#pending.waiting.has(id);
+  }
+
+  /** Nobody waits for its answer. */
+  async #withdraw(id: string): Promise<void> {
+    const { clock, log } = this.#options;
+    try {
+      await this.#held.settled();
+      if (this.#held.of(id) !== undefined || this.#pending.waiting.get(id)?.onlyHeld !== true) return;
+      const at = timestamp(clock.now());
+      await this.#end(id, (one) => (this.#shown(one).status === 'pending' ? { ...one, status: 'withdrawn', withdrawn_at: at } : undefined));
+    } catch (error) {
+      log.warn({ err: error, approval_id: id }, 'an approval whose caller has left could not be withdrawn; it expires');
+    }
   }
 
   /** All of a request that are still there, the newest first. */
@@ -339,7 +426,9 @@ export class ApprovalService {
 
   /** The same as it is shown. */
   #told(approval: Approval): ShownApproval {
-    const shown = this.#shown(approval);
+    const now = this.#shown(approval);
+    const held = now.status === 'pending' ? this.#held.of(now.approval_id) : undefined;
+    const shown = held === undefined ? now : { ...now, held };
     const yes = onApproval(shown, this.#options.clock.now());
     return yes === undefined ? shown : { ...shown, on_approval: yes };
   }
@@ -347,8 +436,10 @@ export class ApprovalService {
   #make(id: string, { content: _content, rules: _all, ...request }: ApprovalRequest, rules: readonly AskedByRule[]): Approval {
     const { clock, ttlMs } = this.#options;
     const now = clock.now();
+    const needs = needsOf(rules.map(({ terms }) => terms));
     return {
       ...request,
+      ...(needs === undefined ? {} : { needs }),
       rule_ids: rules.map((rule) => rule.id),
       rule_hashes: rules.map(({ hash }) => hash),
       approval_id: id,
@@ -368,30 +459,33 @@ export class ApprovalService {
   }
 
   /** What stores one, and tells of it. @param version of what is there; undefined: there is none */
-  #put(approval: Approval, version: string | undefined, { first, settling, expect }: Along): void {
+  #put(approval: Approval, version: string | undefined, { first, settling, expect }: Along, shown: Pick<Approval, 'held'> = {}): void {
     const at = { space: SPACE, key: newestFirst(approval.approval_id) };
     first.push({ op: 'put', ...at, value: approval });
     expect.push({ ...at, version });
-    settling.push(this.#options.outbox.post('approval', approval));
+    // One of several persons has said yes: what waits, waits.
+    if (version === undefined || approval.status !== 'pending')
+      settling.push(this.#options.outbox.post('approval', { ...approval, ...shown }));
   }
 
   /**
-   * From now on one waits no longer.
+   * From now on one waits no longer, unless what it becomes waits still.
    * @param ended what it becomes, of what it is now; undefined: it stays as it is
    */
   async #end(id: string, ended: (approval: Approval) => Approval | undefined, commit?: Commit): Promise<Approval | undefined> {
     const { store, events } = this.#options;
     let after = undefined as Approval | undefined;
-    const next = async (_waiting: unknown, along: Along): Promise<typeof REMOVED | undefined> => {
+    const next = async (waiting: WaitingApproval | undefined, along: Along): Promise<WaitingApproval | typeof REMOVED | undefined> => {
       const found = await store.entity(SPACE, newestFirst(id));
       after = found && ended(found.value as Approval);
       if (after === undefined) return undefined;
-      along.effects.push({ op: 'delete', space: CONTENT, key: id });
       this.#put(after, found?.version, along);
+      if (after.status === 'pending') return waiting;
+      along.effects.push({ op: 'delete', space: CONTENT, key: id });
       return REMOVED;
     };
     await this.#pending.waiting.change(id, next, { commit });
-    if (after !== undefined) events.emit('approval', after);
+    if (after !== undefined && after.status !== 'pending') events.emit('approval', after);
     return after;
   }
 
@@ -424,6 +518,11 @@ function contextOf(id: string): string {
 
 function alreadyDecided({ status, decided_at: at, expires_at: expiresAt, ...decided }: Approval): GatewayError {
   const who = deciderText(decided.decided_by, decided.decided_by_note, decided.decided_by_principal);
-  const how = status === 'expired' ? `expired at ${expiresAt}` : `was ${status} by ${who} at ${String(at)}`;
+  const how =
+    status === 'expired'
+      ? `expired at ${expiresAt}`
+      : status === 'withdrawn'
+        ? `was withdrawn at ${String(decided.withdrawn_at)}, because its caller left`
+        : `was ${status} by ${who} at ${String(at)}`;
   return new GatewayError('conflict', `This approval ${how}.`);
 }

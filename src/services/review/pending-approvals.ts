@@ -21,6 +21,8 @@ interface Ground {
   readonly maxPending: number;
   /** Has one expire, unless it was decided meanwhile. */
   readonly expire: (id: string) => Promise<unknown>;
+  /** Told of each that waits no longer, whoever has ended it. */
+  readonly ended: (id: string) => void;
 }
 
 /** Approvals that wait, whichever writer of the store has opened them, and the timer that has each of them expire. */
@@ -44,8 +46,9 @@ export class PendingApprovals {
   /** @param space holds each of them, by its id */
   static async open(ground: Ground, space: string): Promise<PendingApprovals> {
     let pending: PendingApprovals | undefined;
-    const changed = (_id: string, one: WaitingApproval | undefined, before: WaitingApproval | undefined): void => {
+    const changed = (id: string, one: WaitingApproval | undefined, before: WaitingApproval | undefined): void => {
       if (pending !== undefined) pending.#learn(one, before);
+      if (one === undefined) ground.ended(id);
     };
     const read = entityWith<WaitingApproval>('org_id');
     pending = new PendingApprovals(ground, await Register.open(ground.store, space, { read, orgOf: (one) => one.org_id, changed }));

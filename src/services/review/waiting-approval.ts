@@ -12,6 +12,8 @@ export interface WaitingApproval {
   readonly org_id: string;
   /** Whose share of the places it takes. */
   readonly share: Sharer;
+  /** Only calls on open connections wait for it: no caller was told to come again. */
+  readonly onlyHeld?: true;
 }
 
 /** Whose share a request takes that waits for an approval. */
@@ -27,8 +29,10 @@ export function shareOfRequest(
   return sharerOf({ orgId, workloadId, callerIp, apiKeyId }, known);
 }
 
-export function waitingOf(approval: Approval, known: LaidDown): WaitingApproval {
-  return { due: Date.parse(approval.expires_at), org_id: approval.org_id, share: shareOfRequest(approval, known) };
+/** @param onlyHeld its call waits on its open connection */
+export function waitingOf(approval: Approval, known: LaidDown, onlyHeld = false): WaitingApproval {
+  const waiting = { due: Date.parse(approval.expires_at), org_id: approval.org_id, share: shareOfRequest(approval, known) };
+  return onlyHeld ? { ...waiting, onlyHeld } : waiting;
 }
 
 /**

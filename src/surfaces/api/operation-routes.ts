@@ -18,7 +18,7 @@ export function operationRoutes<S>(
   services: S,
   { maxBodyBytes: most, answered }: OperationRouteOptions = {},
 ): readonly Route[] {
-  return operations.map(({ id, method, path, scope, summary, ambient = false, maxBodyBytes = most, output, bind }) => {
+  return operations.map(({ id, method, path, scope, summary, ambient = false, maxBodyBytes = most, waits, output, bind }) => {
     const ask = bind(services);
     const base = { status: output.status, contentType: output.contentType ?? 'application/json' };
     const route = {
@@ -29,6 +29,7 @@ export function operationRoutes<S>(
       ambient,
       query: 'read' as const,
       ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }),
+      ...(waits && { waits }),
     };
     const handle: Handle = async ({ principal, head: { headers }, from, params, query, json, text, signal }) => ({
       ...base,

@@ -69,6 +69,8 @@ interface RouteBase {
    * nobody. Default: it takes none, and the router refuses any.
    */
   readonly query?: 'read' | 'unread';
+  /** It answers when something happens, and is bounded by itself: it takes no turn of others. */
+  readonly waits?: true;
   /** Default: 4 MiB. */
   readonly maxBodyBytes?: number;
 }

@@ -92,7 +92,7 @@ export class Router {
     const { head, reply } = arrival;
     const { route } = match;
     const signal = goneSignal(reply);
-    const isCounted = route.auth !== 'none';
+    const isCounted = route.auth !== 'none' && route.waits !== true;
     if (isCounted) await this.#underWay.enter(principal, signal);
     try {
       const from = this.#options.callerIp(head);

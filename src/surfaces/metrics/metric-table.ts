@@ -329,6 +329,12 @@ export const METRICS = {
     help: 'Segments of the journal that are past their retention and could not be removed; it is tried again every minute.',
   },
   approvalsPending: { name: 'gw_approvals_pending', type: 'gauge', labels: [], help: 'Requests that wait for an approval.' },
+  approvalsHeld: {
+    name: 'gw_approvals_held',
+    type: 'gauge',
+    labels: [],
+    help: 'Calls that wait for an approval on their open connections, at this gateway.',
+  },
   approvals: {
     name: 'gw_approvals_total',
     type: 'counter',

@@ -51,7 +51,7 @@ export interface MetricsOptions {
   readonly certificate: OwnCertificateState | undefined;
   /** Undefined without a control plane. */
   readonly link: LinkState | undefined;
-  readonly approvals: { readonly pending: number };
+  readonly approvals: { readonly pending: number; readonly held: number };
   readonly quarantines: { readonly active: number };
   /** Destination, outcome, count. */
   exportCounts(): readonly (readonly [destination: string, outcome: string, count: number])[];
@@ -158,6 +158,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.databaseConnected, () => options.cluster && Number(!options.cluster.health().isAway));
   gauge(registry, METRICS.unremovedSegments, () => options.unremovedSegments());
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
+  gauge(registry, METRICS.approvalsHeld, () => options.approvals.held);
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
   gauge(registry, METRICS.priceListAge, () => options.priceLists.ageSeconds);

@@ -65,7 +65,7 @@ async function ground(t: HasTeardown) {
 
 function approvalOptions(given: Awaited<ReturnType<typeof ground>>) {
   const box = new SecretBox([randomBytes(32)]);
-  return { ...given, box, ttlMs: HOUR_MS, rejectForMs: HOUR_MS, keepContent: false, maxPending: PLACES };
+  return { ...given, box, ttlMs: HOUR_MS, rejectForMs: HOUR_MS, keepContent: false, maxPending: PLACES, writer: 'w' };
 }
 
 function asked({ org, workload, address }: Caller, n: number): ApprovalRequest {

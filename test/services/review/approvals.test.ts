@@ -39,7 +39,19 @@ async function open(t: HasTeardown, keepContent = false) {
   });
   const box = new SecretBox([randomBytes(32)]);
   const known = { org: (id: string) => !id.startsWith('made-up'), workload: (_org: string, id: string) => id === 'ci' };
-  const options = { store, clock, log: silentLogger, events, outbox, box, ttlMs: HOUR_MS, rejectForMs: HOUR_MS, keepContent, known };
+  const options = {
+    store,
+    clock,
+    log: silentLogger,
+    events,
+    outbox,
+    box,
+    ttlMs: HOUR_MS,
+    rejectForMs: HOUR_MS,
+    keepContent,
+    known,
+    writer: 'w',
+  };
   const another = async () => {
     const service = await ApprovalService.open(options);
     t.teardown(() => service.close());
