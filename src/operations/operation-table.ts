@@ -1,4 +1,5 @@
 import { ADDON_OPERATIONS } from './addon-operations.ts';
+import { AGENT_OPERATIONS } from './agent-operations.ts';
 import { API_KEY_OPERATIONS } from './api-key-operations.ts';
 import { APPROVAL_OPERATIONS } from './approval-operations.ts';
 import { AUDIT_OPERATIONS } from './audit-operations.ts';
@@ -76,6 +77,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...API_KEY_OPERATIONS,
   ...AUDIT_OPERATIONS,
   ...APPROVAL_OPERATIONS,
+  ...AGENT_OPERATIONS,
   ...QUARANTINE_OPERATIONS,
   ...DELEGATION_OPERATIONS,
   ...POLICY_OPERATIONS,

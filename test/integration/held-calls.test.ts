@@ -310,3 +310,20 @@ t.test('a caller who is put into quarantine is refused, and a policy that has ch
   t.equal(upstream.requests.length, 0);
   t.match(await show(gw, String(id)), { status: 'approved', executed_at: undefined }, 'what was given is not spent');
 });
+
+t.test('a model is told how to behave, which rules may stop its calls, and what waits of its own', async (t) => {
+  const { gw, execute } = await startGoverned(t, { bundle: bundleOf(asking('{hold: 0s}')) });
+  const keyOf = async (name: string): Promise<string> =>
+    String(((await gw.admin('POST', '/v1/admin/api-keys', { name })).body as Json)['key']);
+  const [own, other] = [await keyOf('own'), await keyOf('other')];
+  const waits = await execute({}, { params: ASK }, { 'X-GW-API-Key': own });
+  const read = async (headers: Record<string, string>): Promise<string> => (await fetch(`${gw.url}/v1/agent.md`, { headers })).text();
+  const mine = await read({ Authorization: `Bearer ${own}` });
+  t.match(mine, /- require_approval \(risk\/large\): ask first/);
+  t.match(mine, `Wait at /v1/approvals/${String(waits.body['approval_id'])}/wait`);
+  t.ok(mine.split('\n').length <= 45, 'it fits into a prompt');
+  for (const headers of [{ Authorization: `Bearer ${other}` }, {}]) t.notMatch(await read(headers), String(waits.body['approval_id']));
+  const llms = await fetch(`${gw.url}/llms.txt`);
+  t.match([llms.headers.get('content-type'), await llms.text()], [/^text\/markdown/, /\/v1\/agent\.md/]);
+  t.equal((await fetch(`${gw.url}/v1/agent.md`, { headers: { Authorization: 'Bearer gwk_nobody' } })).status, 401);
+});

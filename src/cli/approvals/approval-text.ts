@@ -13,12 +13,20 @@ export function approvalLine({
   ...asked
 }: Approval): string {
   const what = `${action.method} ${action.target_origin ?? action.target_host}${action.model === undefined ? '' : ` ${action.model}`}`;
-  const cells = [id, at, status, `${asked.workload_id}${whoOf(asked)}`, what, ...(cost === undefined ? [] : [`${cost} USD`]), reason];
+  const cells = [
+    id,
+    at,
+    asked.held === undefined ? status : `${status}, waits now`,
+    `${asked.workload_id}${whoOf(asked)}`,
+    what,
+    ...(cost === undefined ? [] : [`${cost} USD`]),
+    reason,
+  ];
   return `${cells.map(cellText).join('  ')}\n`;
 }
 
-/** Everything that an approver needs. */
-export function approvalText(approval: ShownApproval & { readonly action: { readonly params?: unknown } }): string {
+/** Everything that an approver needs. @param now epoch milliseconds */
+export function approvalText(approval: ShownApproval & { readonly action: { readonly params?: unknown } }, now: number): string {
   const { action, decided_by: by, decided_at: at } = approval;
   const rows: readonly (readonly [name: string, value: string | undefined])[] = [
     ['approval', approval.approval_id],
@@ -31,6 +39,9 @@ export function approvalText(approval: ShownApproval & { readonly action: { read
     ['principal', approval.principal_id],
     ['asked at', approval.created_at],
     untilOf(approval),
+    ['waiting now', heldText(approval, now)],
+    ['asked are', needsText(approval)],
+    ['said so far', saidText(approval)],
     ['if approved', approval.on_approval],
     ['for', `${action.method} ${action.target_origin ?? action.target_host}${action.target_path}`],
     ['connector', action.connector_id],
@@ -60,6 +71,28 @@ function untilOf({ status, expires_at: at, executed_at: used }: ShownApproval): 
   if (status === 'pending') return ['waits until', at];
   if (status === 'approved') return ['usable until', used === undefined ? at : undefined];
   return ['waited until', status === 'expired' ? at : undefined];
+}
+
+/** Calls that wait on their open connections, and for how long. */
+function heldText({ held }: ShownApproval, now: number): string | undefined {
+  if (held === undefined) return undefined;
+  const left = Math.max(0, Math.ceil((Date.parse(held.until) - now) / 1000));
+  return `${held.calls} call${held.calls === 1 ? '' : 's'} on open connections, ${left} s left`;
+}
+
+function needsText({ needs }: ShownApproval): string | undefined {
+  return needs
+    ?.map(({ required, group }) => `${required} of ${group === undefined ? 'those who may decide' : `the group ${group}`}`)
+    .join(', ');
+}
+
+function saidText({ decisions }: ShownApproval): string | undefined {
+  const said = decisions?.map(
+    ({ status, decided_by: by, decided_by_note: note, decided_by_principal: principal, decided_at: at, reason }) => {
+      return `${status} by ${deciderText(by, note, principal)} at ${at}${reason === undefined ? '' : `: ${reason}`}`;
+    },
+  );
+  return said?.join('; ');
 }
 
 function whoOf({ caller_id: caller }: Pick<Approval, 'caller_id'>): string {

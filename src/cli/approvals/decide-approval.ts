@@ -1,3 +1,4 @@
+import { systemClock } from '../../base/lib/clock.ts';
 import type { Approval } from '../../base/model/approval.ts';
 import { parseWithOne } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK } from '../command.ts';
@@ -26,7 +27,10 @@ export const showApproval: Command = {
 };
 
 /** Approves a request that waits. */
-export const approveApproval: Command = deciding('approve', 'Approves a request that waits: it is executed once, when it comes again.');
+export const approveApproval: Command = deciding(
+  'approve',
+  'Approves a request that waits: its call is sent at once where it is held, else it is executed once, when it comes again.',
+);
 /** Denies it. */
 export const denyApproval: Command = deciding('deny', 'Denies a request that waits.');
 
@@ -65,5 +69,5 @@ async function* pageOfAll(approvals: ApprovalsAccess, most: number): AsyncGenera
 
 function print(answer: unknown, json: boolean, io: CliIo): void {
   if (json) printJson(answer, io);
-  else io.stdout(approvalText(answer as Approval));
+  else io.stdout(approvalText(answer as Approval, systemClock.now()));
 }

@@ -32,7 +32,7 @@ const OPTIONS = {
 export const listApprovals: Command = {
   name: 'approvals list',
   usage:
-    '[--status pending|approved|denied|expired] [--org ID] [--workload ID] [--limit N] [--watch] [--wide] [--columns NAME,…] [--json] [--url http://HOST:PORT] [--key mgk_…]',
+    '[--status pending|approved|denied|expired|withdrawn] [--org ID] [--workload ID] [--limit N] [--watch] [--wide] [--columns NAME,…] [--json] [--url http://HOST:PORT] [--key mgk_…]',
   summary:
     'Prints approvals of a running gateway, the newest first (50, or --limit); --watch: those that wait, as they come, until it is stopped or has printed --limit.',
   async run(args, io) {

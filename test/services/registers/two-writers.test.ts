@@ -147,6 +147,16 @@ const ROWS: Readonly<Record<string, Row>> = {
     seen: ({ approvals }) => approvals.pending,
     says: 1,
   },
+  approval_held: {
+    change: async ({ approvals }) => {
+      const { items } = await approvals.page({ status: 'pending' }, { after: undefined, limit: 1 });
+      const [waiting] = items;
+      // Until the node is closed.
+      if (waiting) void approvals.hold(waiting, { until: Number.MAX_SAFE_INTEGER / 4096, bytes: 0, onLeft: () => () => undefined });
+    },
+    seen: async ({ approvals }) => (await approvals.page({ status: 'pending' }, { after: undefined, limit: 1 })).items[0]?.held?.calls,
+    says: 1,
+  },
   quarantine_active: {
     change: async ({ quarantines, store }) => {
       const made = quarantines.hold(CALLER, { reason: 'odd', reason_codes: [] });

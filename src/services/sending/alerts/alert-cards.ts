@@ -97,7 +97,7 @@ function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
   return {
     title: said`Approval needed: ${own(action.type)} to ${host}`,
     tone: 'warning',
-    text: said`A request of the workload ${waiting.workload_id} waits until ${own(waiting.expires_at)} for somebody to approve or deny it: ${waiting.reason}`,
+    text: said`A request of the workload ${waiting.workload_id} waits${own(waiting.held === undefined ? '' : ' now, on its open connection until ' + waiting.held.until + ', and then')} until ${own(waiting.expires_at)} for somebody to approve or deny it: ${waiting.reason}`,
     facts: facts(
       ['workload_id', waiting.workload_id],
       ['caller_id', waiting.caller_id],
@@ -112,6 +112,7 @@ function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
       ['credential_id', waiting.credential_id],
       ['estimated_cost_usd', ownIfAny(waiting.estimated_cost_usd)],
       ['on_approval', ownIfAny(onApproval(waiting, Date.parse(waiting.created_at)))],
+      ['asked', ownIfAny(waiting.needs?.map(({ required, group }) => `${required} of ${group ?? 'those who may decide'}`).join(', '))],
       ['reason', waiting.reason],
       ['rules', waiting.rule_ids.join(', ')],
       ['expires_at', own(waiting.expires_at)],

@@ -12,6 +12,7 @@ const MEANINGS = new Map([
   ['insufficient_scope', 'This key may not do that. A key that only reads shows requests; a decision needs one with the scope write.'],
   ['not_found', 'The org of this key has no such approval.'],
   ['conflict', 'Nothing was changed by you: somebody was first, or the time is over.'],
+  ['not_in_group', 'Others are asked about this: the rule names a group that this key is not in.'],
   ['own_request', 'Nobody decides about what his own key has asked for.'],
   ['too_many_attempts', 'There were too many tries. Wait a little, then try again.'],
 ]);
@@ -20,6 +21,9 @@ const part = (id) => document.getElementById(id);
 const id = approvalId();
 let key = '';
 let isBusy = false;
+/** Calls that wait for the decision on their open connections. */
+let held;
+let countdown;
 
 part('approval-id').textContent = seen(id);
 part('key-form').addEventListener('submit', (event) => {
@@ -78,17 +82,21 @@ async function decide(verb) {
   const reason = part('reason').value.trim();
   try {
     const decided = await ask('POST', `${APPROVALS}/${encodeURIComponent(id)}/${verb}`, reason === '' ? {} : { reason });
+    const wasHeld = held !== undefined && decided.status === 'approved';
     present(decided);
-    tell(
-      decided.status === 'approved' ? 'Approved' : 'Denied',
-      decided.status === 'approved'
-        ? `The request is executed once, when it is sent again before ${when(decided.expires_at)}.`
-        : 'The same request is refused from now on, with your reason.',
-    );
+    tell(...outcomeOf(decided, wasHeld));
   } catch (error) {
     if (error instanceof Problem && error.code === 'conflict') await refresh();
     throw error;
   }
+}
+
+/** Of a decision, in a word and a sentence. */
+function outcomeOf({ status, expires_at: end }, wasHeld) {
+  if (status === 'pending') return ['You have approved it', 'Somebody else has to say yes as well. A no of anybody ends it.'];
+  if (status === 'denied') return ['Denied', 'The same request is refused from now on, with your reason.'];
+  if (wasHeld) return ['Approved', 'The waiting request is being sent now.'];
+  return ['Approved', `The request is executed once, when it is sent again before ${when(end)}.`];
 }
 
 /** What became of it meanwhile. */
@@ -102,7 +110,9 @@ async function refresh() {
 }
 
 function present(approval) {
+  held = approval.held;
   part('state').textContent = stateOf(approval);
+  count();
   const { action } = approval;
   fill([
     ['Reason', approval.reason],
@@ -124,6 +134,8 @@ function present(approval) {
     ['Rules', approval.rule_ids.join(', ')],
     ...chargedTo(approval.attribution),
     ['Sizes of params', sizesOf(action.param_sizes)],
+    ['Asked are', needsOf(approval.needs)],
+    ['Said so far', saidOf(approval.decisions)],
     ['Asked at', when(approval.created_at)],
     ['Expires at', when(approval.expires_at)],
     ['Org', approval.org_id],
@@ -146,10 +158,33 @@ function stateOf({
   executed_at: ran,
 }) {
   if (status === 'pending') return `It waits until ${when(end)} for somebody to approve or deny it.`;
+  if (status === 'withdrawn') return 'Its caller has left before it was decided. Nobody is asked any more.';
   if (status === 'expired') return `It has expired at ${when(end)}. Nothing can be decided any more.`;
   const why = reason === undefined ? '' : ` Reason: ${reason}.`;
   const use = ran === undefined ? '' : ` It was executed at ${when(ran)}.`;
   return seen(`It was ${status} by ${by}${note === undefined ? '' : ` (for ${note})`} at ${when(at)}.${why}${use}`);
+}
+
+/** How long the call still waits on its open connection, second by second. */
+function count() {
+  clearTimeout(countdown);
+  if (held === undefined) {
+    part('held').textContent = '';
+    return;
+  }
+  const left = Math.ceil((Date.parse(held.until) - Date.now()) / 1000);
+  const calls = held.calls === 1 ? 'A call waits' : `${held.calls} calls wait`;
+  part('held').textContent =
+    left > 0 ? `${calls} for your answer now: ${left} s left.` : 'The call that waited was told to come again. A yes lets it pass then.';
+  if (left > 0) countdown = setTimeout(count, 1000);
+}
+
+function needsOf(needs = []) {
+  return needs.map(({ required, group }) => (group === undefined ? `${required} persons` : `${required} of the group ${group}`)).join(', ');
+}
+
+function saidOf(decisions = []) {
+  return decisions.map(({ status, decided_by: by, decided_at: at }) => `${status} by ${by} at ${when(at)}`).join('; ');
 }
 
 function chargedTo({ customer_id: customer, account_id: account, project_id: project, labels = {} }) {
