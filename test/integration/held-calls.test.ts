@@ -1,11 +1,13 @@
 // Calls that wait for a person on their open connections: on each door what a yes, a no, the end of the time and a client
 // that leaves come to, who has to say yes, and how a program hears of it.
 import t from 'tap';
+import { MOCK_TEXT } from '../support/aimock.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { REALTIME, scene } from '../support/metered-sockets.ts';
 import { connectPlain, connectThrough, h2Request, h2Session, openTunnel, type RawResponse } from '../support/raw-clients.ts';
+import { each, startSdkPlace } from '../support/sdk-place.ts';
 
 type Json = Record<string, unknown>;
 
@@ -309,6 +311,21 @@ t.test('a caller who is put into quarantine is refused, and a policy that has ch
   t.match((await call).body, { decision: 'deny', reason: 'closed for today' });
   t.equal(upstream.requests.length, 0);
   t.match(await show(gw, String(id)), { status: 'approved', executed_at: undefined }, 'what was given is not spent');
+});
+
+t.test('the official SDKs see nothing but a slow answer, by each door, whole and streamed', async (t) => {
+  const bundle = bundleOf('  targets:\n    - {id: all, effect: {decision: require_approval, reason: ask first, approval: {hold: 2m}}}\n');
+  const place = await startSdkPlace(t, { bundle });
+  await each(t, place, {}, async (t, sdk, door, name) => {
+    for (const way of ['plain', 'stream'] as const) {
+      const asked = sdk[way]();
+      const { approval_id: id } = await waiting(place.gw);
+      await decide(place.gw, id, 'approve');
+      t.equal((await asked).text, MOCK_TEXT, `${name} ${door} ${way}`);
+      t.match(await show(place.gw, String(id)), { executed_record_id: String });
+    }
+  });
+  t.same(await list(place.gw, '?status=pending'), [], 'none was asked about twice');
 });
 
 t.test('a model is told how to behave, which rules may stop its calls, and what waits of its own', async (t) => {

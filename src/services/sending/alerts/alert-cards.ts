@@ -89,6 +89,11 @@ function budget({ limit, level, periodStart, spentUsd, refusal }: BudgetAlert): 
   };
 }
 
+/** Of a call that waits on its open connection. */
+function heldText({ held }: Approval): string {
+  return held === undefined ? '' : ` now, on its open connection until ${held.until}, and then`;
+}
+
 /** What an approver needs to see. */
 function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
   const { action, approval_id: id } = waiting;
@@ -97,7 +102,7 @@ function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
   return {
     title: said`Approval needed: ${own(action.type)} to ${host}`,
     tone: 'warning',
-    text: said`A request of the workload ${waiting.workload_id} waits${own(waiting.held === undefined ? '' : ' now, on its open connection until ' + waiting.held.until + ', and then')} until ${own(waiting.expires_at)} for somebody to approve or deny it: ${waiting.reason}`,
+    text: said`A request of the workload ${waiting.workload_id} waits${own(heldText(waiting))} until ${own(waiting.expires_at)} for somebody to approve or deny it: ${waiting.reason}`,
     facts: facts(
       ['workload_id', waiting.workload_id],
       ['caller_id', waiting.caller_id],
