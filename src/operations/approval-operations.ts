@@ -181,7 +181,10 @@ function timeoutMs(text: string): number | undefined {
   return ms !== undefined && ms <= MOST_WAIT ? ms : undefined;
 }
 
-/** Whether it is of a request that this caller has made; one who has shown nothing has made those for which nothing is to be shown. */
+/**
+ * Whether it is of a request that this caller has made; one who has shown nothing has made those for which nothing is to
+ * be shown.
+ */
 function isOwn(
   { org_id: orgId, workload_id: workloadId, api_key_id: key }: ShownApproval,
   { kind, id }: Principal,

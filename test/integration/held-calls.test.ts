@@ -1,5 +1,5 @@
-// Calls that wait for a person on their open connections: on each door what a yes, a no, the end of the time and a client
-// that leaves come to, who has to say yes, and how a program hears of it.
+// Calls that wait for a person on their open connections: on each door what a yes, a no, the end of the time and a
+// client that leaves come to, who has to say yes, and how a program hears of it.
 import t from 'tap';
 import { MOCK_TEXT } from '../support/aimock.ts';
 import { fakeClock } from '../support/fake-clock.ts';

@@ -219,7 +219,7 @@ t.test('what stands for nothing is said, with what would have been right', (t) =
     [
       'list_approvals',
       { status: 'aproved' },
-      [['status', /^must be one of pending, approved, denied, expired, not "aproved"; did you mean `approved`\?$/]],
+      [['status', /^must be one of pending, approved, denied, expired, withdrawn, not "aproved"; did you mean `approved`\?$/]],
     ],
     [
       'list_approvals',

@@ -1,8 +1,9 @@
 /**
- * What may be asked. `none`: anyone who reaches the port. `caller`: what concerns one call, for whoever made it. `org`: what concerns one org, which its API keys may ask too
- * (decision 3.6). `read`, `write`: what a management key may do in its org (specification, "Authentication" 4).
- * `review`, `decide`: to see what waits for a person, and to decide it, which `read` and `write` imply, and `approve`
- * opens alone (decision 10.1). `mcp`: to speak MCP at all; what each tool needs is judged with it.
+ * What may be asked. `none`: anyone who reaches the port. `caller`: what concerns one call, for whoever made it. `org`:
+ * what concerns one org, which its API keys may ask too (decision 3.6). `read`, `write`: what a management key may do
+ * in its org (specification, "Authentication" 4). `review`, `decide`: to see what waits for a person, and to decide it,
+ * which `read` and `write` imply, and `approve` opens alone (decision 10.1). `mcp`: to speak MCP at all; what each tool
+ * needs is judged with it.
  */
 export type Scope = 'none' | 'caller' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'review' | 'decide' | 'mcp';
 

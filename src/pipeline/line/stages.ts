@@ -41,7 +41,9 @@ export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
   socket: inOrder([admit, identify, aim, authenticate, caller, normaliseEvent, ...JUDGE, stayOnSocket, caps, approval, reserve, spend]),
 };
 
-/** What is done once, whatever becomes of the call: reading it, asking who sent it, counting it, looking for its answer. */
+/**
+ * What is done once, whatever becomes of the call: reading it, asking who sent it, counting it, looking for its answer.
+ */
 const ONCE: ReadonlySet<Stage> = new Set([
   ...[admit, identify, aim, authenticate, knock, readEnvelope, openEnvelope, authenticateEnvelope],
   ...[read, normalise, normaliseTunnel, normaliseEvent, replay, monthlyLimit],
