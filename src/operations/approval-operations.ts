@@ -182,8 +182,8 @@ function timeoutMs(text: string): number | undefined {
 }
 
 /**
- * Whether it is of a request that this caller has made; one who has shown nothing has made those for which nothing is to
- * be shown.
+ * Whether it is of a request that this caller has made; one who has shown nothing has made those for which nothing is
+ * to be shown.
  */
 function isOwn(
   { org_id: orgId, workload_id: workloadId, api_key_id: key }: ShownApproval,
@@ -233,8 +233,7 @@ const ADMIN: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/v1/admin/approvals/{id}/approve',
     scope: 'admin',
-    summary:
-      'Approves a request that waits: its call is sent at once where that is held, else the same one is executed once, when it comes again.',
+    summary: 'Approves a request that waits: it is sent at once where it is held, else the same one runs once, when it comes again.',
     annotations: { ...REPLACES, destructive: false, idempotent: false },
     errors: ['not_found', 'conflict', 'own_request', 'not_in_group'],
     input: { params, body: { schema: () => BODY, what: 'The decision', optional: true } },

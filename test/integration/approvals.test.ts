@@ -59,7 +59,7 @@ t.test('on the structured API a request waits (202), is approved, runs once when
   const ask = () => execute({}, { params: ASK });
   const first = await ask();
   t.equal(first.status, 202);
-  t.same(Object.keys(first.body).sort(), ['approval_id', 'decision', 'reason', 'record_hash', 'record_id']);
+  t.same(Object.keys(first.body).sort(), ['approval_id', 'decision', 'next', 'reason', 'record_hash', 'record_id']);
   t.match(first.body, { decision: 'require_approval', reason: 'large jobs are agreed on first' });
   const id = String(first.body['approval_id']);
   t.match(await gw.record(String(first.body['record_id'])), { decision: 'require_approval', approval_id: id, status_code: 202 });

@@ -40,7 +40,7 @@ const GROUPS = ruled<readonly string[]>(
   type: 'array',
   items: { type: 'string' },
   maxItems: 16,
-  description: 'Of approvers: whose approvals the key may decide where a rule names a group',
+  description: 'Of approvers (`effect.approval.group`)',
 });
 
 function keyMembers({ managementKeys }: OperationServices) {
