@@ -70,8 +70,7 @@ export const AUDIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/audit',
     scope: 'read',
-    summary:
-      'What people have changed in the org, the newest first: who, what, when, from where, and before and after of what is no secret.',
+    summary: 'What people have changed in the org, the newest first: who, when, from where, before and after, secrets left out.',
     annotations: READS,
     tools: [{ name: 'list_audit', title: 'List changes', defaults: { limit: 20 } }],
     input: { query: { schema: () => CURSORED } },

@@ -151,8 +151,7 @@ export const DISCOVERY_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/discovery/domains',
     scope: 'read',
-    summary:
-      'Domains to which workloads of the org went: AI alone, or with `show=all` every one. `managed=false`: those that nobody governs.',
+    summary: 'Domains to which workloads of the org went: AI alone, or with `show=all` all. `managed=false`: not governed.',
     annotations: READS,
     errors: ['not_found'],
     tools: [{ name: 'list_discovered_domains', title: 'List discovered domains' }],

@@ -82,8 +82,7 @@ export const HEALTH_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/health',
     scope: 'read',
-    summary:
-      'Whether the gateway is healthy and takes calls: readiness, failing connectors, the policy in force, the control plane, warnings.',
+    summary: 'Whether the gateway takes calls: readiness, failing connectors, policy in force, control plane, warnings.',
     annotations: READS,
     tools: [{ name: 'get_health', title: 'Get health of the gateway' }],
     output: { status: 200, schema: HEALTH.extend({ ready: z.boolean(), not_ready: z.array(z.enum(NOT_READY)) }) },

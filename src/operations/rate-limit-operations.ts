@@ -83,8 +83,7 @@ export const RATE_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     method: 'PUT',
     path: '/mgmt/v1/ratelimit/config',
     scope: 'write',
-    summary:
-      "Gives the org a tighter configuration than the gateway's, at once and for later starts; the gateway's own org has the gateway's.",
+    summary: "Gives the org a tighter configuration than the gateway's, at once and for later starts.",
     annotations: REPLACES,
     versioned: true,
     tools: [{ name: 'update_ratelimit_config', title: 'Update rate limiter configuration' }],

@@ -209,8 +209,7 @@ export const WORKLOAD_OPERATIONS: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/mgmt/v1/workloads/{id}/token',
     scope: 'write',
-    summary:
-      'Issues a token that calls of a workload of the org must show from then on, in place of an older one. The answer shows it this once.',
+    summary: 'Issues a token that calls of a workload must show from then on, in place of an older one; shown this once.',
     annotations: { ...ADDS, destructive: true },
     errors: ['not_found', 'conflict'],
     tools: [{ name: 'issue_workload_token', title: 'Issue a workload token', ids: { id: 'workload_id' } }],

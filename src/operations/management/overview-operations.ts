@@ -73,8 +73,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/dashboard',
     scope: 'read',
-    summary:
-      'How many requests were allowed, denied, held for approval and quarantined, and what they cost (default: in the last 24 hours).',
+    summary: 'Requests allowed, denied, held for approval and quarantined, and their cost (default: the last 24 hours).',
     annotations: READS,
     tools: [{ name: 'get_dashboard', title: 'Get dashboard' }],
     input: { query: RANGE_QUERY },

@@ -121,7 +121,7 @@ export const POLICY_CHECK_OPERATIONS: readonly GatewayOperation[] = [
     path: '/mgmt/v1/policies/test',
     scope: 'read',
     summary:
-      'What policy would decide about described calls, and whether test cases hold: by the policy in force, or by a draft; nothing is called or written.',
+      'What policy in force, or a draft, would decide about described calls, and whether test cases hold; nothing is called or written.',
     annotations: READS,
     errors: ['invalid_policy'],
     tools: [{ name: 'test_policy', title: 'Test a policy' }],

@@ -43,7 +43,7 @@ export const WORKLOAD_LIMIT_OPERATIONS: readonly GatewayOperation[] = [
     path: `${PATH}/{id}`,
     scope: 'write',
     summary:
-      'Limits one workload to so many calls a minute, from its next call on; another limit of it is replaced. It can only be tighter than that of the org.',
+      'Limits one workload to so many calls a minute, from its next call on, in place of another limit; only tighter than that of the org.',
     annotations: REPLACES,
     errors: ['not_found'],
     tools: [{ name: 'set_workload_ratelimit', title: 'Limit the calls of a workload', ids }],
