@@ -70,6 +70,19 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
       'id: quarantine_id',
     ],
   },
+  'mgmt.stops.list': {
+    things: 'stops',
+    columns: [
+      'since: created_at',
+      'org: scope.org',
+      'workload: scope.workload',
+      'provider: scope.provider',
+      'model: scope.model',
+      'reason',
+      'until',
+      'id: stop_id',
+    ],
+  },
   'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
   'mgmt.workloads.list': {
     columns: [
@@ -137,6 +150,7 @@ export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
   limit_id: 'mgmt.budgets.list',
   quarantine_id: 'mgmt.quarantine.list',
   record_id: 'mgmt.records.list',
+  stop_id: 'mgmt.stops.list',
   subscription_id: 'mgmt.alerts.subscriptions.list',
 };
 

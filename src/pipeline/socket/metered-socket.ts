@@ -10,7 +10,6 @@ import { readServerEvent, type ServerEvent } from '../../outbound/connectors/soc
 import { clientOf } from '../body/buffer-budget.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { Known } from '../parts/parts.ts';
-import { quarantinedWhileRunning } from '../parts/refusal.ts';
 import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
 import { SocketLane } from './socket-lane.ts';
 
@@ -65,7 +64,8 @@ export class MeteredSocket {
     this.#host = route.host;
     this.#onClosed = onClosed;
     const opened = { arrival, route: { ...route, path: dressed.path }, headers: dressed.headers };
-    this.#calls = new SocketCalls(opened, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
+    const ofCalls = { ...operation, dialect: this.#dialect, websocket: false };
+    this.#calls = new SocketCalls(opened, pipeline, rule, ofCalls, (why) => this.endHeld(why));
     const { settings, buffers } = pipeline;
     const owner = clientOf(arrival.callerIp, handshake.proof);
     this.#up = new SocketLane({
@@ -118,9 +118,9 @@ export class MeteredSocket {
     });
   }
 
-  /** Its caller is in quarantine: nothing more is said on it. */
-  endHeld(): void {
-    this.#end(POLICY_VIOLATION, 'the caller is in quarantine', { failure: quarantinedWhileRunning() });
+  /** Its caller is in quarantine, or its calls are stopped: nothing more is said on it. */
+  endHeld(failure: GatewayError): void {
+    this.#end(POLICY_VIOLATION, failure.message, { failure });
   }
 
   #watched(pending: Promise<void> | undefined): Promise<void> | undefined {
