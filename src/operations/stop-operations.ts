@@ -26,7 +26,9 @@ function placeOf({ trust }: Ground) {
       .refine(known, 'is no provider: an id, neutral name or alias, or custom:<id>')
       .optional()
       .meta({ description: 'Id, neutral name or alias of a provider, or custom:<id>' }),
-    model: textThere.optional().meta({ description: 'Any spelling of its name; its dated, regional and fine-tuned forms are stopped with it' }),
+    model: textThere
+      .optional()
+      .meta({ description: 'Any spelling of its name; its dated, regional and fine-tuned forms are stopped with it' }),
   };
 }
 
@@ -57,14 +59,25 @@ function isOne({ stop_id: one, scope }: Which): boolean {
 const WHICH_STOP = { stop_id: id.optional().meta({ description: 'Of one stop' }) };
 const OF_SCOPE = 'All stops of exactly this scope';
 const resumeAny = (ground: Ground) =>
-  members({ ...WHICH_STOP, scope: anyScope(ground).optional().meta({ description: OF_SCOPE }) }).refine(isOne, { error: ONE_RULE, ...ALSO_WHEN_WRONG });
+  members({ ...WHICH_STOP, scope: anyScope(ground).optional().meta({ description: OF_SCOPE }) }).refine(isOne, {
+    error: ONE_RULE,
+    ...ALSO_WHEN_WRONG,
+  });
 const resumeOwn = (ground: Ground) =>
-  members({ ...WHICH_STOP, scope: orgScope(ground).optional().meta({ description: OF_SCOPE }) }).refine(isOne, { error: ONE_RULE, ...ALSO_WHEN_WRONG });
+  members({ ...WHICH_STOP, scope: orgScope(ground).optional().meta({ description: OF_SCOPE }) }).refine(isOne, {
+    error: ONE_RULE,
+    ...ALSO_WHEN_WRONG,
+  });
 
 const STOP = z.object({
   stop_id: z.string(),
   org_id: z.string().optional().meta({ description: 'That of the scope; absent where it names none' }),
-  scope: z.object({ org: z.string().optional(), workload: z.string().optional(), provider: z.string().optional(), model: z.string().optional() }),
+  scope: z.object({
+    org: z.string().optional(),
+    workload: z.string().optional(),
+    provider: z.string().optional(),
+    model: z.string().optional(),
+  }),
   reason: z.string(),
   created_at: time,
   created_by: z.string().meta({ description: 'The name of the key, else its id; `admin` for the admin token' }),

@@ -54,7 +54,11 @@ t.test('on every door new calls that a stop holds are refused with its reason, o
     const made = await stop(gw, scope);
     for (const [name, call] of DOORS) {
       const answer = await call(governed);
-      t.match([answer.status, bodyOf(answer)], [403, { decision: 'deny', reason_codes: ['stopped'], reason: `Calls are stopped: ${LEAK}` }], name);
+      t.match(
+        [answer.status, bodyOf(answer)],
+        [403, { decision: 'deny', reason_codes: ['stopped'], reason: `Calls are stopped: ${LEAK}` }],
+        name,
+      );
       t.match(await recordOf(answer), { decision: 'deny', reason_codes: ['stopped'], error: { code: 'stopped' } });
     }
     t.match(await execute(), { status: 403, body: { reason_codes: ['stopped'], error: { code: 'stopped' } } });
@@ -84,19 +88,29 @@ t.test('what is asked wrongly is refused, several stand at once, and the audit t
   await bad({ ...good, until: '2001-01-01T00:00:00Z' }, 'until');
   const first = await stop(gw, { provider: 'openai' }, { until: '2099-01-01T00:00:00Z' });
   await stop(gw, { provider: 'openai' });
-  t.match((await gw.admin('GET', '/v1/admin/stops')).body, { stops: [{ scope: { provider: 'openai' } }, { until: '2099-01-01T00:00:00Z' }] });
+  t.match((await gw.admin('GET', '/v1/admin/stops')).body, {
+    stops: [{ scope: { provider: 'openai' } }, { until: '2099-01-01T00:00:00Z' }],
+  });
   t.match(await resume(gw, {}), { status: 400 });
   t.match(await resume(gw, { stop_id: first['stop_id'], scope: {} }), { status: 400 });
   t.match(await resume(gw, { scope: {} }), { status: 404 });
   t.equal(((await resume(gw, { scope: { provider: 'openai' } })).body as { resumed: Json[] }).resumed.length, 2);
   t.match(await resume(gw, { stop_id: first['stop_id'] }), { status: 404, body: { error: { code: 'not_found' } } });
   const { items } = (await gw.admin('GET', '/v1/admin/audit')).body as { items: Json[] };
-  t.same(items.map(({ operation }) => operation).filter((one) => one === 'stop' || one === 'resume'), ['resume', 'resume', 'stop', 'stop']);
+  t.same(
+    items.map(({ operation }) => operation).filter((one) => one === 'stop' || one === 'resume'),
+    ['resume', 'resume', 'stop', 'stop'],
+  );
 });
 
 t.test('a management key stops what is of its org, and ends what keys of its org have stopped', async (t) => {
   const { gw, send } = await startGoverned(t, { bundle: ALLOW_ALL });
-  const made = await gw.admin('POST', '/v1/admin/mgmt-keys', { org_id: 'default', name: 'ops', kind: 'management', scopes: ['read', 'write'] });
+  const made = await gw.admin('POST', '/v1/admin/mgmt-keys', {
+    org_id: 'default',
+    name: 'ops',
+    kind: 'management',
+    scopes: ['read', 'write'],
+  });
   const key = String((made.body as Json)['key']);
   const ask = async (method: string, path: string, body?: object) => {
     const answer = await fetch(`${gw.url}/mgmt/v1${path}`, {
@@ -110,7 +124,10 @@ t.test('a management key stops what is of its org, and ends what keys of its org
   const theirs = await stop(gw, { org: 'default', model: 'gpt-4' });
   await stop(gw, { org: 'other' });
   const own = await ask('POST', '/stop', { scope: { provider: 'openai' }, reason: LEAK, confirm: 'stop' });
-  t.match(own, { status: 201, body: { org_id: 'default', scope: { org: 'default', provider: 'openai' }, by_org: true, created_by: 'ops' } });
+  t.match(own, {
+    status: 201,
+    body: { org_id: 'default', scope: { org: 'default', provider: 'openai' }, by_org: true, created_by: 'ops' },
+  });
   t.equal((await send(chat())).status, 403);
   t.match(await ask('GET', '/stops'), { status: 200, body: { data: [{ by_org: true }, { stop_id: theirs['stop_id'] }], has_more: false } });
   t.match(await ask('POST', '/resume', { stop_id: theirs['stop_id'] }), { status: 403, body: { error: { code: 'forbidden' } } });
@@ -168,7 +185,9 @@ async function beginStream(t: Test, { gw }: Governed, path = '/proxy/openai/v1/c
   });
   const over = overOf(client);
   const body = JSON.stringify(envelope ?? { ...CHAT, stream: true });
-  client.write(`POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: Bearer sk-client\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  client.write(
+    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: Bearer sk-client\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  );
   while (!text.includes('"w0 "')) await once(client, 'data');
   return { over, text: () => text, recordId: () => /x-gw-record-id: (\S+)/i.exec(text)?.[1] ?? '' };
 }
@@ -193,7 +212,12 @@ t.test('a stream under way ends with an event that says why, and a call that wai
     await over;
     t.match(text(), /data: \{.*"message":".*This call was stopped while it was under way: a key has leaked".*\}\n\n/);
     t.match(text(), /\r\n0\r\n\r\n$/, 'in order');
-    t.match(await gw.record(recordId()), { decision: 'allow', stream_outcome: 'aborted', reason_codes: ['stopped'], error: { code: 'stopped' } });
+    t.match(await gw.record(recordId()), {
+      decision: 'allow',
+      stream_outcome: 'aborted',
+      reason_codes: ['stopped'],
+      error: { code: 'stopped' },
+    });
   }
   const answer = await waiting;
   t.match([answer.status, bodyOf(answer)], [403, { decision: 'error', reason_codes: ['stopped'], reason: /a key has leaked/ }]);
@@ -300,7 +324,12 @@ t.test('a stop holds over a start', async (t) => {
   await stop(gw, {});
   await gw.gateway.stop();
   const again = await startTestGateway(t, { bundle: ALLOW_ALL, env: { GW_DATA_DIR: gw.dataDir } });
-  const ask = () => fetch(`${again.url}/proxy/openai/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(CHAT) });
+  const ask = () =>
+    fetch(`${again.url}/proxy/openai/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(CHAT),
+    });
   t.match(await (await ask()).json(), { reason_codes: ['stopped'] });
   t.match(await resume(again, { scope: {} }), { status: 200 });
   t.notMatch(await (await ask()).json(), { reason_codes: ['stopped'] });
@@ -309,7 +338,12 @@ t.test('a stop holds over a start', async (t) => {
 await t.test('at two nodes of one database', { skip: skipWithout(['postgresql']), timeout: 300_000 }, async (t) => {
   const server = await PostgresServer.start(t);
   const url = server.url(await server.createDatabase());
-  const common = { GW_DATABASE_URL: url, GW_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64'), GW_CA_DIR: join(tempDir(t), 'ca'), GW_DRAIN_TIMEOUT: '0s' };
+  const common = {
+    GW_DATABASE_URL: url,
+    GW_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64'),
+    GW_CA_DIR: join(tempDir(t), 'ca'),
+    GW_DRAIN_TIMEOUT: '0s',
+  };
   const node = (name: string) =>
     startGoverned(t, {
       bundle: ALLOW_ALL,

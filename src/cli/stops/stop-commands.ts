@@ -91,7 +91,10 @@ export const listStops: Command = {
       printJsonDocument(stops, io);
       return EXIT_OK;
     }
-    const [{ listText }, { LISTS }] = await Promise.all([import('../management/answer-text.ts'), import('../management/command-tables.ts')]);
+    const [{ listText }, { LISTS }] = await Promise.all([
+      import('../management/answer-text.ts'),
+      import('../management/command-tables.ts'),
+    ]);
     io.stdout(listText(stops, { things: 'stops', ...LISTS['mgmt.stops.list'], view: { width: io.columns, now: systemClock.now() } }));
     return EXIT_OK;
   },

@@ -53,10 +53,6 @@ export function callerOf({ callerIp }: Arrived, { orgId, workloadId, callerId }:
 }
 
 /** What a call is known by while it is under way. @param place where it goes, once that is settled */
-export function callUnderWay(
-  { callerIp }: Arrived,
-  { orgId, workloadId, callerId }: Claims,
-  place: CallRoute | undefined,
-): CallUnderWay {
+export function callUnderWay({ callerIp }: Arrived, { orgId, workloadId, callerId }: Claims, place: CallRoute | undefined): CallUnderWay {
   return { orgId, workloadId, callerId, callerIp, place };
 }

@@ -17,8 +17,8 @@ import { closeCall, type RunResult, walkLine } from '../line/run-call.ts';
 import type { WalkingCall } from '../line/walking-call.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
-import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
 import { callUnderWay } from '../parts/known.ts';
+import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
 import { LineEnd } from '../parts/refusal.ts';
 import { SocketAnswer } from '../parts/socket-answer.ts';
 import { UnconfirmedSettings } from './unconfirmed-settings.ts';
@@ -72,13 +72,7 @@ export class SocketCalls {
   #model: string | undefined;
 
   /** @param endHeld ends the socket, because a call on it is held while it is under way */
-  constructor(
-    opened: OpenedSocket,
-    pipeline: LineGround,
-    rule: SocketRule,
-    operation: Operation,
-    endHeld: (why: GatewayError) => void,
-  ) {
+  constructor(opened: OpenedSocket, pipeline: LineGround, rule: SocketRule, operation: Operation, endHeld: (why: GatewayError) => void) {
     this.#endHeld = endHeld;
     this.#opened = opened;
     this.#pipeline = pipeline;

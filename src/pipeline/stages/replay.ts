@@ -99,11 +99,19 @@ function foreignDelegation({ delegation_chain: chain }: ExecutionRecord, { deleg
 }
 
 /** An answer of a provider or a model that is stopped is not given again. */
-function stopOf({ connector_id: connectorId, metering }: ExecutionRecord, { claims, offer }: Asked, { stops }: Pipeline): StopTold | undefined {
+function stopOf(
+  { connector_id: connectorId, metering }: ExecutionRecord,
+  { claims, offer }: Asked,
+  { stops }: Pipeline,
+): StopTold | undefined {
   if (!stops.any) return undefined;
   const { catalogue, orgId, workloadId } = claims;
   const provider = connectorId === undefined ? offer.provider : catalogue.provider(connectorId);
-  return stops.holding({ orgId, workloadId, place: { ...offer, connectorId: connectorId ?? offer.connectorId, provider, model: metering?.model ?? offer.model } });
+  return stops.holding({
+    orgId,
+    workloadId,
+    place: { ...offer, connectorId: connectorId ?? offer.connectorId, provider, model: metering?.model ?? offer.model },
+  });
 }
 
 function reused(how: string): Refusal {

@@ -83,7 +83,11 @@ export class StopService {
     let service: StopService | undefined;
     const stored = await Register.openSealed<Standing, Stop>(options.store, STOPS, {
       stored: entityWith<Stop>('stop_id', 'reason', 'created_at'),
-      opened: (stop) => ({ stop, until: endOf(stop), spellings: stop.scope.model === undefined ? undefined : spellingsOf(stop.scope.model) }),
+      opened: (stop) => ({
+        stop,
+        until: endOf(stop),
+        spellings: stop.scope.model === undefined ? undefined : spellingsOf(stop.scope.model),
+      }),
       orgOf: ({ stop }) => stop.scope.org,
       changed: (id, standing) => {
         if (service !== undefined) service.#changed(id, standing);
@@ -152,7 +156,11 @@ export class StopService {
    * @returns those that were ended; empty: there is none
    * @throws GatewayError `forbidden` where a key asks for what the operator has stopped
    */
-  async end(which: { readonly id: string } | { readonly scope: StopScope }, principal: Principal, commit?: Commit): Promise<readonly Stop[]> {
+  async end(
+    which: { readonly id: string } | { readonly scope: StopScope },
+    principal: Principal,
+    commit?: Commit,
+  ): Promise<readonly Stop[]> {
     const own = this.list(principal.orgId);
     const meant = own.filter((stop) => ('id' in which ? stop.stop_id === which.id : isSameScope(stop.scope, which.scope)));
     const foreign = meant.find(({ by_org }) => isOfOrg(principal) && by_org !== true);

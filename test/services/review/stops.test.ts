@@ -50,9 +50,23 @@ t.test('a stop holds calls that have every member of its scope, and no others', 
     if (told !== undefined) t.match(told, { stop_id: id, reason: 'leak' });
     return told !== undefined;
   };
-  for (const scope of [{}, { org: 'acme' }, { workload: 'ci' }, { provider: 'openai' }, { model: 'gpt-4o' }, { org: 'acme', workload: 'ci', provider: 'openai', model: 'GPT-4o' }])
+  for (const scope of [
+    {},
+    { org: 'acme' },
+    { workload: 'ci' },
+    { provider: 'openai' },
+    { model: 'gpt-4o' },
+    { org: 'acme', workload: 'ci', provider: 'openai', model: 'GPT-4o' },
+  ])
     t.ok(await held(scope, gpt), JSON.stringify(scope));
-  for (const scope of [{ org: 'b' }, { workload: 'b' }, { provider: 'mistral' }, { model: 'gpt-4' }, { org: 'acme', model: 'gpt-4' }, { org: 'b', provider: 'openai' }])
+  for (const scope of [
+    { org: 'b' },
+    { workload: 'b' },
+    { provider: 'mistral' },
+    { model: 'gpt-4' },
+    { org: 'acme', model: 'gpt-4' },
+    { org: 'b', provider: 'openai' },
+  ])
     t.notOk(await held(scope, gpt), JSON.stringify(scope));
   const early = { ...gpt, place: undefined };
   t.ok(await held({ org: 'acme' }, early));
@@ -76,7 +90,7 @@ t.test('a model is stopped by any spelling of its name, with its snapshots; call
     ['gpt-4o', 'openrouter', 'openai/gpt-4o'],
     ['openai/gpt-4o', 'openai', 'gpt-4o'],
     ['models/gemini-2.5-pro', 'google', 'gemini-2.5-pro'],
-    ['claude-sonnet-4', 'aws', 'us.anthropic.claude-sonnet-4-20250514-v1:0'],
+    ['claude-sonnet-4', 'bedrock', 'us.anthropic.claude-sonnet-4-20250514-v1:0'],
     ['llama-3.3-70b-instruct', 'openrouter', 'meta-llama/llama-3.3-70b-instruct:nitro'],
   ] as const)
     t.ok(await holds(stopped, callOf(provider, model)), `${stopped} holds ${model}`);
@@ -103,7 +117,10 @@ t.test('several stand at once; each is ended by its id, or with all of its scope
   await make({ org: 'b' });
   t.match(first, { org_id: 'acme', created_by: 'admin', created_by_principal: { kind: 'admin' }, reason: 'leak' });
   t.match(theirs, { created_by: 'olga', by_org: true });
-  t.same(stops.list('acme').map(({ stop_id: id }) => id), [theirs.stop_id, first.stop_id]);
+  t.same(
+    stops.list('acme').map(({ stop_id: id }) => id),
+    [theirs.stop_id, first.stop_id],
+  );
   t.equal(stops.active, 3);
   await t.rejects(stops.end({ id: first.stop_id }, ACME), { code: 'forbidden', message: /operator/ });
   t.same(await stops.end({ id: 'nobody' }, ACME), []);
@@ -139,7 +156,8 @@ t.test('what is under way ends once when a stop holds it, by whichever writer, a
   const running = new RunningCalls({ quarantines, stops, events, endsHeld: false });
   const ended: string[] = [];
   const under = (call: StoppableCall) => ({ ...call, callerId: undefined, callerIp: '192.0.2.1' });
-  const watch = (name: string, call: StoppableCall) => running.watch(under(call), ({ code, message }) => ended.push(`${name} ${code}: ${message}`));
+  const watch = (name: string, call: StoppableCall) =>
+    running.watch(under(call), ({ code, message }) => ended.push(`${name} ${code}: ${message}`));
   watch('gpt', callOf('openai', 'gpt-4o'));
   watch('over', callOf('openai', 'gpt-4o'))();
   watch('mini', callOf('openai', 'gpt-4o-mini'));
