@@ -58,16 +58,13 @@ function isOne({ stop_id: one, scope }: Which): boolean {
 
 const WHICH_STOP = { stop_id: id.optional().meta({ description: 'Of one stop' }) };
 const OF_SCOPE = 'All stops of exactly this scope';
-const resumeAny = (ground: Ground) =>
-  members({ ...WHICH_STOP, scope: anyScope(ground).optional().meta({ description: OF_SCOPE }) }).refine(isOne, {
+const resumeOf = <S extends ReturnType<typeof orgScope> | ReturnType<typeof anyScope>>(scope: S) =>
+  members({ ...WHICH_STOP, scope: scope.optional().meta({ description: OF_SCOPE }) }).refine(isOne, {
     error: ONE_RULE,
     ...ALSO_WHEN_WRONG,
   });
-const resumeOwn = (ground: Ground) =>
-  members({ ...WHICH_STOP, scope: orgScope(ground).optional().meta({ description: OF_SCOPE }) }).refine(isOne, {
-    error: ONE_RULE,
-    ...ALSO_WHEN_WRONG,
-  });
+const resumeAny = (ground: Ground) => resumeOf(anyScope(ground));
+const resumeOwn = (ground: Ground) => resumeOf(orgScope(ground));
 
 const STOP = z.object({
   stop_id: z.string(),
@@ -88,7 +85,10 @@ const STOP = z.object({
 const STOPS = z.object({ stops: z.array(STOP) });
 const RESUMED = z.object({ resumed: z.array(STOP) });
 
-/** Calls that are stopped, whatever policy says of them. */
+/**
+ * Calls that are stopped, whatever policy says of them. That it is meant is for a person to say: assistants see which
+ * stops stand, and make and end none.
+ */
 export const STOP_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'stop',
@@ -134,7 +134,6 @@ export const STOP_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Stops calls of the org: from now on they are refused, and those that are under way end within a second, at all nodes.',
     annotations: { ...ADDS, destructive: true },
-    tools: [{ name: 'stop_calls', title: 'Stop calls' }],
     errors: ['limit_reached'],
     input: { body: { schema: (services) => members({ scope: orgScope(services), ...stopMembers(services) }), what: 'The stop' } },
     output: { status: 201, schema: STOP },
@@ -149,7 +148,6 @@ export const STOP_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'write',
     summary: 'Ends a stop of the org, or all of one scope, that its keys have made.',
     annotations: { ...REMOVES, idempotent: false },
-    tools: [{ name: 'resume_calls', title: 'End a stop' }],
     errors: ['not_found', 'forbidden'],
     input: { body: { schema: resumeOwn, what: 'The end of a stop' } },
     output: { status: 200, schema: RESUMED },

@@ -1,4 +1,6 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { stopScopeText } from '../../base/model/stop.ts';
 import { budgetLimitsText, changedLimitText, madeLimitText } from '../money/budget-limits-text.ts';
 import { answeredReportText } from '../money/cost-report-text.ts';
 import { doubtsOfRecord } from '../money/money-table.ts';
@@ -72,16 +74,9 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
   },
   'mgmt.stops.list': {
     things: 'stops',
-    columns: [
-      'since: created_at',
-      'org: scope.org',
-      'workload: scope.workload',
-      'provider: scope.provider',
-      'model: scope.model',
-      'reason',
-      'until',
-      'id: stop_id',
-    ],
+    columns: ['since: created_at', 'calls', 'reason', 'until', 'id: stop_id'],
+    // One that holds all calls has no member that could be a column.
+    seen: (stop) => ({ ...stop, calls: isJsonObject(stop['scope']) ? stopScopeText(stop['scope']) : undefined }),
   },
   'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
   'mgmt.workloads.list': {
