@@ -86,8 +86,8 @@ const STOPS = z.object({ stops: z.array(STOP) });
 const RESUMED = z.object({ resumed: z.array(STOP) });
 
 /**
- * Calls that are stopped, whatever policy says of them. That it is meant is for a person to say: assistants see which
- * stops stand, and make and end none.
+ * Calls that are stopped, whatever policy says of them. That it is meant is for a person to say: assistants are
+ * told by health that one stands, and make and end none.
  */
 export const STOP_OPERATIONS: readonly GatewayOperation[] = [
   operation({
@@ -160,7 +160,6 @@ export const STOP_OPERATIONS: readonly GatewayOperation[] = [
     scope: 'read',
     summary: 'The stops of the org that stand, the newest first, also those that the operator of the gateway has made for it.',
     annotations: READS,
-    tools: [{ name: 'list_stops', title: 'List stops' }],
     input: { query: { schema: () => CURSOR_QUERY } },
     output: { status: 200, schema: dataPage(STOP) },
     handle: ({ principal, query }, { stops }) => {
