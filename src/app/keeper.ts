@@ -43,7 +43,7 @@ export function startKeeper(config: Config, resources: Resources, shadow: Shadow
 /** What is removed when it is old. */
 function keptOf(
   config: Config,
-  { store, audit, alerts, exports, approvals, quarantines, delegations, risks, link }: Resources,
+  { store, audit, alerts, exports, approvals, quarantines, stops, delegations, risks, link }: Resources,
 ): readonly Kept[] {
   return [
     {
@@ -59,6 +59,7 @@ function keptOf(
     { what: 'undelivered events', ms: config.recordRetention, removeBefore: (epochMs) => exports.deadLetters.removeBefore(epochMs) },
     { what: 'decided approvals', ms: config.recordRetention, removeBefore: (epochMs) => approvals.removeBefore(epochMs) },
     { what: 'released quarantine entries', ms: config.recordRetention, removeBefore: (epochMs) => quarantines.removeBefore(epochMs) },
+    { what: 'stops that have ended', ms: DAY_MS, removeBefore: (epochMs) => stops.removeBefore(epochMs) },
     { what: 'revocations of delegations that have ended', ms: DAY_MS, removeBefore: (epochMs) => delegations.removeBefore(epochMs) },
     { what: 'risk profiles', ms: config.recordRetention, removeBefore: (epochMs) => risks.removeBefore(epochMs) },
   ];

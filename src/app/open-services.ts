@@ -23,6 +23,7 @@ import { RecordCounters } from '../services/reports/record-counters.ts';
 import { ApprovalService } from '../services/review/approvals.ts';
 import { QuarantineService } from '../services/review/quarantines.ts';
 import { RunningCalls } from '../services/review/running-calls.ts';
+import { StopService } from '../services/review/stops.ts';
 import { AlertService } from '../services/sending/alerts/alert-service.ts';
 import { ExportService, inheritanceOf } from '../services/sending/exports/export-service.ts';
 import { Outbox } from '../services/sending/outbox.ts';
@@ -52,6 +53,7 @@ export interface Services extends Registers {
   readonly quarantines: QuarantineService;
   readonly delegations: DelegationService;
   readonly risks: RiskService;
+  readonly stops: StopService;
   readonly running: RunningCalls;
   readonly deferred: DeferredUsage;
   readonly idempotency: IdempotencyService;
@@ -114,7 +116,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
     alerts,
     exports,
     ...controls,
-    running: new RunningCalls(controls.quarantines, events, config.quarantineRunning === 'end'),
+    running: new RunningCalls({ ...controls, events, endsHeld: config.quarantineRunning === 'end' }),
     idempotency,
     intents,
     discovery,
@@ -159,7 +161,7 @@ function tellPolicies({ nodeId }: Config, { policies, remotePolicies }: Register
   remotePolicies?.policy.takeBy(byItself('policies.fetch'));
 }
 
-type Controls = Pick<Services, 'approvals' | 'delegations' | 'quarantines' | 'risks'>;
+type Controls = Pick<Services, 'approvals' | 'delegations' | 'quarantines' | 'stops' | 'risks'>;
 
 /** What holds calls up. */
 async function openControls(
@@ -170,12 +172,14 @@ async function openControls(
 ): Promise<Controls> {
   const { store, clock, log, events } = ground;
   const quarantines = await QuarantineService.open({ store, clock, log, events, outbox, known });
+  const stops = await StopService.open({ store, clock, events });
+  closers.push(() => Promise.resolve(stops.close()));
   const delegations = await DelegationService.open({ store, clock, events, keys: config.delegationVerifyKey });
   const approvals = await openApprovals(config, ground, outbox, known);
   closers.push(() => approvals.close());
   const risks = openRisks(config, ground, outbox, known);
   closers.push(() => risks.close());
-  return { approvals, quarantines, delegations, risks };
+  return { approvals, quarantines, stops, delegations, risks };
 }
 
 /** What records add to, with what an older version has not counted. */

@@ -182,7 +182,7 @@ interface LateOrgs {
 
 /** Who may have something to tell an operator (`warnings` in health). */
 function warningSources(
-  { policies, remotePolicies, prices, customConnectors }: Services,
+  { policies, remotePolicies, prices, customConnectors, stops }: Services,
   { orgId }: Config,
 ): readonly Pick<PriceLists, 'warnings'>[] {
   return [
@@ -191,6 +191,7 @@ function warningSources(
     prices.lists,
     prices.refresh,
     customConnectors,
+    stops,
   ];
 }
 

@@ -46,6 +46,7 @@ import { RATE_LIMIT_OPERATIONS } from './rate-limit-operations.ts';
 import { RECORD_OPERATIONS } from './record-operations.ts';
 import { REPORT_OPERATIONS } from './report-operations.ts';
 import { ROOT_OPERATIONS } from './root-operations.ts';
+import { STOP_OPERATIONS } from './stop-operations.ts';
 import { TELEMETRY_OPERATIONS } from './telemetry-operations.ts';
 import { TRUST_OPERATIONS } from './trust-operations.ts';
 import { WORKLOAD_OPERATIONS } from './workload-operations.ts';
@@ -79,6 +80,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...APPROVAL_OPERATIONS,
   ...AGENT_OPERATIONS,
   ...QUARANTINE_OPERATIONS,
+  ...STOP_OPERATIONS,
   ...DELEGATION_OPERATIONS,
   ...POLICY_OPERATIONS,
   ...POLICY_TEXT_OPERATIONS,

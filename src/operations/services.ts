@@ -29,6 +29,7 @@ import type { Commit } from '../services/registers/commit.ts';
 import type { UsageReports } from '../services/reports/usage-reports.ts';
 import type { ApprovalService } from '../services/review/approvals.ts';
 import type { QuarantineService } from '../services/review/quarantines.ts';
+import type { StopService } from '../services/review/stops.ts';
 import type { AlertService } from '../services/sending/alerts/alert-service.ts';
 import type { ExportService } from '../services/sending/exports/export-service.ts';
 import type { UsageTelemetry } from '../services/sending/telemetry/usage-telemetry.ts';
@@ -134,6 +135,7 @@ export interface OperationServices {
   readonly telemetry: UsageTelemetry;
   readonly approvals: ApprovalService;
   readonly quarantines: QuarantineService;
+  readonly stops: StopService;
   readonly delegations: DelegationService;
   readonly orgs: {
     readonly service: OrgService;

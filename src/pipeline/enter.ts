@@ -2,11 +2,12 @@ import type { GatewayError } from '../base/lib/gateway-error.ts';
 import { withoutOwnTokens } from '../base/lib/own-tokens.ts';
 import type { Arrival, ArrivalHead, Tunnel, WaitingClient } from '../base/model/arrival.ts';
 import { readIdentity } from '../inbound/normalise/identity.ts';
+import type { StopTold } from '../services/review/stops.ts';
 import { begin } from './line/begin.ts';
 import { type RunResult, runCall } from './line/run-call.ts';
 import type { WalkingCall } from './line/walking-call.ts';
 import type { LineGround } from './parts/call-services.ts';
-import { deny } from './parts/refusal.ts';
+import { deny, stopped } from './parts/refusal.ts';
 import { suspended } from './parts/verdict-refusal.ts';
 import { serveSocket } from './socket/serve.ts';
 
@@ -88,6 +89,17 @@ export function denySuspended(
   pipeline.controlPlane?.checkInSoon();
   const imposed = suspended({ surface: 'proxy', head, orgId }, pipeline.authenticator);
   const line = from.reply ? 'proxied' : 'tunnel';
+  return runCall(begin({ head: legible(head), ...from }, { line, connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
+}
+
+/** Refuses what would pass undecided, a request or the CONNECT of a tunnel, because a stop holds it; as above. */
+export function denyStopped(
+  { head, ...from }: { head: ArrivalHead } & Partial<Arrival>,
+  stop: StopTold,
+  pipeline: LineGround,
+): Promise<RunResult> {
+  const line = from.reply ? 'proxied' : 'tunnel';
+  const imposed = stopped(stop);
   return runCall(begin({ head: legible(head), ...from }, { line, connectionType: 'connect_proxy', imposed }, pipeline), pipeline);
 }
 

@@ -83,6 +83,25 @@ export const TRAFFIC_ROWS: readonly Row[] = [
     ],
   },
   {
+    row: 'POST /v1/admin/stop, POST /v1/admin/resume; GET /v1/admin/stops',
+    steps: [
+      { ask: 'POST /v1/admin/stop', body: { scope: {}, reason: 'leak' }, status: 400 },
+      {
+        ask: 'POST /v1/admin/stop',
+        body: { scope: { model: 'gpt-4o-mini' }, reason: 'leak', confirm: 'stop' },
+        status: 201,
+        has: { stop_id: UUID7, scope: { model: 'gpt-4o-mini' }, reason: 'leak', created_at: TIME, created_by: 'admin' },
+      },
+      { ask: 'GET /v1/admin/stops', status: 200, counts: { stops: 1 } },
+      { ask: 'GET /v1/admin/stops?org_id=acme', status: 200, counts: { stops: 0 } },
+      { ask: 'POST /v1/actions:execute', body: callOf('gpt-4o-mini'), status: 403, has: { reason_codes: ['stopped'] } },
+      { ask: 'POST /v1/admin/resume', body: { stop_id: '{stop_id}', scope: {} }, status: 400 },
+      { ask: 'POST /v1/admin/resume', body: { stop_id: NOBODY }, status: 404, has: NOT_FOUND },
+      { ask: 'POST /v1/admin/resume', body: { scope: { model: 'gpt-4o-mini' } }, status: 200, counts: { resumed: 1 } },
+      { ask: 'GET /v1/admin/stops', status: 200, counts: { stops: 0 } },
+    ],
+  },
+  {
     row: 'GET /v1/admin/org; POST …/suspend, …/reactivate',
     steps: [
       { ask: 'GET /v1/admin/org', status: 200, has: { org_id: 'acme', status: 'active' }, lacks: 'suspended_reason' },

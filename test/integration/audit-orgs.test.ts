@@ -44,6 +44,8 @@ const STEPS: readonly (readonly [id: string, owner: Owner, path: string, body?: 
   ['mgmt_keys.create', 'acme', '/v1/admin/mgmt-keys', { name: 'k', org_id: 'acme', kind: 'mcp', scopes: ['read'] }],
   ['mgmt_keys.revoke', 'acme', '/v1/admin/mgmt-keys/{made}'],
   ['quarantine.release', 'acme', '/v1/admin/quarantine/{held}/release'],
+  ['stop', 'acme', '/v1/admin/stop', { scope: { org: 'acme', provider: 'openai' }, reason: 'leak', confirm: 'stop' }],
+  ['resume', 'acme', '/v1/admin/resume', { scope: { org: 'acme', provider: 'openai' } }],
   ['approvals.approve', 'acme', '/v1/admin/approvals/{asked}/approve'],
   ['approvals.deny', 'acme', '/v1/admin/approvals/{asked}/deny'],
   ['org_plans.put', 'acme', '/v1/admin/org-plans/acme', { monthly_request_limit: 100000 }],

@@ -313,6 +313,16 @@ t.test('a caller who is put into quarantine is refused, and a policy that has ch
   t.match(await show(gw, String(id)), { status: 'approved', executed_at: undefined }, 'what was given is not spent');
 });
 
+t.test('a stop ends calls that are held, with its reason', async (t) => {
+  const { gw, execute, upstream } = await startGoverned(t, { bundle: HELD });
+  const call = execute({}, { params: ASK });
+  await waiting(gw);
+  const stop = { scope: { provider: 'openai' }, reason: 'the provider leaks', confirm: 'stop' };
+  t.match(await gw.admin('POST', '/v1/admin/stop', stop), { status: 201 });
+  t.match(await call, { status: 403, body: { reason_codes: ['stopped'], reason: /the provider leaks/ } });
+  t.equal(upstream.requests.length, 0);
+});
+
 t.test('the official SDKs see nothing but a slow answer, by each door, whole and streamed', async (t) => {
   const bundle = bundleOf('  targets:\n    - {id: all, effect: {decision: require_approval, reason: ask first, approval: {hold: 2m}}}\n');
   const place = await startSdkPlace(t, { bundle });

@@ -82,6 +82,9 @@ const MORE_ROUTES: readonly string[] = [
   'DELETE /policies/rules/{rule_id}',
   'POST /policies/check',
   'POST /policies/test',
+  'POST /stop',
+  'POST /resume',
+  'GET /stops',
 ];
 
 const TOOL_NAMES: readonly string[] = `

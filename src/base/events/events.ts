@@ -136,6 +136,8 @@ export interface EventPayloads {
   riskNotice: RiskAlert;
   /** The id of the entry. */
   callerHeld: string;
+  /** The id of the stop. */
+  callsStopped: string;
   unrecorded: UnrecordedEvent;
   connected: HostMet;
   passed: HostMet;
@@ -211,6 +213,10 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   callerHeld: {
     meaning: 'Somebody is in quarantine from now on, by whichever writer of the store; perhaps nothing is stored yet.',
     says: 'the id of the entry',
+  },
+  callsStopped: {
+    meaning: 'Calls are stopped from now on, by whichever writer of the store: what is under way of them ends.',
+    says: 'the id of the stop',
   },
   audit: { meaning: 'Somebody has changed something of the gateway, and that is stored.', says: 'the entry of the audit trail' },
   unrecorded: { meaning: 'A request ended without a record.', says: 'the error code, by whom, the request line' },

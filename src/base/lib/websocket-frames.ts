@@ -30,6 +30,9 @@ const MAX_HEAD = 14;
 const MAX_PIECES = 65_536;
 const POLICY_VIOLATION = 1008;
 const MAX_CONTROL = 125;
+/** Of a byte of UTF-8 that begins no character. */
+const CONTINUES = 0xc0;
+const CONTINUATION = 0x80;
 /** Smaller messages leave in one write with their head. */
 const ONE_WRITE_BYTES = 16_384;
 const NOTHING = Buffer.alloc(0);
@@ -194,8 +197,15 @@ function maskedCopy(payload: Uint8Array, mask: Uint8Array): Buffer {
 /** The payload of a close frame (RFC 6455 §5.5.1). */
 export function closePayload(code: number, reason: string): Buffer {
   const text = Buffer.from(reason);
-  const payload = Buffer.alloc(2 + Math.min(text.length, MAX_CONTROL - 2));
+  const payload = Buffer.alloc(2 + wholeCharacters(text, MAX_CONTROL - 2));
   payload.writeUInt16BE(code, 0);
   text.copy(payload, 2, 0, payload.length - 2);
   return payload;
+}
+
+/** How many of the first bytes of a text are whole characters, at most so many. */
+function wholeCharacters(text: Uint8Array, most: number): number {
+  let end = Math.min(text.length, most);
+  while (end < text.length && ((text[end] ?? 0) & CONTINUES) === CONTINUATION) end--;
+  return end;
 }

@@ -34,6 +34,11 @@ export const ERROR_CODES = {
     status: 403,
     meaning: 'The caller was put into quarantine while the call was under way (`GW_QUARANTINE_RUNNING=end`).',
   },
+  stopped: {
+    status: 403,
+    meaning:
+      'The call was stopped while it was under way (`gw stop`); the message has the reason. In a stream it is said in the last event.',
+  },
   workload_token_required: { status: 403, meaning: 'The workload has a token and the request did not present it.' },
   stream_stopped_at_cap: {
     status: 403,

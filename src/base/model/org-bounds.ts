@@ -27,6 +27,12 @@ export const CONTROL_BOUNDS = {
     shared: 'orgs; within one, registered workloads, and addresses of other callers',
     full: 'a registered workload is held as a whole; of other callers policy judges each call, and a line of the log says so',
   },
+  stops: {
+    what: 'Stops of calls that name no org',
+    all: 1_000,
+    shared: 'nobody: the operator alone makes them; those of an org are bounded for each',
+    full: '409 `limit_reached`',
+  },
   longRecords: {
     what: 'Bytes of records above 4 KiB of refused calls whose callers have shown a token or a key',
     org: 131_072,
@@ -229,5 +235,6 @@ export const ENTITY_BOUNDS = {
   subscriptions: { what: 'alert subscriptions', org: 5_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   subscriptionsOfChannel: { what: 'subscriptions of one alert channel', one: 500, shared: 'each channel has its own', full: LIMIT_REACHED },
   exports: { what: 'export destinations', org: 50, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  stops: { what: 'stops of calls', org: 100, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   addons: { what: 'switched add-ons at the control plane', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
 } as const satisfies Bounds;

@@ -90,6 +90,12 @@ export const REASON_CODES = {
     meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).',
     circumstance: true,
   },
+  stopped: {
+    decision: 'deny',
+    meaning:
+      'Calls like this one are stopped (`gw stop`): it is refused before policy is asked, or was ended while it was under way, which its record tells by `error` or `stream_outcome: aborted`.',
+    circumstance: true,
+  },
   org_suspended: { decision: 'deny', meaning: 'The org is suspended, or terminated by its control plane.', circumstance: true },
   control_plane_unreachable: {
     decision: 'error',

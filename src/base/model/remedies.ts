@@ -22,6 +22,7 @@ export const REMEDIES: Readonly<Partial<Record<ReasonCode, string>>> = {
     'Find the entry that holds the caller (list_quarantine or `gw quarantine list`, active) and release it (release_quarantine or `gw quarantine release`); a rule that put him there may do so again.',
   quarantined_while_running:
     'Find the entry that holds the caller (list_quarantine or `gw quarantine list`, active) and release it (release_quarantine or `gw quarantine release`).',
+  stopped: 'Find the stop that holds the call (`gw stops list`) and have a person end it (`gw resume`), or wait until it ends by itself.',
   attribution_required: 'Send the attribution that the rule asks for, or give the workload a default.',
   'missing:project_id':
     'Name the project: `X-GW-Project-ID` of the call, `default_attribution` of its workload, or the org defaults (set_org_defaults or `gw org-defaults change`).',

@@ -32,6 +32,7 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
   certificate_of_former_root: { level: 'warning', remedy: SIGN },
   certificate_of_dropped_root: { level: 'wrong', remedy: SIGN },
   clear_text_beyond_loopback: { level: 'warning', remedy: 'docs/guides/tls.md' },
+  calls_stopped: { level: 'wrong', remedy: 'gw stops shows which calls and why; gw resume ends a stop (docs/guides/stopping.md)' },
   price_list_not_renewed: { level: 'warning', remedy: PRICES },
   price_list_unusable: { level: 'warning', remedy: PRICES },
   price_list_held: { level: 'warning', remedy: PRICES },

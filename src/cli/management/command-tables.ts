@@ -1,4 +1,6 @@
 /* What of the commands that are made of the operations table does not follow from an operation. */
+import { isJsonObject } from '../../base/json/json-object.ts';
+import { stopScopeText } from '../../base/model/stop.ts';
 import { budgetLimitsText, changedLimitText, madeLimitText } from '../money/budget-limits-text.ts';
 import { answeredReportText } from '../money/cost-report-text.ts';
 import { doubtsOfRecord } from '../money/money-table.ts';
@@ -70,6 +72,12 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
       'id: quarantine_id',
     ],
   },
+  'mgmt.stops.list': {
+    things: 'stops',
+    columns: ['since: created_at', 'calls', 'reason', 'until', 'id: stop_id'],
+    // One that holds all calls has no member that could be a column.
+    seen: (stop) => ({ ...stop, calls: isJsonObject(stop['scope']) ? stopScopeText(stop['scope']) : undefined }),
+  },
   'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
   'mgmt.workloads.list': {
     columns: [
@@ -137,6 +145,7 @@ export const ID_ARGUMENTS: Readonly<Record<string, string>> = {
   limit_id: 'mgmt.budgets.list',
   quarantine_id: 'mgmt.quarantine.list',
   record_id: 'mgmt.records.list',
+  stop_id: 'mgmt.stops.list',
   subscription_id: 'mgmt.alerts.subscriptions.list',
 };
 

@@ -6,11 +6,13 @@ import { holdsOwnToken, tokenInUrl } from '../../base/lib/own-tokens.ts';
 import type { ArrivalHead, Tunnel, WaitingClient } from '../../base/model/arrival.ts';
 import type { ErrorCode } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import { denyEgress, denyServerName, denySuspended, runTunnel } from '../../pipeline/enter.ts';
+import { denyEgress, denyServerName, denyStopped, denySuspended, runTunnel } from '../../pipeline/enter.ts';
 import type { RunResult } from '../../pipeline/line/run-call.ts';
 import type { LineGround } from '../../pipeline/parts/call-services.ts';
 import { refuseLoop } from '../../pipeline/parts/refusal.ts';
-import { barredOrg, callerOrg, senderOf } from '../../pipeline/passage/caller-org.ts';
+import { barredOrg, callerOrg, passingCall, type Sender, senderOf } from '../../pipeline/passage/caller-org.ts';
+import type { CallUnderWay } from '../../services/review/running-calls.ts';
+import type { StopTold } from '../../services/review/stops.ts';
 import type { ConnectVerdict } from '../listener/connect-door.ts';
 import type { ConnectRequest } from '../listener/connect-request.ts';
 import { holderOfTunnel } from '../listener/open-tunnels.ts';
@@ -46,18 +48,20 @@ export async function decideTunnel(request: ConnectRequest, options: TunnelGroun
   const head = connectHead(request, tunnel, pipeline);
   const { host } = request.authority;
   const from = tunnel.callerIp ?? request.remoteAddress;
-  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from, ...senderOf(head, pipeline) });
+  const sender = senderOf(head, pipeline);
+  pipeline.events.emit('connected', { host, trafficClass: request.trafficClass, from, ...sender });
   const org = dependsOnOrg(host, rules) ? callerOrg(head, pipeline) : undefined;
   const treatment = treatmentOf(host, rules, org);
   pipeline.controlPlane?.awaken();
   const barred = barredOrg(head, pipeline);
-  const opened: Opened = { head, treatment, barred, org };
+  const opened: Opened = { head, sender, treatment, barred, org };
   return treatment === 'govern' || treatment === 'inspect' ? intercepted(opened, tunnel, options) : passThrough(opened, pipeline, client);
 }
 
 /** A CONNECT of somebody who was let in. */
 interface Opened {
   readonly head: ArrivalHead;
+  readonly sender: Sender;
   readonly treatment: Treatment;
   /** The org for which nobody is served; undefined: all of them are. */
   readonly barred: string | undefined;
@@ -75,22 +79,46 @@ function intercepted({ treatment, barred, org }: Opened, tunnel: Tunnel, { pipel
   return { kind: 'intercept', tunnel: treatment === 'govern' ? tunnel : { ...tunnel, undecided: true }, dialFirst };
 }
 
-async function passThrough({ head, treatment, barred }: Opened, pipeline: LineGround, client: WaitingClient): Promise<ConnectVerdict> {
+async function passThrough(
+  { head, sender, treatment, barred, org }: Opened,
+  pipeline: LineGround,
+  client: WaitingClient,
+): Promise<ConnectVerdict> {
+  const provider = catalogueFor(org, pipeline.catalogues).providerForHost(head.tunnel?.authority.host ?? '');
+  const passing = passingCall(sender, provider);
   const passed: ConnectVerdict = {
     kind: 'tunnel',
     judge: (serverName) => judgeServerName(serverName, head, pipeline),
     holder: head.tunnel && holderOfTunnel(head.tunnel),
-    watch: (end) => pipeline.orgs.watch(() => barredOrg(head, pipeline) !== undefined, end),
+    watch: (end) => watchTunnel(head, passing, pipeline, end),
   };
-  if (treatment === 'pass' && barred === undefined) return passed;
-  const judged: ReturnType<typeof runTunnel> =
-    barred === undefined ? runTunnel(head, pipeline, client) : denySuspended({ head }, barred, pipeline);
-  const result = await judged;
+  const stop = pipeline.stops.holding(passing);
+  if (treatment === 'pass' && barred === undefined && stop === undefined) return passed;
+  const result = await judged({ head, barred, stop }, pipeline, client);
   const refusal = refusalIn(result, 'connect_refused');
   if (refusal) return { kind: 'refuse', error: refusal };
   const { notOpened } = result;
   const opening: ConnectVerdict = notOpened ? { ...passed, notOpened } : passed;
   return result.kind === 'recorded' ? { ...opening, headers: headersOf(result.record) } : opening;
+}
+
+function judged(
+  { head, barred, stop }: Pick<Opened, 'head' | 'barred'> & { readonly stop: StopTold | undefined },
+  pipeline: LineGround,
+  client: WaitingClient,
+): ReturnType<typeof runTunnel> {
+  if (barred !== undefined) return denySuspended({ head }, barred, pipeline);
+  return stop === undefined ? runTunnel(head, pipeline, client) : denyStopped({ head }, stop, pipeline);
+}
+
+/** Ends a tunnel when nobody of its org is served any more, or a stop holds it. */
+function watchTunnel(head: ArrivalHead, passing: CallUnderWay, pipeline: LineGround, end: () => void): () => void {
+  const unwatchOrg = pipeline.orgs.watch(() => barredOrg(head, pipeline) !== undefined, end);
+  const unwatchCall = pipeline.running.watch(passing, end);
+  return () => {
+    unwatchOrg();
+    unwatchCall();
+  };
 }
 
 /** How a CONNECT is answered that the line refused; undefined when it was let through. */

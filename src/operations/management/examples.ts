@@ -82,6 +82,12 @@ export const EXAMPLES: readonly OperationExample[] = [
   { id: 'mgmt.approvals.approve', args: { id: '{mgmt.approvals.list#data.0.approval_id}', decided_by: 'olga', reason: 'agreed on' } },
   { id: 'mgmt.approvals.deny', args: { id: '{mgmt.approvals.list#data.1.approval_id}', decided_by: 'olga', reason: 'not this quarter' } },
   { id: 'mgmt.quarantine.list', args: { active: true } },
+  {
+    id: 'mgmt.stop',
+    args: { scope: { provider: 'mistral' }, reason: 'a key has leaked, ask the platform team', until: TO_COME, confirm: 'stop' },
+  },
+  { id: 'mgmt.stops.list' },
+  { id: 'mgmt.resume', args: { stop_id: '{mgmt.stop#stop_id}' } },
   { id: 'mgmt.quarantine.release', args: { id: '{mgmt.quarantine.list#data.0.quarantine_id}', released_by: 'olga' } },
   {
     id: 'mgmt.budgets.create',

@@ -1,3 +1,4 @@
+import type { StreamRule } from '../../base/catalogue/types.ts';
 import { ByteCollector } from '../../base/lib/byte-collector.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { Sha256, sha256Hex } from '../../base/lib/sha256.ts';
@@ -6,6 +7,13 @@ import { UsageHider } from '../../outbound/connectors/usage-hider.ts';
 import type { BufferHold } from '../body/buffer-budget.ts';
 import type { AnswerCopy } from '../parts/answer-copy.ts';
 import { HOLD_BYTES } from './send.ts';
+
+type Framing = StreamRule['framing'];
+
+const LF = 0x0a;
+const LINE_ENDS = 0x0a0a;
+const RETURNS = 0x0d0d;
+const CRLF_TWICE = 0x0d0a0d0a;
 
 /**
  * The bytes of an answer on their way to its client: counted, hashed and copied as it is given them, those that wait
@@ -28,6 +36,8 @@ export class ClientBytes {
   #holdsBody = false;
   /** Given to the client, or held for it. */
   count = 0;
+  /** The last four bytes of that; before the first one, as behind an event. */
+  #last = LINE_ENDS;
 
   /** @param onTail told of each piece that is held from the terminal event on; `fits` false: there is no room for it */
   constructor(reply: ReplySink, held: HeldBytes, copy: AnswerCopy | undefined, onTail: (fits: boolean) => void) {
@@ -64,6 +74,7 @@ export class ClientBytes {
   /** Counts, hashes and copies what the client is given. */
   note(bytes: Uint8Array): void {
     this.count += bytes.length;
+    for (let at = Math.max(0, bytes.length - 4); at < bytes.length; at++) this.#last = (this.#last << 8) | (bytes[at] ?? 0);
     this.#copy?.push(bytes);
     this.#hash?.update(bytes);
   }
@@ -84,6 +95,13 @@ export class ClientBytes {
     if (terminalAt < 0) return this.#holdsBody ? this.#hold(chunk) : this.#reply.write(chunk);
     if (terminalAt > 0) this.#reply.write(chunk.subarray(0, terminalAt));
     return this.#holdTail(terminalAt === 0 ? chunk : chunk.subarray(terminalAt));
+  }
+
+  /** Whether what was given ends with an event: a blank line, where events have one behind them, else a line. */
+  endsWithEvent(framing: Framing): boolean {
+    if (framing === 'ndjson') return (this.#last & 0xff) === LF;
+    const pair = this.#last & 0xffff;
+    return framing === 'sse' && (pair === LINE_ENDS || pair === RETURNS || this.#last === CRLF_TWICE);
   }
 
   /** Nothing more comes: of a line that never ended its beginning goes too. */

@@ -1,4 +1,4 @@
-import type { BodyKind } from '../../base/catalogue/stream-types.ts';
+import { type BodyKind, streamFraming } from '../../base/catalogue/stream-types.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
@@ -6,6 +6,7 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { type AnswerHead, governedHeaders, headOfKind, readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { filterResponseHeaders, filterResponseTrailers } from '../../outbound/net/header-filter.ts';
 import type { UpstreamEvents, UpstreamHandle } from '../../outbound/net/upstream.ts';
+import { CALLS_STOPPED } from '../../services/review/running-calls.ts';
 import { AnswerTimes } from '../parts/answer-times.ts';
 import type { Pipeline } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
@@ -17,10 +18,11 @@ import { type BodyDoubt, doubtOf } from './body-doubt.ts';
 import { ClientBytes, HeldBytes } from './client-bytes.ts';
 import { type FollowedStream, followStream } from './followed-stream.ts';
 import { intendAnswer } from './intent.ts';
-import { markOf, passesAtOnce, sendHeld, stopEvent } from './send.ts';
+import { cutEvent, markOf, passesAtOnce, sendHeld, stopEvent } from './send.ts';
 
 const CR = 0x0d;
 const LF = Buffer.from('\n');
+const NO_EVENTS: readonly Uint8Array[] = [];
 
 /**
  * Carries one upstream answer to the client: small ones whole, streams as they come. What an application acts on (the
@@ -209,13 +211,32 @@ export class Delivery implements UpstreamEvents, Delivered {
     if (this.clientGone) return;
     const head = this.#head;
     // An encoding has no place for one more event: such a stream is broken off, so that nobody takes it for complete.
-    if (this.failure || (this.stopped && head?.contentEncoding !== undefined)) this.#reply.reset(this.#h2Code);
+    if (this.failure) this.#endBroken(this.failure, record);
+    else if (this.stopped && head?.contentEncoding !== undefined) this.#reply.reset(this.#h2Code);
     else if (this.stopped && head) this.#bytes.finish([], stopEvent(this.#call, record, head.mediaType, this.stopped));
     else if (this.#streaming) this.#bytes.finish(this.#trailers);
     else if (head) {
       const answer = { head, body: held.whole, trailers: this.#trailers, empty: this.#empty };
       sendHeld(this.#call, this.#reply, record, answer);
     }
+  }
+
+  /**
+   * Ends an answer that was broken off as one that nobody takes for complete. Where people have stopped it, and it is a
+   * stream whose last event is whole, the client is told why.
+   */
+  #endBroken(failure: GatewayError, record: ExecutionRecord): void {
+    const told = failure.code === CALLS_STOPPED ? this.#toldCut(failure, record) : NO_EVENTS;
+    if (told.length === 0) this.#reply.reset(this.#h2Code);
+    else this.#bytes.finish([], told);
+  }
+
+  #toldCut(failure: GatewayError, record: ExecutionRecord): readonly Uint8Array[] {
+    const head = this.#head;
+    const rule = this.#call.route.operation?.dialect?.streaming;
+    if (!this.#streaming || head === undefined || rule === undefined || head.contentEncoding !== undefined) return NO_EVENTS;
+    if (!this.#bytes.endsWithEvent(streamFraming(rule, head.mediaType))) return NO_EVENTS;
+    return cutEvent(this.#call, record, head.mediaType, failure);
   }
 
   /** Ends the call before its time. */

@@ -16,7 +16,7 @@ import type { Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import { attributionOf, deliveredOf, type Wire, wireOf } from '../parts/known.ts';
 import type { Judgement, Known } from '../parts/parts.ts';
-import { QUARANTINED_WHILE_RUNNING, type Refusal } from '../parts/refusal.ts';
+import { isHeldWhileRunning, type Refusal } from '../parts/refusal.ts';
 import { askedModel } from '../route/worth.ts';
 import { STOPPED, stopMessage } from './send.ts';
 
@@ -148,8 +148,8 @@ function reasonOf(
   const { judgement } = parts;
   if (refusal) return { reason: refusal.reason, codes: refusal.reasonCodes, budget: refusal.budget };
   const codes = judgement?.verdict.reason_codes ?? [];
-  if (delivery?.failure?.code === QUARANTINED_WHILE_RUNNING)
-    return { reason: delivery.failure.message, codes: [...codes, QUARANTINED_WHILE_RUNNING], budget: undefined };
+  if (delivery?.failure !== undefined && isHeldWhileRunning(delivery.failure))
+    return { reason: delivery.failure.message, codes: [...codes, delivery.failure.code], budget: undefined };
   const stopped = delivery?.stopped;
   return stopped
     ? { reason: BUDGET_EXCEEDED, codes: [...codes, STOPPED, stopped.reasonCode], budget: stopped.budget }

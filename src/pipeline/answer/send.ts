@@ -5,7 +5,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import { REQUEST_ID_HEADER } from '../../base/lib/ids.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
-import { ERROR_CODES, ERROR_HEADERS } from '../../base/model/error-codes.ts';
+import { ERROR_CODES, ERROR_HEADERS, type ErrorCode } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
@@ -196,11 +196,25 @@ export function stopMessage({ cap }: CapReached): string {
 
 /** The same for people who do not know of a gateway. */
 export function stopText(reached: CapReached): ProviderErrorText {
-  return {
-    status: ERROR_CODES[STOPPED].status,
-    type: BUDGET_EXCEEDED,
-    message: `Stopped by the AI gateway (${STOPPED}): ${stopMessage(reached)}`,
-  };
+  return endText(endAtCap(reached));
+}
+
+function endText({ code, type, message }: StreamEnding): ProviderErrorText {
+  return { status: ERROR_CODES[code].status, type, message: `Stopped by the AI gateway (${code}): ${message}` };
+}
+
+/** Why the gateway ends a stream in the place of its provider. */
+interface StreamEnding {
+  readonly code: ErrorCode;
+  /** Of the error, in the provider's form. */
+  readonly type: string;
+  readonly message: string;
+  /** For the decision trace of the structured API. */
+  readonly attributes?: CapReached['attributes'];
+}
+
+function endAtCap(reached: CapReached): StreamEnding {
+  return { code: STOPPED, type: BUDGET_EXCEEDED, message: stopMessage(reached), attributes: reached.attributes };
 }
 
 /** What its last event says beside the error itself, on every door. */
@@ -209,15 +223,30 @@ export function stopMembers(record: ExecutionRecord): Readonly<Record<string, un
   return { reason, reason_codes, request_id, record_id, record_hash, ...(budget === undefined ? {} : { budget }) };
 }
 
-/** The last event of a stream that was ended: of the provider's format, on the structured API of the gateway's own. */
+/** The last event of a stream that was ended at its cap. */
 export function stopEvent(call: ForwardedCall, record: ExecutionRecord, mediaType: string, reached: CapReached): readonly Uint8Array[] {
+  return endEvent(call, record, mediaType, endAtCap(reached));
+}
+
+/** The last event of a stream that people have stopped; empty where its format has none. */
+export function cutEvent(
+  call: ForwardedCall,
+  record: ExecutionRecord,
+  mediaType: string,
+  { code, message }: GatewayError,
+): readonly Uint8Array[] {
+  return endEvent(call, record, mediaType, { code, type: code, message });
+}
+
+/** The last event of a stream that was ended: of the provider's format, on the structured API of the gateway's own. */
+function endEvent(call: ForwardedCall, record: ExecutionRecord, mediaType: string, ending: StreamEnding): readonly Uint8Array[] {
   const dialect = call.route.operation?.dialect;
   if (dialect?.streaming === undefined) return [];
   const framing = streamFraming(dialect.streaming, mediaType);
-  if (call.arrival.line !== 'direct') return streamError(dialect, framing, stopText(reached), stopMembers(record));
-  const refusal = { status: ERROR_CODES[STOPPED].status, reason: BUDGET_EXCEEDED, reasonCodes: record.reason_codes };
-  const body = directRefusal(record, refusal, { ...traceFacts(call, undefined), attributes: reached.attributes }) as object;
-  const message = stopMessage(reached);
-  const json = JSON.stringify({ ...body, error: { code: STOPPED, message } });
-  return [framedError(framing, { name: 'error', json, code: STOPPED, message })];
+  if (call.arrival.line !== 'direct') return streamError(dialect, framing, endText(ending), stopMembers(record));
+  const { code, type, message, attributes } = ending;
+  const refusal = { status: ERROR_CODES[code].status, reason: type, reasonCodes: record.reason_codes };
+  const body = directRefusal(record, refusal, { ...traceFacts(call, undefined), attributes }) as object;
+  const json = JSON.stringify({ ...body, error: { code, message } });
+  return [framedError(framing, { name: 'error', json, code, message })];
 }

@@ -13,6 +13,7 @@ import { meter } from '../stages/meter.ts';
 import { monthlyLimit } from '../stages/monthly-limit.ts';
 import { normalise, normaliseEvent, normaliseTunnel, openEnvelope } from '../stages/normalise.ts';
 import { read, readEnvelope } from '../stages/read.ts';
+import { refuseStopped, refuseStoppedPlace } from '../stages/refuse-stopped.ts';
 import { replay } from '../stages/replay.ts';
 import { reserve } from '../stages/reserve.ts';
 import { resolve } from '../stages/resolve.ts';
@@ -21,7 +22,17 @@ import { spend } from '../stages/spend.ts';
 import { stayOnSocket } from '../stages/stay-on-socket.ts';
 
 /** From here on a request is the same whichever door it came by. */
-const JUDGE: readonly Stage[] = [quarantine, delegation, resolve, replay, monthlyLimit, decidePolicy, settle];
+const JUDGE: readonly Stage[] = [
+  refuseStopped,
+  quarantine,
+  delegation,
+  resolve,
+  replay,
+  monthlyLimit,
+  decidePolicy,
+  settle,
+  refuseStoppedPlace,
+];
 const CALL: readonly Stage[] = [inject, caps, approval, reserve, spend, forward, meter];
 /** What is known before the first stage. */
 const GIVEN: readonly PartName[] = ['arrival'];

@@ -10,6 +10,7 @@
 import type { Catalogue } from '../../base/catalogue/types.ts';
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
+import type { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { IpSet } from '../../base/lib/ip.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { Maybe } from '../../base/lib/maybe.ts';
@@ -40,6 +41,8 @@ import type { ShareCaller } from '../../services/registers/sharers.ts';
 import type { ApprovalAnswer, ApprovalRequest } from '../../services/review/approvals.ts';
 import type { HeldCall, HoldEnd } from '../../services/review/held-calls.ts';
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/review/quarantines.ts';
+import type { CallUnderWay } from '../../services/review/running-calls.ts';
+import type { StoppableCall, StopTold } from '../../services/review/stops.ts';
 import type { Effect, Store } from '../../storage/contract/store.ts';
 import type { BufferBudget } from '../body/buffer-budget.ts';
 import type { LineName } from './line-name.ts';
@@ -232,10 +235,21 @@ export interface Risks {
   score(caller: QuarantineCaller, recordId: string, request: RiskRequest): Maybe<ScoredCall>;
 }
 
-/** Calls that are ended when their caller is put into quarantine. */
+/** Calls that people have stopped. */
+export interface Stops {
+  /** Whether any stop stands. */
+  readonly any: boolean;
+  /** The stop that holds a call. */
+  holding(call: StoppableCall): StopTold | undefined;
+}
+
+/** Calls that are ended when they are stopped, or their caller is put into quarantine. */
 export interface CallsUnderWay {
-  /** @param end called at most once, perhaps at once @returns what ends the watch */
-  watch(caller: QuarantineCaller, end: () => void): () => void;
+  /**
+   * @param end called at most once, perhaps at once, with what the call ends with
+   * @returns what ends the watch
+   */
+  watch(call: CallUnderWay, end: (why: GatewayError) => void): () => void;
 }
 
 /** Gives calls their place in a trace. */
@@ -270,6 +284,7 @@ export interface CallServices {
   readonly delegations: Delegations;
   readonly quarantines: Quarantines;
   readonly risks: Risks;
+  readonly stops: Stops;
   readonly running: CallsUnderWay;
 }
 

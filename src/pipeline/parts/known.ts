@@ -1,5 +1,6 @@
 import type { Attribution } from '../../base/model/action-request.ts';
 import type { QuarantineCaller } from '../../services/review/quarantines.ts';
+import type { CallUnderWay } from '../../services/review/running-calls.ts';
 import type { Delivered } from './delivered.ts';
 import type { Arrived, CallRoute, Claims, Known, Target, WireCall } from './parts.ts';
 
@@ -49,4 +50,9 @@ export function deliveredOf({ answer, acceptance, onSocket }: Known): Delivered 
 /** Whom quarantine holds. */
 export function callerOf({ callerIp }: Arrived, { orgId, workloadId, callerId }: Claims): QuarantineCaller {
   return { orgId, workloadId, callerId, callerIp };
+}
+
+/** What a call is known by while it is under way. @param place where it goes, once that is settled */
+export function callUnderWay({ callerIp }: Arrived, { orgId, workloadId, callerId }: Claims, place: CallRoute | undefined): CallUnderWay {
+  return { orgId, workloadId, callerId, callerIp, place };
 }

@@ -6,6 +6,8 @@ import type { Decision, RecordedDecision } from '../../base/model/reason-codes.t
 import { HIDDEN_COST } from '../../decide/policy/judge-caps.ts';
 import type { RefusalDetail } from '../../inbound/reply/envelope.ts';
 import { seenVia } from '../../outbound/net/header-filter.ts';
+import { CALLS_STOPPED, QUARANTINED_WHILE_RUNNING } from '../../services/review/running-calls.ts';
+import type { StopTold } from '../../services/review/stops.ts';
 import type { LineName } from './line-name.ts';
 
 /**
@@ -111,26 +113,31 @@ const RECORDED_DENIALS: ReadonlySet<ErrorCode> = new Set(['misdirected_request',
 /** Failures of a call that policy let through (decision 7.8). */
 const CALL_FAILURES: ReadonlySet<ErrorCode> = new Set(['upstream_unreachable', 'upstream_tls', 'upstream_protocol', 'upstream_timeout']);
 
-/** Also the reason code of an answer that had begun. */
-export const QUARANTINED_WHILE_RUNNING = 'quarantined_while_running';
+/** Codes of calls that people, or policy, have ended while they were under way. */
+const HELD_WHILE_RUNNING: ReadonlySet<ErrorCode> = new Set([QUARANTINED_WHILE_RUNNING, CALLS_STOPPED]);
 
-/** Why a call ends that was under way when its caller was put into quarantine (`GW_QUARANTINE_RUNNING`). */
-export function quarantinedWhileRunning(): GatewayError {
-  return new GatewayError(QUARANTINED_WHILE_RUNNING, 'The caller was put into quarantine while this call was under way.');
+/** Whether a call was ended because its caller was put into quarantine, or calls like it were stopped. */
+export function isHeldWhileRunning({ code }: GatewayError): boolean {
+  return HELD_WHILE_RUNNING.has(code);
+}
+
+/** A call that a stop holds. */
+export function stopped({ reason }: StopTold): Refusal {
+  return deny(CALLS_STOPPED, `Calls are stopped: ${reason}`, { errorCode: CALLS_STOPPED });
 }
 
 /**
  * Failures that are recorded once policy has let the call through: from then on it has been answered for (decisions
  * 7.3, 7.8).
  */
-const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone', 'shutting_down', QUARANTINED_WHILE_RUNNING]);
+const LATE_FAILURES: ReadonlySet<ErrorCode> = new Set(['internal', 'client_gone', 'shutting_down', ...HELD_WHILE_RUNNING]);
 
 /**
  * True for a failure that is no fault of the upstream's: the call was ended before its time, by its client, because its
- * caller is held or because the gateway stops.
+ * caller is held, because calls are stopped or because the gateway stops.
  */
 export function isCut({ code }: GatewayError): boolean {
-  return code === 'shutting_down' || code === 'client_gone' || code === QUARANTINED_WHILE_RUNNING;
+  return code === 'shutting_down' || code === 'client_gone' || HELD_WHILE_RUNNING.has(code);
 }
 
 /**

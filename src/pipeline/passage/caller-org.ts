@@ -1,6 +1,8 @@
+import type { Provider } from '../../base/catalogue/types.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import { callerIp, type ProxiedIdentity, readIdentity } from '../../inbound/normalise/identity.ts';
+import type { CallUnderWay } from '../../services/review/running-calls.ts';
 import type { LineGround, Pipeline } from '../parts/call-services.ts';
 
 /** What is asked for the org of a caller. */
@@ -88,6 +90,15 @@ export function senderOf(
   const named = head.tunnel?.fixedWorkload ?? said ?? (token === undefined ? undefined : authenticator.holderOf(token)?.workload_id);
   const isKnown = named !== undefined && workloads.get(orgId, named) !== undefined;
   return { orgId, workloadId: isKnown ? named : workloads.defaultWorkloadId(orgId) };
+}
+
+/**
+ * What something is known by that policy is not asked about: whose traffic it counts as, and the provider of its host,
+ * of which nobody sees what is called there.
+ */
+export function passingCall({ orgId, workloadId }: Sender, provider: Provider | undefined): CallUnderWay {
+  const hidden = { connectorId: undefined, provider, operation: undefined, model: undefined, named: undefined };
+  return { orgId, workloadId, callerId: undefined, callerIp: undefined, place: provider && hidden };
 }
 
 /** What is asked for who passes undecided. */

@@ -7,14 +7,15 @@ import { resolveTarget } from '../../inbound/normalise/target.ts';
 import { readAnswerHead } from '../../inbound/reply/answer-head.ts';
 import { filterRequestHeaders, filterResponseHeaders, filterResponseTrailers, via } from '../../outbound/net/header-filter.ts';
 import type { UpgradeEvents, UpstreamCall, UpstreamHandle } from '../../outbound/net/upstream.ts';
+import type { CallUnderWay } from '../../services/review/running-calls.ts';
 import { sendError } from '../../surfaces/http/router.ts';
-import { denyEgress, denySuspended, runProxied } from '../enter.ts';
+import { denyEgress, denyStopped, denySuspended, runProxied } from '../enter.ts';
 import type { LineGround, Lookers } from '../parts/call-services.ts';
 import { refuseLoop } from '../parts/refusal.ts';
 import { bodyTrailers, tellOfClientCertificate } from '../route/outbound-headers.ts';
 import { relay } from '../socket/relay.ts';
 import { WatchedBody } from './call-look.ts';
-import { barredOrg, senderOf } from './caller-org.ts';
+import { barredOrg, passingCall, senderOf } from './caller-org.ts';
 
 /** For whom something passes, where that is known. */
 export interface PassedFor {
@@ -39,6 +40,13 @@ export function passOn(arrival: Arrival, pipeline: LineGround, { shownOrg, org }
     void denySuspended(arrival, barred, pipeline);
     return;
   }
+  const sender = senderOf(arrival.head, pipeline, shownOrg);
+  const passing = passingCall(sender, undefined);
+  const stop = pipeline.stops.holding(passing);
+  if (stop !== undefined) {
+    void denyStopped(arrival, stop, pipeline);
+    return;
+  }
   try {
     const call = callOf(arrival, pipeline, org);
     const { trafficClass } = arrival.head;
@@ -46,10 +54,10 @@ export function passOn(arrival: Arrival, pipeline: LineGround, { shownOrg, org }
       host: call.authority.host,
       trafficClass,
       from: callerIp(arrival.head, pipeline.settings.trustedProxies),
-      ...senderOf(arrival.head, pipeline, shownOrg),
+      ...sender,
     });
     const { lookers } = pipeline;
-    new Passage(arrival, pipeline, shownOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));
+    new Passage(arrival, pipeline, passing, shownOrg).start(lookers === undefined ? call : looked(arrival, pipeline, lookers, call));
   } catch (error) {
     // Host and CONNECT disagree: that is denied, with a record, whatever the mode (decisions 3.16, 7.3).
     if (error instanceof GatewayError && error.code === 'misdirected_request') void runProxied(arrival, pipeline);
@@ -95,21 +103,31 @@ class Passage implements UpgradeEvents {
   readonly #arrival: Arrival;
   readonly #pipeline: LineGround;
   #handle: UpstreamHandle | undefined;
+  readonly #passing: CallUnderWay;
   readonly #shownOrg: string | undefined;
   #resume: () => void = () => undefined;
+  #unwatch: () => void = () => undefined;
 
-  constructor(arrival: Arrival, pipeline: LineGround, shownOrg: string | undefined) {
+  constructor(arrival: Arrival, pipeline: LineGround, passing: CallUnderWay, shownOrg: string | undefined) {
     this.#arrival = arrival;
     this.#pipeline = pipeline;
+    this.#passing = passing;
     this.#shownOrg = shownOrg;
   }
 
   start(call: UpstreamCall): void {
     const { reply } = this.#arrival;
-    const { upstream } = this.#pipeline;
+    const { upstream, running } = this.#pipeline;
     this.#handle = reply.switchProtocols ? upstream.upgrade(call, this) : upstream.call(call, this);
     reply.onDrain(() => this.#resume());
-    reply.onGone(() => this.#handle?.abort());
+    reply.onGone(() => {
+      this.#unwatch();
+      this.#handle?.abort();
+    });
+    this.#unwatch = running.watch(this.#passing, (why) => {
+      this.#handle?.abort();
+      refuse(this.#arrival, this.#pipeline, why);
+    });
   }
 
   onInfo(status: number, rawHeaders: readonly string[]): void {
@@ -133,10 +151,12 @@ class Passage implements UpgradeEvents {
   }
 
   onEnd(trailers: readonly string[]): void {
+    this.#unwatch();
     this.#arrival.reply.end(filterResponseTrailers(trailers));
   }
 
   onError(error: GatewayError, h2Code?: number): void {
+    this.#unwatch();
     const { tunnel } = this.#arrival.head;
     if (tunnel) tellOfClientCertificate(error, tunnel.authority.host, this.#pipeline.events);
     refuse(this.#arrival, this.#pipeline, error, h2Code);
@@ -144,7 +164,8 @@ class Passage implements UpgradeEvents {
 
   /** The upstream has accepted a WebSocket: so does the gateway, with the same words. */
   onUpgrade(rawHeaders: readonly string[], upstream: ByteChannel): void {
-    const { clock, events, orgs } = this.#pipeline;
+    const { clock, events, orgs, running } = this.#pipeline;
+    this.#unwatch();
     const client = this.#accept(rawHeaders);
     if (client === undefined) {
       upstream.reset();
@@ -156,7 +177,12 @@ class Passage implements UpgradeEvents {
       unwatch();
       events.emit('webSocketClosed', 'relayed');
     });
-    unwatch = orgs.watch(() => barredOrg(this.#arrival.head, this.#pipeline, this.#shownOrg) !== undefined, end);
+    const unwatchOrg = orgs.watch(() => barredOrg(this.#arrival.head, this.#pipeline, this.#shownOrg) !== undefined, end);
+    const unwatchCall = running.watch(this.#passing, end);
+    unwatch = () => {
+      unwatchOrg();
+      unwatchCall();
+    };
   }
 
   #accept(rawHeaders: readonly string[]): ByteChannel | undefined {

@@ -18,6 +18,7 @@ import { closeCall, type RunResult, walkLine } from '../line/run-call.ts';
 import type { WalkingCall } from '../line/walking-call.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { CapReached } from '../parts/cap-reached.ts';
+import { callUnderWay } from '../parts/known.ts';
 import type { IntendedCall, OpenedSocket, Used } from '../parts/parts.ts';
 import { LineEnd } from '../parts/refusal.ts';
 import { SocketAnswer } from '../parts/socket-answer.ts';
@@ -42,6 +43,8 @@ export interface OpenCall {
   readonly failure: GatewayError | undefined;
   /** What it costs while it runs. */
   readonly followed: FollowedStream | undefined;
+  /** Ends the watch over it. */
+  readonly unwatch: () => void;
 }
 
 /** Why calls end that are not over. */
@@ -58,6 +61,7 @@ export class SocketCalls {
   readonly #pipeline: LineGround;
   readonly #rule: SocketRule;
   readonly #operation: Operation;
+  readonly #endHeld: (why: GatewayError) => void;
   /** Let through, and not yet begun by the server. */
   readonly #asked: OpenCall[] = [];
   readonly #begun = new Map<string, OpenCall>();
@@ -70,12 +74,14 @@ export class SocketCalls {
   /** Of the session, or of the call before. */
   #model: string | undefined;
 
+  /** @param endHeld ends the socket, because a call on it is held while it is under way */
   constructor(
-    { heldBy, ...opened }: OpenedSocket & { readonly heldBy: WaitingClient },
+    { heldBy, endHeld, ...opened }: OpenedSocket & { readonly heldBy: WaitingClient; readonly endHeld: (why: GatewayError) => void },
     pipeline: LineGround,
     rule: SocketRule,
     operation: Operation,
   ) {
+    this.#endHeld = endHeld;
     this.#opened = opened;
     this.#heldBy = heldBy;
     this.#pipeline = pipeline;
@@ -250,6 +256,7 @@ export class SocketCalls {
   /** Ends the call, whatever became of it. */
   close(open: OpenCall, reported: Used = NOTHING_USED): Promise<RunResult> {
     const { call, answer } = open;
+    open.unwatch();
     const seen = open.followed?.seen;
     const judged = judgedCall(call);
     const used = orSeen(reported, seen, answer);
@@ -354,7 +361,14 @@ export class SocketCalls {
       allowed,
       failure,
       followed: judged && followStream(judged, this.#pipeline),
+      unwatch: allowed && !settingsOnly ? this.#watch(call) : NOT_WATCHED,
     };
+  }
+
+  /** Its model may be another than that of the handshake. */
+  #watch({ parts: { arrival, claims, route } }: WalkingCall): () => void {
+    if (claims === undefined) return NOT_WATCHED;
+    return this.#pipeline.running.watch(callUnderWay(arrival, claims, route), this.#endHeld);
   }
 
   /** Judges what is no call of its own: if it is allowed it leaves no record. */
@@ -366,6 +380,7 @@ export class SocketCalls {
   }
 }
 
+const NOT_WATCHED = (): void => undefined;
 const NOTHING_USED: Used = { usage: undefined, approximated: false, model: undefined };
 
 /** What follows a call that policy has let through; undefined for one that did not come so far. */

@@ -10,7 +10,6 @@ import { readServerEvent, type ServerEvent } from '../../outbound/connectors/soc
 import { clientOf } from '../body/buffer-budget.ts';
 import type { LineGround } from '../parts/call-services.ts';
 import type { Known } from '../parts/parts.ts';
-import { quarantinedWhileRunning } from '../parts/refusal.ts';
 import { type OpenCall, SocketCalls, type WhyEnded } from './calls.ts';
 import { SocketLane } from './socket-lane.ts';
 
@@ -67,7 +66,9 @@ export class MeteredSocket {
     this.#onClosed = onClosed;
     const opened = { arrival, route: { ...route, path: dressed.path }, headers: dressed.headers };
     const heldBy = { onGone: (listener: () => void) => this.#onGone(listener), held: () => this.#up.held() };
-    this.#calls = new SocketCalls({ ...opened, heldBy }, pipeline, rule, { ...operation, dialect: this.#dialect, websocket: false });
+    const ofCalls = { ...operation, dialect: this.#dialect, websocket: false };
+    const endHeld = (why: GatewayError): void => this.endHeld(why);
+    this.#calls = new SocketCalls({ ...opened, heldBy, endHeld }, pipeline, rule, ofCalls);
     const { settings, buffers } = pipeline;
     const owner = clientOf(arrival.callerIp, handshake.proof);
     this.#up = new SocketLane({
@@ -120,9 +121,9 @@ export class MeteredSocket {
     });
   }
 
-  /** Its caller is in quarantine: nothing more is said on it. */
-  endHeld(): void {
-    this.#end(POLICY_VIOLATION, 'the caller is in quarantine', { failure: quarantinedWhileRunning() });
+  /** Its caller is in quarantine, or its calls are stopped: nothing more is said on it. */
+  endHeld(failure: GatewayError): void {
+    this.#end(POLICY_VIOLATION, failure.message, { failure });
   }
 
   /** Of a call that waits for a person. */

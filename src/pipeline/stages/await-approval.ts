@@ -5,7 +5,7 @@ import type { HeldCall, HoldEnd } from '../../services/review/held-calls.ts';
 import type { BoundAction, Cleared } from '../parts/approving.ts';
 import { askedRefusal, askPersons, boundOf, boundRequest, notAsked, notPossible } from '../parts/ask-for-approval.ts';
 import type { Approvals, Pipeline } from '../parts/call-services.ts';
-import { callerOf } from '../parts/known.ts';
+import { callUnderWay } from '../parts/known.ts';
 import type { Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import { type Control, defineStage, JUDGE_AGAIN } from '../parts/stage.ts';
@@ -114,13 +114,13 @@ function holdMsOf({ rules }: BoundAction, { holdMs }: Approvals): number {
 }
 
 /** Tells when a call need not wait any more; undefined where nobody could tell. */
-function leavingOf({ arrival, claims }: Read, { running }: Pipeline): HeldCall['onLeft'] | undefined {
+function leavingOf({ arrival, claims, route }: Read, { running }: Pipeline): HeldCall['onLeft'] | undefined {
   const { reply, heldBy } = arrival;
   const client = reply ?? heldBy;
   if (client === undefined) return undefined;
   return (leave) => {
     client.onGone(() => leave('gone'));
-    // Its caller is in quarantine now, and is refused for that.
-    return running.watch(callerOf(arrival, claims), () => leave('ended'));
+    // Its caller is in quarantine now, or its calls are stopped: it is refused for that.
+    return running.watch(callUnderWay(arrival, claims, route), () => leave('ended'));
   };
 }

@@ -9,9 +9,8 @@ import { askForSocket } from '../answer/open-socket.ts';
 import { asksDeferred, isWatched } from '../answer/used.ts';
 import { clientOf } from '../body/buffer-budget.ts';
 import type { PipelineSettings } from '../parts/call-services.ts';
-import { callerOf } from '../parts/known.ts';
+import { callUnderWay } from '../parts/known.ts';
 import { type Content, type ForwardedCall, LET_GO, type Outgoing, type Parts } from '../parts/parts.ts';
-import { quarantinedWhileRunning } from '../parts/refusal.ts';
 import { type Control, defineStage } from '../parts/stage.ts';
 import { withBytes } from '../parts/with-bytes.ts';
 import { bodyTrailers, dialledFor, outboundHeaders } from '../route/outbound-headers.ts';
@@ -52,7 +51,10 @@ export const forward = defineStage({
     const call = forwarded(parts, outgoing.hidesUsage, control);
     const delivery = new Delivery(call, pipeline, reply);
     const { over } = delivery;
-    control.atEnd(pipeline.running.watch(callerOf(parts.arrival, parts.claims), () => delivery.cut(quarantinedWhileRunning())));
+    const underWay = callUnderWay(parts.arrival, parts.claims, parts.route);
+    control.atEnd(pipeline.running.watch(underWay, (why) => delivery.cut(why)));
+    // Held since it was judged: nothing of it is sent.
+    if (delivery.failure) throw delivery.failure;
     if (reply.switchProtocols) {
       const { target, dressed } = parts;
       const { headers } = outgoing;

@@ -5,6 +5,7 @@ import type { ExecutionRecord } from '../../base/model/execution-record.ts';
 import { CODES_OF_CIRCUMSTANCES } from '../../base/model/reason-codes.ts';
 import type { KeptResult } from '../../services/money/idempotency.ts';
 import type { ShareCaller } from '../../services/registers/sharers.ts';
+import type { StopTold } from '../../services/review/stops.ts';
 import type { Effect } from '../../storage/contract/store.ts';
 import { sendReplay } from '../answer/send.ts';
 import { actionHashOf, boundPlace } from '../parts/action-hash.ts';
@@ -12,7 +13,7 @@ import { AnswerCopy } from '../parts/answer-copy.ts';
 import type { Idempotency, Pipeline } from '../parts/call-services.ts';
 import type { Delivered } from '../parts/delivered.ts';
 import type { Parts } from '../parts/parts.ts';
-import { deny, type Refusal } from '../parts/refusal.ts';
+import { deny, type Refusal, stopped } from '../parts/refusal.ts';
 import type { Closing, ReplacedModel, Settlement } from '../parts/settlement.ts';
 import { ANSWERED, type Control, defineStage } from '../parts/stage.ts';
 
@@ -60,6 +61,8 @@ async function replayOrKeep(
     const record = JSON.parse(stored.text) as ExecutionRecord;
     const foreign = isExecuted ? foreignDelegation(record, asked) : undefined;
     if (foreign !== undefined) return reused(foreign);
+    const stop = stopOf(record, asked, pipeline);
+    if (stop !== undefined) return stopped(stop);
     const bytes = kept.result?.whole === true ? await idempotency.result(orgId, key) : undefined;
     sendReplay(arrival.reply, record, kept, bytes);
     events.emit('replayed', orgId);
@@ -93,6 +96,22 @@ function foreignDelegation({ delegation_chain: chain }: ExecutionRecord, { deleg
   if (made === brought) return undefined;
   if (made === undefined) return 'without a delegation';
   return brought === undefined ? 'under a delegation, which this request does not bring' : 'under another delegation';
+}
+
+/** An answer of a provider or a model that is stopped is not given again. */
+function stopOf(
+  { connector_id: connectorId, metering }: ExecutionRecord,
+  { claims, offer }: Asked,
+  { stops }: Pipeline,
+): StopTold | undefined {
+  if (!stops.any) return undefined;
+  const { catalogue, orgId, workloadId } = claims;
+  const provider = connectorId === undefined ? offer.provider : catalogue.provider(connectorId);
+  return stops.holding({
+    orgId,
+    workloadId,
+    place: { ...offer, connectorId: connectorId ?? offer.connectorId, provider, model: metering?.model ?? offer.model },
+  });
 }
 
 function reused(how: string): Refusal {

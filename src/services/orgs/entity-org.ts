@@ -13,6 +13,7 @@ import { PROJECTS } from '../people/projects.ts';
 import { WORKLOAD_TOKENS, WORKLOADS } from '../people/workloads.ts';
 import { CUSTOM_CONNECTORS } from '../policy/custom-connectors.ts';
 import { ADDONS, AUTO_ALLOWED, OVERLAYS } from '../policy/org-overlays.ts';
+import { STOPS } from '../review/stops.ts';
 import { CHANNELS } from '../sending/alerts/alert-channels.ts';
 import { SUBSCRIPTIONS } from '../sending/alerts/alert-subscriptions.ts';
 import { EXPORTS } from '../sending/exports/export-destinations.ts';
@@ -36,6 +37,7 @@ export const SPACES_OF_ORGS: readonly string[] = [
   SUBSCRIPTIONS,
   EXPORTS,
   WORKLOAD_RATES,
+  STOPS,
 ];
 
 /** Where something belongs to an entity of another space, by the same key. */

@@ -9,6 +9,7 @@ import type { StoredCredential } from '../people/stored-credential.ts';
 import { WORKLOADS } from '../people/workloads.ts';
 import { CUSTOM_CONNECTORS } from '../policy/custom-connectors.ts';
 import { OVERLAYS } from '../policy/org-overlays.ts';
+import { STOPS } from '../review/stops.ts';
 import { CHANNELS } from '../sending/alerts/alert-channels.ts';
 import { SUBSCRIPTIONS } from '../sending/alerts/alert-subscriptions.ts';
 import { EXPORTS } from '../sending/exports/export-destinations.ts';
@@ -29,6 +30,7 @@ export const HELD_OF_ORGS: readonly HeldThings[] = [
       [SUBSCRIPTIONS, ENTITY_BOUNDS.subscriptions],
       [EXPORTS, ENTITY_BOUNDS.exports],
       [WORKLOAD_RATES, ENTITY_BOUNDS.workloadRates],
+      [STOPS, ENTITY_BOUNDS.stops],
     ] as const
   ).map(([space, bound]): HeldThings => ({ space, bound, orgOf: (key, value) => orgOfEntity(space, key, value) })),
   {

@@ -61,6 +61,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   alert_history_by_org: ['*'],
   approval_pending: ['*'],
   quarantine_active: ['*'],
+  stops: ['*'],
   custom_connector_host: ['*'],
   export_cursor: ['*'],
   export_dead_letter_by_destination: ['*'],

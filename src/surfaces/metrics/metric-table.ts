@@ -348,6 +348,7 @@ export const METRICS = {
     help: 'Quarantine entries that were made.',
   },
   quarantineActive: { name: 'gw_quarantine_active', type: 'gauge', labels: [], help: 'Quarantine entries that hold somebody.' },
+  stopsActive: { name: 'gw_stops_active', type: 'gauge', labels: [], help: 'Stops that stand: calls that they hold are refused.' },
   riskScore: {
     name: 'gw_risk_score',
     type: 'gauge',

@@ -53,6 +53,7 @@ export interface MetricsOptions {
   readonly link: LinkState | undefined;
   readonly approvals: { readonly pending: number; readonly held: number };
   readonly quarantines: { readonly active: number };
+  readonly stops: { readonly active: number };
   /** Destination, outcome, count. */
   exportCounts(): readonly (readonly [destination: string, outcome: string, count: number])[];
   /** Spans by what became of them; none where no traces are sent. */
@@ -160,6 +161,7 @@ function registerReadings(registry: Registry, options: MetricsOptions): void {
   gauge(registry, METRICS.approvalsPending, () => options.approvals.pending);
   gauge(registry, METRICS.approvalsHeld, () => options.approvals.held);
   gauge(registry, METRICS.quarantineActive, () => options.quarantines.active);
+  gauge(registry, METRICS.stopsActive, () => options.stops.active);
   gauge(registry, METRICS.outboxWaiting, () => options.outbox.waiting);
   gauge(registry, METRICS.priceListAge, () => options.priceLists.ageSeconds);
   gauge(registry, METRICS.priceListHeld, () => options.priceLists.held.length);

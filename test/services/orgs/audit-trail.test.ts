@@ -241,6 +241,8 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
   'mgmt_keys.create': ['/v1/admin/mgmt-keys', { name: 'k', kind: 'mcp', scopes: ['read'] }],
   'mgmt_keys.revoke': ['/v1/admin/mgmt-keys/{made}'],
   'quarantine.release': ['/v1/admin/quarantine/{held}/release'],
+  stop: ['/v1/admin/stop', { scope: { org: 'acme', provider: 'openai' }, reason: 'leak', confirm: 'stop' }],
+  resume: ['/v1/admin/resume', { scope: { org: 'acme', provider: 'openai' } }],
   'approvals.approve': ['/v1/admin/approvals/{asked}/approve'],
   'approvals.deny': ['/v1/admin/approvals/{asked}/deny'],
   'delegations.revoked.put': ['/v1/admin/delegations/revoked', { delegation_id: 'd' }],

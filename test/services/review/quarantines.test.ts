@@ -184,15 +184,18 @@ t.test(
 t.test('calls under way are ended when their caller is held, once, and only where that is wanted', async (t) => {
   const { quarantines, events } = await open(t);
   const ended: string[] = [];
-  const running = new RunningCalls(quarantines, events, true);
-  running.watch(ALICE, () => ended.push('alice 1'));
-  running.watch(ALICE, () => ended.push('alice 2'))();
-  running.watch({ ...ALICE, callerId: 'bob' }, () => ended.push('bob'));
-  new RunningCalls(quarantines, events, false).watch(ALICE, () => ended.push('left alone'));
+  const options = { quarantines, stops: { any: false, holding: () => undefined }, events };
+  const running = new RunningCalls({ ...options, endsHeld: true });
+  const call = { ...ALICE, place: undefined };
+  running.watch(call, (why) => ended.push(`alice 1: ${why.code}`));
+  running.watch(call, () => ended.push('alice 2'))();
+  running.watch({ ...call, callerId: 'bob' }, () => ended.push('bob'));
+  running.watch({ ...call, callerIp: undefined }, () => ended.push('what passes undecided'));
+  new RunningCalls({ ...options, endsHeld: false }).watch(call, () => ended.push('left alone'));
   quarantines.hold(ALICE, TOLD);
-  t.same(ended, ['alice 1']);
-  running.watch(ALICE, () => ended.push('too late'));
-  t.same(ended, ['alice 1', 'too late'], 'what began to be sent meanwhile is ended at once');
+  t.same(ended, ['alice 1: quarantined_while_running']);
+  running.watch(call, () => ended.push('too late'));
+  t.same(ended, ['alice 1: quarantined_while_running', 'too late'], 'what began to be sent meanwhile is ended at once');
   quarantines.hold({ ...ALICE, callerId: 'eve' }, TOLD);
   t.equal(ended.length, 2);
 });
