@@ -7,6 +7,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFi
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
+import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
 import { bareEnvironment, run } from '../support/child.ts';
 import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
@@ -107,6 +108,7 @@ t.test(
     t.same(readdirSync(folder).sort(), [
       'README.md',
       'check.py',
+      'consistency.json',
       'export.json',
       'keys.json',
       'proofs.ndjson',
@@ -124,6 +126,7 @@ t.test(
 
     const lines = (name: string) => readFileSync(join(folder, name), 'utf8').trimEnd().split('\n');
     const [records, proofs, roots] = [lines('records.ndjson'), lines('proofs.ndjson'), lines('roots.ndjson')];
+    const consistency = JSON.parse(lines('consistency.json').join('')) as ConsistencyProof;
     const stranger = makeLedger([['0'.repeat(64)]], { org: 'acme', kid: kidIn(roots), seed: 8 });
     const tampered: readonly (readonly [what: string, file: string, text: readonly string[], problem: RegExp, parts: readonly number[]])[] =
       [
@@ -148,6 +151,20 @@ t.test(
           roots.map((line, at) => (at === 1 ? line.replace('"leaf_count":1', '"leaf_count":2') : line)),
           /root 2: its signature does not fit/,
           [1, 5],
+        ],
+        [
+          'a consistency path',
+          'consistency.json',
+          [JSON.stringify(consistency).replace(/"path":\["..../, '"path":["0000')],
+          /consistency: the path does not lead to both trees/,
+          [],
+        ],
+        [
+          'a tree of a consistency proof',
+          'consistency.json',
+          [JSON.stringify({ ...consistency, path: [...consistency.path, '0'.repeat(64)] })],
+          /consistency: the path is not that of a tree of 1 leaves and one of 6/,
+          [],
         ],
         ['a chain that was cut', 'roots.ndjson', [roots[0] ?? '', roots[2] ?? ''], /root 3: root 2 should stand there/, [1, 5]],
         ['a chain without the last roots', 'roots.ndjson', roots.slice(0, 1), /root [23] of its proof is not in the chain/, []],

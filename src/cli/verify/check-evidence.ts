@@ -1,5 +1,6 @@
 import { messageOf } from '../../base/lib/gateway-error.ts';
 import { ChainWalk, type WalkedChain } from '../../ledger/chain-walk.ts';
+import { type ConsistencyProof, checkConsistency, readConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proof.ts';
 import { readKeyList, readKeys, readProofAnswer } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
@@ -14,6 +15,7 @@ export interface EvidenceFiles {
   readonly record: { readonly bytes: Uint8Array; readonly name: string } | undefined;
   readonly proof: string | undefined;
   readonly roots: readonly string[];
+  readonly consistency: string | undefined;
   readonly keys: string | undefined;
 }
 
@@ -23,6 +25,8 @@ export interface CheckedEvidence {
   /** Undefined where none was given, or it does not hold. */
   readonly proof: InclusionProof | undefined;
   readonly chain: WalkedChain | undefined;
+  /** That the tree of one root of the chain goes on in that of another; undefined as the others. */
+  readonly growth: ConsistencyProof | undefined;
   /** What does not fit, one line each. */
   readonly problems: readonly string[];
   /** What somebody should know who reads that everything fits. */
@@ -42,8 +46,17 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
   const keys = await keysIn(files.keys, io, problems);
   const proof = files.proof === undefined ? undefined : await proofIn(files.proof, io, problems);
   const holds = proof !== undefined && noteProblem(problems, () => checkProof(proof, record, keys));
-  const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, keys, proof, io, problems);
-  return { record, proof: holds ? proof : undefined, chain, problems, notes: holds ? notesOn(record, proof) : [] };
+  const growth = files.consistency === undefined ? undefined : await consistencyIn(files.consistency, io, problems);
+  const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, { keys, proof, growth }, io, problems);
+  const isFine = problems.length === 0;
+  return {
+    record,
+    proof: holds ? proof : undefined,
+    chain,
+    growth: isFine ? growth : undefined,
+    problems,
+    notes: holds ? notesOn(record, proof) : [],
+  };
 }
 
 /**
@@ -90,22 +103,54 @@ function checkProof(proof: InclusionProof, record: CheckedRecord | undefined, ke
   checkSignature(proof.root, keys);
 }
 
+async function consistencyIn(file: string, io: CliIo, problems: string[]): Promise<ConsistencyProof | undefined> {
+  const value = await readJsonFile(file, io);
+  let growth: ConsistencyProof | undefined;
+  noteProblem(problems, () => {
+    growth = readConsistency(value);
+  });
+  return growth;
+}
+
+interface BesideChain {
+  readonly keys: LedgerKeys;
+  readonly proof: InclusionProof | undefined;
+  readonly growth: ConsistencyProof | undefined;
+}
+
 async function chainIn(
   files: readonly string[],
-  keys: LedgerKeys,
-  proof: InclusionProof | undefined,
+  { keys, proof, growth }: BesideChain,
   io: CliIo,
   problems: string[],
 ): Promise<WalkedChain | undefined> {
-  const walk = new ChainWalk(keys, proof?.root);
+  const leap = growth === undefined ? undefined : { from: growth.first.sequence, to: growth.second.sequence };
+  const walk = new ChainWalk(keys, proof?.root, leap);
+  const trees = new Map<number, TreeHead | undefined>();
   try {
-    for await (const root of rootsInFiles(files, io)) walk.take(root);
-    return walk.end();
+    for await (const root of rootsInFiles(files, io)) {
+      walk.take(root);
+      if (root.sequence === leap?.from || root.sequence === leap?.to) trees.set(root.sequence, treeHeadOf(root));
+    }
+    const chain = walk.end();
+    if (growth !== undefined) checkConsistency(growth, treeIn(trees, growth.first), treeIn(trees, growth.second));
+    return chain;
   } catch (error) {
     if (!(error instanceof LedgerError)) throw error;
     problems.push(`chain: ${error.message}`);
     return undefined;
   }
+}
+
+/** The tree that a root of the chain signs. @throws LedgerError */
+function treeIn(trees: ReadonlyMap<number, TreeHead | undefined>, { sequence }: TreeHead): TreeHead {
+  const tree = trees.get(sequence);
+  if (tree !== undefined) return tree;
+  throw new LedgerError(
+    trees.has(sequence)
+      ? `consistency: root ${sequence} was signed before roots had a tree`
+      : `consistency: root ${sequence} is not among the roots that were given`,
+  );
 }
 
 /** @returns whether it holds */

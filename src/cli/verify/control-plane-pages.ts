@@ -1,4 +1,5 @@
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
+import { type ConsistencyProof, readConsistency } from '../../ledger/consistency-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { readKeyList, readProofAnswer, readRootsPage } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
@@ -49,6 +50,18 @@ export class ControlPlanePages {
     const { proof } = answer === undefined ? {} : readProofAnswer(answer);
     if (proof === undefined) return { status: 'pending_inclusion', record_hash: hash };
     return { status: 'verified', record_hash: hash, inclusion_proof: proof };
+  }
+
+  /**
+   * That the tree of one root goes on in that of a later one; undefined: it shows none.
+   * @throws as {@link roots}
+   */
+  async consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof | undefined> {
+    const answer = await this.#found(`orgs/${encodeURIComponent(orgId)}/consistency?first=${first}&second=${second}`, [
+      NOT_FOUND,
+      CONFLICT,
+    ]);
+    return answer === undefined ? undefined : readConsistency(answer);
   }
 
   async #found(path: string, absent: readonly number[] = [NOT_FOUND]): Promise<unknown> {

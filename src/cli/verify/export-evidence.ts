@@ -2,6 +2,7 @@ import { canonicalJson } from '../../base/json/jcs.ts';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import { checkConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { readProofAnswer } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
@@ -157,11 +158,12 @@ function hashIn(value: unknown): string {
 async function writeLedger(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder, counts: Counts): Promise<void> {
   await folder.write('keys.json', `${JSON.stringify({ data: await pages.keys() }, null, 2)}\n`);
   await folder.append('roots.ndjson', []);
+  let trees: { readonly first: TreeHead; readonly last: TreeHead } | undefined;
   for (let after = 0; ; ) {
     const roots = await pages.roots(orgId, after);
     if (roots === undefined) throw new Unusable(`the control plane has no org ${orgId}`);
     const last = roots.at(-1);
-    if (last === undefined) return;
+    if (last === undefined) break;
     if (last.sequence <= after)
       throw new Unusable(`the control plane answers root ${last.sequence} where those behind ${after} were asked for`);
     await folder.append(
@@ -170,7 +172,25 @@ async function writeLedger(orgId: string, pages: ControlPlanePages, folder: Evid
     );
     counts.roots += roots.length;
     after = last.sequence;
+    for (const head of roots.map(treeHeadOf)) if (head !== undefined) trees = { first: trees?.first ?? head, last: head };
   }
+  if (trees !== undefined) await writeConsistency(orgId, pages, folder, trees);
+}
+
+/** From the first root that has a tree to the last one. */
+async function writeConsistency(
+  orgId: string,
+  pages: ControlPlanePages,
+  folder: EvidenceFolder,
+  { first, last }: { readonly first: TreeHead; readonly last: TreeHead },
+): Promise<void> {
+  const proof = await pages.consistency(orgId, first.sequence, last.sequence);
+  if (proof === undefined)
+    throw new Unusable(
+      `the control plane shows no proof that the tree of root ${last.sequence} goes on from that of root ${first.sequence}`,
+    );
+  checkConsistency(proof, first, last);
+  await folder.write('consistency.json', `${JSON.stringify(proof)}\n`);
 }
 
 /** What an answer or the disk does wrong is one line for a person. */

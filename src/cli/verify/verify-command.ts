@@ -10,6 +10,7 @@ import { watchHistory } from './watch-history.ts';
 const OPTIONS = {
   proof: { type: 'string' },
   roots: { type: 'string', multiple: true },
+  consistency: { type: 'string' },
   keys: { type: 'string' },
   watch: { type: 'string' },
   state: { type: 'string' },
@@ -29,7 +30,7 @@ type OptionName = keyof typeof OPTIONS;
 
 /** What the command does, the option that says so, and the other options that it takes then. */
 const DOINGS = {
-  check: ['proof', 'roots', 'keys'],
+  check: ['proof', 'roots', 'consistency', 'keys'],
   watch: ['watch', 'state', 'keys', 'interval', 'org'],
   export: ['export', 'gateway', 'control-plane', 'from', 'to', 'key', 'org'],
 } as const satisfies Readonly<Record<string, readonly OptionName[]>>;
@@ -41,7 +42,7 @@ type Doing = keyof typeof DOINGS;
 export const verify: Command = {
   name: 'verify',
   usage:
-    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--org ID] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
+    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--org ID] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
   summary:
     'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable. --watch: whether the history of a ledger goes on; --export: what a third party needs.',
   help: `
@@ -49,6 +50,7 @@ export const verify: Command = {
   records.ndjson   several, one a line: gw logs --json --whole | gw verify -
   --proof          as GET /v1/verify/{record_hash} answers, or the bare proof; needs --keys
   --roots          as GET /v1/orgs/{org}/roots of the control plane answers, or .ndjson with a root on each line; once for each file, in order; needs --keys
+  --consistency    as GET /v1/orgs/{org}/consistency of the control plane answers; needs --roots with both of its roots: those between may be left out
   --keys           as GET /v1/keys of the control plane answers: whose signatures are believed
   --watch          a control plane; NODE_EXTRA_CA_CERTS names its CA where it is asked by https
   --state          where the last root and the keys that are believed are kept
@@ -70,20 +72,11 @@ export const verify: Command = {
 };
 
 const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, io: CliIo) => Promise<number>>> = {
-  async check({ proof, roots = [], keys, json = false }, record, io) {
-    if (record === undefined && roots.length === 0) throw new UsageError('it takes one file, or - for standard input');
-    if (record === undefined && proof !== undefined)
-      throw new UsageError('--proof is of a record: it takes one file, or - for standard input');
-    if (keys === undefined && (proof !== undefined || roots.length > 0))
-      throw new UsageError(
-        `${proof === undefined ? '--roots' : '--proof'} needs --keys: whoever has no key to check it with can be shown anything`,
-      );
-    if (keys !== undefined && proof === undefined && roots.length === 0) throw new UsageError('--keys needs --proof or --roots');
-    if (record !== undefined && proof === undefined && roots.length > 0)
-      throw new UsageError('a record and --roots need --proof, which says under which root the record is');
+  async check({ proof, roots = [], consistency, keys, json = false }, record, io) {
+    checkFiles({ proof, roots, consistency, keys }, record);
     return record === undefined
-      ? judged(undefined, { proof, roots, keys, json }, io)
-      : recordsJudged(record, { proof, roots, keys, json }, io);
+      ? judged(undefined, { proof, roots, consistency, keys, json }, io)
+      : recordsJudged(record, { proof, roots, consistency, keys, json }, io);
   },
   watch({ watch: url = '', state, keys, interval, org, json = false }, _record, io) {
     if (state === undefined) throw new UsageError('--watch needs --state, a file to remember the last root in');
@@ -96,9 +89,26 @@ const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, 
   },
 };
 
+/** @throws UsageError for files of which no check can be made */
+function checkFiles({ proof, roots, consistency, keys }: Omit<Beside, 'json'>, record: string | undefined): void {
+  if (consistency !== undefined && roots.length === 0)
+    throw new UsageError('--consistency needs --roots, which say what trees the two roots have signed');
+  if (record === undefined && roots.length === 0) throw new UsageError('it takes one file, or - for standard input');
+  if (record === undefined && proof !== undefined)
+    throw new UsageError('--proof is of a record: it takes one file, or - for standard input');
+  if (keys === undefined && (proof !== undefined || roots.length > 0))
+    throw new UsageError(
+      `${proof === undefined ? '--roots' : '--proof'} needs --keys: whoever has no key to check it with can be shown anything`,
+    );
+  if (keys !== undefined && proof === undefined && roots.length === 0) throw new UsageError('--keys needs --proof or --roots');
+  if (record !== undefined && proof === undefined && roots.length > 0)
+    throw new UsageError('a record and --roots need --proof, which says under which root the record is');
+}
+
 interface Beside {
   readonly proof: string | undefined;
   readonly roots: readonly string[];
+  readonly consistency: string | undefined;
   readonly keys: string | undefined;
   readonly json: boolean;
 }

@@ -2,12 +2,15 @@ import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import {
   askedAfter,
+  checkGrowth,
   checkRemembered,
+  growthBetween,
   readWatchedChain,
   strangersAmong,
   type WatchedChain,
@@ -21,6 +24,8 @@ export interface WatchedLedger {
   keys(): Promise<readonly ListedKey[]>;
   /** Undefined: there is no such org. */
   roots(orgId: string, after: number): Promise<readonly MerkleRoot[] | undefined>;
+  /** Undefined: it shows none. */
+  consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof | undefined>;
 }
 
 export interface WatchOptions {
@@ -55,13 +60,23 @@ export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchO
   let fresh = checkRemembered(from, answered);
   // Until nothing is answered: how many roots an answer has is the control plane's.
   while (answered.length > 0) {
-    state = watchOn(state, fresh);
+    const next = watchOn(state, fresh);
+    await checkTrees(ledger, state, next);
+    state = next;
     await save(state);
     answered = await rootsBehind(ledger, state, state.sequence);
     fresh = answered;
   }
   if (state.sequence === 0) await save(state);
   return { from, state, strangers };
+}
+
+/** @throws LedgerError when the new tree is not shown to go on from the one that is remembered */
+async function checkTrees(ledger: WatchedLedger, before: WatchedChain, after: WatchedChain): Promise<void> {
+  const growth = growthBetween(before, after);
+  if (growth === undefined) return;
+  const { first, second } = growth;
+  checkGrowth(first, second, await ledger.consistency(after.org_id, first.sequence, second.sequence));
 }
 
 async function rootsBehind(

@@ -17,6 +17,8 @@ const ROOT = z.object({
   prev_root_hash: z.string(),
   root_hash: z.string(),
   leaf_count: z.int(),
+  tree_size: z.int().optional().meta({ description: 'Hashes under all roots up to this one; absent in roots of before' }),
+  tree_hash: z.string().optional().meta({ description: 'Root of the tree of all of them' }),
   closed_at: z.string(),
   sig: SIGNATURE,
 });
@@ -29,6 +31,21 @@ const PROOF = z.object({
   path: z.array(z.object({ side: z.enum(['left', 'right']), hash: z.string() })),
   root: ROOT,
 });
+
+const TREE = z.object({ sequence: z.int(), tree_size: z.int(), tree_hash: z.string() });
+const CONSISTENCY = z.object({ first: TREE, second: TREE, path: z.array(z.string()) });
+
+const SEQUENCE_RULE = 'must be a whole number from 1';
+const sequence = z
+  .string(SEQUENCE_RULE)
+  .regex(/^[1-9]\d{0,14}$/, SEQUENCE_RULE)
+  .transform(Number);
+const CONSISTENCY_QUERY = z
+  .strictObject({
+    first: sequence.meta({ type: 'integer', minimum: 1, description: 'The `sequence` of a root that somebody remembers' }),
+    second: sequence.meta({ type: 'integer', minimum: 1, description: 'The `sequence` of a later root, or the same' }),
+  })
+  .refine(({ first, second }) => first <= second, { path: ['first'], message: 'must not be above `second`' });
 
 const ROOTS_QUERY = z.strictObject({
   after: z
@@ -80,6 +97,21 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
       if (found.status === 'unknown') throw noSuch(`record of the org ${orgId} with this hash`);
       throw new GatewayError('conflict', 'This hash is not under a root yet: ask again in a second.');
     },
+  }),
+  adminOperation({
+    id: 'consistency.read',
+    method: 'GET',
+    path: '/v1/orgs/{org}/consistency',
+    scope: 'none',
+    annotations: READS,
+    summary:
+      'The proof that the tree of one root goes on in that of a later one; 409 where one of them was signed before roots had a tree.',
+    errors: ['not_found', 'conflict'],
+    input: { params: ofOrg, query: { schema: () => CONSISTENCY_QUERY } },
+    output: { status: 200, schema: CONSISTENCY },
+    handle: async ({ params, query: { first, second } }, { state }) => ({
+      json: await state.ledger.consistency(params.org, first, second),
+    }),
   }),
   adminOperation({
     id: 'public_key.list',

@@ -121,6 +121,7 @@ export class StoredControlPlane implements ControlPlaneState {
     this.ledger = {
       roots: async (orgId, after, limit) => ledgers.roots(below(orgId).org_id, after, limit),
       inclusion: async (orgId, hash) => ledgers.inclusion(below(orgId).org_id, hash),
+      consistency: async (orgId, first, second) => ledgers.consistency(below(orgId).org_id, first, second),
       get pending() {
         return ledgers.pending;
       },
