@@ -13,6 +13,7 @@ What it checks:
   roots           each is signed (Ed25519 over the RFC 8785 form of the root without sig) with a key of keys.json
   roots.ndjson    sequence goes up by one, org_id stays, prev_root_hash is SHA-256 of the RFC 8785 form of the root before it (64 zeros for the first), and the root of
                   each proof is one of them; tree_size is the sum of leaf_count so far
+  timestamps/N.tsr  is a time stamp of the root with sequence N; whose it is says openssl (see README.md)
   consistency.json  the tree of its first root goes on in the tree of its second one (RFC 6962, RFC 9162)
 """
 import base64
@@ -331,6 +332,51 @@ def check_consistency(proof, chain):
         raise Wrong("the path does not lead to both trees: what was under the first root was changed")
 
 
+def der_members(content):
+    """The values in a constructed one, as pairs of tag and content."""
+    members, at = [], 0
+    while at < len(content):
+        tag, length, at = content[at], content[at + 1], at + 2
+        if length > 127:
+            more = length - 128
+            length, at = int.from_bytes(content[at:at + more], "big"), at + more
+        if at + length > len(content):
+            raise Wrong("it ends too early")
+        members.append((tag, content[at:at + length]))
+        at += length
+    return members
+
+
+def stamped_at(answer, root_digest):
+    """The time that a time stamp says (RFC 3161), where it is of this root."""
+    try:
+        token = der_members(der_members(answer)[0][1])[1][1]
+        signed_data = der_members(der_members(token)[1][1])[0][1]
+        inner = der_members(der_members(signed_data)[2][1])[1][1]
+        statement = der_members(der_members(der_members(inner)[0][1])[0][1])
+        imprint, moment = der_members(statement[2][1])[1][1], statement[4][1].decode("ascii")
+    except IndexError:
+        raise Wrong("it is no time stamp")
+    if imprint.hex() != root_digest:
+        raise Wrong("it is of something else (%s)" % imprint.hex())
+    return moment
+
+
+def check_stamps(folder, chain):
+    """The newest root with a time stamp, and its time."""
+    newest = None
+    for name in sorted(os.listdir(folder), key=lambda one: (len(one), one)):
+        try:
+            sequence = int(name[:-4]) if name.endswith(".tsr") else -1
+            if sequence not in chain.digests:
+                raise Wrong("its root is not in the chain")
+            with open(os.path.join(folder, name), "rb") as file:
+                newest = sequence, stamped_at(file.read(), chain.digests[sequence])
+        except FAULTS as error:
+            raise Wrong("%s: %s" % (name, error))
+    return newest
+
+
 def lines_of(path):
     with open(path, encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -404,6 +450,13 @@ def main(arguments):
                 check_consistency(parse(file.read()), chain)
     except FAULTS as error:
         problems.append("consistency: %s" % error)
+    try:
+        if chain is not None and os.path.isdir(place("timestamps")):
+            newest = check_stamps(place("timestamps"), chain)
+            if newest is not None:
+                notes.append("note: root %d was there at %s, says its time stamp; openssl shows whose it is (README.md)" % newest)
+    except FAULTS as error:
+        problems.append("time stamp %s" % error)
     if count_lines(place("records.ndjson")) != count_lines(place("proofs.ndjson")):
         problems.append("records.ndjson and proofs.ndjson have not the same number of lines")
     for at, pair in enumerate(zip(lines_of(place("records.ndjson")), lines_of(place("proofs.ndjson"))), 1):

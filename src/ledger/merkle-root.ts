@@ -22,7 +22,9 @@ export interface UnsignedRoot {
   readonly prev_root_hash: string;
   readonly root_hash: string;
   readonly leaf_count: number;
-  /** Hashes under all roots of the org up to this one; a root of before has neither this nor the next (decision 13.16). */
+  /**
+   * Hashes under all roots of the org up to this one; a root of before has neither this nor the next (decision 13.16).
+   */
   readonly tree_size?: number;
   /** Root of the tree of all of them, in the order of their inclusion (RFC 6962). */
   readonly tree_hash?: string;

@@ -19,12 +19,22 @@ export interface WatchedChain {
   readonly leaves: number | undefined;
   /** The newest tree that a root has signed; undefined: none has one. */
   readonly tree: TreeHead | undefined;
+  /** The newest time stamp of a root; undefined: none has one. */
+  readonly stamp: SeenStamp | undefined;
   readonly keys: readonly ListedKey[];
+}
+
+/** A time stamp that was checked. */
+export interface SeenStamp {
+  /** Of the root. */
+  readonly sequence: number;
+  /** RFC 3339. */
+  readonly time: string;
 }
 
 /** A watcher that has seen nothing yet. @param keys that it believes */
 export function watchFrom(orgId: string, keys: readonly ListedKey[]): WatchedChain {
-  return { schema: SCHEMA, ...nothingSeen(orgId), keys };
+  return { schema: SCHEMA, ...nothingSeen(orgId), stamp: undefined, keys };
 }
 
 /** Reads what a watcher has kept. @throws LedgerError */
@@ -41,8 +51,14 @@ export function readWatchedChain(value: unknown): WatchedChain {
     digest,
     leaves: value['leaves'] === undefined ? undefined : wholeNumberOf(value, 'leaves', 0, WHAT),
     tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${WHAT}: tree`),
+    stamp: value['stamp'] === undefined ? undefined : readStamp(value['stamp']),
     keys: readKeyList({ data: value['keys'] }),
   };
+}
+
+function readStamp(value: unknown): SeenStamp {
+  if (!isJsonObject(value)) throw new LedgerError(`${WHAT}: stamp is not an object`);
+  return { sequence: wholeNumberOf(value, 'sequence', 1, `${WHAT}: stamp`), time: textOf(value, 'time', `${WHAT}: stamp`) };
 }
 
 /** Whom to ask for roots: those behind the one before the last that is remembered, so that this one comes once more. */
@@ -103,7 +119,10 @@ export function growthBetween(
   return first === undefined || second === undefined || first.sequence === second.sequence ? undefined : { first, second };
 }
 
-/** @param proof undefined: the ledger shows none @throws LedgerError when it does not show that one goes on in the other */
+/**
+ * @param proof undefined: the ledger shows none
+ * @throws LedgerError when it does not show that one goes on in the other
+ */
 export function checkGrowth(first: TreeHead, second: TreeHead, proof: ConsistencyProof | undefined): void {
   if (proof === undefined)
     throw new LedgerError(`the ledger shows no proof that the tree of root ${second.sequence} goes on from that of root ${first.sequence}`);

@@ -3,12 +3,12 @@
  * as the page in the folder says.
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
-import { bareEnvironment, run } from '../support/child.ts';
+import { bareEnvironment, eventually, run } from '../support/child.ts';
 import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
@@ -18,6 +18,7 @@ import { madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+import { startAuthority } from '../support/time-stamp-authority.ts';
 
 /** The line of the newest record that is proved: one waits. */
 const PROVED = 2;
@@ -36,8 +37,8 @@ interface Exported {
  * A gateway and its control plane as programs of their own: of seven calls four are under the newest of three roots,
  * and the last one waits, since the link is cut.
  */
-async function running(t: HasTeardown): Promise<Exported> {
-  const place = await ControlPlanePlace.start(t);
+async function running(t: HasTeardown, settings: Readonly<Record<string, string>> = {}): Promise<Exported> {
+  const place = await ControlPlanePlace.start(t, {}, settings);
   const gateway = await place.gateway('node-1');
   const call = async (): Promise<string> => {
     const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: { model: 'gpt-4', messages: [] } };
@@ -100,7 +101,9 @@ t.test(
   'an export is checked by openssl and Python, and each tampering is found',
   { skip: skipWithout(['openssl', 'python3', 'coreutils']) },
   async (t) => {
-    const { folder, env, args } = await running(t);
+    const authority = await startAuthority(t);
+    const { folder, env, args, place } = await running(t, { CP_TSA_URL: authority.url, CP_TSA_CA_FILE: authority.caFile });
+    await eventually('the first stamp', async () => (await place.listOf('/timestamps')).length > 0 || undefined);
     const done = await gwMain(t, [...args, '--export', folder, '--json'], env);
     t.equal(done.code, 0, done.err);
     t.match(JSON.parse(done.out), { org_id: 'acme', records: 7, verified: 6, pending: 1, gone: 0, roots: 3 });
@@ -114,10 +117,21 @@ t.test(
       'proofs.ndjson',
       'records.ndjson',
       'roots.ndjson',
+      'timestamps',
     ]);
+    t.same(readdirSync(join(folder, 'timestamps')), ['1.tsr']);
     t.ok(statSync(join(folder, 'check.py')).size > 1_000);
 
-    t.match(checkAll(folder), { code: 0, said: /^6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/ });
+    t.match(checkAll(folder), {
+      code: 0,
+      said: /^note: root 1 was there at \d{14}Z, .*\n6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/,
+    });
+    const stamped = sh(
+      folder,
+      `sed -n 1p roots.ndjson | tr -d '\\n' > root.json\nopenssl ts -verify -data root.json -in timestamps/1.tsr -CAfile "$CA"\nrm root.json`,
+      { CA: authority.caFile },
+    );
+    t.match(stamped, { code: 0, said: /Verification: OK/ });
     const hand = byHand(folder, [1, 2, 3, 4, 5]);
     t.equal(hand.code, 0, hand.said);
     const [computed, stored] = hand.said.split('\n');
@@ -186,6 +200,11 @@ t.test(
     }
     const copy = join(tempDir(t), 'copy');
     cpSync(folder, copy, { recursive: true });
+    renameSync(join(copy, 'timestamps', '1.tsr'), join(copy, 'timestamps', '2.tsr'));
+    t.match(checkAll(copy), { code: 1, said: /time stamp 2\.tsr: it is of something else/ });
+    writeFileSync(join(copy, 'timestamps', '2.tsr'), 'x');
+    t.match(checkAll(copy), { code: 1, said: /time stamp 2\.tsr: it is no time stamp/ });
+    rmSync(join(copy, 'timestamps'), { recursive: true });
     rmSync(join(copy, 'keys.json'));
     t.match(checkAll(copy), { code: 1, said: /signatures: not checked, there is no keys\.json/ });
     t.match(checkAll(copy, '--keys', join(folder, 'keys.json')), { code: 0 });

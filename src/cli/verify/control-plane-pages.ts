@@ -1,7 +1,7 @@
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { type ConsistencyProof, readConsistency } from '../../ledger/consistency-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
-import { readKeyList, readProofAnswer, readRootsPage } from '../../ledger/ledger-answers.ts';
+import { type ListedTimestamp, readKeyList, readProofAnswer, readRootsPage, readTimestampsPage } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { type CliIo, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
@@ -62,6 +62,12 @@ export class ControlPlanePages {
       CONFLICT,
     ]);
     return answer === undefined ? undefined : readConsistency(answer);
+  }
+
+  /** Time stamps behind the root of a sequence, in order; none where it has no such list. @throws as {@link roots} */
+  async timestamps(orgId: string, after: number): Promise<readonly ListedTimestamp[]> {
+    const page = await this.#found(`orgs/${encodeURIComponent(orgId)}/timestamps?after=${after}`);
+    return page === undefined ? [] : readTimestampsPage(page);
   }
 
   async #found(path: string, absent: readonly number[] = [NOT_FOUND]): Promise<unknown> {

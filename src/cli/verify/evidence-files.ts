@@ -166,6 +166,12 @@ export class EvidenceFolder {
     await writeFile(join(this.#path, name), text, { flag: 'wx' });
   }
 
+  /** A file in a folder of this one, which is made. */
+  async writeBelow(folder: string, name: string, bytes: Uint8Array): Promise<void> {
+    await mkdir(join(this.#path, folder), { recursive: true });
+    await writeFile(join(this.#path, folder, name), bytes, { flag: 'wx' });
+  }
+
   async close(): Promise<void> {
     for (const file of this.#open.values()) {
       await file.sync();

@@ -5,6 +5,7 @@ import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import { checkConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { readProofAnswer } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
+import { answerAround } from '../../ledger/time-stamp-token.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, EXIT_OK, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { GatewayClient } from '../gateway-client.ts';
@@ -174,7 +175,19 @@ async function writeLedger(orgId: string, pages: ControlPlanePages, folder: Evid
     after = last.sequence;
     for (const head of roots.map(treeHeadOf)) if (head !== undefined) trees = { first: trees?.first ?? head, last: head };
   }
+  await writeTimestamps(orgId, pages, folder);
   if (trees !== undefined) await writeConsistency(orgId, pages, folder, trees);
+}
+
+/** As answers that `openssl ts` reads, by the sequence of their root. */
+async function writeTimestamps(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder): Promise<void> {
+  for (let after = 0; ; ) {
+    const stamps = await pages.timestamps(orgId, after);
+    const last = stamps.at(-1);
+    if (last === undefined || last.sequence <= after) return;
+    for (const { sequence, token } of stamps) await folder.writeBelow('timestamps', `${sequence}.tsr`, answerAround(token));
+    after = last.sequence;
+  }
 }
 
 /** From the first root that has a tree to the last one. */

@@ -14,7 +14,7 @@ export function printEvidence(checked: CheckedEvidence, json: boolean, io: CliIo
   return verified ? EXIT_OK : EXIT_NO;
 }
 
-function documentOf({ record, proof, chain, growth, problems, notes }: CheckedEvidence, verified: boolean): object {
+function documentOf({ record, proof, chain, growth, stamp, problems, notes }: CheckedEvidence, verified: boolean): object {
   return {
     ...(record && { record_id: record.recordId }),
     verified,
@@ -29,12 +29,13 @@ function documentOf({ record, proof, chain, growth, problems, notes }: CheckedEv
     }),
     ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
     ...(growth && { consistency: { first: growth.first, second: growth.second } }),
+    ...(stamp && { stamp }),
     ...(verified ? {} : { problems }),
     ...(notes.length > 0 && { notes }),
   };
 }
 
-function linesOf({ record, proof, chain, growth, problems, notes }: CheckedEvidence, verified: boolean): string {
+function linesOf({ record, proof, chain, growth, stamp, problems, notes }: CheckedEvidence, verified: boolean): string {
   const of = record === undefined ? 'the chain of roots' : terminalText(record.recordId);
   // A record that stands alone has one thing to be wrong: both hashes are shown below each other.
   if (record !== undefined && record.stored !== record.computed && problems.length === 1)
@@ -52,6 +53,7 @@ function linesOf({ record, proof, chain, growth, problems, notes }: CheckedEvide
     rows.push(['last root', chain.digest]);
   }
   if (growth !== undefined) rows.push(['tree', grownText(growth)]);
+  if (stamp !== undefined) rows.push(['stamp', `root ${stamp.sequence} was there at ${stamp.time}`]);
   rows.push(...notes.map((note): [string, string] => ['note', note]));
   rows.push(...problems.map((problem): [string, string] => ['does not fit', problem]));
   const width = Math.max(...rows.map(([name]) => name.length));

@@ -73,11 +73,21 @@ function orgOf({ org, state }: WatchArguments, seen: WatchedChain | undefined, i
  * What is seen again and again in the same state is told once more only by `--json`, which has a line for each look.
  */
 function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] | undefined, json: boolean, io: CliIo): void {
-  const { org_id, sequence, digest, keys, tree } = state;
+  const { org_id, sequence, digest, keys, tree, stamp } = state;
   if (json) {
     const kids = keys.map(({ kid }) => kid);
     printJson(
-      { org_id, verified: true, from: from.sequence, sequence, digest, ...(tree && { tree }), keys: kids, unknown_keys: strangers },
+      {
+        org_id,
+        verified: true,
+        from: from.sequence,
+        sequence,
+        digest,
+        ...(tree && { tree }),
+        ...(stamp && { stamp }),
+        keys: kids,
+        unknown_keys: strangers,
+      },
       io,
     );
     return;
@@ -95,6 +105,7 @@ function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] |
     lines.push(
       `  tree      ${growth.second.tree_size} hashes; the first ${growth.first.tree_size} are those of root ${growth.first.sequence}`,
     );
+  if (stamp !== undefined) lines.push(`  stamp     root ${stamp.sequence} was there at ${stamp.time}`);
   if (strangers.length > 0) lines.push(`  not believed: ${strangers.join(', ')}; --keys FILE says which keys are right`);
   io.stdout(`${lines.map(terminalText).join('\n')}\n`);
 }

@@ -49,6 +49,8 @@ export interface OrgLedgerOptions {
   readonly signer: RootSigner;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Told of each root when it is stored. */
+  readonly signed?: (root: MerkleRoot) => void;
 }
 
 export type Inclusion =
@@ -64,6 +66,12 @@ export async function signedLeaves(store: Pick<Store, 'get'>, orgId: string): Pr
 export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, after: number, limit: number): Promise<readonly MerkleRoot[]> {
   const rows = await store.entities(ROOTS, { prefix: `${orgId} `, after: rootKey(orgId, after), limit });
   return rows.map(({ value }) => (value as StoredRoot).root);
+}
+
+/** The last root of an org; undefined: it has none. */
+export async function newestRootOf(store: Pick<Store, 'get'>, orgId: string): Promise<MerkleRoot | undefined> {
+  const { sequence } = headOf(await store.get(HEADS, orgId));
+  return ((await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined)?.root;
 }
 
 /**
@@ -234,6 +242,7 @@ export class OrgLedger {
     this.#attempted = head;
     await store.commit(undefined, effects, expect);
     this.#head = head;
+    this.#options.signed?.(root);
   }
 
   /**

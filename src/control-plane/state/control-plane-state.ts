@@ -181,6 +181,12 @@ export interface ControlPlaneState {
      * @throws GatewayError `not_found`; `conflict` for a root without a tree
      */
     consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof>;
+    /** Time stamps of an org behind the root of a sequence, in order. */
+    timestamps(
+      orgId: string,
+      after: number,
+      limit: number,
+    ): Promise<readonly { readonly sequence: number; readonly time: string; readonly token: string }[]>;
     /** Hashes of all orgs that are under no root yet. */
     readonly pending: number;
   };

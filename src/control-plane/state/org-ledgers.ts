@@ -30,6 +30,8 @@ export interface OrgLedgersOptions {
   readonly signer: RootSigner;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Told of each root when it is stored. */
+  readonly signed?: (root: MerkleRoot) => void;
 }
 
 /** A ledger that is open or about to be. */
@@ -198,10 +200,10 @@ export class OrgLedgers {
   }
 
   async #openOne(orgId: string): Promise<OrgLedger> {
-    const { store, place, signer, clock, log } = this.#options;
+    const { store, place, signer, clock, log, signed } = this.#options;
     const leaves = await place.open(orgId, await signedLeaves(store, orgId));
     try {
-      return await OrgLedger.open({ orgId, store, leaves, signer, clock, log });
+      return await OrgLedger.open({ orgId, store, leaves, signer, clock, log, ...(signed && { signed }) });
     } catch (error) {
       await leaves.close();
       throw error;
