@@ -5,7 +5,8 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
+import { pathToFileURL } from 'node:url';
+import t, { type Test } from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
 import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
 import { bareEnvironment, eventually, run } from '../support/child.ts';
@@ -13,6 +14,7 @@ import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-plac
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
 import { startGoverned } from '../support/governed.ts';
+import { startBrowser } from '../support/headless-browser.ts';
 import { verifiedProof } from '../support/ledger-judge.ts';
 import { madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
@@ -92,6 +94,41 @@ function sh(
   return { code: status, said: `${stdout}${stderr}` };
 }
 
+/** The page of an export in a browser without a network. */
+interface OpenPage {
+  /** What it says of the files of a folder. */
+  check(folder: string): Promise<{ readonly verdict: string; readonly state: string; readonly problems: readonly string[] }>;
+  readonly violations: readonly string[];
+}
+
+async function openPage(t: Test, folder: string): Promise<OpenPage> {
+  const context = await (await startBrowser(t)).newContext({ offline: true });
+  context.setDefaultTimeout(120_000);
+  const page = await context.newPage();
+  const violations: string[] = [];
+  page.on('console', (message) => violations.push(message.text()));
+  page.on('pageerror', (error) => violations.push(error.message));
+  await page.goto(pathToFileURL(join(folder, 'verify.html')).href);
+  return {
+    violations,
+    async check(one) {
+      const files = readdirSync(one, { recursive: true, encoding: 'utf8' }).map((name) => join(one, name));
+      await page.setInputFiles(
+        '#files',
+        files.filter((file) => statSync(file).isFile()),
+      );
+      await page.locator('#verdict:not([data-state=none], [data-state=busy])').waitFor();
+      const [verdict = '', state = ''] = [await page.textContent('#verdict'), await page.getAttribute('#verdict', 'data-state')].map(
+        String,
+      );
+      const problems = await page.locator('#problems li').allTextContents();
+      await page.setInputFiles('#files', []);
+      await page.locator('#verdict[data-state=none]').waitFor();
+      return { verdict, state, problems };
+    },
+  };
+}
+
 function checkAll(folder: string, ...args: string[]): { readonly code: number | null; readonly said: string } {
   const { status, stdout, stderr } = spawnSync('python3', ['check.py', ...args], { cwd: folder, encoding: 'utf8' });
   return { code: status, said: `${stdout}${stderr}` };
@@ -118,7 +155,10 @@ t.test(
       'records.ndjson',
       'roots.ndjson',
       'timestamps',
+      'verify.html',
     ]);
+    const page = skipWithout(['chromium']) === false ? await openPage(t, folder) : undefined;
+    t.match(await page?.check(folder), page && { verdict: 'Everything fits; 1 records wait for a root.', state: 'good', problems: [] });
     t.same(readdirSync(join(folder, 'timestamps')), ['1.tsr']);
     t.ok(statSync(join(folder, 'check.py')).size > 1_000);
 
@@ -196,18 +236,24 @@ t.test(
       cpSync(folder, copy, { recursive: true });
       writeFileSync(join(copy, file), `${text.join('\n')}\n`);
       t.match(checkAll(copy), { code: 1, said: problem }, what);
+      const shown = await page?.check(copy);
+      t.match(shown, page && { state: 'bad', verdict: /thing does not fit|things do not fit/ }, `${what}, in a browser`);
+      if (shown !== undefined) t.match(shown.problems.join('\n'), problem, `${what}, in a browser`);
       if (parts.length > 0) t.not(byHand(copy, parts).code, 0, `${what}, by hand`);
     }
     const copy = join(tempDir(t), 'copy');
     cpSync(folder, copy, { recursive: true });
     renameSync(join(copy, 'timestamps', '1.tsr'), join(copy, 'timestamps', '2.tsr'));
     t.match(checkAll(copy), { code: 1, said: /time stamp 2\.tsr: it is of something else/ });
+    t.match(await page?.check(copy), page && { problems: [/time stamp: 2\.tsr: it is of something else/] });
     writeFileSync(join(copy, 'timestamps', '2.tsr'), 'x');
     t.match(checkAll(copy), { code: 1, said: /time stamp 2\.tsr: it is no time stamp/ });
     rmSync(join(copy, 'timestamps'), { recursive: true });
     rmSync(join(copy, 'keys.json'));
     t.match(checkAll(copy), { code: 1, said: /signatures: not checked, there is no keys\.json/ });
     t.match(checkAll(copy, '--keys', join(folder, 'keys.json')), { code: 0 });
+    t.match(await page?.check(copy), page && { state: 'bad', problems: [/signatures: not checked, there is no keys\.json/] });
+    t.same(page?.violations ?? [], [], 'the policy of the page keeps nothing of it from running');
     for (const at of [1, 2, 3, 4, 5, 6]) {
       writeFileSync(join(copy, 'record.json'), records[at] ?? '');
       writeFileSync(join(copy, 'answer.json'), proofs[at] ?? '');

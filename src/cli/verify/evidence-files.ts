@@ -123,8 +123,11 @@ export async function keysInFile(file: string, io: CliIo): Promise<readonly List
   }
 }
 
-/** What goes into the folder as it is in the package: the page, and the program that checks everything. */
-const TEMPLATES = { 'README.md': 'page.md', 'check.py': 'check.py' } as const;
+/**
+ * What goes into the folder as it is in the package: the text that explains it, and what checks everything, as a
+ * program and as a page for a browser.
+ */
+const TEMPLATES = { 'README.md': 'page.md', 'check.py': 'check.py', 'verify.html': 'verify.html' } as const;
 
 /** Files of lines that grow while something is exported. */
 export type EvidenceLines = 'records.ndjson' | 'proofs.ndjson' | 'roots.ndjson';
