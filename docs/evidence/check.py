@@ -3,7 +3,7 @@
 
 Usage: python3 check.py [FOLDER] [--keys FILE]
 
-It needs Python 3.8 or later and openssl 3 (or 1.1.1) and nothing else: no program of the gateway, and no network. What does not fit is printed, one line each; the exit
+It needs Python 3.8 or later and nothing else: no package, no program of the gateway, and no network. What does not fit is printed, one line each; the exit
 code is 0 when everything fits, 1 when something does not, 2 when the folder cannot be read.
 
 What it checks:
@@ -12,19 +12,18 @@ What it checks:
                   are those that leaf_index and leaf_count ask for
   roots           each is signed (Ed25519 over the RFC 8785 form of the root without sig) with a key of keys.json
   roots.ndjson    sequence goes up by one, org_id stays, prev_root_hash is SHA-256 of the RFC 8785 form of the root before it (64 zeros for the first), and the root of
-                  each proof is one of them
+                  each proof is one of them; tree_size is the sum of leaf_count so far
+  timestamps/N.tsr  is a time stamp of the root with sequence N; whose it is says openssl (see README.md)
+  consistency.json  the tree of its first root goes on in the tree of its second one (RFC 6962, RFC 9162)
 """
 import base64
 import decimal
 import hashlib
 import json
 import os
-import subprocess
 import sys
-import tempfile
 
 MAX_INTEGER = 2**53 - 1
-ED25519_SPKI = bytes.fromhex("302a300506032b6570032100")
 ZEROS = "0" * 64
 
 
@@ -180,11 +179,71 @@ def digest(root):
     return hashlib.sha256(encoded(root)).hexdigest()
 
 
+# Ed25519 as RFC 8032 has it: points are (X, Y, Z, T) with x = X/Z, y = Y/Z, x*y = T/Z.
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+ROOT_OF_MINUS_ONE = pow(2, (P - 1) // 4, P)
+
+
+def add_points(a, b):
+    e, f = (a[1] - a[0]) * (b[1] - b[0]) % P, (a[1] + a[0]) * (b[1] + b[0]) % P
+    g, h = 2 * a[3] * b[3] * D % P, 2 * a[2] * b[2] % P
+    e, f, g, h = f - e, h - g, h + g, f + e
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def decoded_point(encoded_point):
+    y = int.from_bytes(encoded_point, "little")
+    sign, y = y >> 255, y & (2**255 - 1)
+    if y >= P:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P != 0:
+        x = x * ROOT_OF_MINUS_ONE % P
+    if (x * x - square) % P != 0 or (x == 0 and sign == 1):
+        return None
+    x = P - x if x & 1 != sign else x
+    return x, y, 1, x * y % P
+
+
+def encoded_of_point(point):
+    inverse = pow(point[2], P - 2, P)
+    x, y = point[0] * inverse % P, point[1] * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little")
+
+
+BASE = decoded_point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
+
+
+def sum_of_products(a, first, b, second):
+    """a times one point and b times another."""
+    table = {1: first, 2: second, 3: add_points(first, second)}
+    total = (0, 1, 1, 0)
+    for bit in range(max(a.bit_length(), b.bit_length()) - 1, -1, -1):
+        total = add_points(total, total)
+        which = (a >> bit & 1) + 2 * (b >> bit & 1)
+        if which:
+            total = add_points(total, table[which])
+    return total
+
+
+def signature_fits(key, message, signature):
+    point = decoded_point(key)
+    scalar = int.from_bytes(signature[32:], "little")
+    if len(signature) != 64 or point is None or scalar >= ORDER:
+        return False
+    digest_of_all = hashlib.sha512(signature[:32] + key + message).digest()
+    minus = (P - point[0], point[1], 1, P - point[3])
+    found = sum_of_products(scalar, BASE, int.from_bytes(digest_of_all, "little") % ORDER, minus)
+    return encoded_of_point(found) == signature[:32]
+
+
 class Signatures:
-    """Asks openssl, once for each root."""
+    """Whose signatures are believed; each root is checked once."""
 
     def __init__(self, keys):
-        self.folder = tempfile.mkdtemp(prefix="check-")
         self.keys = {}
         self.fine = set()
         for key in keys:
@@ -192,13 +251,7 @@ class Signatures:
                 raw = base64.b64decode(str(key.get("public_key")), validate=True)
                 if key["kid"] in self.keys or len(raw) != 32:
                     raise Wrong("key %s cannot be used" % key["kid"])
-                self.keys[key["kid"]] = self.write("key-%d.der" % len(self.keys), ED25519_SPKI + raw)
-
-    def write(self, name, content):
-        path = os.path.join(self.folder, name)
-        with open(path, "wb") as file:
-            file.write(content)
-        return path
+                self.keys[key["kid"]] = raw
 
     def check(self, root):
         name = digest(root)
@@ -208,17 +261,120 @@ class Signatures:
         key = self.keys.get(sig.get("kid"))
         if sig.get("alg") != "ed25519" or key is None:
             raise Wrong("root %s is signed with a key that is not known (%s)" % (root.get("sequence"), sig.get("kid")))
-        message = self.write("message", encoded(without(root, "sig")))
-        signature = self.write("signature", base64.b64decode(str(sig.get("sig")), validate=True))
-        command = ["openssl", "pkeyutl", "-verify", "-pubin", "-keyform", "DER", "-inkey", key, "-rawin", "-in", message, "-sigfile", signature]
-        if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+        if not signature_fits(key, encoded(without(root, "sig")), base64.b64decode(str(sig.get("sig")), validate=True)):
             raise Wrong("root %s: its signature does not fit" % root.get("sequence"))
         self.fine.add(name)
 
-    def close(self):
-        for name in os.listdir(self.folder):
-            os.unlink(os.path.join(self.folder, name))
-        os.rmdir(self.folder)
+
+class Chain:
+    """What is kept of the roots of a chain: digests by sequence, and trees where a root signs one."""
+
+    def __init__(self):
+        self.digests, self.trees, self.leaves = {}, {}, None
+
+    def take(self, root, sequence):
+        count = whole(root, "leaf_count", 1)
+        self.leaves = count if sequence == 1 else None if self.leaves is None else self.leaves + count
+        if "tree_size" in root or "tree_hash" in root:
+            size, tree = whole(root, "tree_size", count), hex_hash(root, "tree_hash")
+            if self.leaves not in (None, size):
+                raise Wrong("root %d: tree_size is %d, and %d hashes are under the roots up to it" % (sequence, size, self.leaves))
+            if size == count and tree != hex_hash(root, "root_hash"):
+                raise Wrong("root %d: tree_hash is not root_hash, though its batch is all there is" % sequence)
+            self.leaves, self.trees[sequence] = size, (size, tree)
+        self.digests[sequence] = digest(root)
+
+
+def path_length(first, second):
+    """How many hashes lead from a tree of so many leaves to a larger one (RFC 6962, 2.1.2)."""
+    length, is_whole = 0, True
+    while first < second:
+        split = 1
+        while split * 2 < second:
+            split *= 2
+        if first <= split:
+            second = split
+        else:
+            first, second, is_whole = first - split, second - split, False
+        length += 1
+    return length if is_whole else length + 1
+
+
+def check_consistency(proof, chain):
+    """That the tree of one root goes on in that of a later one (RFC 9162, 2.1.4.2)."""
+    trees = []
+    for name in ("first", "second"):
+        head = is_object(is_object(proof, "it").get(name), name)
+        sequence = whole(head, "sequence", 1)
+        if chain.trees.get(sequence) != (whole(head, "tree_size", 1), hex_hash(head, "tree_hash")):
+            raise Wrong("%s has another tree than root %d of the chain signs" % (name, sequence))
+        trees.append(chain.trees[sequence])
+    (size, old_hash), (new_size, new_hash) = trees
+    path = proof.get("path")
+    if size > new_size or not isinstance(path, list) or len(path) != path_length(size, new_size):
+        raise Wrong("the path is not that of a tree of %d leaves and one of %d" % (size, new_size))
+    hashes = [bytes.fromhex(hex_hash({"path": step}, "path")) for step in path]
+    old, last = size - 1, new_size - 1
+    while old & 1:
+        old, last = old >> 1, last >> 1
+    if old == 0:
+        hashes.insert(0, bytes.fromhex(old_hash))
+    first = second = hashes[0]
+    for step in hashes[1:]:
+        if old & 1 or old == last:
+            first, second = (hashlib.sha256(b"\x01" + step + node).digest() for node in (first, second))
+            while old and not old & 1:
+                old, last = old >> 1, last >> 1
+        else:
+            second = hashlib.sha256(b"\x01" + second + step).digest()
+        old, last = old >> 1, last >> 1
+    if first.hex() != old_hash or second.hex() != new_hash:
+        raise Wrong("the path does not lead to both trees: what was under the first root was changed")
+
+
+def der_members(content):
+    """The values in a constructed one, as pairs of tag and content."""
+    members, at = [], 0
+    while at < len(content):
+        tag, length, at = content[at], content[at + 1], at + 2
+        if length > 127:
+            more = length - 128
+            length, at = int.from_bytes(content[at:at + more], "big"), at + more
+        if at + length > len(content):
+            raise Wrong("it ends too early")
+        members.append((tag, content[at:at + length]))
+        at += length
+    return members
+
+
+def stamped_at(answer, root_digest):
+    """The time that a time stamp says (RFC 3161), where it is of this root."""
+    try:
+        token = der_members(der_members(answer)[0][1])[1][1]
+        signed_data = der_members(der_members(token)[1][1])[0][1]
+        inner = der_members(der_members(signed_data)[2][1])[1][1]
+        statement = der_members(der_members(der_members(inner)[0][1])[0][1])
+        imprint, moment = der_members(statement[2][1])[1][1], statement[4][1].decode("ascii")
+    except IndexError:
+        raise Wrong("it is no time stamp")
+    if imprint.hex() != root_digest:
+        raise Wrong("it is of something else (%s)" % imprint.hex())
+    return moment
+
+
+def check_stamps(folder, chain):
+    """The newest root with a time stamp, and its time."""
+    newest = None
+    for name in sorted(os.listdir(folder), key=lambda one: (len(one), one)):
+        try:
+            sequence = int(name[:-4]) if name.endswith(".tsr") else -1
+            if sequence not in chain.digests:
+                raise Wrong("its root is not in the chain")
+            with open(os.path.join(folder, name), "rb") as file:
+                newest = sequence, stamped_at(file.read(), chain.digests[sequence])
+        except FAULTS as error:
+            raise Wrong("%s: %s" % (name, error))
+    return newest
 
 
 def lines_of(path):
@@ -229,8 +385,7 @@ def lines_of(path):
 
 
 def check_chain(path, signatures):
-    """Digests of the roots of the chain, by sequence."""
-    digests, before, org = {}, None, None
+    chain, before, org = Chain(), None, None
     for line in lines_of(path):
         root = is_object(parse(line), "a root")
         sequence = whole(root, "sequence", 1)
@@ -239,15 +394,15 @@ def check_chain(path, signatures):
             raise Wrong("root %d: root %d should stand there" % (sequence, before + 1))
         if org is not None and root.get("org_id") != org:
             raise Wrong("root %d is of another org" % sequence)
-        expected = digests[before] if before is not None else ZEROS if sequence == 1 else hex_hash(root, "prev_root_hash")
+        expected = chain.digests[before] if before is not None else ZEROS if sequence == 1 else hex_hash(root, "prev_root_hash")
         if hex_hash(root, "prev_root_hash") != expected:
             raise Wrong("root %d: prev_root_hash is not that of the root before it" % sequence)
-        digests[sequence] = digest(root)
+        chain.take(root, sequence)
         before, org = sequence, root.get("org_id")
-    return digests
+    return chain
 
 
-def check_pair(record_line, proof_line, signatures, digests):
+def check_pair(record_line, proof_line, signatures, chain):
     """The root that proves a record, and the org that the record names; no root: it waits for one."""
     record = parse(record_line)
     record_hash = check_record(record)
@@ -259,7 +414,7 @@ def check_pair(record_line, proof_line, signatures, digests):
     root = check_proof(answer.get("inclusion_proof"), record_hash)
     if signatures is not None:
         signatures.check(root)
-    if digests is not None and digests.get(root.get("sequence")) != digest(root):
+    if chain is not None and chain.digests.get(root.get("sequence")) != digest(root):
         raise Wrong("root %s of its proof is not in the chain" % root.get("sequence"))
     return root, record.get("org_id")
 
@@ -280,20 +435,33 @@ def main(arguments):
     place = lambda name: os.path.join(folder, name)
     key_file = key_file or (place("keys.json") if os.path.exists(place("keys.json")) else None)
     problems, notes, proved, waiting = [], [], 0, 0
-    signatures = digests = None
+    signatures = chain = None
     try:
         if key_file is not None:
             with open(key_file, encoding="utf-8") as file:
                 signatures = Signatures(is_object(parse(file.read()), "keys").get("data", []))
         if signatures is not None and os.path.exists(place("roots.ndjson")):
-            digests = check_chain(place("roots.ndjson"), signatures)
+            chain = check_chain(place("roots.ndjson"), signatures)
     except FAULTS as error:
         problems.append("chain: %s" % error)
+    try:
+        if chain is not None and os.path.exists(place("consistency.json")):
+            with open(place("consistency.json"), encoding="utf-8") as file:
+                check_consistency(parse(file.read()), chain)
+    except FAULTS as error:
+        problems.append("consistency: %s" % error)
+    try:
+        if chain is not None and os.path.isdir(place("timestamps")):
+            newest = check_stamps(place("timestamps"), chain)
+            if newest is not None:
+                notes.append("note: root %d was there at %s, says its time stamp; openssl shows whose it is (README.md)" % newest)
+    except FAULTS as error:
+        problems.append("time stamp %s" % error)
     if count_lines(place("records.ndjson")) != count_lines(place("proofs.ndjson")):
         problems.append("records.ndjson and proofs.ndjson have not the same number of lines")
     for at, pair in enumerate(zip(lines_of(place("records.ndjson")), lines_of(place("proofs.ndjson"))), 1):
         try:
-            root, org = check_pair(pair[0], pair[1], signatures, digests)
+            root, org = check_pair(pair[0], pair[1], signatures, chain)
             if root is None:
                 waiting += 1
                 continue
@@ -302,16 +470,14 @@ def main(arguments):
                 notes.append("note: record on line %d names the org %s, and the ledger is that of %s" % (at, json.dumps(org), json.dumps(root.get("org_id"))))
         except FAULTS as error:
             problems.append("record on line %d: %s" % (at, error))
-    if signatures is not None:
-        signatures.close()
     if key_file is None and proved > 0:
         problems.insert(0, "signatures: not checked, there is no keys.json: --keys FILE names the keys of the ledger")
     if proved == 0 and waiting > 0:
         notes.append("note: no root has been made over these records (a gateway without a control plane makes none): each fits its own hash, and nothing shows when it was written")
     for line in problems + notes:
         print(line)
-    chain = "no chain" if digests is None else "a chain of %d roots" % len(digests)
-    print("%d records are proved, %d wait for a root; %s; %d problems" % (proved, waiting, chain, len(problems)))
+    shown = "no chain" if chain is None else "a chain of %d roots" % len(chain.digests)
+    print("%d records are proved, %d wait for a root; %s; %d problems" % (proved, waiting, shown, len(problems)))
     return 1 if problems else 0
 
 

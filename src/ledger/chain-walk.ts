@@ -1,3 +1,4 @@
+import { type TreeHead, treeHeadOf } from './consistency-proof.ts';
 import { LedgerError } from './ledger-error.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
 
@@ -5,6 +6,8 @@ import { checkSignature, type LedgerKeys, type MerkleRoot, NO_ROOT, rootDigest }
 export interface WalkedChain extends SeenRoot {
   /** Sequence with which it begins; what stands before a first root above 1 is not proved by it. */
   readonly first: number;
+  /** Where roots were left out; undefined: nowhere. */
+  readonly leap: RootLeap | undefined;
 }
 
 /**
@@ -14,19 +17,26 @@ export interface WalkedChain extends SeenRoot {
 export class ChainWalk {
   readonly #keys: LedgerKeys;
   readonly #wanted: MerkleRoot | undefined;
+  readonly #leap: RootLeap | undefined;
   #first: number | undefined;
   #seen: SeenRoot | undefined;
   #found = false;
+  #leapt = false;
 
-  /** @param wanted a root that must be in the chain, byte for byte */
-  constructor(keys: LedgerKeys, wanted?: MerkleRoot) {
+  /**
+   * @param wanted a root that must be in the chain, byte for byte
+   * @param leap roots that may be left out, because a proof of consistency shows that the later one goes on from the
+   * earlier one
+   */
+  constructor(keys: LedgerKeys, wanted?: MerkleRoot, leap?: RootLeap) {
     this.#keys = keys;
     this.#wanted = wanted;
+    this.#leap = leap;
   }
 
   /** @throws LedgerError when it is not the next one, or not the one that is looked for though it has its place */
   take(root: MerkleRoot): void {
-    this.#seen = followChain(this.#seen ?? before(root), [root], this.#keys);
+    this.#seen = followChain(this.#before(root), [root], this.#keys);
     this.#first ??= root.sequence;
     const wanted = this.#wanted;
     if (wanted === undefined || wanted.sequence !== root.sequence) return;
@@ -37,6 +47,15 @@ export class ChainWalk {
     this.#found = true;
   }
 
+  #before(root: MerkleRoot): SeenRoot {
+    const seen = this.#seen;
+    if (seen === undefined) return before(root);
+    const leaps = seen.sequence === this.#leap?.from && root.sequence === this.#leap.to && root.sequence > seen.sequence + 1;
+    if (!leaps) return seen;
+    this.#leapt = true;
+    return { ...before(root), org_id: seen.org_id };
+  }
+
   /** @throws LedgerError when it has no root, or not the one that is looked for */
   end(): WalkedChain {
     if (this.#seen === undefined || this.#first === undefined) throw new LedgerError('roots: there is none');
@@ -44,14 +63,20 @@ export class ChainWalk {
       throw new LedgerError(
         `root ${this.#wanted.sequence}: that of the proof is not among the roots ${this.#first} to ${this.#seen.sequence} that were given`,
       );
-    return { ...this.#seen, first: this.#first };
+    return { ...this.#seen, first: this.#first, leap: this.#leapt ? this.#leap : undefined };
   }
 }
 
 /** The first root of a ledger names none before it; any other is taken at its word for what was there. */
 function before(root: MerkleRoot): SeenRoot {
   if (root.sequence === 1) return nothingSeen(root.org_id);
-  return { org_id: root.org_id, sequence: root.sequence - 1, digest: root.prev_root_hash };
+  return { org_id: root.org_id, sequence: root.sequence - 1, digest: root.prev_root_hash, leaves: undefined, tree: undefined };
+}
+
+/** From a root to a later one, by their sequences. */
+export interface RootLeap {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** Where a chain was when somebody looked: the last root that he has seen. */
@@ -60,11 +85,15 @@ export interface SeenRoot {
   readonly sequence: number;
   /** {@link rootDigest} of it. */
   readonly digest: string;
+  /** Hashes under all roots so far; undefined where the chain began later, and no root has said it yet. */
+  readonly leaves: number | undefined;
+  /** The newest tree that a root has signed. */
+  readonly tree: TreeHead | undefined;
 }
 
 /** Before the first root of an org. */
 export function nothingSeen(orgId: string): SeenRoot {
-  return { org_id: orgId, sequence: 0, digest: NO_ROOT };
+  return { org_id: orgId, sequence: 0, digest: NO_ROOT, leaves: 0, tree: undefined };
 }
 
 /**
@@ -89,5 +118,18 @@ function next(before: SeenRoot, root: MerkleRoot, keys: LedgerKeys): SeenRoot {
         : `${what}: prev_root_hash is not that of root ${before.sequence}: history was rewritten, or a root is missing`,
     );
   }
-  return { org_id: root.org_id, sequence: root.sequence, digest: rootDigest(root) };
+  const leaves = leavesUpTo(before, root);
+  return { org_id: root.org_id, sequence: root.sequence, digest: rootDigest(root), leaves, tree: treeHeadOf(root) ?? before.tree };
+}
+
+/** @throws LedgerError when the tree that the root signs has another size than its batches */
+function leavesUpTo({ leaves: before }: SeenRoot, root: MerkleRoot): number | undefined {
+  const { leaf_count: count, tree_size: size, tree_hash: hash } = root;
+  const leaves = before === undefined ? size : before + count;
+  const isOff = size !== undefined && (size !== leaves || size < count);
+  if (isOff) throw new LedgerError(`root ${root.sequence}: tree_size is ${size}, and ${leaves} hashes are under the roots up to it`);
+  // The first batch of an org is its whole tree.
+  if (size === count && hash !== root.root_hash)
+    throw new LedgerError(`root ${root.sequence}: tree_hash is not root_hash, though its batch is all there is`);
+  return leaves;
 }

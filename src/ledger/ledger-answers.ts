@@ -7,7 +7,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { bytesOfBase64 } from '../base/lib/basic-credentials.ts';
 import { type InclusionProof, PROOF_SCHEMA, readProof } from './inclusion-proof.ts';
-import { LedgerError, textOf } from './ledger-error.ts';
+import { LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
 import { type LedgerKeys, type MerkleRoot, readRoot } from './merkle-root.ts';
 
 /** What is known of a hash: `inclusion_proof` is there when it is `verified`. */
@@ -36,6 +36,25 @@ export function readProofAnswer(value: unknown): ProofAnswer {
 /** The roots of one page of a ledger, in its order. @throws LedgerError */
 export function readRootsPage(value: unknown): readonly MerkleRoot[] {
   return dataOf(value, 'roots').map(readRoot);
+}
+
+/** A time stamp of a root, as it was answered; whether it is one is `checkTimeStamp`. */
+export interface ListedTimestamp {
+  /** Of the root. */
+  readonly sequence: number;
+  /** DER. */
+  readonly token: Buffer;
+}
+
+/** The time stamps of one page, in its order. @throws LedgerError */
+export function readTimestampsPage(value: unknown): readonly ListedTimestamp[] {
+  return dataOf(value, 'timestamps').map((entry, at) => {
+    const what = `timestamp ${at + 1}`;
+    if (!isJsonObject(entry)) throw new LedgerError(`${what}: it is not an object`);
+    const token = typeof entry['token'] === 'string' ? bytesOfBase64(entry['token']) : undefined;
+    if (token === undefined) throw new LedgerError(`${what}: token is not base64`);
+    return { sequence: wholeNumberOf(entry, 'sequence', 1, what), token: Buffer.from(token) };
+  });
 }
 
 /** The ledger keys of a list of keys, in the one spelling that we write. @throws LedgerError */

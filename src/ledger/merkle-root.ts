@@ -22,6 +22,12 @@ export interface UnsignedRoot {
   readonly prev_root_hash: string;
   readonly root_hash: string;
   readonly leaf_count: number;
+  /**
+   * Hashes under all roots of the org up to this one; a root of before has neither this nor the next (decision 13.16).
+   */
+  readonly tree_size?: number;
+  /** Root of the tree of all of them, in the order of their inclusion (RFC 6962). */
+  readonly tree_hash?: string;
   /** When the batch was closed, RFC 3339. */
   readonly closed_at: string;
 }
@@ -66,9 +72,16 @@ export function readRoot(value: unknown): MerkleRoot {
     prev_root_hash: hashOf(value, 'prev_root_hash', what),
     root_hash: hashOf(value, 'root_hash', what),
     leaf_count: wholeNumberOf(value, 'leaf_count', 1, what),
+    ...treeOf(value, what),
     closed_at: textOf(value, 'closed_at', what),
     sig: readSignature(value['sig'], what),
   };
+}
+
+/** Both members or neither. @throws LedgerError */
+function treeOf(value: JsonObject, what: string): Pick<UnsignedRoot, 'tree_size' | 'tree_hash'> {
+  if (value['tree_size'] === undefined && value['tree_hash'] === undefined) return {};
+  return { tree_size: wholeNumberOf(value, 'tree_size', 1, what), tree_hash: hashOf(value, 'tree_hash', what) };
 }
 
 /** @throws LedgerError when the key is not known, or is not that of the signature */

@@ -1,5 +1,6 @@
 import { isJsonObject } from '../base/json/json-object.ts';
 import { followChain, nothingSeen } from './chain-walk.ts';
+import { type ConsistencyProof, checkConsistency, readTreeHead, type TreeHead } from './consistency-proof.ts';
 import { type ListedKey, readKeyList, readKeys } from './ledger-answers.ts';
 import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
 import { type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
@@ -14,12 +15,26 @@ export interface WatchedChain {
   /** Of the last root; 0 before the first. */
   readonly sequence: number;
   readonly digest: string;
+  /** Hashes under all roots so far; undefined where no root has said it since somebody began to remember it. */
+  readonly leaves: number | undefined;
+  /** The newest tree that a root has signed; undefined: none has one. */
+  readonly tree: TreeHead | undefined;
+  /** The newest time stamp of a root; undefined: none has one. */
+  readonly stamp: SeenStamp | undefined;
   readonly keys: readonly ListedKey[];
+}
+
+/** A time stamp that was checked. */
+export interface SeenStamp {
+  /** Of the root. */
+  readonly sequence: number;
+  /** RFC 3339. */
+  readonly time: string;
 }
 
 /** A watcher that has seen nothing yet. @param keys that it believes */
 export function watchFrom(orgId: string, keys: readonly ListedKey[]): WatchedChain {
-  return { schema: SCHEMA, ...nothingSeen(orgId), keys };
+  return { schema: SCHEMA, ...nothingSeen(orgId), stamp: undefined, keys };
 }
 
 /** Reads what a watcher has kept. @throws LedgerError */
@@ -34,8 +49,16 @@ export function readWatchedChain(value: unknown): WatchedChain {
     org_id: textOf(value, 'org_id', WHAT),
     sequence,
     digest,
+    leaves: value['leaves'] === undefined ? undefined : wholeNumberOf(value, 'leaves', 0, WHAT),
+    tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${WHAT}: tree`),
+    stamp: value['stamp'] === undefined ? undefined : readStamp(value['stamp']),
     keys: readKeyList({ data: value['keys'] }),
   };
+}
+
+function readStamp(value: unknown): SeenStamp {
+  if (!isJsonObject(value)) throw new LedgerError(`${WHAT}: stamp is not an object`);
+  return { sequence: wholeNumberOf(value, 'sequence', 1, `${WHAT}: stamp`), time: textOf(value, 'time', `${WHAT}: stamp`) };
 }
 
 /** Whom to ask for roots: those behind the one before the last that is remembered, so that this one comes once more. */
@@ -81,4 +104,27 @@ export function strangersAmong({ keys }: WatchedChain, listed: readonly ListedKe
       throw new LedgerError(`key ${kid} was replaced: ${public_key} is listed, ${known} is believed`);
   }
   return listed.flatMap(({ kid }) => (believed.has(kid) ? [] : [kid]));
+}
+
+/**
+ * What to ask the ledger a proof for: the trees of two roots, the later of which is new.
+ * @returns undefined where there is no earlier tree, or no newer one
+ */
+export function growthBetween(
+  before: WatchedChain,
+  after: WatchedChain,
+): { readonly first: TreeHead; readonly second: TreeHead } | undefined {
+  const { tree: first } = before;
+  const { tree: second } = after;
+  return first === undefined || second === undefined || first.sequence === second.sequence ? undefined : { first, second };
+}
+
+/**
+ * @param proof undefined: the ledger shows none
+ * @throws LedgerError when it does not show that one goes on in the other
+ */
+export function checkGrowth(first: TreeHead, second: TreeHead, proof: ConsistencyProof | undefined): void {
+  if (proof === undefined)
+    throw new LedgerError(`the ledger shows no proof that the tree of root ${second.sequence} goes on from that of root ${first.sequence}`);
+  checkConsistency(proof, first, second);
 }

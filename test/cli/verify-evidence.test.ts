@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
+import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
 import { type MerkleRoot, rootDigest, signRoot, type UnsignedRoot } from '../../src/ledger/merkle-root.ts';
 import { eventually, launch } from '../support/child.ts';
 import { MAIN } from '../support/gateway-process.ts';
@@ -291,6 +292,81 @@ t.test('a watcher remembers the last root, and says when the history does not go
   t.match(await watch('--org', 'other'), { code: 2, err: /remembers the org acme/ });
 });
 
+t.test('a watcher asks for the proof that the tree goes on, and believes no other', async (t) => {
+  const dir = tempDir(t);
+  const state = join(dir, 'state.json');
+  const old = makeLedger(BATCHES, { treesFrom: 9 });
+  const site = await startLedgerSite(t, { ...old, roots: old.roots.slice(0, 1) });
+  const watch = () => gw(['verify', '--watch', site.url, '--state', state, '--org', 'acme']);
+  t.match(await watch(), { code: 0, out: /roots 1 to 1/ });
+  const { leaves: _leaves, ...before } = JSON.parse(readFileSync(state, 'utf8')) as { leaves: number };
+  writeFileSync(state, JSON.stringify(before), 'utf8');
+  const upTo = (ledger: MadeLedger, length: number): MadeLedger => ({ ...ledger, roots: ledger.roots.slice(0, length) });
+  const trees = makeLedger([...BATCHES, [sha256Hex('y')]], { treesFrom: 2 });
+  site.ledger = upTo(trees, 2);
+  t.match(await watch(), { code: 0, out: /goes on .*1 more.*\n$/ }, 'a state of before goes on, and there is no older tree');
+  site.ledger = upTo(trees, 3);
+  t.match(await watch(), { code: 0, out: /\n {2}tree {6}9 hashes; the first 6 are those of root 2\n$/ });
+  t.same(
+    site.asked.filter((path) => path.includes('consistency')),
+    ['/v1/orgs/acme/consistency?first=2&second=3'],
+  );
+  const kept = readFileSync(state, 'utf8');
+  const path = (trees.consistencyOf(3, 5)?.path ?? []).toReversed();
+  const wrong: readonly (readonly [consistencyOf: MadeLedger['consistencyOf'], problem: RegExp])[] = [
+    [() => undefined, /shows no proof that the tree of root 5 goes on from that of root 3/],
+    [(first) => trees.consistencyOf(first, 4), /consistency: second is root 4, not root 5/],
+    [
+      (first, second) => ({ ...(trees.consistencyOf(first, second) as ConsistencyProof), path }),
+      /does not lead to the tree_hash of root 3/,
+    ],
+  ];
+  for (const [consistencyOf, problem] of wrong) {
+    site.ledger = { ...trees, consistencyOf };
+    t.match(await watch(), { code: 1, out: problem });
+    t.equal(readFileSync(state, 'utf8'), kept, 'what is not proved is not remembered');
+  }
+  site.ledger = trees;
+  t.match(await watch(), { code: 0, out: /goes on .*2 more/ });
+});
+
+t.test('a consistency proof is checked offline, also where the roots between are left out', async (t) => {
+  const { file } = place(t);
+  const ledger = makeLedger([...BATCHES, ...BATCHES.map((batch, at) => [...batch.keys()].map((key) => sha256Hex(`${at}/${key}`)))], {
+    treesFrom: 2,
+  });
+  const keys = ['--keys', file('keys.json', { data: ledger.keys })];
+  const chain = file('roots.json', { data: ledger.roots });
+  const ends = file('ends.json', { data: [ledger.roots[2], ledger.roots[7]] });
+  const good = ledger.consistencyOf(3, 8) as ConsistencyProof;
+  const check = (proof: unknown, roots: string, ...more: string[]) =>
+    gw(['verify', '--consistency', file('consistency.json', proof), '--roots', roots, ...keys, ...more]);
+  t.match(await check(good, chain), {
+    code: 0,
+    out: /roots 1 to 8 of acme, without a gap\n[\s\S]* {2}tree +root 8 has 24 hashes, of which the first 9 are those of root 3\n$/,
+  });
+  t.match(await check(good, ends), { code: 0, out: /roots 3 to 8 of acme, those between 3 and 8 left out\n/ });
+  t.match(JSON.parse((await check(good, ends, '--json')).out), {
+    verified: true,
+    consistency: { first: { sequence: 3, tree_size: 9 }, second: { sequence: 8, tree_size: 24 } },
+  });
+  const other = makeLedger([[sha256Hex('x'), ...HASHES.slice(1, 5)], ...BATCHES.slice(1)]);
+  const rewritten = file('rewritten.json', { data: [other.roots[2], ledger.roots[7]] });
+  const wrong: readonly (readonly [proof: unknown, roots: string, problem: RegExp])[] = [
+    [{ ...good, path: good.path.slice(1) }, chain, /the path from root 3 to root 8 is not that of a tree of 9 leaves and one of 24/],
+    [{ ...good, path: good.path.toReversed() }, ends, /does not lead to the tree_hash/],
+    [{ ...good, first: { ...good.first, tree_size: 8 } }, chain, /first has another tree than root 3 signs/],
+    [good, rewritten, /first has another tree than root 3 signs/],
+    [{ ...good, first: other.consistencyOf(3, 3)?.first }, rewritten, /does not lead to the tree_hash of root 3: its leaves were changed/],
+    [{ ...good, first: { ...good.first, sequence: 1 } }, chain, /root 1 was signed before roots had a tree/],
+    [good, file('few.json', { data: ledger.roots.slice(0, 5) }), /root 8 is not among the roots/],
+    [ledger.consistencyOf(3, 5), ends, /root 8: root 4 should stand there/],
+    [{}, chain, /consistency: path is not a list/],
+  ];
+  for (const [proof, roots, problem] of wrong) t.match(await check(proof, roots), { code: 1, out: problem });
+  t.match(await gw(['verify', '--consistency', chain, ...keys]), { code: 2, err: /--consistency needs --roots/ });
+});
+
 function behind(choose: (roots: MadeLedger['roots']) => MadeLedger['roots']): MadeLedger {
   const stranger = makeLedger([...BATCHES, [sha256Hex('y')], [sha256Hex('z')]], { seed: 8 });
   const own = makeLedger([...BATCHES, [sha256Hex('y')], [sha256Hex('z')]]);
@@ -307,6 +383,7 @@ function withNewKey(): MadeLedger {
     ...LEDGER,
     keys: [...LEDGER.keys, ...next.keys],
     roots: [...LEDGER.roots, resigned({ ...unsigned, prev_root_hash: rootDigest(LEDGER.roots[3] as MerkleRoot) })],
+    consistencyOf: next.consistencyOf,
   };
 }
 

@@ -1,13 +1,16 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import { OrgLedger, type OrgLedgerOptions, signedLeaves } from '../../src/control-plane/ledger/org-ledger.ts';
 import { MOST_OPEN_LEDGERS, OrgLedgers } from '../../src/control-plane/state/org-ledgers.ts';
 import { followChain, nothingSeen } from '../../src/ledger/chain-walk.ts';
-import { checkInclusion } from '../../src/ledger/inclusion-proof.ts';
+import { checkConsistency, type TreeHead, treeHeadOf } from '../../src/ledger/consistency-proof.ts';
+import { checkInclusion, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
 import { listedKey, readKeys } from '../../src/ledger/ledger-answers.ts';
-import { checkSignature } from '../../src/ledger/merkle-root.ts';
+import { checkSignature, type MerkleRoot } from '../../src/ledger/merkle-root.ts';
+import { treeRoot } from '../../src/ledger/merkle-tree.ts';
 import type { LeafPlace } from '../../src/storage/contract/leaves.ts';
 import { leafFiles } from '../../src/storage/drivers/leaf-files.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
@@ -95,6 +98,101 @@ t.test('every hash has a proof under a signed root of one chain, also after a st
   await again.submit(given);
   t.equal(again.pending, 0, 'what is handed in twice changes nothing');
 });
+
+t.test('each root goes on in every later one, whatever was read, kept and made again', async (t) => {
+  const ground = await place(t);
+  const reads: number[] = [];
+  const leaves = await LeafLog.open(join(ground.dir, 'acme.leaves'), 0);
+  t.capture(leaves, 'read', (first: number, length: number) => {
+    reads.push(length);
+    return LeafLog.prototype.read.call(leaves, first, length);
+  });
+  const options = { orgId: 'acme', store: ground.store, leaves, signer: { kid: 'ledger-1', key: privateKey }, clock, log: silentLogger };
+  const ledger = await OrgLedger.open(options);
+  const given = hashes(70_000);
+  const sizes = [1, 2, 300, 1_000, 33_000, 65_536, 70_000];
+  for (const [at, size] of sizes.entries()) {
+    await ledger.submit(given.slice(sizes[at - 1] ?? 0, size));
+    await until(() => ledger.pending < 256);
+    clock.advance(1_000);
+    await until(() => ledger.pending === 0);
+  }
+  const roots = await ledger.roots(0, 500);
+  const treeOf = (size: number) => treeHeadOf(roots.find(({ tree_size }) => tree_size === size) as MerkleRoot) as TreeHead;
+  const tree = (size: number) => treeRoot(given.slice(0, size).map((hash) => recordLeaf(hash.toString('hex')))).toString('hex');
+  for (const size of [1, 300, 65_536]) t.equal(treeOf(size).tree_hash, tree(size), 'over all hashes in the order of their inclusion');
+  const proveAll = async (one: OrgLedger) => {
+    for (const [at, first] of sizes.entries()) {
+      for (const second of sizes.slice(at)) {
+        reads.length = 0;
+        const proof = await one.consistency(treeOf(first).sequence, treeOf(second).sequence);
+        checkConsistency(proof, treeOf(first), treeOf(second));
+        const read = reads.reduce((sum, length) => sum + length, 0);
+        if (read > 600) t.fail(`${first} to ${second} reads ${read} leaves`);
+      }
+    }
+  };
+  await proveAll(ledger);
+  reads.length = 0;
+  await ledger.submit(hashes(1));
+  clock.advance(1_000);
+  await until(() => ledger.pending === 0);
+  t.ok(
+    reads.every((length) => length <= 256),
+    'a batch is closed by what it has itself',
+  );
+  await ledger.close();
+
+  // What a version without trees has left: heads without peaks, and no node.
+  const { value } = (await ground.store.entity('ledger_head', 'acme')) ?? {};
+  const { peaks: _peaks, ...head } = value as { peaks: readonly string[]; leaves: number };
+  const nodes = await ground.store.list('ledger_node');
+  t.equal(nodes.length, 274, '273 of 256 leaves, 1 of 65,536');
+  await ground.store.commit(undefined, [
+    { op: 'put', space: 'ledger_head', key: 'acme', value: head },
+    ...nodes.map(({ key }) => ({ op: 'delete', space: 'ledger_node', key }) as const),
+  ]);
+  const again = await ledgerOf(t, ground);
+  await t.rejects(again.consistency(1, treeOf(70_000).sequence), { code: 'record_store_unavailable' });
+  await again.submit(hashes(1));
+  clock.advance(1_000);
+  await until(() => again.pending === 0);
+  t.same(await ground.store.list('ledger_node'), nodes, 'made again from the leaves');
+  await proveAll(again);
+  followChain(nothingSeen('acme'), [...roots, ...(await again.roots(roots.length, 500))], KEYS);
+});
+
+t.test(
+  'what is asked between roots that have no tree, or are not there, has a clear answer, and changed leaves prove nothing',
+  async (t) => {
+    const ground = await place(t);
+    const ledger = await ledgerOf(t, ground);
+    for (let sequence = 1; sequence <= 3; sequence++) {
+      await ledger.submit(hashes(5));
+      clock.advance(1_000);
+      await until(() => ledger.sequence === sequence);
+    }
+    const key = 'acme 000000000000001';
+    const stored = (await ground.store.get('ledger_root', key)) as { readonly root: MerkleRoot };
+    const { tree_size: _size, tree_hash: _hash, ...before } = stored.root;
+    await ground.store.commit(undefined, [{ op: 'put', space: 'ledger_root', key, value: { ...stored, root: before } }]);
+    await t.rejects(ledger.consistency(1, 2), { code: 'conflict', message: /Root 1 .* before roots had a tree/ });
+    await t.rejects(ledger.consistency(2, 4), { code: 'not_found', message: /no root 4/ });
+    t.match(await ledger.consistency(2, 2), { path: [] });
+    t.match(await ledger.consistency(2, 3), { first: { sequence: 2, tree_size: 10 }, second: { sequence: 3, tree_size: 15 } });
+    await ledger.close();
+    const file = join(ground.dir, 'acme.leaves');
+    const leaves = await LeafLog.open(file, 15);
+    const kept = await leaves.read(0, 15);
+    await leaves.close();
+    rmSync(file);
+    const other = await LeafLog.open(file, 0);
+    await other.append(kept.with(3, randomBytes(32)));
+    await other.close();
+    const changed = await ledgerOf(t, ground);
+    await t.rejects(changed.consistency(2, 3), { code: 'record_store_unavailable', message: /is not what roots 2 and 3 were signed over/ });
+  },
+);
 
 t.test('orgs have ledgers of their own, whose names may begin alike', async (t) => {
   const ground = await place(t);

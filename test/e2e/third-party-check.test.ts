@@ -3,20 +3,24 @@
  * as the page in the folder says.
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
+import { pathToFileURL } from 'node:url';
+import t, { type Test } from 'tap';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
-import { bareEnvironment, run } from '../support/child.ts';
+import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
+import { bareEnvironment, eventually, run } from '../support/child.ts';
 import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
 import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
 import { startGoverned } from '../support/governed.ts';
+import { startBrowser } from '../support/headless-browser.ts';
 import { verifiedProof } from '../support/ledger-judge.ts';
 import { madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
+import { startAuthority } from '../support/time-stamp-authority.ts';
 
 /** The line of the newest record that is proved: one waits. */
 const PROVED = 2;
@@ -35,8 +39,8 @@ interface Exported {
  * A gateway and its control plane as programs of their own: of seven calls four are under the newest of three roots,
  * and the last one waits, since the link is cut.
  */
-async function running(t: HasTeardown): Promise<Exported> {
-  const place = await ControlPlanePlace.start(t);
+async function running(t: HasTeardown, settings: Readonly<Record<string, string>> = {}): Promise<Exported> {
+  const place = await ControlPlanePlace.start(t, {}, settings);
   const gateway = await place.gateway('node-1');
   const call = async (): Promise<string> => {
     const action = { type: 'ai.infer', method: 'POST', target_host: 'api.openai.com', params: { model: 'gpt-4', messages: [] } };
@@ -90,6 +94,41 @@ function sh(
   return { code: status, said: `${stdout}${stderr}` };
 }
 
+/** The page of an export in a browser without a network. */
+interface OpenPage {
+  /** What it says of the files of a folder. */
+  check(folder: string): Promise<{ readonly verdict: string; readonly state: string; readonly problems: readonly string[] }>;
+  readonly violations: readonly string[];
+}
+
+async function openPage(t: Test, folder: string): Promise<OpenPage> {
+  const context = await (await startBrowser(t)).newContext({ offline: true });
+  context.setDefaultTimeout(120_000);
+  const page = await context.newPage();
+  const violations: string[] = [];
+  page.on('console', (message) => violations.push(message.text()));
+  page.on('pageerror', (error) => violations.push(error.message));
+  await page.goto(pathToFileURL(join(folder, 'verify.html')).href);
+  return {
+    violations,
+    async check(one) {
+      const files = readdirSync(one, { recursive: true, encoding: 'utf8' }).map((name) => join(one, name));
+      await page.setInputFiles(
+        '#files',
+        files.filter((file) => statSync(file).isFile()),
+      );
+      await page.locator('#verdict:not([data-state=none], [data-state=busy])').waitFor();
+      const [verdict = '', state = ''] = [await page.textContent('#verdict'), await page.getAttribute('#verdict', 'data-state')].map(
+        String,
+      );
+      const problems = await page.locator('#problems li').allTextContents();
+      await page.setInputFiles('#files', []);
+      await page.locator('#verdict[data-state=none]').waitFor();
+      return { verdict, state, problems };
+    },
+  };
+}
+
 function checkAll(folder: string, ...args: string[]): { readonly code: number | null; readonly said: string } {
   const { status, stdout, stderr } = spawnSync('python3', ['check.py', ...args], { cwd: folder, encoding: 'utf8' });
   return { code: status, said: `${stdout}${stderr}` };
@@ -99,7 +138,9 @@ t.test(
   'an export is checked by openssl and Python, and each tampering is found',
   { skip: skipWithout(['openssl', 'python3', 'coreutils']) },
   async (t) => {
-    const { folder, env, args } = await running(t);
+    const authority = await startAuthority(t);
+    const { folder, env, args, place } = await running(t, { CP_TSA_URL: authority.url, CP_TSA_CA_FILE: authority.caFile });
+    await eventually('the first stamp', async () => (await place.listOf('/timestamps')).length > 0 || undefined);
     const done = await gwMain(t, [...args, '--export', folder, '--json'], env);
     t.equal(done.code, 0, done.err);
     t.match(JSON.parse(done.out), { org_id: 'acme', records: 7, verified: 6, pending: 1, gone: 0, roots: 3 });
@@ -107,15 +148,30 @@ t.test(
     t.same(readdirSync(folder).sort(), [
       'README.md',
       'check.py',
+      'consistency.json',
       'export.json',
       'keys.json',
       'proofs.ndjson',
       'records.ndjson',
       'roots.ndjson',
+      'timestamps',
+      'verify.html',
     ]);
+    const page = skipWithout(['chromium']) === false ? await openPage(t, folder) : undefined;
+    t.match(await page?.check(folder), page && { verdict: 'Everything fits; 1 records wait for a root.', state: 'good', problems: [] });
+    t.same(readdirSync(join(folder, 'timestamps')), ['1.tsr']);
     t.ok(statSync(join(folder, 'check.py')).size > 1_000);
 
-    t.match(checkAll(folder), { code: 0, said: /^6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/ });
+    t.match(checkAll(folder), {
+      code: 0,
+      said: /^note: root 1 was there at \d{14}Z, .*\n6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/,
+    });
+    const stamped = sh(
+      folder,
+      `sed -n 1p roots.ndjson | tr -d '\\n' > root.json\nopenssl ts -verify -data root.json -in timestamps/1.tsr -CAfile "$CA"\nrm root.json`,
+      { CA: authority.caFile },
+    );
+    t.match(stamped, { code: 0, said: /Verification: OK/ });
     const hand = byHand(folder, [1, 2, 3, 4, 5]);
     t.equal(hand.code, 0, hand.said);
     const [computed, stored] = hand.said.split('\n');
@@ -124,6 +180,7 @@ t.test(
 
     const lines = (name: string) => readFileSync(join(folder, name), 'utf8').trimEnd().split('\n');
     const [records, proofs, roots] = [lines('records.ndjson'), lines('proofs.ndjson'), lines('roots.ndjson')];
+    const consistency = JSON.parse(lines('consistency.json').join('')) as ConsistencyProof;
     const stranger = makeLedger([['0'.repeat(64)]], { org: 'acme', kid: kidIn(roots), seed: 8 });
     const tampered: readonly (readonly [what: string, file: string, text: readonly string[], problem: RegExp, parts: readonly number[]])[] =
       [
@@ -149,6 +206,20 @@ t.test(
           /root 2: its signature does not fit/,
           [1, 5],
         ],
+        [
+          'a consistency path',
+          'consistency.json',
+          [JSON.stringify(consistency).replace(/"path":\["..../, '"path":["0000')],
+          /consistency: the path does not lead to both trees/,
+          [],
+        ],
+        [
+          'a tree of a consistency proof',
+          'consistency.json',
+          [JSON.stringify({ ...consistency, path: [...consistency.path, '0'.repeat(64)] })],
+          /consistency: the path is not that of a tree of 1 leaves and one of 6/,
+          [],
+        ],
         ['a chain that was cut', 'roots.ndjson', [roots[0] ?? '', roots[2] ?? ''], /root 3: root 2 should stand there/, [1, 5]],
         ['a chain without the last roots', 'roots.ndjson', roots.slice(0, 1), /root [23] of its proof is not in the chain/, []],
         ['other keys', 'keys.json', [JSON.stringify({ data: stranger.keys })], /its signature does not fit/, [1, 4]],
@@ -165,13 +236,24 @@ t.test(
       cpSync(folder, copy, { recursive: true });
       writeFileSync(join(copy, file), `${text.join('\n')}\n`);
       t.match(checkAll(copy), { code: 1, said: problem }, what);
+      const shown = await page?.check(copy);
+      t.match(shown, page && { state: 'bad', verdict: /thing does not fit|things do not fit/ }, `${what}, in a browser`);
+      if (shown !== undefined) t.match(shown.problems.join('\n'), problem, `${what}, in a browser`);
       if (parts.length > 0) t.not(byHand(copy, parts).code, 0, `${what}, by hand`);
     }
     const copy = join(tempDir(t), 'copy');
     cpSync(folder, copy, { recursive: true });
+    renameSync(join(copy, 'timestamps', '1.tsr'), join(copy, 'timestamps', '2.tsr'));
+    t.match(checkAll(copy), { code: 1, said: /time stamp 2\.tsr: it is of something else/ });
+    t.match(await page?.check(copy), page && { problems: [/time stamp: 2\.tsr: it is of something else/] });
+    writeFileSync(join(copy, 'timestamps', '2.tsr'), 'x');
+    t.match(checkAll(copy), { code: 1, said: /time stamp 2\.tsr: it is no time stamp/ });
+    rmSync(join(copy, 'timestamps'), { recursive: true });
     rmSync(join(copy, 'keys.json'));
     t.match(checkAll(copy), { code: 1, said: /signatures: not checked, there is no keys\.json/ });
     t.match(checkAll(copy, '--keys', join(folder, 'keys.json')), { code: 0 });
+    t.match(await page?.check(copy), page && { state: 'bad', problems: [/signatures: not checked, there is no keys\.json/] });
+    t.same(page?.violations ?? [], [], 'the policy of the page keeps nothing of it from running');
     for (const at of [1, 2, 3, 4, 5, 6]) {
       writeFileSync(join(copy, 'record.json'), records[at] ?? '');
       writeFileSync(join(copy, 'answer.json'), proofs[at] ?? '');

@@ -2,11 +2,15 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject,
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import { followChain, nothingSeen, type SeenRoot } from '../../src/ledger/chain-walk.ts';
+import { ChainWalk, followChain, nothingSeen, type SeenRoot } from '../../src/ledger/chain-walk.ts';
+import { type ConsistencyProof, checkConsistency, consistencyRanges, readConsistency } from '../../src/ledger/consistency-proof.ts';
 import { checkInclusion, proveInclusion, readProof, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
 import { type ListedKey, listedKey, readKeys } from '../../src/ledger/ledger-answers.ts';
+import { LedgerError } from '../../src/ledger/ledger-error.ts';
 import { checkSignature, type MerkleRoot, NO_ROOT, ROOT_SCHEMA, readRoot, rootDigest, signRoot } from '../../src/ledger/merkle-root.ts';
 import { climb, leafHash, nodeHash, pathToRoot, sidesOf, treeRoot } from '../../src/ledger/merkle-tree.ts';
+import { TreeFrontier } from '../../src/ledger/tree-frontier.ts';
+import { makeLedger } from '../support/made-ledger.ts';
 
 function vectors<T>(name: string): T {
   return JSON.parse(readFileSync(new URL(`../../../test/vectors/${name}`, import.meta.url), 'utf8')) as T;
@@ -127,6 +131,122 @@ t.test('of the published inclusion proofs those are taken that are right, and no
       ).equals(Buffer.from(root, 'base64'));
     t.equal(taken, !wantErr, name);
   }
+});
+
+t.test('of the published consistency proofs those are taken that are right, and no other', async (t) => {
+  interface Case {
+    readonly name: string;
+    readonly size1: number;
+    readonly size2: number;
+    readonly root1: string;
+    readonly root2: string;
+    readonly proof: readonly string[] | null;
+    readonly wantErr: boolean;
+  }
+  const cases = vectors<Case[]>('merkle/consistency.json');
+  t.equal(cases.length, 98);
+  const hex = (base64: string) => Buffer.from(base64, 'base64').toString('hex');
+  /** One tree of them is no hash. */
+  const root = (base64: string) => hex(base64).padEnd(64, '0');
+  for (const { name, size1, size2, root1, root2, proof, wantErr } of cases) {
+    const taken = isTaken(() => {
+      const said = {
+        first: { sequence: 1, tree_size: size1, tree_hash: root(root1) },
+        second: { sequence: 2, tree_size: size2, tree_hash: root(root2) },
+        path: (proof ?? []).map(hex),
+      };
+      const read = readConsistency(said);
+      checkConsistency(read, read.first, read.second);
+    });
+    t.equal(taken, !wantErr, name);
+  }
+});
+
+function isTaken(check: () => void): boolean {
+  try {
+    check();
+    return true;
+  } catch (error) {
+    if (error instanceof LedgerError) return false;
+    throw error;
+  }
+}
+
+t.test('of any two trees of one ledger the later goes on from the earlier, and nothing that was tampered with does', async (t) => {
+  const most = 40;
+  const leaves = Array.from({ length: most }, (_, at) => Buffer.from(record(at), 'hex'));
+  const hashes = leaves.map(leafHash);
+  const head = (size: number, sequence: number) => ({
+    sequence,
+    tree_size: size,
+    tree_hash: treeRoot(hashes.slice(0, size)).toString('hex'),
+  });
+  const frontier = TreeFrontier.empty();
+  for (const [at, leaf] of leaves.entries()) {
+    const nodes = new Map<string, string>();
+    frontier.add(leaf, (level, index, hash) => nodes.set(`${level}/${index}`, hash.toString('hex')));
+    t.equal(frontier.root.toString('hex'), head(at + 1, 1).tree_hash);
+    t.equal(TreeFrontier.of(at + 1, frontier.peaks)?.root.toString('hex'), head(at + 1, 1).tree_hash, 'as it was kept');
+    for (const [name, hash] of nodes) {
+      const [level = 0, index = 0] = name.split('/').map(Number);
+      t.equal(hash, treeRoot(hashes.slice(index * 2 ** level, (index + 1) * 2 ** level)).toString('hex'), name);
+    }
+  }
+  t.equal(TreeFrontier.of(5, ['00'.repeat(32)]), undefined, 'peaks of a tree of another size');
+  let tampered = 0;
+  for (let second = 1; second <= most; second++) {
+    for (let first = 1; first <= second; first++) {
+      const path = consistencyRanges(first, second).map(({ start, end }) => treeRoot(hashes.slice(start, end)).toString('hex'));
+      const [from, to] = [head(first, 1), head(second, 2)];
+      const proof = readConsistency(JSON.parse(JSON.stringify({ first: from, second: to, path })));
+      checkConsistency(proof, from, to);
+      const wrong: ConsistencyProof[] = [
+        ...path.map((hash, at) => ({ ...proof, path: path.with(at, flipped(hash)) })),
+        ...path.map((_, at) => ({ ...proof, path: path.toSpliced(at, 1) })),
+        { ...proof, path: [...path, record(1)] },
+        { ...proof, first: { ...from, tree_hash: flipped(from.tree_hash) } },
+        { ...proof, second: { ...to, tree_hash: flipped(to.tree_hash) } },
+      ];
+      // Of some trees the path says nothing of the size: what is signed does.
+      for (const one of [
+        { ...proof, second: { ...to, tree_size: second + 1 } },
+        { ...proof, first: { ...from, tree_size: first + 1 } },
+      ])
+        t.notOk(
+          isTaken(() => checkConsistency(one, from, to)),
+          'a tree that no root signs',
+        );
+      for (const one of wrong) {
+        tampered++;
+        if (isTaken(() => checkConsistency(one, one.first, one.second)) || isTaken(() => checkConsistency(one, from, to)))
+          t.fail(`${first} to ${second}: ${JSON.stringify(one)}`);
+      }
+    }
+  }
+  t.ok(tampered > 5_000, `${tampered} that were tampered with`);
+  const lost = { first: head(3, 1), second: head(5, 2), path: [] };
+  t.throws(() => checkConsistency(lost, lost.second, lost.first), /first is root 1, not root 2/);
+  t.throws(() => checkConsistency({ ...lost, first: lost.second, second: lost.first }, lost.second, lost.first), /fewer leaves \(3\)/);
+});
+
+/** With another first digit. */
+function flipped(hash: string): string {
+  return (hash.startsWith('0') ? '1' : '0') + hash.slice(1);
+}
+
+t.test('what is no consistency proof is refused, and it is said why', async (t) => {
+  const tree = { sequence: 1, tree_size: 1, tree_hash: record(1) };
+  const good = { first: tree, second: tree, path: [] };
+  const wrong: readonly (readonly [value: unknown, message: RegExp])[] = [
+    [[], /it is not an object/],
+    [{ ...good, path: {} }, /path is not a list/],
+    [{ ...good, path: Array.from({ length: 129 }, () => record(1)) }, /at most 128/],
+    [{ ...good, path: ['x'] }, /path 1: hash is not 64/],
+    [{ ...good, first: undefined }, /first is not an object/],
+    [{ ...good, first: { ...tree, tree_size: 0 } }, /first: tree_size is not a whole number from 1 up/],
+    [{ ...good, second: { ...tree, tree_hash: 'AA' } }, /second: tree_hash is not 64/],
+  ];
+  for (const [value, message] of wrong) t.throws(() => readConsistency(value), message);
 });
 
 t.test('published checkpoints have our roots, and their signatures hold', async (t) => {
@@ -277,4 +397,28 @@ t.test('listed keys are read by their use, and what cannot be read is named', as
   t.throws(() => readKeys([{ ...key, public_key: 'AAAA' }], 'ledger'), { message: /not the 32 bytes/ });
   t.throws(() => readKeys(['key'], 'ledger'), { message: /not an object/ });
   t.throws(() => listedKey('rsa', 'ledger', generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey), TypeError);
+});
+
+t.test('the trees that roots sign are those of their batches, and a chain may begin before there were trees', async (t) => {
+  const batches = [1, 2, 3, 4].map((sequence) => Array.from({ length: sequence }, (_, at) => record(sequence * 10 + at)));
+  for (const treesFrom of [1, 2, 3, 5]) {
+    const { roots } = makeLedger(batches, { treesFrom });
+    const seen = followChain(nothingSeen('acme'), roots, KEYS);
+    t.equal(seen.leaves, 10);
+    t.equal(seen.tree?.tree_size, treesFrom <= 4 ? 10 : undefined);
+  }
+  const { roots } = makeLedger(batches);
+  const signedAnew = (at: number, change: Partial<MerkleRoot>) => {
+    const { sig: _sig, ...root } = roots[at] as MerkleRoot;
+    return signRoot({ ...root, ...change }, 'ledger-1', KEY);
+  };
+  t.throws(
+    () => followChain(nothingSeen('acme'), [signedAnew(0, { tree_size: 2 })], KEYS),
+    /root 1: tree_size is 2, and 1 hashes are under/,
+  );
+  t.throws(() => followChain(nothingSeen('acme'), [signedAnew(0, { tree_hash: record(9) })], KEYS), /root 1: tree_hash is not root_hash/);
+  t.throws(() => readRoot({ ...roots[0], tree_hash: undefined }), /root 1: tree_hash is not 64/);
+  t.throws(() => readRoot({ ...roots[0], tree_size: undefined }), /root 1: tree_size is not a whole number/);
+  const walk = new ChainWalk(KEYS);
+  t.throws(() => walk.take(signedAnew(2, { tree_size: 2 })), /root 3: tree_size is 2/, 'fewer than its own batch has');
 });

@@ -46,8 +46,12 @@ export class ControlPlanePlace {
   }
 
   /** @param org members of the org beside their defaults */
-  static async start(t: HasTeardown, org: Readonly<Record<string, unknown>> = {}): Promise<ControlPlanePlace> {
-    const controlPlane = await startControlPlaneProcess(t, controlPlaneEnvironment(t));
+  static async start(
+    t: HasTeardown,
+    org: Readonly<Record<string, unknown>> = {},
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<ControlPlanePlace> {
+    const controlPlane = await startControlPlaneProcess(t, controlPlaneEnvironment(t, env));
     const place = new ControlPlanePlace(t, controlPlane, await CuttableLink.start(t, controlPlane.grpcPort));
     await place.does('PUT', '', org);
     await place.does('PUT', '/bundle', { bundle_yaml: PLACE_BUNDLE });

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
+import { type ConsistencyProof, consistencyRanges, treeHeadOf } from '../../src/ledger/consistency-proof.ts';
 import { type InclusionProof, proveInclusion, recordLeaf } from '../../src/ledger/inclusion-proof.ts';
 import { type ListedKey, listedKey } from '../../src/ledger/ledger-answers.ts';
 import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../src/ledger/merkle-root.ts';
@@ -19,22 +20,28 @@ export interface MadeLedger {
   readonly roots: readonly MerkleRoot[];
   readonly keys: readonly ListedKey[];
   proofOf(recordHash: string): InclusionProof | undefined;
+  /** Undefined where one of the roots is not there or has no tree. */
+  consistencyOf(first: number, second: number): ConsistencyProof | undefined;
 }
 
 export interface MadeLedgerOptions {
   readonly org?: string;
   readonly kid?: string;
   readonly seed?: number;
+  /** Sequence of the first root that signs a tree; default 1. */
+  readonly treesFrom?: number;
 }
 
 /** A ledger over these batches of record hashes. */
 export function makeLedger(
   batches: readonly (readonly string[])[],
-  { org = 'acme', kid = 'ledger-1', seed = 7 }: MadeLedgerOptions = {},
+  { org = 'acme', kid = 'ledger-1', seed = 7, treesFrom = 1 }: MadeLedgerOptions = {},
 ): MadeLedger {
   const key = ledgerKey(seed);
   const roots: MerkleRoot[] = [];
+  const leaves: Buffer[] = [];
   for (const hashes of batches) {
+    leaves.push(...hashes.map(recordLeaf));
     const before = roots.at(-1);
     const root = {
       schema: ROOT_SCHEMA,
@@ -44,6 +51,7 @@ export function makeLedger(
       prev_root_hash: before === undefined ? NO_ROOT : rootDigest(before),
       root_hash: treeRoot(hashes.map(recordLeaf)).toString('hex'),
       leaf_count: hashes.length,
+      ...(roots.length + 1 >= treesFrom && { tree_size: leaves.length, tree_hash: treeRoot(leaves).toString('hex') }),
       closed_at: '2026-01-01T00:00:00.000Z',
     } as const;
     roots.push(signRoot(root, kid, key));
@@ -55,6 +63,14 @@ export function makeLedger(
       const at = batches.findIndex((hashes) => hashes.includes(recordHash));
       const root = roots[at];
       return root === undefined ? undefined : proveInclusion(batches[at] ?? [], (batches[at] ?? []).indexOf(recordHash), root);
+    },
+    consistencyOf(from, to) {
+      const [first, second] = [from, to].map((sequence) =>
+        roots[sequence - 1] === undefined ? undefined : treeHeadOf(roots[sequence - 1] as MerkleRoot),
+      );
+      if (first === undefined || second === undefined) return undefined;
+      const ranges = consistencyRanges(first.tree_size, second.tree_size);
+      return { first, second, path: ranges.map(({ start, end }) => treeRoot(leaves.slice(start, end)).toString('hex')) };
     },
   };
 }
@@ -83,7 +99,7 @@ export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger, org = 
   const server: Server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://site');
     site.asked.push(request.url ?? '');
-    const found = site.answer === undefined ? answerOf(site, org, pathname, Number(searchParams.get('after'))) : undefined;
+    const found = site.answer === undefined ? answerOf(site, org, pathname, (name) => Number(searchParams.get(name))) : undefined;
     const text = site.answer?.text ?? JSON.stringify(found ?? { error: { code: 'not_found', message: 'There is no such thing.' } });
     response.writeHead(site.answer?.status ?? (found === undefined ? 404 : 200), { 'content-type': 'application/json' }).end(text);
   });
@@ -92,10 +108,17 @@ export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger, org = 
   return Object.assign(site, { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
 }
 
-function answerOf({ ledger, page }: Pick<LedgerSite, 'ledger' | 'page'>, org: string, path: string, after: number): unknown {
+function answerOf(
+  { ledger, page }: Pick<LedgerSite, 'ledger' | 'page'>,
+  org: string,
+  path: string,
+  number: (name: string) => number,
+): unknown {
   if (path === '/v1/keys') return { data: ledger?.keys ?? [] };
   if (ledger === undefined) return undefined;
-  if (path === `/v1/orgs/${org}/roots`) return { data: ledger.roots.filter(({ sequence }) => sequence > after).slice(0, page) };
+  if (path === `/v1/orgs/${org}/roots`) return { data: ledger.roots.filter(({ sequence }) => sequence > number('after')).slice(0, page) };
+  if (path === `/v1/orgs/${org}/timestamps`) return { data: [] };
+  if (path === `/v1/orgs/${org}/consistency`) return ledger.consistencyOf(number('first'), number('second'));
   const [, hash] = /\/proofs\/([0-9a-f]{64})$/.exec(path.startsWith(`/v1/orgs/${org}/`) ? path : '') ?? [];
   return hash === undefined ? undefined : ledger.proofOf(hash);
 }

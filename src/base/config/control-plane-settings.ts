@@ -1,6 +1,7 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log-forms.ts';
+import { readWebAddress, type WebAddress } from '../lib/web-address.ts';
 import * as type from './setting-types.ts';
-import { required, type Setting, secret } from './setting-types.ts';
+import { optional, required, type Setting, secret } from './setting-types.ts';
 
 const certificateNames: type.SettingType<readonly string[]> = {
   name: 'list of hosts',
@@ -9,6 +10,17 @@ const certificateNames: type.SettingType<readonly string[]> = {
     const names = [...type.hostNames.parse(text)];
     if (names.length === 0) throw new RangeError('not allowed');
     return names;
+  },
+};
+
+const authorityUrl: type.SettingType<WebAddress> = {
+  name: 'URL',
+  allowed: 'an `http` or `https` URL without a user',
+  parse(text) {
+    // What comes is signed, so that plain HTTP, which most authorities speak, harms nothing.
+    const address = readWebAddress(text, () => true, true);
+    if (typeof address === 'string') throw new RangeError('not allowed');
+    return address;
   },
 };
 
@@ -56,6 +68,18 @@ export const CONTROL_PLANE_SETTINGS = {
     type.duration('0', '1h'),
     '10s',
     'How long running calls may take to end after SIGTERM; what is left then is cut.',
+  ),
+  tsaUrl: optional('CP_TSA_URL', authorityUrl, 'A time-stamp authority (RFC 3161) that stamps signed roots. Unset: none is asked.'),
+  tsaInterval: required(
+    'CP_TSA_INTERVAL',
+    type.duration('1m', '30d'),
+    '1h',
+    'How often the newest root of each org is stamped; the first is stamped at once.',
+  ),
+  tsaCaFile: optional(
+    'CP_TSA_CA_FILE',
+    type.certificateFile,
+    'PEM certificates of the authorities whose stamps are taken. Unset: a stamp is taken from whoever answers at `CP_TSA_URL`.',
   ),
   logLevel: required('CP_LOG_LEVEL', type.choice(LOG_LEVELS), 'info', 'Lowest level that is written.'),
   logFormat: required('CP_LOG_FORMAT', type.choice(LOG_FORMATS), 'json', 'Form of the log.', '`json`; `pretty` on a terminal'),

@@ -1,12 +1,16 @@
 import { messageOf } from '../../base/lib/gateway-error.ts';
 import { ChainWalk, type WalkedChain } from '../../ledger/chain-walk.ts';
+import { type ConsistencyProof, checkConsistency, readConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proof.ts';
-import { readKeyList, readKeys, readProofAnswer } from '../../ledger/ledger-answers.ts';
+import { readKeyList, readKeys, readProofAnswer, readTimestampsPage } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
-import { checkSignature, type LedgerKeys } from '../../ledger/merkle-root.ts';
+import { checkSignature, type LedgerKeys, type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
+import { certificatesOf, checkTimeStamp, type StampCheck } from '../../ledger/time-stamp-signer.ts';
+import type { TimeStampToken } from '../../ledger/time-stamp-token.ts';
+import type { SeenStamp } from '../../ledger/watched-chain.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, Unusable } from '../command.ts';
-import { readJsonFile, rootsInFiles } from './evidence-files.ts';
+import { readEvidence, readJsonFile, rootsInFiles } from './evidence-files.ts';
 
 /** Files of which a check is made; which may stand together is the command's. */
 export interface EvidenceFiles {
@@ -14,6 +18,10 @@ export interface EvidenceFiles {
   readonly record: { readonly bytes: Uint8Array; readonly name: string } | undefined;
   readonly proof: string | undefined;
   readonly roots: readonly string[];
+  readonly consistency: string | undefined;
+  /** Time stamps of roots, and certificates of the authorities that are trusted with them. */
+  readonly timestamps: readonly string[];
+  readonly tsaCa: string | undefined;
   readonly keys: string | undefined;
 }
 
@@ -23,6 +31,10 @@ export interface CheckedEvidence {
   /** Undefined where none was given, or it does not hold. */
   readonly proof: InclusionProof | undefined;
   readonly chain: WalkedChain | undefined;
+  /** That the tree of one root of the chain goes on in that of another; undefined as the others. */
+  readonly growth: ConsistencyProof | undefined;
+  /** The newest time stamp of a root of the chain. */
+  readonly stamp: SeenStamp | undefined;
   /** What does not fit, one line each. */
   readonly problems: readonly string[];
   /** What somebody should know who reads that everything fits. */
@@ -42,8 +54,19 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
   const keys = await keysIn(files.keys, io, problems);
   const proof = files.proof === undefined ? undefined : await proofIn(files.proof, io, problems);
   const holds = proof !== undefined && noteProblem(problems, () => checkProof(proof, record, keys));
-  const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, keys, proof, io, problems);
-  return { record, proof: holds ? proof : undefined, chain, problems, notes: holds ? notesOn(record, proof) : [] };
+  const growth = files.consistency === undefined ? undefined : await consistencyIn(files.consistency, io, problems);
+  const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, { keys, proof, growth }, io, problems);
+  const stamp = chain === undefined ? undefined : await stampIn(files, io, problems);
+  const isFine = problems.length === 0;
+  return {
+    record,
+    proof: holds ? proof : undefined,
+    chain,
+    growth: isFine ? growth : undefined,
+    stamp,
+    problems,
+    notes: holds ? notesOn(record, proof) : [],
+  };
 }
 
 /**
@@ -90,22 +113,98 @@ function checkProof(proof: InclusionProof, record: CheckedRecord | undefined, ke
   checkSignature(proof.root, keys);
 }
 
+async function consistencyIn(file: string, io: CliIo, problems: string[]): Promise<ConsistencyProof | undefined> {
+  const value = await readJsonFile(file, io);
+  let growth: ConsistencyProof | undefined;
+  noteProblem(problems, () => {
+    growth = readConsistency(value);
+  });
+  return growth;
+}
+
+interface BesideChain {
+  readonly keys: LedgerKeys;
+  readonly proof: InclusionProof | undefined;
+  readonly growth: ConsistencyProof | undefined;
+}
+
 async function chainIn(
   files: readonly string[],
-  keys: LedgerKeys,
-  proof: InclusionProof | undefined,
+  { keys, proof, growth }: BesideChain,
   io: CliIo,
   problems: string[],
 ): Promise<WalkedChain | undefined> {
-  const walk = new ChainWalk(keys, proof?.root);
+  const leap = growth === undefined ? undefined : { from: growth.first.sequence, to: growth.second.sequence };
+  const walk = new ChainWalk(keys, proof?.root, leap);
+  const trees = new Map<number, TreeHead | undefined>();
   try {
-    for await (const root of rootsInFiles(files, io)) walk.take(root);
-    return walk.end();
+    for await (const root of rootsInFiles(files, io)) {
+      walk.take(root);
+      if (root.sequence === leap?.from || root.sequence === leap?.to) trees.set(root.sequence, treeHeadOf(root));
+    }
+    const chain = walk.end();
+    if (growth !== undefined) checkConsistency(growth, treeIn(trees, growth.first), treeIn(trees, growth.second));
+    return chain;
   } catch (error) {
     if (!(error instanceof LedgerError)) throw error;
     problems.push(`chain: ${error.message}`);
     return undefined;
   }
+}
+
+/** The newest of the time stamps that were given, each of which must be one of a root that was given. */
+async function stampIn({ timestamps, tsaCa, roots }: EvidenceFiles, io: CliIo, problems: string[]): Promise<SeenStamp | undefined> {
+  if (timestamps.length === 0) return undefined;
+  const trusted = tsaCa === undefined ? undefined : trustedIn(await readEvidence(tsaCa, io), tsaCa);
+  let newest: SeenStamp | undefined;
+  const pages: unknown[] = [];
+  for (const file of timestamps) pages.push(await readJsonFile(file, io));
+  try {
+    const stamps = new Map(pages.flatMap(readTimestampsPage).map(({ sequence, token }) => [sequence, token]));
+    for await (const root of rootsInFiles(roots, io)) {
+      const token = stamps.get(root.sequence);
+      if (token === undefined) continue;
+      stamps.delete(root.sequence);
+      const { time } = checkedStamp(root, token, trusted);
+      newest = { sequence: root.sequence, time };
+    }
+    const [lost] = stamps.keys();
+    if (lost !== undefined) throw new LedgerError(`root ${lost} is not among the roots that were given, and has a time stamp`);
+    return newest;
+  } catch (error) {
+    if (!(error instanceof LedgerError)) throw error;
+    problems.push(`timestamps: ${error.message}`);
+    return undefined;
+  }
+}
+
+function checkedStamp(root: MerkleRoot, token: Buffer, trusted: StampCheck['trusted']): TimeStampToken {
+  try {
+    return checkTimeStamp(token, { imprint: rootDigest(root), trusted });
+  } catch (error) {
+    if (error instanceof LedgerError) throw new LedgerError(`root ${root.sequence}: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+/** @throws Unusable */
+function trustedIn(bytes: Uint8Array, name: string): StampCheck['trusted'] {
+  try {
+    return certificatesOf(Buffer.from(bytes).toString('latin1'));
+  } catch (error) {
+    throw new Unusable(`${name}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** The tree that a root of the chain signs. @throws LedgerError */
+function treeIn(trees: ReadonlyMap<number, TreeHead | undefined>, { sequence }: TreeHead): TreeHead {
+  const tree = trees.get(sequence);
+  if (tree !== undefined) return tree;
+  throw new LedgerError(
+    trees.has(sequence)
+      ? `consistency: root ${sequence} was signed before roots had a tree`
+      : `consistency: root ${sequence} is not among the roots that were given`,
+  );
 }
 
 /** @returns whether it holds */

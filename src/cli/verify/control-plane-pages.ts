@@ -1,6 +1,7 @@
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
+import { type ConsistencyProof, readConsistency } from '../../ledger/consistency-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
-import { readKeyList, readProofAnswer, readRootsPage } from '../../ledger/ledger-answers.ts';
+import { type ListedTimestamp, readKeyList, readProofAnswer, readRootsPage, readTimestampsPage } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { type CliIo, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
@@ -49,6 +50,24 @@ export class ControlPlanePages {
     const { proof } = answer === undefined ? {} : readProofAnswer(answer);
     if (proof === undefined) return { status: 'pending_inclusion', record_hash: hash };
     return { status: 'verified', record_hash: hash, inclusion_proof: proof };
+  }
+
+  /**
+   * That the tree of one root goes on in that of a later one; undefined: it shows none.
+   * @throws as {@link roots}
+   */
+  async consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof | undefined> {
+    const answer = await this.#found(`orgs/${encodeURIComponent(orgId)}/consistency?first=${first}&second=${second}`, [
+      NOT_FOUND,
+      CONFLICT,
+    ]);
+    return answer === undefined ? undefined : readConsistency(answer);
+  }
+
+  /** Time stamps behind the root of a sequence, in order; none where it has no such list. @throws as {@link roots} */
+  async timestamps(orgId: string, after: number): Promise<readonly ListedTimestamp[]> {
+    const page = await this.#found(`orgs/${encodeURIComponent(orgId)}/timestamps?after=${after}`);
+    return page === undefined ? [] : readTimestampsPage(page);
   }
 
   async #found(path: string, absent: readonly number[] = [NOT_FOUND]): Promise<unknown> {

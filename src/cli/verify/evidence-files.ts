@@ -123,8 +123,11 @@ export async function keysInFile(file: string, io: CliIo): Promise<readonly List
   }
 }
 
-/** What goes into the folder as it is in the package: the page, and the program that checks everything. */
-const TEMPLATES = { 'README.md': 'page.md', 'check.py': 'check.py' } as const;
+/**
+ * What goes into the folder as it is in the package: the text that explains it, and what checks everything, as a
+ * program and as a page for a browser.
+ */
+const TEMPLATES = { 'README.md': 'page.md', 'check.py': 'check.py', 'verify.html': 'verify.html' } as const;
 
 /** Files of lines that grow while something is exported. */
 export type EvidenceLines = 'records.ndjson' | 'proofs.ndjson' | 'roots.ndjson';
@@ -164,6 +167,12 @@ export class EvidenceFolder {
 
   async write(name: string, text: string): Promise<void> {
     await writeFile(join(this.#path, name), text, { flag: 'wx' });
+  }
+
+  /** A file in a folder of this one, which is made. */
+  async writeBelow(folder: string, name: string, bytes: Uint8Array): Promise<void> {
+    await mkdir(join(this.#path, folder), { recursive: true });
+    await writeFile(join(this.#path, folder, name), bytes, { flag: 'wx' });
   }
 
   async close(): Promise<void> {

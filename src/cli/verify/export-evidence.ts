@@ -2,8 +2,10 @@ import { canonicalJson } from '../../base/json/jcs.ts';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import { checkConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { readProofAnswer } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
+import { answerAround } from '../../ledger/time-stamp-token.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, EXIT_OK, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { GatewayClient } from '../gateway-client.ts';
@@ -157,11 +159,12 @@ function hashIn(value: unknown): string {
 async function writeLedger(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder, counts: Counts): Promise<void> {
   await folder.write('keys.json', `${JSON.stringify({ data: await pages.keys() }, null, 2)}\n`);
   await folder.append('roots.ndjson', []);
+  let trees: { readonly first: TreeHead; readonly last: TreeHead } | undefined;
   for (let after = 0; ; ) {
     const roots = await pages.roots(orgId, after);
     if (roots === undefined) throw new Unusable(`the control plane has no org ${orgId}`);
     const last = roots.at(-1);
-    if (last === undefined) return;
+    if (last === undefined) break;
     if (last.sequence <= after)
       throw new Unusable(`the control plane answers root ${last.sequence} where those behind ${after} were asked for`);
     await folder.append(
@@ -170,7 +173,37 @@ async function writeLedger(orgId: string, pages: ControlPlanePages, folder: Evid
     );
     counts.roots += roots.length;
     after = last.sequence;
+    for (const head of roots.map(treeHeadOf)) if (head !== undefined) trees = { first: trees?.first ?? head, last: head };
   }
+  await writeTimestamps(orgId, pages, folder);
+  if (trees !== undefined) await writeConsistency(orgId, pages, folder, trees);
+}
+
+/** As answers that `openssl ts` reads, by the sequence of their root. */
+async function writeTimestamps(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder): Promise<void> {
+  for (let after = 0; ; ) {
+    const stamps = await pages.timestamps(orgId, after);
+    const last = stamps.at(-1);
+    if (last === undefined || last.sequence <= after) return;
+    for (const { sequence, token } of stamps) await folder.writeBelow('timestamps', `${sequence}.tsr`, answerAround(token));
+    after = last.sequence;
+  }
+}
+
+/** From the first root that has a tree to the last one. */
+async function writeConsistency(
+  orgId: string,
+  pages: ControlPlanePages,
+  folder: EvidenceFolder,
+  { first, last }: { readonly first: TreeHead; readonly last: TreeHead },
+): Promise<void> {
+  const proof = await pages.consistency(orgId, first.sequence, last.sequence);
+  if (proof === undefined)
+    throw new Unusable(
+      `the control plane shows no proof that the tree of root ${last.sequence} goes on from that of root ${first.sequence}`,
+    );
+  checkConsistency(proof, first, last);
+  await folder.write('consistency.json', `${JSON.stringify(proof)}\n`);
 }
 
 /** What an answer or the disk does wrong is one line for a person. */

@@ -1,4 +1,6 @@
 import { messageOf } from '../../base/lib/gateway-error.ts';
+import type { WalkedChain } from '../../ledger/chain-walk.ts';
+import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
 import { printJson, printJsonDocument, terminalText } from '../terminal-text.ts';
@@ -12,7 +14,7 @@ export function printEvidence(checked: CheckedEvidence, json: boolean, io: CliIo
   return verified ? EXIT_OK : EXIT_NO;
 }
 
-function documentOf({ record, proof, chain, problems, notes }: CheckedEvidence, verified: boolean): object {
+function documentOf({ record, proof, chain, growth, stamp, problems, notes }: CheckedEvidence, verified: boolean): object {
   return {
     ...(record && { record_id: record.recordId }),
     verified,
@@ -26,12 +28,14 @@ function documentOf({ record, proof, chain, problems, notes }: CheckedEvidence, 
       },
     }),
     ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
+    ...(growth && { consistency: { first: growth.first, second: growth.second } }),
+    ...(stamp && { stamp }),
     ...(verified ? {} : { problems }),
     ...(notes.length > 0 && { notes }),
   };
 }
 
-function linesOf({ record, proof, chain, problems, notes }: CheckedEvidence, verified: boolean): string {
+function linesOf({ record, proof, chain, growth, stamp, problems, notes }: CheckedEvidence, verified: boolean): string {
   const of = record === undefined ? 'the chain of roots' : terminalText(record.recordId);
   // A record that stands alone has one thing to be wrong: both hashes are shown below each other.
   if (record !== undefined && record.stored !== record.computed && problems.length === 1)
@@ -44,10 +48,12 @@ function linesOf({ record, proof, chain, problems, notes }: CheckedEvidence, ver
     rows.push(['root', `${root.sequence} of ${root.org_id}, closed ${root.closed_at}, signed with ${root.sig.kid}`]);
   }
   if (chain !== undefined) {
-    rows.push(['chain', `roots ${chain.first} to ${chain.sequence} of ${chain.org_id}, without a gap`]);
+    rows.push(['chain', chainText(chain)]);
     if (chain.first > 1) rows.push(['', `what was before root ${chain.first} is not shown by them`]);
     rows.push(['last root', chain.digest]);
   }
+  if (growth !== undefined) rows.push(['tree', grownText(growth)]);
+  if (stamp !== undefined) rows.push(['stamp', `root ${stamp.sequence} was there at ${stamp.time}`]);
   rows.push(...notes.map((note): [string, string] => ['note', note]));
   rows.push(...problems.map((problem): [string, string] => ['does not fit', problem]));
   const width = Math.max(...rows.map(([name]) => name.length));
@@ -56,6 +62,15 @@ function linesOf({ record, proof, chain, problems, notes }: CheckedEvidence, ver
     ...rows.map(([name, text]) => `  ${name.padEnd(width)}  ${terminalText(text)}`),
     '',
   ].join('\n');
+}
+
+function chainText({ first, sequence, org_id: orgId, leap }: WalkedChain): string {
+  const left = leap === undefined ? 'without a gap' : `those between ${leap.from} and ${leap.to} left out`;
+  return `roots ${first} to ${sequence} of ${orgId}, ${left}`;
+}
+
+function grownText({ first, second }: ConsistencyProof): string {
+  return `root ${second.sequence} has ${second.tree_size} hashes, of which the first ${first.tree_size} are those of root ${first.sequence}`;
 }
 
 /* Several records, one a line, as `gw logs --json --whole` prints them and `records.ndjson` of an export holds them. */

@@ -10,6 +10,9 @@ import { watchHistory } from './watch-history.ts';
 const OPTIONS = {
   proof: { type: 'string' },
   roots: { type: 'string', multiple: true },
+  consistency: { type: 'string' },
+  timestamps: { type: 'string', multiple: true },
+  'tsa-ca': { type: 'string' },
   keys: { type: 'string' },
   watch: { type: 'string' },
   state: { type: 'string' },
@@ -29,7 +32,7 @@ type OptionName = keyof typeof OPTIONS;
 
 /** What the command does, the option that says so, and the other options that it takes then. */
 const DOINGS = {
-  check: ['proof', 'roots', 'keys'],
+  check: ['proof', 'roots', 'consistency', 'timestamps', 'tsa-ca', 'keys'],
   watch: ['watch', 'state', 'keys', 'interval', 'org'],
   export: ['export', 'gateway', 'control-plane', 'from', 'to', 'key', 'org'],
 } as const satisfies Readonly<Record<string, readonly OptionName[]>>;
@@ -41,7 +44,7 @@ type Doing = keyof typeof DOINGS;
 export const verify: Command = {
   name: 'verify',
   usage:
-    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--org ID] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
+    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--timestamps FILE]… [--tsa-ca FILE] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--org ID] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
   summary:
     'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable. --watch: whether the history of a ledger goes on; --export: what a third party needs.',
   help: `
@@ -49,6 +52,9 @@ export const verify: Command = {
   records.ndjson   several, one a line: gw logs --json --whole | gw verify -
   --proof          as GET /v1/verify/{record_hash} answers, or the bare proof; needs --keys
   --roots          as GET /v1/orgs/{org}/roots of the control plane answers, or .ndjson with a root on each line; once for each file, in order; needs --keys
+  --consistency    as GET /v1/orgs/{org}/consistency of the control plane answers; needs --roots with both of its roots: those between may be left out
+  --timestamps     as GET /v1/orgs/{org}/timestamps of the control plane answers; once for each file; needs --roots with the roots that they stamp
+  --tsa-ca         PEM certificates of the authorities whose stamps are believed; without it a stamp is of anybody
   --keys           as GET /v1/keys of the control plane answers: whose signatures are believed
   --watch          a control plane; NODE_EXTRA_CA_CERTS names its CA where it is asked by https
   --state          where the last root and the keys that are believed are kept
@@ -70,20 +76,10 @@ export const verify: Command = {
 };
 
 const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, io: CliIo) => Promise<number>>> = {
-  async check({ proof, roots = [], keys, json = false }, record, io) {
-    if (record === undefined && roots.length === 0) throw new UsageError('it takes one file, or - for standard input');
-    if (record === undefined && proof !== undefined)
-      throw new UsageError('--proof is of a record: it takes one file, or - for standard input');
-    if (keys === undefined && (proof !== undefined || roots.length > 0))
-      throw new UsageError(
-        `${proof === undefined ? '--roots' : '--proof'} needs --keys: whoever has no key to check it with can be shown anything`,
-      );
-    if (keys !== undefined && proof === undefined && roots.length === 0) throw new UsageError('--keys needs --proof or --roots');
-    if (record !== undefined && proof === undefined && roots.length > 0)
-      throw new UsageError('a record and --roots need --proof, which says under which root the record is');
-    return record === undefined
-      ? judged(undefined, { proof, roots, keys, json }, io)
-      : recordsJudged(record, { proof, roots, keys, json }, io);
+  async check({ proof, roots = [], consistency, timestamps = [], 'tsa-ca': tsaCa, keys, json = false }, record, io) {
+    const beside: Beside = { proof, roots, consistency, timestamps, tsaCa, keys, json };
+    checkFiles(beside, record);
+    return record === undefined ? judged(undefined, beside, io) : recordsJudged(record, beside, io);
   },
   watch({ watch: url = '', state, keys, interval, org, json = false }, _record, io) {
     if (state === undefined) throw new UsageError('--watch needs --state, a file to remember the last root in');
@@ -96,9 +92,43 @@ const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, 
   },
 };
 
+/** @throws UsageError for files of which no check can be made */
+function checkFiles({ proof, roots, consistency, timestamps, tsaCa, keys }: Beside, record: string | undefined): void {
+  const given = {
+    record: record !== undefined,
+    proof: proof !== undefined,
+    roots: roots.length > 0,
+    consistency: consistency !== undefined,
+    timestamps: timestamps.length > 0,
+    tsaCa: tsaCa !== undefined,
+    keys: keys !== undefined,
+  };
+  const [problem] = LACKS.flatMap(([lacks, text]) => (lacks(given) ? [text] : []));
+  if (problem !== undefined) throw new UsageError(problem);
+}
+
+type Given = Readonly<Record<'record' | 'proof' | 'roots' | 'consistency' | 'timestamps' | 'tsaCa' | 'keys', boolean>>;
+
+const NO_KEY = 'needs --keys: whoever has no key to check it with can be shown anything';
+/** What lacks something, in the order in which it is told. */
+const LACKS: readonly (readonly [lacks: (given: Given) => boolean, text: string])[] = [
+  [({ timestamps, roots }) => timestamps && !roots, '--timestamps needs --roots, which they stamp'],
+  [({ tsaCa, timestamps }) => tsaCa && !timestamps, '--tsa-ca needs --timestamps'],
+  [({ consistency, roots }) => consistency && !roots, '--consistency needs --roots, which say what trees the two roots have signed'],
+  [({ record, roots }) => !record && !roots, 'it takes one file, or - for standard input'],
+  [({ record, proof }) => !record && proof, '--proof is of a record: it takes one file, or - for standard input'],
+  [({ keys, proof }) => !keys && proof, `--proof ${NO_KEY}`],
+  [({ keys, roots }) => !keys && roots, `--roots ${NO_KEY}`],
+  [({ keys, proof, roots }) => keys && !proof && !roots, '--keys needs --proof or --roots'],
+  [({ record, proof, roots }) => record && !proof && roots, 'a record and --roots need --proof, which says under which root the record is'],
+];
+
 interface Beside {
   readonly proof: string | undefined;
   readonly roots: readonly string[];
+  readonly consistency: string | undefined;
+  readonly timestamps: readonly string[];
+  readonly tsaCa: string | undefined;
   readonly keys: string | undefined;
   readonly json: boolean;
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/clock.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
-import type { WatchedChain } from '../../ledger/watched-chain.ts';
+import { growthBetween, type WatchedChain } from '../../ledger/watched-chain.ts';
 import { badValue } from '../checked-arguments.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { untilStopped } from '../demo/until-stopped.ts';
@@ -73,10 +73,23 @@ function orgOf({ org, state }: WatchArguments, seen: WatchedChain | undefined, i
  * What is seen again and again in the same state is told once more only by `--json`, which has a line for each look.
  */
 function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] | undefined, json: boolean, io: CliIo): void {
-  const { org_id, sequence, digest, keys } = state;
+  const { org_id, sequence, digest, keys, tree, stamp } = state;
   if (json) {
     const kids = keys.map(({ kid }) => kid);
-    printJson({ org_id, verified: true, from: from.sequence, sequence, digest, keys: kids, unknown_keys: strangers }, io);
+    printJson(
+      {
+        org_id,
+        verified: true,
+        from: from.sequence,
+        sequence,
+        digest,
+        ...(tree && { tree }),
+        ...(stamp && { stamp }),
+        keys: kids,
+        unknown_keys: strangers,
+      },
+      io,
+    );
     return;
   }
   const names = keys.map(({ kid }) => kid).join(', ');
@@ -87,6 +100,12 @@ function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] |
           `  keys      ${names === '' ? 'none' : names}, ${pinned === undefined ? 'trusted because they are listed' : 'from the file'}`,
         ]
       : [`goes on     ${org_id}: root ${from.sequence} is what it was, ${sequence - from.sequence} more, ${digest}`];
+  const growth = growthBetween(from, state);
+  if (growth !== undefined)
+    lines.push(
+      `  tree      ${growth.second.tree_size} hashes; the first ${growth.first.tree_size} are those of root ${growth.first.sequence}`,
+    );
+  if (stamp !== undefined) lines.push(`  stamp     root ${stamp.sequence} was there at ${stamp.time}`);
   if (strangers.length > 0) lines.push(`  not believed: ${strangers.join(', ')}; --keys FILE says which keys are right`);
   io.stdout(`${lines.map(terminalText).join('\n')}\n`);
 }

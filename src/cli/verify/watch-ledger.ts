@@ -2,13 +2,18 @@ import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
-import type { ListedKey } from '../../ledger/ledger-answers.ts';
+import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
+import type { ListedKey, ListedTimestamp } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
-import type { MerkleRoot } from '../../ledger/merkle-root.ts';
+import { type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
+import { checkTimeStamp } from '../../ledger/time-stamp-signer.ts';
 import {
   askedAfter,
+  checkGrowth,
   checkRemembered,
+  growthBetween,
   readWatchedChain,
+  type SeenStamp,
   strangersAmong,
   type WatchedChain,
   watchFrom,
@@ -21,6 +26,10 @@ export interface WatchedLedger {
   keys(): Promise<readonly ListedKey[]>;
   /** Undefined: there is no such org. */
   roots(orgId: string, after: number): Promise<readonly MerkleRoot[] | undefined>;
+  /** Undefined: it shows none. */
+  consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof | undefined>;
+  /** Time stamps behind the root of a sequence, in order. */
+  timestamps(orgId: string, after: number): Promise<readonly ListedTimestamp[]>;
 }
 
 export interface WatchOptions {
@@ -55,13 +64,49 @@ export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchO
   let fresh = checkRemembered(from, answered);
   // Until nothing is answered: how many roots an answer has is the control plane's.
   while (answered.length > 0) {
-    state = watchOn(state, fresh);
+    const next = watchOn(state, fresh);
+    await checkTrees(ledger, state, next);
+    state = { ...next, stamp: await newestStamp(ledger, state, next, fresh) };
     await save(state);
     answered = await rootsBehind(ledger, state, state.sequence);
     fresh = answered;
   }
   if (state.sequence === 0) await save(state);
   return { from, state, strangers };
+}
+
+/** @throws LedgerError when the new tree is not shown to go on from the one that is remembered */
+async function checkTrees(ledger: WatchedLedger, before: WatchedChain, after: WatchedChain): Promise<void> {
+  const growth = growthBetween(before, after);
+  if (growth === undefined) return;
+  const { first, second } = growth;
+  checkGrowth(first, second, await ledger.consistency(after.org_id, first.sequence, second.sequence));
+}
+
+/**
+ * The newest stamp of the roots of a page, each of which is checked.
+ * @throws LedgerError for one that is of another root than it says
+ */
+async function newestStamp(
+  ledger: WatchedLedger,
+  before: WatchedChain,
+  after: WatchedChain,
+  fresh: readonly MerkleRoot[],
+): Promise<SeenStamp | undefined> {
+  const digests = new Map([[before.sequence, before.digest], ...fresh.map((root) => [root.sequence, rootDigest(root)] as const)]);
+  let { stamp } = before;
+  for (let last = stamp?.sequence ?? 0; last < after.sequence; ) {
+    const stamps = await ledger.timestamps(after.org_id, last);
+    const newest = stamps.at(-1);
+    if (newest === undefined || newest.sequence <= last) break;
+    for (const { sequence, token } of stamps) {
+      const imprint = digests.get(sequence);
+      // What was stamped before its root is remembered has nothing here to be compared with.
+      if (imprint !== undefined) stamp = { sequence, time: checkTimeStamp(token, { imprint, trusted: undefined }).time };
+    }
+    last = newest.sequence;
+  }
+  return stamp;
 }
 
 async function rootsBehind(

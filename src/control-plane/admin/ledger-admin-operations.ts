@@ -4,6 +4,8 @@ import { READS } from '../../operations/operation.ts';
 import { type AdminOperation, adminOperation, dataOf, noSuch, ofOrg, org } from './admin-operation.ts';
 
 const MAX_ROOTS = 500;
+/** A stamp is ten times as large as a root. */
+const MAX_STAMPS = 100;
 const AFTER_RULE = 'must be a whole number from 0';
 const LIMIT_RULE = `must be a whole number from 1 to ${MAX_ROOTS}`;
 const HASH = /^[0-9a-f]{64}$/i;
@@ -17,6 +19,8 @@ const ROOT = z.object({
   prev_root_hash: z.string(),
   root_hash: z.string(),
   leaf_count: z.int(),
+  tree_size: z.int().optional().meta({ description: 'Hashes under all roots up to this one; absent in roots of before' }),
+  tree_hash: z.string().optional().meta({ description: 'Root of the tree of all of them' }),
   closed_at: z.string(),
   sig: SIGNATURE,
 });
@@ -30,7 +34,27 @@ const PROOF = z.object({
   root: ROOT,
 });
 
-const ROOTS_QUERY = z.strictObject({
+const TIMESTAMP = z.object({
+  sequence: z.int().meta({ description: 'Of the root; its imprint is SHA-256 of the RFC 8785 form of the signed root' }),
+  time: z.string(),
+  token: z.string().meta({ description: 'RFC 3161 TimeStampToken, DER in base64' }),
+});
+const TREE = z.object({ sequence: z.int(), tree_size: z.int(), tree_hash: z.string() });
+const CONSISTENCY = z.object({ first: TREE, second: TREE, path: z.array(z.string()) });
+
+const SEQUENCE_RULE = 'must be a whole number from 1';
+const sequence = z
+  .string(SEQUENCE_RULE)
+  .regex(/^[1-9]\d{0,14}$/, SEQUENCE_RULE)
+  .transform(Number);
+const CONSISTENCY_QUERY = z
+  .strictObject({
+    first: sequence.meta({ type: 'integer', minimum: 1, description: 'The `sequence` of a root that somebody remembers' }),
+    second: sequence.meta({ type: 'integer', minimum: 1, description: 'The `sequence` of a later root, or the same' }),
+  })
+  .refine(({ first, second }) => first <= second, { path: ['first'], message: 'must not be above `second`' });
+
+const PAGE_QUERY = z.strictObject({
   after: z
     .string()
     .regex(/^\d{1,15}$/, AFTER_RULE)
@@ -56,7 +80,7 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     annotations: READS,
     summary: `Signed roots of an org in the order of their sequence, at most ${MAX_ROOTS} at once.`,
     errors: ['not_found'],
-    input: { params: ofOrg, query: { schema: () => ROOTS_QUERY } },
+    input: { params: ofOrg, query: { schema: () => PAGE_QUERY } },
     output: { status: 200, schema: dataOf(ROOT) },
     handle: async ({ params, query: { after = 0, limit = MAX_ROOTS } }, { state }) => ({
       json: { data: await state.ledger.roots(params.org, after, limit) },
@@ -80,6 +104,35 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
       if (found.status === 'unknown') throw noSuch(`record of the org ${orgId} with this hash`);
       throw new GatewayError('conflict', 'This hash is not under a root yet: ask again in a second.');
     },
+  }),
+  adminOperation({
+    id: 'consistency.read',
+    method: 'GET',
+    path: '/v1/orgs/{org}/consistency',
+    scope: 'none',
+    annotations: READS,
+    summary:
+      'The proof that the tree of one root goes on in that of a later one; 409 where one of them was signed before roots had a tree.',
+    errors: ['not_found', 'conflict'],
+    input: { params: ofOrg, query: { schema: () => CONSISTENCY_QUERY } },
+    output: { status: 200, schema: CONSISTENCY },
+    handle: async ({ params, query: { first, second } }, { state }) => ({
+      json: await state.ledger.consistency(params.org, first, second),
+    }),
+  }),
+  adminOperation({
+    id: 'timestamp.list',
+    method: 'GET',
+    path: '/v1/orgs/{org}/timestamps',
+    scope: 'none',
+    annotations: READS,
+    summary: `Time stamps (RFC 3161) of roots of an org in the order of their sequence, at most ${MAX_STAMPS} at once.`,
+    errors: ['not_found'],
+    input: { params: ofOrg, query: { schema: () => PAGE_QUERY } },
+    output: { status: 200, schema: dataOf(TIMESTAMP) },
+    handle: async ({ params, query: { after = 0, limit = MAX_STAMPS } }, { state }) => ({
+      json: { data: await state.ledger.timestamps(params.org, after, Math.min(limit, MAX_STAMPS)) },
+    }),
   }),
   adminOperation({
     id: 'public_key.list',

@@ -1,3 +1,5 @@
+import type { WebAddress } from '../../base/lib/web-address.ts';
+
 /** How a control plane is run; `CP_*` says it (decision 13.6). */
 export interface ControlPlaneConfig {
   /** Where both ports listen (`CP_HOST`). */
@@ -20,4 +22,10 @@ export interface ControlPlaneConfig {
   readonly drainTimeout?: number;
   /** Milliseconds that entries of the audit trail are kept (`CP_AUDIT_RETENTION`); default 400 days. */
   readonly auditRetention?: number;
+  /** Who stamps roots (`CP_TSA_URL`); undefined: nobody. */
+  readonly tsaUrl?: WebAddress | undefined;
+  /** Milliseconds between two stamps of one org (`CP_TSA_INTERVAL`); default 1 h. */
+  readonly tsaInterval?: number;
+  /** PEM file of the authorities whose stamps are taken (`CP_TSA_CA_FILE`). */
+  readonly tsaCaFile?: string | undefined;
 }

@@ -35,6 +35,7 @@ import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
+import { openAuthority } from './time-stamp-authority.ts';
 
 const SETTING = 'CP_DATA_DIR';
 const DRAIN_MS = 10_000;
@@ -136,6 +137,8 @@ async function openState(
       config.secretsKey ?? readKey(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'));
     const authority = await NodeAuthority.open(file('authority'), clock);
     const catalogue = loadCatalogue();
+    const stamping = openAuthority(config, { clock, log });
+    closers.push(() => stamping.close());
     const state = await StoredControlPlane.open({
       store,
       clock,
@@ -146,6 +149,7 @@ async function openState(
       authority,
       bundleKey: await openSigningKey(file('bundleKey'), 'bundle'),
       ledgerKey: await openSigningKey(file('ledgerKey'), 'ledger'),
+      timeStamps: stamping.authority,
       leaves: leafFiles(join(dir, 'ledger')),
       read: entityBodies(catalogue, new PolicyPresets()),
       connectorId: (text) => canonicalConnectorId(catalogue, text) ?? (CUSTOM_CONNECTOR.test(text) ? text : undefined),

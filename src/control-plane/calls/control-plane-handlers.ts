@@ -179,7 +179,7 @@ export class ControlPlaneHandlers {
   }
 
   #counts(): ControlPlaneCounts {
-    const { register, nodes, ledgers, telemetry } = this.#options.state.registers;
+    const { register, nodes, ledgers, timestamps, telemetry } = this.#options.state.registers;
     const streams = this.#streams;
     const counted = this.#counted;
     const acknowledged = () => this.#acknowledged;
@@ -198,6 +198,9 @@ export class ControlPlaneHandlers {
       },
       get ledgersAside() {
         return ledgers.asideCount;
+      },
+      get timestamps() {
+        return timestamps.counts;
       },
       get acknowledgedHashes() {
         return acknowledged();

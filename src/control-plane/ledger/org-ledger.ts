@@ -3,11 +3,13 @@ import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { every, type RunningJob } from '../../base/lib/every.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
+import { type ConsistencyProof, checkConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { type InclusionProof, proveInclusion, recordLeaf } from '../../ledger/inclusion-proof.ts';
 import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../ledger/merkle-root.ts';
 import { treeRoot } from '../../ledger/merkle-tree.ts';
 import type { Leaves } from '../../storage/contract/leaves.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
+import { OrgTree } from './org-tree.ts';
 
 /** A batch is closed when it has so many hashes, or so long after its first one (decision 13.2). */
 const BATCH_HASHES = 256;
@@ -23,6 +25,8 @@ interface Head {
   readonly digest: string;
   /** Leaves under all roots so far. */
   readonly leaves: number;
+  /** Of the frontier of the tree over them; undefined: the root is of a version that had none. */
+  readonly peaks?: readonly string[];
 }
 
 interface StoredRoot {
@@ -45,6 +49,8 @@ export interface OrgLedgerOptions {
   readonly signer: RootSigner;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Told of each root when it is stored. */
+  readonly signed?: (root: MerkleRoot) => void;
 }
 
 export type Inclusion =
@@ -62,6 +68,12 @@ export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, aft
   return rows.map(({ value }) => (value as StoredRoot).root);
 }
 
+/** The last root of an org; undefined: it has none. */
+export async function newestRootOf(store: Pick<Store, 'get'>, orgId: string): Promise<MerkleRoot | undefined> {
+  const { sequence } = headOf(await store.get(HEADS, orgId));
+  return ((await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined)?.root;
+}
+
 /**
  * The ledger of one org: hashes come in, batches of them are closed under signed roots, each of which names the one
  * before it. The root and the new head are one commit that expects the head before it, so that there are never two
@@ -69,6 +81,7 @@ export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, aft
  */
 export class OrgLedger {
   readonly #options: OrgLedgerOptions;
+  readonly #tree: OrgTree;
   #head: Head;
   /** What the last commit was to make of it. Should its answer have been lost, the store knows whether it did. */
   #attempted: Head | undefined;
@@ -79,6 +92,7 @@ export class OrgLedger {
 
   private constructor(options: OrgLedgerOptions, head: Head) {
     this.#options = options;
+    this.#tree = new OrgTree(options);
     this.#head = head;
     this.#job = every(options, {
       everyMs: () => (this.pending > 0 ? BATCH_MS : undefined),
@@ -137,6 +151,25 @@ export class OrgLedger {
     return { status: 'verified', proof: proveInclusion(hashes, place - first, root) };
   }
 
+  /**
+   * That the tree of one root goes on in that of another; it is checked before it is given out.
+   * @param first at most `second`
+   * @throws GatewayError `not_found` for a root that is not there, `conflict` for one without a tree,
+   * `record_store_unavailable` where the leaves are not those that were signed
+   */
+  async consistency(first: number, second: number): Promise<ConsistencyProof> {
+    const heads = { first: await this.#treeOf(first), second: await this.#treeOf(second) };
+    try {
+      const proof = { ...heads, path: await this.#tree.path(heads.first.tree_size, heads.second.tree_size) };
+      checkConsistency(proof, heads.first, heads.second);
+      return proof;
+    } catch (error) {
+      const text = `What is stored of the ledger of ${this.#options.orgId} is not what roots ${first} and ${second} were signed over.`;
+      // biome-ignore lint/style/useErrorCause: the cause is in the third argument
+      throw new GatewayError('record_store_unavailable', text, { cause: error });
+    }
+  }
+
   /** As {@link rootsOf}. */
   roots(after: number, limit: number): Promise<readonly MerkleRoot[]> {
     return rootsOf(this.#options.store, this.#options.orgId, after, limit);
@@ -177,6 +210,8 @@ export class OrgLedger {
     const hashes = await leaves.read(this.#head.leaves, BATCH_HASHES);
     if (hashes.length === 0) return;
     const sequence = this.#head.sequence + 1;
+    const frontier = await this.#tree.frontier(this.#head.leaves, this.#head.peaks);
+    const nodes = this.#tree.grow(frontier, hashes);
     const root = signRoot(
       {
         schema: ROOT_SCHEMA,
@@ -186,14 +221,17 @@ export class OrgLedger {
         prev_root_hash: this.#head.digest,
         root_hash: treeRoot(hashes.map((hash) => recordLeaf(hash.toString('hex')))).toString('hex'),
         leaf_count: hashes.length,
+        tree_size: frontier.size,
+        tree_hash: frontier.root.toString('hex'),
         closed_at: timestamp(clock.now()),
       },
       signer.kid,
       signer.key,
     );
-    const head: Head = { sequence, digest: rootDigest(root), leaves: this.#head.leaves + hashes.length };
+    const head: Head = { sequence, digest: rootDigest(root), leaves: frontier.size, peaks: frontier.peaks };
     const stored: StoredRoot = { root, first_leaf: this.#head.leaves };
     const effects: Effect[] = [
+      ...nodes,
       { op: 'put', space: ROOTS, key: rootKey(orgId, sequence), value: stored },
       { op: 'put', space: HEADS, key: orgId, value: head },
     ];
@@ -204,6 +242,7 @@ export class OrgLedger {
     this.#attempted = head;
     await store.commit(undefined, effects, expect);
     this.#head = head;
+    this.#options.signed?.(root);
   }
 
   /**
@@ -218,6 +257,19 @@ export class OrgLedger {
     if (this.#attempted !== undefined && digest === this.#attempted.digest) this.#head = this.#attempted;
     if (digest !== this.#head.digest) throw new Error(`somebody else writes the ledger of ${orgId}`);
     return entity?.version;
+  }
+
+  async #treeOf(sequence: number): Promise<TreeHead> {
+    const { store, orgId } = this.#options;
+    const stored = (await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined;
+    if (stored === undefined) throw new GatewayError('not_found', `There is no root ${sequence} of the org ${orgId}.`);
+    const head = treeHeadOf(stored.root);
+    if (head === undefined)
+      throw new GatewayError(
+        'conflict',
+        `Root ${sequence} of the org ${orgId} was signed before roots had a tree: ask from a later one on.`,
+      );
+    return head;
   }
 
   /** Sequences and first leaves ascend together. */

@@ -1,3 +1,5 @@
+import type { TimestampCounts } from './org-timestamps.ts';
+
 /**
  * What the control plane counts, for its metrics. Read at any time; nothing is computed but sums over what is in
  * memory.
@@ -12,6 +14,8 @@ export interface ControlPlaneCounts {
   readonly pendingHashes: number;
   /** Orgs whose ledger could not be opened. */
   readonly ledgersAside: number;
+  /** Time stamps of roots. */
+  readonly timestamps: TimestampCounts;
   /** Hashes that were acknowledged since the start; one that was handed in twice counts twice. */
   readonly acknowledgedHashes: number;
   /** Usage reports that were taken since the start. */

@@ -12,6 +12,8 @@ export const SPACE = {
   nodes: 'cp_node',
   seen: 'cp_node_seen',
   telemetry: 'cp_telemetry',
+  timestamps: 'cp_timestamp',
+  timestampHeads: 'cp_timestamp_head',
 } as const;
 
 /** Entities of an org, by their kind. */

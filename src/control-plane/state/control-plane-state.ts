@@ -6,6 +6,7 @@
 
 import type { ApiKey } from '../../base/model/keys.ts';
 import type { PlanTier } from '../../base/model/org.ts';
+import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
@@ -175,6 +176,17 @@ export interface ControlPlaneState {
       orgId: string,
       hash: Uint8Array,
     ): Promise<{ readonly status: 'unknown' | 'pending_inclusion' } | { readonly status: 'verified'; readonly proof: InclusionProof }>;
+    /**
+     * That the tree of a root goes on in that of a later one, or the same.
+     * @throws GatewayError `not_found`; `conflict` for a root without a tree
+     */
+    consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof>;
+    /** Time stamps of an org behind the root of a sequence, in order. */
+    timestamps(
+      orgId: string,
+      after: number,
+      limit: number,
+    ): Promise<readonly { readonly sequence: number; readonly time: string; readonly token: string }[]>;
     /** Hashes of all orgs that are under no root yet. */
     readonly pending: number;
   };

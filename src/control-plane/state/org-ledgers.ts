@@ -3,6 +3,7 @@ import { every, type RunningJob } from '../../base/lib/every.ts';
 import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { CONTROL_PLANE_BOUNDS } from '../../base/model/control-plane-bounds.ts';
+import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
@@ -29,6 +30,8 @@ export interface OrgLedgersOptions {
   readonly signer: RootSigner;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Told of each root when it is stored. */
+  readonly signed?: (root: MerkleRoot) => void;
 }
 
 /** A ledger that is open or about to be. */
@@ -108,6 +111,12 @@ export class OrgLedgers {
   async inclusion(orgId: string, hash: Uint8Array): Promise<Inclusion> {
     if (!(await this.#exists(orgId))) return { status: 'unknown' };
     return this.#with(orgId, (ledger) => ledger.inclusion(hash));
+  }
+
+  /** @param first at most `second` @throws GatewayError as {@link OrgLedger.consistency} */
+  async consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof> {
+    if (!(await this.#exists(orgId))) throw new GatewayError('not_found', `There is no root of the org ${orgId} yet.`);
+    return this.#with(orgId, (ledger) => ledger.consistency(first, second));
   }
 
   /** Also of a ledger that is set aside. */
@@ -191,10 +200,10 @@ export class OrgLedgers {
   }
 
   async #openOne(orgId: string): Promise<OrgLedger> {
-    const { store, place, signer, clock, log } = this.#options;
+    const { store, place, signer, clock, log, signed } = this.#options;
     const leaves = await place.open(orgId, await signedLeaves(store, orgId));
     try {
-      return await OrgLedger.open({ orgId, store, leaves, signer, clock, log });
+      return await OrgLedger.open({ orgId, store, leaves, signer, clock, log, ...(signed && { signed }) });
     } catch (error) {
       await leaves.close();
       throw error;

@@ -4,10 +4,12 @@ import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { SecretBox } from '../../base/lib/secret-box.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
+import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { AuditTrail } from '../../services/orgs/audit-trail.ts';
 import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
+import { newestRootOf } from '../ledger/org-ledger.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { NodeAuthority } from '../pki/node-authority.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
@@ -21,6 +23,7 @@ import { OrgBundles } from './org-bundles.ts';
 import { OrgEntities, type ReadBodies } from './org-entities.ts';
 import { OrgLedgers } from './org-ledgers.ts';
 import { OrgRegister } from './org-register.ts';
+import { OrgTimestamps, type TimeStampAuthority } from './org-timestamps.ts';
 import { OrgVersions } from './org-versions.ts';
 
 const DIGITS_OF_KEYS = 16;
@@ -36,6 +39,8 @@ export interface StoredControlPlaneOptions {
   readonly authority: NodeAuthority;
   readonly bundleKey: KeptSigningKey;
   readonly ledgerKey: KeptSigningKey;
+  /** Who stamps roots; undefined: nobody. */
+  readonly timeStamps: TimeStampAuthority | undefined;
   readonly leaves: LeafPlace;
   /** By the rules of the gateway's own API. */
   readonly read: ReadBodies;
@@ -53,6 +58,7 @@ interface Registers {
   readonly entities: OrgEntities;
   readonly nodes: EnrolledNodes;
   readonly ledgers: OrgLedgers;
+  readonly timestamps: OrgTimestamps;
   readonly telemetry: KeptTelemetry;
 }
 
@@ -81,7 +87,7 @@ export class StoredControlPlane implements ControlPlaneState {
     registers: Registers,
     holdings: OrgHoldings,
   ) {
-    const { register, tokens, keys, bundles, overlays, entities, nodes, ledgers } = registers;
+    const { register, tokens, keys, bundles, overlays, entities, nodes, ledgers, timestamps } = registers;
     /** Everything but orgs is below one that there is. */
     const below = (orgId: string) => register.require(orgId);
     this.registers = registers;
@@ -121,6 +127,8 @@ export class StoredControlPlane implements ControlPlaneState {
     this.ledger = {
       roots: async (orgId, after, limit) => ledgers.roots(below(orgId).org_id, after, limit),
       inclusion: async (orgId, hash) => ledgers.inclusion(below(orgId).org_id, hash),
+      consistency: async (orgId, first, second) => ledgers.consistency(below(orgId).org_id, first, second),
+      timestamps: async (orgId, after, limit) => timestamps.list(below(orgId).org_id, after, limit),
       get pending() {
         return ledgers.pending;
       },
@@ -129,13 +137,14 @@ export class StoredControlPlane implements ControlPlaneState {
 
   /** @throws Error when something of what is kept cannot be read */
   static async open(options: StoredControlPlaneOptions): Promise<StoredControlPlane> {
-    const { store, clock, log, mayExpire, box, authority, bundleKey, ledgerKey, leaves, read, connectorId } = options;
+    const { store, clock, log, mayExpire, box, authority, bundleKey, ledgerKey, leaves, read, connectorId, timeStamps } = options;
     const versions = await OrgVersions.open(store, clock);
     const register = await OrgRegister.open(store, clock, versions);
     const orgIds = register.orgs.list().map((org) => org.org_id);
     const holdings = await OrgHoldings.open(store, HELD_OF_PLANE);
     const bundles = await OrgBundles.open({ store, clock, versions, signer: bundleKey, connectorId });
     const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
+    const timestamps = await OrgTimestamps.open({ store, clock, log, authority: timeStamps }, newestRoots(store, orgIds));
     const registers: Registers = {
       versions,
       register,
@@ -146,7 +155,11 @@ export class StoredControlPlane implements ControlPlaneState {
       entities: new OrgEntities({ store, clock, versions, box, read }),
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),
-      ledgers: await OrgLedgers.open({ store, place: leaves, signer: ledgerKey, clock, log }, orgIds),
+      ledgers: await OrgLedgers.open(
+        { store, place: leaves, signer: ledgerKey, clock, log, signed: (root) => timestamps.take(root) },
+        orgIds,
+      ),
+      timestamps,
     };
     return new StoredControlPlane(options, registers, holdings);
   }
@@ -163,8 +176,16 @@ export class StoredControlPlane implements ControlPlaneState {
 
   /** Closes no further batch of the ledger. The store is closed by whoever has opened it. */
   async close(): Promise<void> {
+    await this.registers.timestamps.close();
     await this.registers.ledgers.close();
   }
 }
 
 function nothing(): void {}
+
+async function* newestRoots(store: Store, orgIds: readonly string[]): AsyncGenerator<MerkleRoot> {
+  for (const orgId of orgIds) {
+    const root = await newestRootOf(store, orgId);
+    if (root !== undefined) yield root;
+  }
+}

@@ -36,6 +36,11 @@ export interface Fetching {
   get(request: GetRequest): Promise<GetAnswer>;
 }
 
+/** The way out for what is asked by POST. As {@link WayOut}. */
+export interface PostWithAnswer {
+  ask(request: PostRequest & Pick<GetRequest, 'maxBytes'>): Promise<GetAnswer>;
+}
+
 /** How a connection is made. */
 export interface ConnectOptions {
   readonly tls: boolean;

@@ -33,6 +33,11 @@ interface Got extends Sent {
   readonly maxBytes: number;
 }
 
+interface Asked extends Posted {
+  /** Of the body of the answer. */
+  readonly maxBytes: number;
+}
+
 interface Answer<B> extends ExchangedHead {
   readonly body: B;
 }
@@ -74,9 +79,18 @@ export class SideDoor {
    * @throws GatewayError as {@link post}, `upstream_protocol` for an answer of more than `maxBytes`, which is then read
    * no further
    */
-  async get({ maxBytes, ...sent }: Got): Promise<Answer<Uint8Array>> {
+  async get(sent: Got): Promise<Answer<Uint8Array>> {
+    return this.#whole('GET', sent, undefined);
+  }
+
+  /** A POST whose answer is wanted, whole. @throws GatewayError as {@link get} */
+  async ask({ body, ...sent }: Asked): Promise<Answer<Uint8Array>> {
+    return this.#whole('POST', sent, typeof body === 'string' ? Buffer.from(body) : body);
+  }
+
+  async #whole(method: 'GET' | 'POST', { maxBytes, ...sent }: Got, body: Uint8Array | undefined): Promise<Answer<Uint8Array>> {
     const collector = new ByteCollector();
-    const head = await this.#send('GET', sent, undefined, (chunk) => {
+    const head = await this.#send(method, sent, body, (chunk) => {
       collector.push(chunk);
       if (collector.size > maxBytes)
         throw new GatewayError('upstream_protocol', `${sent.to.authority.host} sent a longer answer than is taken.`);

@@ -36,6 +36,19 @@ export const CONTROL_PLANE_METRICS = {
     labels: [],
     help: 'Hashes of records that are under no root yet; above zero for more than a few seconds means that no batch is closed.',
   },
+  timestampsMade: { name: 'cp_timestamps_made_total', type: 'counter', labels: [], help: 'Time stamps of roots that were stored.' },
+  timestampsFailed: {
+    name: 'cp_timestamps_failed_total',
+    type: 'counter',
+    labels: [],
+    help: 'Tries to have a root stamped that failed (the log says why); roots go on, and each is tried again.',
+  },
+  timestampNewest: {
+    name: 'cp_timestamp_last_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the newest time stamp of any org was stored, seconds since the epoch; 0: there is none.',
+  },
   ledgersAside: {
     name: 'cp_ledgers_set_aside',
     type: 'gauge',

@@ -77,6 +77,9 @@ function registerCounts(registry: Registry, counts: () => ControlPlaneCounts): v
   gauge(registry, CONTROL_PLANE_METRICS.streams, () => counts().connectedStreams);
   gauge(registry, CONTROL_PLANE_METRICS.hashesPending, () => counts().pendingHashes);
   gauge(registry, CONTROL_PLANE_METRICS.ledgersAside, () => counts().ledgersAside);
+  totals(registry, CONTROL_PLANE_METRICS.timestampsMade, () => [[counts().timestamps.made]]);
+  totals(registry, CONTROL_PLANE_METRICS.timestampsFailed, () => [[counts().timestamps.failed]]);
+  gauge(registry, CONTROL_PLANE_METRICS.timestampNewest, () => (counts().timestamps.newestAt ?? 0) / 1000);
   totals(registry, CONTROL_PLANE_METRICS.hashesAcknowledged, () => [[counts().acknowledgedHashes]]);
   totals(registry, CONTROL_PLANE_METRICS.telemetryReports, () => [[counts().telemetryReports]]);
   totals(registry, CONTROL_PLANE_METRICS.calls, () => counts().calls.map(({ method, result, count }) => [method, result, count] as const));
