@@ -70,6 +70,17 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
       'id: quarantine_id',
     ],
   },
+  'mgmt.nodes.list': {
+    columns: [
+      'id: node_id',
+      'mode',
+      'version',
+      'seen: last_seen_at',
+      'behind: backlog.records',
+      'holds (USD): allowances.usd',
+      'since: registered_at',
+    ],
+  },
   'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
   'mgmt.workloads.list': {
     columns: [
