@@ -71,15 +71,7 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
     ],
   },
   'mgmt.nodes.list': {
-    columns: [
-      'id: node_id',
-      'mode',
-      'version',
-      'seen: last_seen_at',
-      'behind: backlog.records',
-      'holds (USD): allowances.usd',
-      'since: registered_at',
-    ],
+    columns: ['id: node_id', 'mode', 'version', 'seen: last_seen_at', 'behind: backlog.records', 'holds: allowances.usd'],
   },
   'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
   'mgmt.workloads.list': {
