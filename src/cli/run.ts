@@ -73,6 +73,7 @@ const OWN: readonly (readonly [name: string, load: () => Command | Promise<Comma
   ['delegate revoke', async () => (await import('./delegate/revocations.ts')).revokeDelegation],
   ['delegate revoked', async () => (await import('./delegate/revocations.ts')).listRevoked],
   ['delegate restore', async () => (await import('./delegate/revocations.ts')).restoreDelegation],
+  ['nodes forget', async () => (await import('./gateways/forget-node-command.ts')).forgetNodeCommand],
   ['secrets rotate', async () => (await import('./secrets/rotate.ts')).rotate],
   ['journal check', async () => (await import('./journal/journal-check-command.ts')).check],
   ['journal repair', async () => (await import('./journal/repair.ts')).repair],

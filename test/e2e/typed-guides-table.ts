@@ -75,6 +75,7 @@ export const NOT_TYPED: readonly (readonly [page: string, part: string, reason: 
     'it asks a gateway on another machine; approvals.test.ts types these commands',
   ],
   ['docs/guides/nodes.md', 'createdb', 'it needs a server: test/integration/nodes.test.ts starts nodes on one'],
+  ['docs/guides/nodes.md', 'gw nodes', 'it needs a server: test/integration/nodes.test.ts forgets a node of one'],
   ['docs/guides/nodes.md', 'gw storage', 'it needs a server: test/integration/storage-commands.test.ts moves into one'],
   [
     'docs/guides/verifying.md',

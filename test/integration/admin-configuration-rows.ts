@@ -114,6 +114,13 @@ export const CONFIGURATION_ROWS: readonly Row[] = [
       },
     ],
   },
+  {
+    row: 'DELETE /v1/admin/nodes/{id}',
+    steps: [
+      { ask: 'DELETE /v1/admin/nodes/n-1', status: 409 },
+      { ask: 'DELETE /v1/admin/nodes/none', status: 404 },
+    ],
+  },
   { row: 'GET /v1/admin/ratelimit/keys', steps: [{ ask: 'GET /v1/admin/ratelimit/keys', status: 200, has: { keys: ['default'] } }] },
   {
     row: 'GET, PUT /v1/admin/ratelimit/config',

@@ -5,9 +5,10 @@ import t from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import { until } from '../contract/store-under-test.ts';
 import { PostgresServer } from '../storage/postgres/server.ts';
-import type { TestGateway } from '../support/gateway.ts';
+import { ADMIN_TOKEN, type TestGateway } from '../support/gateway.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { skipWithout } from '../support/peers.ts';
+import { gw as command } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 import type { UpstreamHandler } from '../support/tls-upstream.ts';
 
@@ -48,7 +49,8 @@ const totalOf = async (gw: TestGateway): Promise<unknown> => (await admin(gw, 'G
 
 await t.test('on one database', { skip: skipWithout(['postgresql']), timeout: 300_000 }, async (t) => {
   const server = await PostgresServer.start(t);
-  const node = cluster(t, server.url(await server.createDatabase()));
+  const name = await server.createDatabase();
+  const node = cluster(t, server.url(name));
   const [a, b] = [await node('node-a'), await node('node-b')];
 
   await t.test('each says how it runs, and knows the other', async (t) => {
@@ -153,6 +155,51 @@ await t.test('on one database', { skip: skipWithout(['postgresql']), timeout: 30
     t.match(await other.catch((error: unknown) => error), { message: /^GW_SECRETS_KEY is another than that of the nodes/ });
     const rooted = node('node-e', { GW_CA_DIR: join(tempDir(t), 'ca') });
     t.match(await rooted.catch((error: unknown) => error), { message: /^GW_CA_DIR has another root than the nodes/ });
+  });
+
+  // Holds: no-cap-passed-by-nodes
+  await t.test('a node that never comes back is forgotten, and what it held counts as spent', async (t) => {
+    const f = await node('node-f');
+    const forget = (name: string) => a.gw.admin('DELETE', `/v1/admin/nodes/${name}`);
+    t.match(await forget('node-a'), { status: 409, body: { error: { message: /^node-a is the node that was asked/ } } });
+    t.match(await forget('none'), { status: 404 });
+    t.match(await forget('node-f'), { status: 409, body: { error: { message: /within the last minute: stop it first/ } } });
+    await f.gw.gateway.stop();
+    const silent = `UPDATE gw_nodes SET seen_at = now() - interval '2 minutes' WHERE node = 'node-f'`;
+    await server.sql(`${silent}; INSERT INTO gw_leases VALUES ('spend|default|project|lost|', 'node-f', 1500000000)`, name);
+    const listed = async () =>
+      ((await admin(a.gw, 'GET', '/v1/admin/nodes'))['nodes'] as Json[]).find(({ node_id: id }) => id === 'node-f');
+    t.match(await listed(), { allowances: { accounts: 1, usd: '0.0015' } });
+    t.match((await forget('node-f?dry_run=true')).status, 200);
+    t.match(await listed(), { node_id: 'node-f' }, 'tried, and not done');
+    let terminal = {};
+    const gw = (...words: string[]) =>
+      command(['nodes', 'forget', ...words, '--url', a.gw.url], { env: { GW_ADMIN_TOKEN: ADMIN_TOKEN }, ...terminal });
+    t.match(await gw('node-f'), {
+      code: 1,
+      out: '',
+      err: /had 0 records that the database does not have; 0.0015 USD that it held count as spent.\nNobody can be asked/,
+    });
+    t.match(await gw('node-a', '--yes'), { code: 1, err: /node-a is the node that was asked/ });
+    t.match(await gw(), { code: 2, err: /it takes the ID of one node/ });
+    terminal = { columns: 80, lines: ['n'] };
+    t.match(await gw('node-f'), { code: 1, err: /is to be forgotten\? \[y\/N\] Nothing was changed\.\n$/ });
+    t.match(await listed(), { node_id: 'node-f' }, 'nothing was changed');
+    const done = await gw('node-f', '--yes', '--json');
+    t.match(JSON.parse(done.out), { node_id: 'node-f', last_seen_at: String, charged: { accounts: 1, usd: '0.0015' } });
+    t.equal(await listed(), undefined);
+    const { items } = (await admin(a.gw, 'GET', '/v1/admin/audit?operation=nodes.forget')) as { items: Json[] };
+    t.match(items, [{ operation: 'nodes.forget', object: 'node-f', changes: [{}, {}] }]);
+    const limit = { scope: 'project', scope_id: 'lost', period: 'monthly', limit_usd: '0.003', actions: ['cap'] };
+    await admin(a.gw, 'POST', '/v1/admin/budgets/limits', limit);
+    const params = { model: 'gpt-4o-2024-05-13', messages: [], max_tokens: 100 };
+    const call = () => a.execute({ attribution: { project_id: 'lost' } }, { params });
+    t.equal((await call()).status, 200, 'half of the cap is left');
+    t.match(await call(), { status: 403, body: { reason: 'budget_exceeded' } });
+    const again = node('node-f', { GW_DATA_DIR: f.gw.dataDir });
+    t.match(await again.catch((error: unknown) => error), {
+      message: /^GW_DATABASE_URL: the database does not know the node of this data folder/,
+    });
   });
 
   await t.test('while the database is away calls go on, and nothing of them is lost', async (t) => {

@@ -78,6 +78,9 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
     // One that holds all calls has no member that could be a column.
     seen: (stop) => ({ ...stop, calls: isJsonObject(stop['scope']) ? stopScopeText(stop['scope']) : undefined }),
   },
+  'mgmt.nodes.list': {
+    columns: ['id: node_id', 'mode', 'version', 'seen: last_seen_at', 'behind: backlog.records', 'holds: allowances.usd'],
+  },
   'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
   'mgmt.workloads.list': {
     columns: [

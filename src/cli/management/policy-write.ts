@@ -4,6 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import type { GatewayOperation } from '../../operations/operation.ts';
 import { UNCONFIRMED_WAYS } from '../../operations/policy-change-shapes.ts';
+import { agrees } from '../agreement.ts';
 import { type CliIo, type Command, EXIT_NO, EXIT_OK, GatewayRefusal, UsageError } from '../command.ts';
 import { printJsonText } from '../terminal-text.ts';
 import { askManagement } from './ask-management.ts';
@@ -151,11 +152,7 @@ export async function changeOnce(
   }
   const tried = await ask({ dry_run: true });
   io.stdout(changeText(changeIn(tried), io.columns));
-  io.stderr('Do it? [y/N] ');
-  if (!(await agrees(io))) {
-    io.stderr('Nothing was changed.\n');
-    return EXIT_NO;
-  }
+  if (!(await agrees('Do it?', io))) return EXIT_NO;
   // What was shown is what is changed.
   const done = await ask({ confirm: true, ...tagIn(tried) });
   if (json) printJsonText(done, io);
@@ -170,12 +167,6 @@ export function refusedUnconfirmed(error: unknown, name: string, io: CliIo): num
   const [said = ''] = error.message.replace(` ${UNCONFIRMED_WAYS}`, '').split('\n');
   io.stderr(`gw ${name}: ${terminalOutput(said)}\nHere ${YES} says so, and --dry-run shows everything.\n`);
   return EXIT_NO;
-}
-
-async function agrees({ stdinLines }: CliIo): Promise<boolean> {
-  if (stdinLines === undefined) return false;
-  for await (const line of stdinLines()) return /^y(?:es)?$/i.test(line.trim());
-  return false;
 }
 
 function changeIn(text: string): unknown {

@@ -50,6 +50,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   quarantine: ['*'],
   price: ['*'],
   root_certificates: ['*'],
+  forgotten_node: ['*'],
   // As `audit-policy.ts` gives it, without what may be a secret.
   policy_rule: ['*'],
   // How far a limit was told of, and what else is kept to find a thing by.

@@ -10,9 +10,10 @@ import type { Store } from '../contract/store.ts';
 import { type EmbeddedStoreOptions, openEmbeddedStore } from '../embedded/open-embedded-store.ts';
 import { placeOfFolder } from '../node/folder-claims.ts';
 import type { NodeHealth } from '../node/node-store.ts';
+import type { NodeFate, NodeHoldings } from '../postgres/forget-node.ts';
 import type { NodeRow } from '../postgres/node-rows.ts';
 
-export type { NodeHealth, NodeRow };
+export type { NodeHealth, NodeHoldings, NodeRow };
 
 /** What every driver is given. */
 export type OpenStoreOptions = Pick<EmbeddedStoreOptions, 'fsync' | 'clock' | 'log' | 'onUnremoved'>;
@@ -42,6 +43,15 @@ export interface Cluster {
   health(): NodeHealth;
   /** All, by name. @throws GatewayError `record_store_unavailable` */
   nodes(): Promise<readonly NodeRow[]>;
+  /** What nodes hold of shared caps, by their names. @throws GatewayError `record_store_unavailable` */
+  holdings(): Promise<ReadonlyMap<string, NodeHoldings>>;
+  /** Whether a node was heard of within a minute, by the database's clock. @throws GatewayError as {@link nodes} */
+  isAlive(node: string): Promise<boolean>;
+  /**
+   * Forgets another node, and charges what it held; not one that was heard of within a minute, by the database's clock.
+   * @throws GatewayError `record_store_unavailable`
+   */
+  forget(node: string): Promise<NodeFate>;
   /**
    * Stores what this node has left, and with the last of it lets it say what it holds of shared caps.
    * @throws GatewayError `record_store_unavailable`: nobody may know what was granted
@@ -108,6 +118,9 @@ export async function openNodeOf(
       const store = await openNodeStore({ node, dataDir, place: placeOfFolder(dataDir), local, shared, clock, log, keepMs });
       const cluster: Cluster = {
         nodes: () => shared.nodes(),
+        holdings: () => shared.holdings(),
+        isAlive: (name) => shared.isAlive(name),
+        forget: (name) => shared.forget(name),
         exchange: (speaker) => store.exchange(speaker),
         health: () => store.health,
       };

@@ -1,7 +1,7 @@
 import type { CapAnswer, CapExchanged, CapMessage, CountedRange } from '../contract/cap-accounts.ts';
 import { HOLD_CHANGE } from './apply-batch.ts';
 import { storedKey } from './long-keys.ts';
-import { BEGIN, inTransaction, onConnection, type Sql, type SqlPool, type SqlRow, textArray } from './sql.ts';
+import { BEGIN, onConnection, type Sql, type SqlPool, type SqlRow, textArray } from './sql.ts';
 
 /*
  * What a node says of the caps that nodes share, and is granted, inside of a transaction that somebody else has begun
@@ -88,7 +88,10 @@ WITH state AS (
 ), counted AS (
   SELECT account, at, cap, coalesce((
     SELECT sum(amount) FROM gw_counters AS c
-    WHERE c.space = given.space AND c.key >= given.first AND c.key < given.behind AND c.name = given.name), 0) AS settled
+    WHERE c.space = given.space AND c.key >= given.first AND c.key < given.behind AND c.name = given.name), 0) + coalesce((
+    SELECT sum(amount) FROM gw_charges AS h
+    WHERE h.account = given.account
+      AND (given.space <> 'spend_hour' OR h.hour >= right(given.first, 13) AND h.hour < right(given.behind, 13))), 0) AS settled
   FROM unnest($6::text::text[], $7::text::int[], $8::text::text[], $9::text::text[], $10::text::text[], $11::text::text[],
               $12::text::numeric[]) AS given (account, at, space, name, first, behind, cap)
 ), known AS (
@@ -110,17 +113,6 @@ WITH state AS (
 )
 SELECT account, granted::text, settled, others::text, is_open::text, is_told::text, members::text
 FROM state LEFT JOIN granted ON true`;
-
-/**
- * Forgets a node, and with it what it holds: a person says so, and answers for it that the node spends nothing more.
- * @returns false: there is none of this name
- */
-export async function forgetNode(pool: SqlPool, node: string): Promise<boolean> {
-  return inTransaction(pool, async (sql) => {
-    await sql.query(HOLD_CHANGE);
-    return (await sql.query('DELETE FROM gw_nodes WHERE node = $1::text RETURNING node', [node])).length > 0;
-  });
-}
 
 /** What a transaction that moves a node on begins with, when it may change nothing that has a number. */
 export const BEGIN_HOLDING: string = `${BEGIN}${HOLD_CHANGE}`;

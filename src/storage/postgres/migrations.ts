@@ -6,10 +6,11 @@ import { NODE_PLACES } from './migrations/0003-node-places.ts';
 import { LONG_KEYS } from './migrations/0004-long-keys.ts';
 import { MOVES } from './migrations/0005-moves.ts';
 import { LEASES } from './migrations/0006-leases.ts';
+import { CHARGES } from './migrations/0007-charges.ts';
 import { inTransaction, type Sql, type SqlPool } from './sql.ts';
 
 /** In their order; the version of a schema is how many of them it has. None is ever changed. */
-export const MIGRATIONS: readonly string[] = [FIRST_TABLES, NODES, NODE_PLACES, LONG_KEYS, MOVES, LEASES];
+export const MIGRATIONS: readonly string[] = [FIRST_TABLES, NODES, NODE_PLACES, LONG_KEYS, MOVES, LEASES, CHARGES];
 
 /** Whoever changes tables holds this lock until the end of his transaction. */
 export const TABLES_LOCK = `SELECT pg_advisory_xact_lock(7309453611420185)`;

@@ -16,10 +16,10 @@ import {
   type StoredRecord,
   StoreError,
 } from '../contract/store.ts';
-import { forgetNode } from './cap-exchange.ts';
 import { ChangePoll } from './change-poll.ts';
 import { unreadable } from './database-errors.ts';
 import { counterRowsOf, counterTotals, type EntityRow, entityPage, entityRow } from './entity-reads.ts';
+import { forgetNode, isAlive, type NodeFate, type NodeHoldings, nodeHoldings } from './forget-node.ts';
 import { type CarriedNode, JournalCarrier } from './journal-carrier.ts';
 import { claimNode, type NodeBacklog, type NodeClaim, type NodeRow, nodeRows, noteNode } from './node-rows.ts';
 import { queuedCommit } from './queued-commit.ts';
@@ -186,14 +186,28 @@ export class PostgresStore implements Store {
     return new StoreMover(pools.writes, months, folder);
   }
 
+  /** What nodes hold of shared caps, by their names. */
+  async holdings(): Promise<ReadonlyMap<string, NodeHoldings>> {
+    return this.#read(nodeHoldings);
+  }
+
+  /** Whether a node was heard of within a minute. */
+  async isAlive(node: string): Promise<boolean> {
+    return this.#read((sql) => isAlive(sql, node));
+  }
+
   /**
-   * Forgets a node and what it holds of shared caps: a person says so, and answers for it that the node spends nothing
-   * more.
-   * @returns false: there is none of this name
+   * Forgets a node that is gone, and charges what it held of shared caps, as {@link forgetNode}.
+   * @throws GatewayError `record_store_unavailable`
    */
-  async forget(node: string): Promise<boolean> {
+  async forget(node: string): Promise<NodeFate> {
+    const { pools, clock } = this.#parts;
     this.#mustBeOpen();
-    return this.#noted(forgetNode(this.#parts.pools.writes, node));
+    try {
+      return await this.#noted(forgetNode(pools.writes, node, clock.now()));
+    } catch (error) {
+      throw unavailable(error);
+    }
   }
 
   /** Waits for what is under way; what has resolved is as safe as the server makes it. */

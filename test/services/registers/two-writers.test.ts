@@ -7,6 +7,7 @@ import t from 'tap';
 import { openResources, type Resources } from '../../../src/app/resources.ts';
 import { loadConfig } from '../../../src/base/config/config.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
+import type { Principal } from '../../../src/base/model/principal.ts';
 import type { ExecutionRecord } from '../../../src/base/model/execution-record.ts';
 import { commitAlone } from '../../../src/services/registers/commit.ts';
 import type { Store } from '../../../src/storage/contract/store.ts';
@@ -19,6 +20,7 @@ import { type HasTeardown, tempDir } from '../../support/temp-dir.ts';
 const BUNDLE = (id: string) =>
   `schema: gw.policy_bundle.v1\nbundle_id: ${id}\nversion: "1"\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n`;
 const OVERLAY = BUNDLE('over').replace('id: ok', 'id: more');
+const ADMIN: Principal = { kind: 'admin', id: 'admin', scopes: ['admin'] };
 const CALLER = { orgId: 'acme', workloadId: 'ci', callerId: 'alice', callerIp: '192.0.2.1' };
 
 /** What the places of a scene have made, by name. */
@@ -166,6 +168,11 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
     seen: ({ quarantines }) => quarantines.holding(CALLER)?.reason,
     says: 'odd',
+  },
+  stops: {
+    change: ({ stops }) => stops.make({ scope: { org: 'acme' }, reason: 'a leak', until: undefined, principal: ADMIN }),
+    seen: ({ stops }) => stops.list('acme').map(({ reason }) => reason),
+    says: ['a leak'],
   },
   alert_channel: {
     change: async ({ alerts }, made) => {

@@ -166,10 +166,37 @@ await t.test('nothing is granted until every member has told the server as it is
   t.equal(one.asked.at(-1), true);
   t.match(await two.ask(twos, 9n), { granted: 0n, isTold: false });
   t.match(await two.ask(twos, 9n), { granted: 4n, others: 3n, isOpen: true });
-  await opened.store.forget('one');
-  t.match(await two.ask(twos, 9n), { granted: 3n, others: 0n }, 'of who is forgotten nothing is held');
-  t.match(await rejection(one.ask(ones, 1n)), { name: 'OpeningRefused' });
-  t.equal(await opened.store.forget('one'), false);
+});
+
+await t.test('what a forgotten node held is charged in the windows that are open then, and in no later one', async (t) => {
+  const { opened, sql, leases } = await place(t);
+  const [one, two] = [new TestNode('one'), new TestNode('two')];
+  const [ones, twos] = [await one.carrier(opened), await two.carrier(opened)];
+  await one.ask(ones, 6n);
+  one.spend(2n);
+  await one.ask(ones, 0n);
+  await two.ask(twos, 1n);
+  t.equal(await opened.store.forget('one'), 'alive', 'it was heard of just now');
+  t.equal(await opened.store.isAlive('one'), true);
+  await sql(`UPDATE gw_nodes SET seen_at = now() - interval '61 seconds' WHERE node = 'one'`);
+  t.strictSame((await opened.store.holdings()).get('one'), { accounts: 1, pico: 4n });
+  t.equal(await opened.store.forget('one'), 'forgotten');
+  t.strictSame(await leases(), [{ node: 'two', amount: '1' }], 'it holds nothing any more');
+  t.strictSame(await sql('SELECT account, node, hour, amount::text FROM gw_charges'), [
+    { account: ACCOUNT, node: 'one', hour: '2026-11-21T12', amount: '4' },
+  ]);
+  // The hour that these tests are made in.
+  await sql(`UPDATE gw_charges SET hour = '2026-11-18T05'`);
+  t.match(await two.ask(twos, 9n), { granted: 3n, settled: 6n, others: 0n }, 'what it may have spent counts as spent');
+  const counts = [MONTH, HOUR, LATER].map((range) => ({ range, cap: undefined }));
+  const asks = [{ id: ACCOUNT, held: two.free, wanted: 0n, counts }];
+  const { answers } = await twos.exchange(two.journal, { isLeaving: false, mark: () => undefined, say: () => asks });
+  t.strictSame(answers.get(ACCOUNT)?.settled, [6n, 6n, 0n]);
+  t.match(await rejection(one.ask(ones, 1n)), {
+    name: 'OpeningRefused',
+    message: /^the database does not know the node one: it was forgotten/,
+  });
+  t.equal(await opened.store.forget('one'), 'unknown');
 });
 
 await t.test('who has left holding nothing is not waited for, and who holds something is', async (t) => {
