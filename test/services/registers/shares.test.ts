@@ -126,7 +126,7 @@ t.test('what waited before a start counts after it, for the same org and caller'
   const before = await ApprovalService.open(options);
   for (let n = 0; n < PLACES; n += 1) await before.ask(asked({ org: 'a', workload: 'ci', address: '' }, n));
   const { pending } = before;
-  before.close();
+  await before.close();
   const after = await ApprovalService.open(options);
   t.teardown(() => after.close());
   t.equal(after.pending, pending);
