@@ -105,6 +105,29 @@ async function problemOf(page: Page): Promise<string> {
 t.test('a person at a browser', { skip: skipWithout(['chromium']) }, async (t) => {
   const browser = await startBrowser(t);
 
+  await t.test('sees that a call waits now, and for how long, and sends it with a yes', async (t) => {
+    const clock = fakeClock();
+    const { governed, key, at } = await scene(t, { clock, env: { GW_APPROVAL_HOLD: '4m' } });
+    const { page, violations } = await personOf(t, browser);
+    // The person's clock is that of the gateway.
+    await page.clock.setFixedTime(clock.now());
+    const call = governed.execute({}, { params: ASK });
+    let id = '';
+    while (id === '') {
+      const { items } = (await governed.gw.admin('GET', '/v1/admin/approvals?status=pending')).body as { items: Json[] };
+      id = items[0]?.['held'] === undefined ? '' : String(items[0]['approval_id']);
+    }
+    await page.goto(at(id));
+    await showWith(page, key);
+    t.match(await page.locator('#held').innerText(), 'A call waits for your answer now: 240 s left.');
+    t.equal((await factsOf(page))['A yes'], 'sends the waiting request now');
+    await page.locator('#approve').press('Enter');
+    await page.locator('#outcome-title:focus').waitFor();
+    t.match(await page.locator('#outcome-text').innerText(), 'The waiting request is being sent now.');
+    t.match(await call, { status: 200 });
+    t.same(violations, []);
+  });
+
   // Holds: approval-page-runs-nothing-foreign
   await t.test('follows the link of a chat message, sees what is asked, approves it, and it runs once', async (t) => {
     const inbox = new Inbox(() => ({ status: 200, text: 'ok' }));

@@ -18,6 +18,9 @@ const BUNDLE = bundleOf(`  targets:
     - id: large
       when: {field: context.action.params.user, equals: ask}
       effect: {decision: require_approval, reason: large jobs are agreed on first}
+    - id: held
+      when: {field: context.action.params.user, equals: hold}
+      effect: {decision: require_approval, reason: it waits, approval: {hold: 2m}}
 `);
 const SECRETS_KEY = Buffer.alloc(32, 7).toString('base64');
 
@@ -95,6 +98,30 @@ await t.test('on one database', { skip: skipWithout(['postgresql']), timeout: 30
     await until(async () => (await items(a.gw)).length === 0);
     const answers = await Promise.all([a, b, a, b].map((one) => one.execute({}, { params })));
     t.strictSame(answers.map(({ status }) => status).sort(), [200, 202, 202, 202], 'one use of it, wherever it comes first');
+  });
+
+  await t.test('a call that one holds is shown by the other, which decides it; one whose client leaves is withdrawn on both', async (t) => {
+    const shown = async (gw: TestGateway): Promise<Json | undefined> => {
+      const { items } = (await admin(gw, 'GET', '/v1/admin/approvals?status=pending')) as { items: Json[] };
+      return items.find(({ held }) => held !== undefined);
+    };
+    const call = a.execute({}, { params: { ...CHAT, user: 'hold' } });
+    await until(async () => (await shown(b.gw)) !== undefined);
+    const waiting = await shown(b.gw);
+    t.match([waiting?.['held'], waiting?.['on_approval']], [{ calls: 1 }, 'sends the waiting request now']);
+    await admin(b.gw, 'POST', `/v1/admin/approvals/${String(waiting?.['approval_id'])}/approve`);
+    t.equal((await call).status, 200);
+    const leaving = new AbortController();
+    const body = JSON.stringify({ ...CHAT, user: 'hold', seed: 1 });
+    const left = fetch(`${a.gw.url}/proxy/openai/v1/chat/completions`, { method: 'POST', body, signal: leaving.signal }).catch(
+      () => 'left',
+    );
+    await until(async () => (await shown(b.gw)) !== undefined);
+    const { approval_id: id } = (await shown(b.gw)) ?? {};
+    leaving.abort();
+    t.equal(await left, 'left');
+    await until(async () => (await admin(b.gw, 'GET', `/v1/admin/approvals/${String(id)}`))['status'] === 'withdrawn');
+    t.equal((await b.gw.admin('POST', `/v1/admin/approvals/${String(id)}/approve`)).status, 409);
   });
 
   await t.test('a keyed answer of one is replayed by the other', async (t) => {
