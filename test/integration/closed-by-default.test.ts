@@ -13,6 +13,7 @@ const PUBLIC = [
   'GET /approvals/{id}',
   'GET /assets/{file}',
   'GET /healthz',
+  'GET /llms.txt',
   'GET /mgmt/v1/openapi.json',
   'GET /proxy.pac',
   'GET /readyz',

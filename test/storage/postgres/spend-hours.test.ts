@@ -86,7 +86,7 @@ t.test('by commits, by a journal that is carried, and by the migration of a data
       await store.close();
       await beside(database, (sql) =>
         sql.query(
-          `DROP TABLE gw_leases; ALTER TABLE gw_nodes DROP COLUMN number, DROP COLUMN told;
+          `DROP TABLE gw_leases; DROP TABLE gw_charges; ALTER TABLE gw_nodes DROP COLUMN number, DROP COLUMN told;
            DELETE FROM gw_counters WHERE space = 'spend_hour'; UPDATE gw_schema SET version = 5`,
         ),
       );

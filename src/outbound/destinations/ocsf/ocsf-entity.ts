@@ -26,6 +26,7 @@ const VERBS: Readonly<Record<string, Named>> = {
   cancel: [4, 'Delete'],
   finish: [4, 'Delete'],
   remove: [4, 'Delete'],
+  forget: [4, 'Delete'],
   revoke: [4, 'Delete'],
   remove_token: [4, 'Delete'],
   release: [4, 'Delete'],
@@ -34,7 +35,9 @@ const VERBS: Readonly<Record<string, Named>> = {
   enable: [8, 'Enable'],
   disable: [9, 'Disable'],
   suspend: [12, 'Suspend'],
+  stop: [12, 'Suspend'],
   reactivate: [13, 'Resume'],
+  resume: [13, 'Resume'],
 };
 
 interface Decided {
@@ -49,6 +52,7 @@ const STATUSES: Readonly<Record<string, Decided>> = {
   approved: { activity: [3, 'Update'], action: [1, 'Allowed'], disposition: [8, 'Approved'] },
   denied: { activity: [3, 'Update'], action: [2, 'Denied'], disposition: [25, 'Rejected'] },
   expired: { activity: [3, 'Update'], action: [2, 'Denied'], disposition: [25, 'Rejected'] },
+  withdrawn: { activity: [4, 'Delete'], action: [2, 'Denied'], disposition: [25, 'Rejected'] },
 };
 const UNKNOWN: Decided = { activity: [0, 'Unknown'], action: [0, 'Unknown'], disposition: [0, 'Unknown'] };
 
