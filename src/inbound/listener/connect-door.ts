@@ -85,7 +85,8 @@ class ConnectingClient implements WaitingClient {
   }
 
   held(): void {
-    this.#socket.on('readable', this.#look);
+    // It may be held more than once.
+    this.#socket.off('readable', this.#look).on('readable', this.#look);
   }
 
   answered(): void {

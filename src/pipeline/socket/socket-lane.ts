@@ -141,6 +141,7 @@ export class SocketLane {
   }
 
   #resume(): void {
-    if (this.#takes) this.#options.from.resume();
+    const readsAhead = this.#isHeld && !this.#blocked && !this.#stopped && this.#kept.length < MOST_KEPT;
+    if (this.#takes || readsAhead) this.#options.from.resume();
   }
 }

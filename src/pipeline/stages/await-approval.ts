@@ -25,7 +25,7 @@ const READ = [
   'mutation',
   'route',
 ] as const;
-type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated'] };
+type Read = Pick<Parts, (typeof READ)[number]> & { readonly delegated?: Parts['delegated']; readonly intake?: Parts['intake'] | undefined };
 
 const NOBODY = { cleared: { by: [], bound: undefined } };
 
@@ -37,7 +37,7 @@ const NOBODY = { cleared: { by: [], bound: undefined } };
 export const approval = defineStage({
   name: 'approval',
   reads: READ,
-  sees: ['delegated'],
+  sees: ['delegated', 'intake'],
   makes: ['cleared'],
   run(parts, pipeline, control) {
     const { approving, mutation } = parts;
@@ -85,6 +85,8 @@ async function hold(asking: Asking, pipeline: Pipeline, control: Control): Promi
     hasOpened: before,
   } = control.waited ?? { until: clock.now() + holdMsOf(asked, approvals), times: 0, hasOpened: false };
   const onLeft = until > clock.now() && times < MOST_TIMES ? leavingOf(parts, pipeline) : undefined;
+  // What exists with each call that waits is counted.
+  if (onLeft !== undefined) parts.intake?.held?.takeMade();
   const answer = await askPersons(parts, asked, approvals, onLeft && until);
   const hasOpened = before || answer.kind === 'opened';
   control.waited = { until, times: times + 1, hasOpened };

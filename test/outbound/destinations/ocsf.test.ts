@@ -186,18 +186,18 @@ t.test('approvals and the audit trail are Entity Management', async (t) => {
     decided_by: null,
     decided_at: null,
   } as const;
-  const uids = (['pending', 'approved', 'denied', 'expired'] as const).map((status, n) => {
+  const uids = (['pending', 'approved', 'denied', 'expired', 'withdrawn'] as const).map((status, n) => {
     const decided_by = status === 'approved' || status === 'denied' ? 'amy' : null;
     const shown = sent(durable({ id: `a${n}`, name: 'approval', at: AT, event: { ...approval, status, decided_by } }));
     t.match(shown, {
       class_uid: 3004,
       entity: { uid: 'a1', type: 'approval' },
-      disposition_id: [14, 8, 25, 25][n],
+      disposition_id: [14, 8, 25, 25, 25][n],
       actor: decided_by === null ? { app_uid: 'ci' } : { user: { uid: 'amy' } },
     });
     return (shown['metadata'] as { uid: string }).uid;
   });
-  t.equal(new Set(uids).size, 4);
+  t.equal(new Set(uids).size, 5);
   const audit = {
     audit_id: 'u1',
     at: '2026-11-21T12:00:00.000Z',
