@@ -70,6 +70,7 @@ const APPROVAL = z.object({
         decided_by: z.string(),
         decided_by_principal: PRINCIPAL,
         decided_by_note: z.string().optional(),
+        made_by: z.string().optional(),
         groups: z.array(z.string()).optional(),
         decided_at: time,
         reason: z.string().optional(),
@@ -165,6 +166,7 @@ const WAIT: GatewayOperation = operation({
     if (approval === undefined || !isOwn(approval, principal, workloads)) throw unknown(name);
     const gone = (listener: (why: 'gone') => void): (() => void) => {
       const left = (): void => listener('gone');
+      if (signal?.aborted === true) left();
       signal?.addEventListener('abort', left, { once: true });
       return () => signal?.removeEventListener('abort', left);
     };

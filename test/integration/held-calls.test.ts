@@ -261,6 +261,31 @@ t.test('several persons: each says yes once, of the group that is asked; a first
   t.equal(audit.items.filter(({ operation }) => String(operation).includes('approvals.')).length, 4, 'each that was said is one entry');
 });
 
+t.test('a key and those that it has made are one person, and it makes none of a group that is not its own', async (t) => {
+  const { gw, execute } = await startGoverned(t, { bundle: bundleOf(asking('{hold: 2m, required: 2}')) });
+  const made = async (path: string, headers: object, body: object): Promise<{ status: number; body: Json }> => {
+    const response = await fetch(`${gw.url}${path}`, { method: 'POST', headers: { ...headers }, body: JSON.stringify(body) });
+    return { status: response.status, body: (await response.json()) as Json };
+  };
+  const asKey = (key: unknown): object => ({ Authorization: `Bearer ${String(key)}` });
+  const management = { kind: 'management', name: 'k' };
+  const { body: writer } = await gw.admin('POST', '/v1/admin/mgmt-keys', { ...management, scopes: ['read', 'write'], groups: ['finance'] });
+  const own = asKey((writer as Json)['key']);
+  const second = await made('/mgmt/v1/keys', own, { ...management, scopes: ['approve'], groups: ['finance'] });
+  t.match(second, { status: 201, body: { groups: ['finance'], made_by: undefined } });
+  t.match(await made('/mgmt/v1/keys', own, { ...management, scopes: ['approve'], groups: ['law'] }), {
+    status: 403,
+    body: { error: { code: 'not_in_group' } },
+  });
+  const call = execute({}, { params: ASK });
+  const { approval_id: id } = await waiting(gw);
+  const approve = `/mgmt/v1/approvals/${String(id)}/approve`;
+  t.match(await made(approve, own, {}), { status: 200, body: { status: 'pending' } });
+  t.match(await made(approve, asKey(second.body['key']), {}), { status: 409, body: { error: { message: /are one person/ } } });
+  t.match(await decide(gw, id, 'approve'), { status: 200, body: { status: 'approved' } });
+  t.equal((await call).status, 200);
+});
+
 t.test('a program hears of the decision: with the credential of its call, and no other', async (t) => {
   const clock = fakeClock();
   const { gw, execute } = await startGoverned(t, { bundle: bundleOf(asking('{hold: 0s}')), clock });

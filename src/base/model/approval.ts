@@ -49,6 +49,8 @@ export interface ApprovalDecision {
   readonly decided_by: string;
   readonly decided_by_principal: NamedPrincipal;
   readonly decided_by_note?: string;
+  /** Of a key that another key has made: the first one of these, which is the same person. */
+  readonly made_by?: string;
   /** Of the groups that are asked, those that the person is in; absent: none is asked, or the admin token decided. */
   readonly groups?: readonly string[];
   readonly decided_at: string;

@@ -54,6 +54,8 @@ export interface ManagementKey {
   readonly key_prefix: string;
   /** `write` alone stands in keys that were made long ago; it implies `read`. */
   readonly scopes: readonly KeyScope[];
+  /** The key that has made it, or that has made that one, up to one that the admin token has made. */
+  readonly made_by?: string;
   /** Of approvers, that its holder is in. */
   readonly groups?: readonly string[];
   /** It was made for one session of the admin token, and acts for that. */

@@ -35,6 +35,8 @@ export interface Principal {
   readonly userId?: string;
   /** Of a person: the groups of which it was proven that the person is a member. */
   readonly groups?: readonly string[];
+  /** Of a key that another key has made: the first one of these. Whoever makes keys is one person with all of them. */
+  readonly madeBy?: string;
   /** The one org that it may ask about; undefined: all. */
   readonly orgId?: string;
   readonly scopes: readonly Scope[];

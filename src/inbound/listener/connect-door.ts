@@ -153,7 +153,7 @@ export class ConnectDoor {
     const isOver = left.aborted || this.#options.links.draining;
     if (isOver && verdict.kind === 'tunnel') verdict.notOpened?.();
     if (left.aborted) return;
-    if (isOver) throw stopping();
+    if (isOver && verdict.kind !== 'refuse') throw stopping();
     this.#recognise(verdict, link);
     if (verdict.kind === 'refuse') this.#refuse(request, link, verdict.error, verdict.headers);
     else if (verdict.kind === 'tunnel') await this.#tunnel(connect, verdict, link, left);
@@ -207,13 +207,17 @@ export class ConnectDoor {
     }
     link.socket.write(established(headers));
     let unwatch: (() => void) | undefined;
+    let isClosed = false;
     const onClosed = (summary: TunnelSummary): void => {
+      isClosed = true;
       unwatch?.();
       onTunnelClosed(summary);
     };
     const tunnel = new BlindTunnel({ link, upstream, authority, clock, limits, judge, onClosed });
     link.activity = tunnel;
     unwatch = watch?.(() => tunnel.breakOff());
+    // What was stopped while it was dialled ends at once.
+    if (isClosed) unwatch?.();
     if (links.draining) tunnel.drain();
   }
 

@@ -116,7 +116,7 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
     input: { body: { schema: keyBody, what: 'The key' } },
     output: { status: 201, schema: MADE },
     handle: async ({ principal, body, commit }, services) => ({
-      json: await made(newKey(orgOf(principal), ownGroups(body, principal)), services, commit),
+      json: await made({ ...newKey(orgOf(principal), ownGroups(body, principal)), madeBy: makerOf(principal) }, services, commit),
     }),
   }),
   operation({
@@ -180,6 +180,11 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
   }),
 ];
 
+/** The first of the keys that have made what this one makes; undefined: that is the admin token. */
+function makerOf({ kind, id, madeBy, session }: Principal): string | undefined {
+  return kind === 'management_key' && session === undefined ? (madeBy ?? id) : undefined;
+}
+
 /** Nobody puts a key into a group that his own is not in. @throws GatewayError `not_in_group` */
 function ownGroups(body: KeyBody, { kind, groups = [], session }: Principal): KeyBody {
   const isAdmin = kind === 'admin' || session !== undefined;
@@ -204,7 +209,7 @@ function newKey(orgId: string, { name, kind, scopes: held, groups, expires_at: e
   };
 }
 
-function shown({ revoked_at: _revoked, expires_at: expiry, ...key }: ManagementKey) {
+function shown({ revoked_at: _revoked, made_by: _maker, expires_at: expiry, ...key }: ManagementKey) {
   return { ...key, expires_at: expiry ?? null };
 }
 

@@ -57,6 +57,7 @@ export async function walkLine(call: WalkingCall, pipeline: LineGround): Promise
       if (end instanceof LineEnd) {
         if (end === JUDGE_AGAIN) {
           steps = (pipeline.tellStage === undefined ? AGAIN : TIMED_AGAIN)[call.parts.arrival.line];
+          call.forget(steps);
           at = -1;
           continue;
         }

@@ -5,7 +5,7 @@ import { Hold } from '../parts/hold.ts';
 import type { Arrived, Known, PartName, Parts } from '../parts/parts.ts';
 import type { Refusal } from '../parts/refusal.ts';
 import type { Settlement } from '../parts/settlement.ts';
-import type { Control, Waited } from '../parts/stage.ts';
+import type { Control, Stage, Waited } from '../parts/stage.ts';
 
 type Kept = { [Name in PartName]: Parts[Name] | undefined } & { readonly arrival: Arrived };
 
@@ -87,6 +87,11 @@ export class WalkingCall implements Control {
 
   drop(...parts: readonly PartName[]): void {
     for (const part of parts) this.made[part] = undefined;
+  }
+
+  /** The call is judged again: what these stages have made counts no longer, but for the risk that was scored. */
+  forget(stages: readonly Pick<Stage, 'makes'>[]): void {
+    for (const { makes } of stages) for (const part of makes) if (part !== 'judgement') this.made[part] = undefined;
   }
 
   /** There is one draft; each time it is asked for, it is filled with what has become known. */

@@ -43,6 +43,8 @@ export class MeteredSocket {
   /** Set when the socket has ended. */
   #why: WhyEnded | undefined;
   #draining = false;
+  /** Messages that are judged, or wait for a person. */
+  #pending = 0;
   #goneListeners: (() => void)[] = [];
   /** A close frame went this way, so that an end behind it is one in order. */
   #clientSaidClose = false;
@@ -138,10 +140,13 @@ export class MeteredSocket {
 
   /** A call that is judged while its socket ends must not be forgotten. */
   async #watch(pending: Promise<void>): Promise<void> {
+    this.#pending += 1;
     try {
       await pending;
     } finally {
+      this.#pending -= 1;
       if (this.#why) await this.#calls.abort(this.#why);
+      else this.#leaveWhenIdle();
     }
   }
 
@@ -342,7 +347,7 @@ export class MeteredSocket {
   }
 
   #leaveWhenIdle(): void {
-    if (this.#draining && this.#calls.size === 0) this.#end(GOING_AWAY, STOPPING, { clientGone: true });
+    if (this.#draining && this.#calls.size === 0 && this.#pending === 0) this.#end(GOING_AWAY, STOPPING, { clientGone: true });
   }
 
   #reset(): void {

@@ -151,18 +151,18 @@ export class Authenticator {
   #byWorkloadToken(presented: string, scope: Scope, head: ArrivalHead): Principal {
     const holder = this.holderOf(presented);
     if (holder === undefined) return this.#refuseToken(scope, head, presented);
-    const { workload_id: id, org_id: orgId } = holder;
-    return { kind: 'workload', id, ...(orgId === undefined ? {} : { orgId }), scopes: ['none', 'caller'] };
+    const { workload_id: id, org_id: orgId = this.#options.orgId } = holder;
+    return { kind: 'workload', id, orgId, scopes: ['none', 'caller'] };
   }
 
   #byManagementKey(kind: ManagementKeyKind, presented: string, scope: Scope, head: ArrivalHead): Maybe<Principal> {
     const judged: Maybe<ManagementKeyVerdict> = this.#options.managementKeys.judge(kind, presented);
     return when(judged, (verdict) => {
       if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
-      const { id, name, org_id: orgId, scopes: held, session, groups } = verdict.key;
+      const { id, name, org_id: orgId, scopes: held, session, groups, made_by: madeBy } = verdict.key;
       const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : []), ...openedBy(held)];
       if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', scopeLacked(scopes, scope, 'this'));
-      const own = { ...(name === '' ? {} : { name }), ...(session && { session }), ...(groups && { groups }) };
+      const own = { ...(name === '' ? {} : { name }), ...(session && { session }), ...(groups && { groups }), ...(madeBy && { madeBy }) };
       return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...own, orgId, scopes };
     });
   }

@@ -14,6 +14,8 @@ export type ManagementKeyVerdict = HashedKeyVerdict<ManagementKey>;
 export interface NewManagementKey extends NewIssuedKey {
   readonly kind: ManagementKeyKind;
   readonly scopes: readonly KeyScope[];
+  /** The first of the keys that have made it; undefined: the admin token has. */
+  readonly madeBy?: string | undefined;
   /** Of approvers. */
   readonly groups?: readonly string[];
   /** For a program that works with the admin token. */
@@ -39,10 +41,11 @@ export class ManagementKeyService {
 
   /** Makes a key; its plain text is returned this once. */
   async create(
-    { kind, scopes, groups, session, ...asked }: NewManagementKey,
+    { kind, scopes, madeBy, groups, session, ...asked }: NewManagementKey,
     commit?: Commit,
   ): Promise<{ plain: string; key: ManagementKey }> {
-    const own = { kind, scopes, ...(groups?.length ? { groups: [...new Set(groups)] } : {}), ...(session && { session }) };
+    const inGroups = groups?.length ? { groups: [...new Set(groups)] } : {};
+    const own = { kind, scopes, ...(madeBy && { made_by: madeBy }), ...inGroups, ...(session && { session }) };
     const made = await this.#keys.create(PREFIXES[kind], asked, (key) => ({ ...key, ...own }), commit);
     // Those of programs that were killed before they could revoke them.
     if (session !== undefined) await this.#keys.forgetExpired(asked.orgId, (key) => key.session !== undefined);

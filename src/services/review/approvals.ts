@@ -394,7 +394,11 @@ export class ApprovalService {
       await this.#held.settled();
       if (this.#held.of(id) !== undefined || this.#pending.waiting.get(id)?.onlyHeld !== true) return;
       const at = timestamp(clock.now());
-      await this.#end(id, (one) => (this.#shown(one).status === 'pending' ? { ...one, status: 'withdrawn', withdrawn_at: at } : undefined));
+      await this.#end(id, (one, waiting) => {
+        // Somebody may have been told to come again meanwhile.
+        const isAlone = waiting?.onlyHeld === true && this.#shown(one).status === 'pending';
+        return isAlone ? { ...one, status: 'withdrawn', withdrawn_at: at } : undefined;
+      });
     } catch (error) {
       log.warn({ err: error, approval_id: id }, 'an approval whose caller has left could not be withdrawn; it expires');
     }
@@ -472,12 +476,16 @@ export class ApprovalService {
    * From now on one waits no longer, unless what it becomes waits still.
    * @param ended what it becomes, of what it is now; undefined: it stays as it is
    */
-  async #end(id: string, ended: (approval: Approval) => Approval | undefined, commit?: Commit): Promise<Approval | undefined> {
+  async #end(
+    id: string,
+    ended: (approval: Approval, waiting: WaitingApproval | undefined) => Approval | undefined,
+    commit?: Commit,
+  ): Promise<Approval | undefined> {
     const { store, events } = this.#options;
     let after = undefined as Approval | undefined;
     const next = async (waiting: WaitingApproval | undefined, along: Along): Promise<WaitingApproval | typeof REMOVED | undefined> => {
       const found = await store.entity(SPACE, newestFirst(id));
-      after = found && ended(found.value as Approval);
+      after = found && ended(found.value as Approval, waiting);
       if (after === undefined) return undefined;
       this.#put(after, found?.version, along);
       if (after.status === 'pending') return waiting;

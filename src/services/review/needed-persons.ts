@@ -63,14 +63,15 @@ function saidBy(
   const groups = needs.flatMap(({ group }) => (group !== undefined && principal.groups?.includes(group) === true ? [group] : []));
   const isAsked = needs.length === 0 || by.kind === 'admin' || groups.length > 0 || needs.some(({ group }) => group === undefined);
   if (!isAsked) throw notAsked(needs);
-  const before = decisions.find(({ decided_by_principal: other }) => isSamePerson(other, by));
-  if (before !== undefined)
-    throw new GatewayError('conflict', `${principalText(by, note)} has ${before.status} this approval already, at ${before.decided_at}.`);
+  const person = personOf(by, principal.madeBy);
+  const before = decisions.find(({ decided_by_principal: other, made_by: maker }) => personOf(other, maker) === person);
+  if (before !== undefined) throw saidBefore(before);
   const own: ApprovalDecision = {
     status,
     decided_by: principalWord(by, note),
     decided_by_principal: by,
     ...(note === undefined ? {} : { decided_by_note: note }),
+    ...(principal.madeBy === undefined ? {} : { made_by: principal.madeBy }),
     ...(groups.length === 0 ? {} : { groups }),
     decided_at: at,
     ...(reason === undefined ? {} : { reason }),
@@ -87,10 +88,20 @@ export function missingOf({ required, group }: ApprovalNeed, decisions: readonly
   return Math.max(0, required - yes.length);
 }
 
-/** The admin token is one person, whoever shows it. */
-function isSamePerson(one: NamedPrincipal, other: NamedPrincipal): boolean {
-  if (one.kind !== other.kind) return false;
-  return one.user_id === undefined ? one.id === other.id : one.user_id === other.user_id;
+/**
+ * Names one person: the admin token is one, whoever shows it, and so are a key and all that it has made.
+ * @param maker the first of the keys that have made this one
+ */
+function personOf({ kind, id, user_id: userId }: NamedPrincipal, maker: string | undefined): string {
+  return userId === undefined ? `${kind} ${maker ?? id}` : `user ${userId}`;
+}
+
+function saidBefore({ status, decided_by_principal: by, decided_by_note: note, decided_at: at }: ApprovalDecision): GatewayError {
+  const who = principalText(by, note);
+  return new GatewayError(
+    'conflict',
+    `${who} has ${status} this approval already, at ${at}; a key and those that it has made are one person.`,
+  );
 }
 
 function notAsked(needs: readonly ApprovalNeed[]): GatewayError {
