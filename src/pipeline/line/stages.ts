@@ -34,6 +34,8 @@ const JUDGE: readonly Stage[] = [
   refuseStoppedPlace,
 ];
 const CALL: readonly Stage[] = [inject, caps, approval, reserve, spend, forward, meter];
+type Lines = Readonly<Record<LineName, readonly Stage[]>>;
+
 /** What is known before the first stage. */
 const GIVEN: readonly PartName[] = ['arrival'];
 
@@ -41,7 +43,7 @@ const GIVEN: readonly PartName[] = ['arrival'];
  * The life of a request, in order (decision 4.6). After the last stage, and after any stage that ended the line, the
  * runner does the rest for every request: settlements → record → **commit** → last byte → publish.
  */
-export const STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
+export const STAGES: Lines = {
   /** Who is calling is asked from the head alone, so that no body is read for a stranger (decision 3.15). */
   proxied: inOrder([admit, identify, aim, authenticate, caller, read, normalise, ...JUDGE, ...CALL]),
   /** The structured API says who is calling in its body; only whether it is a stranger stands in the head. */
@@ -61,12 +63,13 @@ const ONCE: ReadonlySet<Stage> = new Set([
 ]);
 
 /** What a call walks that is judged once more (`JUDGE_AGAIN`). */
-export const AGAIN: Readonly<Record<LineName, readonly Stage[]>> = {
-  proxied: STAGES.proxied.filter((stage) => !ONCE.has(stage)),
-  direct: STAGES.direct.filter((stage) => !ONCE.has(stage)),
-  tunnel: STAGES.tunnel.filter((stage) => !ONCE.has(stage)),
-  socket: STAGES.socket.filter((stage) => !ONCE.has(stage)),
-};
+export const AGAIN = eachLine(STAGES, (stages) => stages.filter((stage) => !ONCE.has(stage)));
+
+/** Makes a line of each of these. */
+export function eachLine(lines: Lines, make: (stages: readonly Stage[]) => readonly Stage[]): Lines {
+  const { proxied, direct, tunnel, socket } = lines;
+  return { proxied: make(proxied), direct: make(direct), tunnel: make(tunnel), socket: make(socket) };
+}
 
 /** A line. @throws Error for a stage that reads what none before it has made, or makes what another has */
 export function inOrder(stages: readonly Stage[]): readonly Stage[] {

@@ -1,25 +1,14 @@
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { StageTime } from '../parts/call-services.ts';
-import type { LineName } from '../parts/line-name.ts';
 import { Refusal } from '../parts/refusal.ts';
 import { ANSWERED, EndedWith, JUDGE_AGAIN, type Stage, type StageEnd } from '../parts/stage.ts';
-import { AGAIN, STAGES } from './stages.ts';
+import { AGAIN, eachLine, STAGES } from './stages.ts';
 
 /** {@link STAGES}, each of which tells how long it took; walked where somebody asks for that (`Pipeline.tellStage`). */
-export const TIMED_STAGES: Readonly<Record<LineName, readonly Stage[]>> = {
-  proxied: STAGES.proxied.map(timed),
-  direct: STAGES.direct.map(timed),
-  tunnel: STAGES.tunnel.map(timed),
-  socket: STAGES.socket.map(timed),
-};
+export const TIMED_STAGES = eachLine(STAGES, (stages) => stages.map(timed));
 
 /** The same of {@link AGAIN}. */
-export const TIMED_AGAIN: Readonly<Record<LineName, readonly Stage[]>> = {
-  proxied: AGAIN.proxied.map(timed),
-  direct: AGAIN.direct.map(timed),
-  tunnel: AGAIN.tunnel.map(timed),
-  socket: AGAIN.socket.map(timed),
-};
+export const TIMED_AGAIN = eachLine(AGAIN, (stages) => stages.map(timed));
 
 /** The same stage, with its time told. It ends as the stage itself ends, and waits only where the stage waits. */
 export function timed(stage: Stage): Stage {

@@ -26,9 +26,9 @@ export const spend = defineStage({
   sees: ['delegated'],
   run(parts, pipeline, control) {
     const { bound } = parts.cleared;
-    // An event of a WebSocket that is no call executes nothing: it was let through, and has no record to spend it on.
-    const isSpent = bound !== undefined && parts.arrival.socketCall?.settingsOnly !== true;
-    return !isSpent ? undefined : spendOn(parts, bound, pipeline, control);
+    // An event of a WebSocket that is no call executes nothing, and has no record to spend an approval on.
+    if (bound === undefined || parts.arrival.socketCall?.settingsOnly === true) return undefined;
+    return spendOn(parts, bound, pipeline, control);
   },
 });
 

@@ -125,14 +125,8 @@ export class Authenticator {
   }
 
   #refuseToken(scope: Scope, head: ArrivalHead, presented: string | undefined): never {
-    const needed =
-      scope === 'org'
-        ? 'admin token or an API key of the org'
-        : scope === 'caller'
-          ? "call's own API key or workload token"
-          : `${scope} token`;
     this.failed({ surface: scope === 'metrics' ? 'metrics' : 'admin', head, presented });
-    throw new GatewayError('unauthorized', `This needs the ${needed}${sentInstead(presented)}.`);
+    throw new GatewayError('unauthorized', `This needs the ${NEEDED[scope] ?? `${scope} token`}${sentInstead(presented)}.`);
   }
 
   #sessionEnded(scope: Scope, head: ArrivalHead): never {
@@ -262,6 +256,12 @@ export class Authenticator {
     });
   }
 }
+
+/** What a scope needs that has no token of its own. */
+const NEEDED: Readonly<Partial<Record<Scope, string>>> = {
+  org: 'admin token or an API key of the org',
+  caller: "call's own API key or workload token",
+};
 
 /** What a management key can open. */
 const BY_KEY: readonly Scope[] = ['read', 'write', 'review', 'decide'];

@@ -335,9 +335,7 @@ export class ApprovalService {
 
   /**
    * Gives or refuses one that waits.
-   * @param orgId undefined: of any org
-   * @returns undefined when there is none of this id
-   * @returns it waits still where more persons are asked
+   * @returns as it is then: it waits still where more persons are asked; undefined when there is none of this id
    * @throws GatewayError `conflict` for one that does not wait any more, and for who has said so already, `own_request`
    * for who asks for it himself, `not_in_group` for who is not among those that are asked
    */
@@ -524,13 +522,12 @@ function contextOf(id: string): string {
   return `approval ${id}`;
 }
 
-function alreadyDecided({ status, decided_at: at, expires_at: expiresAt, ...decided }: Approval): GatewayError {
-  const who = deciderText(decided.decided_by, decided.decided_by_note, decided.decided_by_principal);
-  const how =
-    status === 'expired'
-      ? `expired at ${expiresAt}`
-      : status === 'withdrawn'
-        ? `was withdrawn at ${String(decided.withdrawn_at)}, because its caller left`
-        : `was ${status} by ${who} at ${String(at)}`;
-  return new GatewayError('conflict', `This approval ${how}.`);
+function alreadyDecided(approval: Approval): GatewayError {
+  return new GatewayError('conflict', `This approval ${howEnded(approval)}.`);
+}
+
+function howEnded({ status, decided_at: at, expires_at: expiresAt, withdrawn_at: withdrawnAt, ...decided }: Approval): string {
+  if (status === 'expired') return `expired at ${expiresAt}`;
+  if (status === 'withdrawn') return `was withdrawn at ${String(withdrawnAt)}, because its caller left`;
+  return `was ${status} by ${deciderText(decided.decided_by, decided.decided_by_note, decided.decided_by_principal)} at ${String(at)}`;
 }
