@@ -40,9 +40,11 @@ async function isMeant(gateway: GatewayClient, id: string, io: CliIo): Promise<b
   if (node === undefined) return true;
   const { last_seen_at: seen = 'never', backlog = { records: 0 }, allowances } = node;
   io.stderr(
-    `The node ${terminalText(id)}, last heard of ${seen}, had ${counted(backlog.records, 'record')} that the database does not have`,
+    `The node ${terminalText(id)}, last heard of ${terminalText(seen)}, had ${counted(backlog.records, 'record')} that the database does not have`,
   );
-  io.stderr(allowances === undefined || allowances.accounts === 0 ? '.\n' : `; ${allowances.usd} USD that it held count as spent.\n`);
+  io.stderr(
+    allowances === undefined || allowances.accounts === 0 ? '.\n' : `; ${terminalText(allowances.usd)} USD that it held count as spent.\n`,
+  );
   if (io.columns === undefined) {
     io.stderr('Nobody can be asked here: --yes says that it is meant. Nothing was changed.\n');
     return false;
@@ -51,6 +53,9 @@ async function isMeant(gateway: GatewayClient, id: string, io: CliIo): Promise<b
 }
 
 function told({ node_id: id, charged }: ForgottenNode): string {
-  const held = charged.accounts === 0 ? 'it held nothing of shared caps' : `${charged.usd} USD that it held of shared caps count as spent`;
+  const held =
+    charged.accounts === 0
+      ? 'it held nothing of shared caps'
+      : `${terminalText(charged.usd)} USD that it held of shared caps count as spent`;
   return `The node ${terminalText(id)} is forgotten; ${held}.\n`;
 }
