@@ -258,20 +258,23 @@ record and an \`error\` object in the form that the provider's SDK shows.
 ${table(['Code', 'Status', 'Meaning'], rows)}`;
 }
 
-function reasonCodesPage({ REASON_CODES }) {
+function reasonCodesPage({ REASON_CODES, wayOf }) {
   const rows = Object.entries(REASON_CODES).map(([name, { decision, meaning, circumstance }]) => [
     code(name),
     code(decision),
     circumstance === true ? 'yes' : '',
+    wayOf(decision, [name]),
     meaning,
   ]);
   return `# Reason codes
 
 What \`reason_codes\` of answers and records can hold, beside the codes that rules state themselves in \`effect.reason_codes\`. A rule that requires a
 label which is missing gives \`missing:labels.<key>\`. *Outside*: the cause lies outside of the request, so the refusal is not kept for an idempotency
-key ([decision 6.7](../decisions/6-money.md#67-idempotency)).
+key ([decision 6.7](../decisions/6-money.md#67-idempotency)). *Next*: who can do something about it, which \`next\` of the refusal says in a sentence: the
+caller, by another request (*change*), a smaller one (*less*) or one that names what is missing (*name*), or somebody else (*person*); *later*: the same
+request passes after some time.
 
-${table(['Code', 'Decision', 'Outside', 'Meaning'], rows)}`;
+${table(['Code', 'Decision', 'Outside', 'Next', 'Meaning'], rows)}`;
 }
 
 function metricsPage({ METRICS }) {

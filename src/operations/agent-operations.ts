@@ -54,9 +54,9 @@ Your calls to AI providers pass a gateway. It decides each of them by rules that
 
 ## When a call is refused
 
-- Read the error: it says why in one sentence. \`reason_codes\` are stable, and \`record_id\` names the record that a person can look up.
+- Read the error: it says why, and what to do next, in one sentence each. \`reason_codes\` are stable, \`next\` says it for programs, and \`record_id\` names the record that a person can look up.
 - \`next.request: "change"\`: this call is not let through as it is. Change what the reason names (the model, the size, the project), or ask your person. Never send the same call again and again: repeated refusals count against you.
-- \`next.request: "repeat"\`: send exactly the same request again, byte for byte, once it may pass. A changed one is another request, and is asked about anew.
+- \`next.request: "repeat"\`: nothing in it has to change. Send exactly the same request again, byte for byte, after \`next.retry_after\` seconds, or, where that is missing, once a person has set right what the reason names. A changed one is another request, and is asked about anew.
 - Status 429, or \`Retry-After\`: wait so many seconds first.
 - Do not look for a way around the gateway (another host, key or proxy). Tell your person what you need and why.
 

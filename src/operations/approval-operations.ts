@@ -131,7 +131,12 @@ const WAITED = z.object({
   decision_reason: z.string().optional(),
   executed_record_id: z.string().optional().meta({ description: 'The execution that it allowed' }),
   next: z
-    .object({ wait_url: z.string().optional(), retry_after: z.int().optional(), request: z.enum(['repeat', 'change']) })
+    .object({
+      wait_url: z.string().optional(),
+      retry_after: z.int().optional(),
+      request: z.enum(['repeat', 'change']),
+      message: z.string(),
+    })
     .meta({ description: 'What to do with the request: send it again as it was, or change it; while it waits, where to ask again' }),
 });
 

@@ -6,6 +6,7 @@ import { STAND_IN_TEXT } from '../../src/cli/demo/stand-in-answers.ts';
 import { run } from '../support/child.ts';
 import { type AgentWay, CODING_AGENTS, type CodingAgent } from '../support/coding-agents.ts';
 import { MAIN } from '../support/gateway-process.ts';
+import { bundleOf } from '../support/governed.ts';
 import { requirePeer, skipWithout } from '../support/peers.ts';
 import { gw } from '../support/run-gw.ts';
 import { type StandInGateway, startStandInGateway } from '../support/stand-in-gateway.ts';
@@ -74,4 +75,56 @@ for (const agent of CODING_AGENTS) {
       t.ok(Number(sent) > 1 && Number(made) === Math.ceil(STAND_IN_TEXT.length / 4), `tokens ${sent}/${made}`);
     });
   }
+}
+
+/** Everything that the agent asks a model, on its connection: what else a program fetches is nobody's question. */
+const ASK = bundleOf(`  targets:
+    - {id: all, effect: {decision: allow}}
+    - {id: ask, when: {field: context.action.params.model, exists: true}, effect: {decision: require_approval, reason: ask first, approval: {hold: 5m}}}
+`);
+
+/** Says yes to all that waits on its connection, until it is told to stop. */
+function approver(gateway: StandInGateway) {
+  let isOver = false;
+  let given = 0;
+  const ended = (async () => {
+    while (!isOver) {
+      const { body } = await gateway.admin('GET', '/v1/admin/approvals?status=pending');
+      for (const { approval_id: id, held } of (body as { items: { approval_id: string; held?: object }[] }).items) {
+        if (held === undefined) continue;
+        const { status } = await gateway.admin('POST', `/v1/admin/approvals/${id}/approve`, { decided_by: 'olga' });
+        if (status === 200) given += 1;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return given;
+  })();
+  return {
+    /** @returns how often it has said yes */
+    stop: () => {
+      isOver = true;
+      return ended;
+    },
+  };
+}
+
+for (const agent of CODING_AGENTS.filter(({ peer }) => peer === 'claude' || peer === 'codex')) {
+  t.test(`${agent.peer} waits for a person, and is answered as if nothing had been`, { skip: skipWithout([agent.peer]) }, async (t) => {
+    const gateway = await startStandInGateway(t, { bundle: ASK });
+    const olga = approver(gateway);
+    const ended = await runAgent(t, gateway, agent, [agent.quiet], await workloadToken(gateway));
+    const given = await olga.stop();
+    const said = `${ended.stdout}\n${ended.stderr}`.slice(-3_000);
+    t.equal(ended.code, 0, said);
+    t.ok(ended.stdout.includes(STAND_IN_TEXT), said);
+    t.ok(given > 0, 'somebody was asked');
+    const all = await records(gateway);
+    const asked = all.filter(({ provider }) => provider === agent.provider);
+    t.same(
+      asked.filter(({ decision }) => decision !== 'allow'),
+      [],
+      'no call was answered before it was decided',
+    );
+    t.ok(asked.length >= given, `${asked.length} calls, ${given} approvals`);
+  });
 }

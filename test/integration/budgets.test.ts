@@ -69,7 +69,7 @@ t.test('the cap of one request', async (t) => {
         reason_codes: ['budget_usd_max_exceeded'],
         error: {
           message:
-            'Refused by the AI gateway (budget_usd_max_exceeded): budget_exceeded. This call may cost 0.015015 USD, which is above the cap of one request, 0.015 USD.',
+            'Refused by the AI gateway (budget_usd_max_exceeded): budget_exceeded. This call may cost 0.015015 USD, which is above the cap of one request, 0.015 USD. Ask for less: a cheaper model, a shorter prompt or fewer tokens.',
         },
       },
     ],
@@ -155,10 +155,13 @@ t.test('a refusal by a budget limit says how much is spent of what, and when it 
     t.match(refused, want);
     t.match(await call(governed, 1001, {}, { idempotency_key: 'once' }), want, 'as it was told first');
     const proxied = await governed.send(chat([], undefined, params(1001)));
-    t.equal(
-      (JSON.parse(proxied.body.toString()) as { error: { message: string } }).error.message,
-      `Refused by the AI gateway (budget_limit_exceeded): budget_exceeded. ${message}`,
-    );
+    const { error, next } = JSON.parse(proxied.body.toString()) as {
+      readonly error: { readonly message: string };
+      readonly next: { readonly message: string; readonly retry_after?: number; readonly request: string };
+    };
+    t.equal(error.message, `Refused by the AI gateway (budget_limit_exceeded): budget_exceeded. ${message} ${next.message}`);
+    const seconds = (Date.parse(`${resetsOn}T00:00:00.000Z`) - clock.now()) / 1000;
+    t.same([next.request, next.retry_after], ['change', seconds], 'in so many seconds the same one may pass');
   }
 });
 

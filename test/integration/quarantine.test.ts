@@ -92,7 +92,7 @@ t.test('whom a rule puts into quarantine is refused on every door from then on, 
   t.match(metrics, /gw_quarantine_active 0/);
 });
 
-t.test('on the structured API the body says what is specified and no more, and no idempotency key gets round it', async (t) => {
+t.test('on the structured API the body says what is specified, what to do next and no more, and no idempotency key gets round it', async (t) => {
   const governed = await startGoverned(t, { bundle: BUNDLE });
   const { gw, execute, upstream } = governed;
   const good = { caller_id: 'eve', idempotency_key: 'k' };
@@ -102,7 +102,7 @@ t.test('on the structured API the body says what is specified and no more, and n
   for (const { status, body } of [first, second]) {
     t.equal(status, 403);
     t.match(body, { decision: 'quarantine', reason: 'odd behaviour', record_id: String });
-    t.same(Object.keys(body).sort(), ['decision', 'reason', 'record_hash', 'record_id']);
+    t.same(Object.keys(body).sort(), ['decision', 'next', 'reason', 'record_hash', 'record_id']);
   }
   t.equal(upstream.requests.length, 1);
   const { status, body } = await gw.admin('GET', '/v1/admin/quarantine?limit=1');

@@ -323,7 +323,7 @@ t.test('rate limits', async (t) => {
         ['openai']?.plain({ model: 'gpt-4-0613' })
         .catch((thrown: unknown) => thrown);
       t.ok(error instanceof OpenAI.PermissionDeniedError, String(error));
-      t.match((error as Error).message, /rate_limited.*1 requests per minute \(rule "slower"\); try again in \d+ s/);
+      t.match((error as Error).message, /rate_limited.*1 requests per minute \(rule "slower"\)\. .* again in \d+ s\./);
       t.match(await recordOf(t, place), { decision: 'rate_limit', status_code: 403, reason_codes: ['rate_limited'] });
     }
   });

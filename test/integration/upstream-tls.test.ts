@@ -8,10 +8,10 @@ import { eachClient, spokenBy } from '../support/upstream-calls.ts';
 
 /** A host of one provider for each fault, and what people read about it. */
 const FAULTS: readonly { readonly host: string; readonly upstream: TlsUpstreamOptions; readonly words: RegExp }[] = [
-  { host: 'us.api.openai.com', upstream: { certificate: 'expired' }, words: /: its certificate has expired\.$/ },
-  { host: 'eu.api.openai.com', upstream: { certificate: 'not-yet-valid' }, words: /: its certificate is not valid yet\.$/ },
-  { host: 'jp.api.openai.com', upstream: { certificate: 'wrong-host' }, words: /: its certificate is for another host\.$/ },
-  { host: 'in.api.openai.com', upstream: { certificate: 'self-signed' }, words: /: its certificate is self-signed\.$/ },
+  { host: 'us.api.openai.com', upstream: { certificate: 'expired' }, words: /: its certificate has expired\./ },
+  { host: 'eu.api.openai.com', upstream: { certificate: 'not-yet-valid' }, words: /: its certificate is not valid yet\./ },
+  { host: 'jp.api.openai.com', upstream: { certificate: 'wrong-host' }, words: /: its certificate is for another host\./ },
+  { host: 'in.api.openai.com', upstream: { certificate: 'self-signed' }, words: /: its certificate is self-signed\./ },
   {
     host: 'au.api.openai.com',
     upstream: { certificate: 'untrusted' },
@@ -20,7 +20,7 @@ const FAULTS: readonly { readonly host: string; readonly upstream: TlsUpstreamOp
   {
     host: 'ae.api.openai.com',
     upstream: { clientCertificate: true },
-    words: /: it asks for a client certificate, and the gateway has none \(GW_PROXY_BYPASS passes the host on unopened\)\.$/,
+    words: /: it asks for a client certificate, and the gateway has none \(GW_PROXY_BYPASS passes the host on unopened\)\./,
   },
 ];
 const PATH = '/v1/chat/completions';

@@ -1,6 +1,7 @@
 import type { Approval } from './approval.ts';
+import { type NextWay, type RecordedDecision, wayOf } from './reason-codes.ts';
 
-/** What a program that was not let through does next, as it reads it in a refusal. */
+/** What a program that was not let through does next, as it reads it in a refusal (decision 9.1). */
 export interface NextStep {
   /** Answers when it was decided, to the caller's own credential. */
   readonly wait_url?: string;
@@ -8,17 +9,65 @@ export interface NextStep {
   readonly retry_after?: number;
   /** `repeat`: the same request again, byte for byte. `change`: this one is not let through as it is. */
   readonly request: 'repeat' | 'change';
+  /** The same in one sentence, for a model or a person. */
+  readonly message: string;
 }
 
 /** In so many seconds a caller that cannot wait for a decision may ask for it. */
 export const ASK_AGAIN_SECONDS = 30;
 
+const STEPS: Readonly<Record<NextWay, NextStep>> = {
+  change: {
+    request: 'change',
+    message: 'Do not send it again as it is: change what the reason names, or ask whoever runs this gateway.',
+  },
+  less: { request: 'change', message: 'Ask for less: a cheaper model, a shorter prompt or fewer tokens.' },
+  name: { request: 'change', message: 'Name what is missing, a project by the header X-GW-Project-ID, and send it again.' },
+  later: { request: 'repeat', message: 'Nothing in it has to change: send the same request again a little later.' },
+  person: {
+    request: 'repeat',
+    message: 'Nothing in it has to change: tell whoever runs this gateway, and send it again once that has been set right.',
+  },
+};
+
+/** What a call came to, as far as it says what to do next. */
+export interface RefusedAs {
+  readonly decision: RecordedDecision;
+  readonly reasonCodes: readonly string[];
+  /** In how many seconds the same request may pass; undefined: nobody knows, or never by itself. */
+  readonly retryAfterSeconds?: number | undefined;
+}
+
+/** What a program does next about a call that was refused, or ended before its time. */
+export function stepAfter({ decision, reasonCodes, retryAfterSeconds: seconds }: RefusedAs): NextStep {
+  const step = STEPS[wayOf(decision, reasonCodes)];
+  if (seconds === undefined) return step;
+  const message =
+    step.request === 'repeat'
+      ? `Nothing in it has to change: send the same request again in ${seconds} s.`
+      : `${step.message.slice(0, -1)}; the same request may pass in ${seconds} s.`;
+  return { ...step, retry_after: seconds, message };
+}
+
+/** Of a request about which people have decided, by the status of its approval. */
+const DECIDED: Readonly<Record<Exclude<Approval['status'], 'pending'>, NextStep>> = {
+  approved: { request: 'repeat', message: 'It was approved: send the same request again.' },
+  withdrawn: { request: 'repeat', message: 'Nobody is asked about it any more: send the same request again to have it asked about anew.' },
+  denied: {
+    request: 'change',
+    message: 'It was denied: do not send it again as it is; do what the reason says, or ask the person who denied it.',
+  },
+  expired: { request: 'change', message: 'Nobody has decided in time: ask whoever runs this gateway before you send it again.' },
+};
+
 /**
  * What a program does next about a request that waits for a person, or did.
- * @param origin where it reaches the gateway; undefined: it knows where to wait
+ * @param origin where it reaches the gateway; undefined: it knows where to wait, or is not told
  */
 export function nextStep({ approval_id: id, status }: Pick<Approval, 'approval_id' | 'status'>, origin?: string): NextStep {
-  if (status !== 'pending') return { request: status === 'denied' || status === 'expired' ? 'change' : 'repeat' };
-  const where = origin === undefined ? {} : { wait_url: `${origin}/v1/approvals/${id}/wait` };
-  return { ...where, retry_after: ASK_AGAIN_SECONDS, request: 'repeat' };
+  if (status !== 'pending') return DECIDED[status];
+  const waiting = { retry_after: ASK_AGAIN_SECONDS, request: 'repeat' } as const;
+  if (origin === undefined) return { ...waiting, message: 'It waits for a person: send the same request again once it has been approved.' };
+  const message = 'It waits for a person: wait_url answers when it is decided; if it was approved, send the same request again.';
+  return { wait_url: `${origin}/v1/approvals/${id}/wait`, ...waiting, message };
 }

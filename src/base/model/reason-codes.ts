@@ -1,6 +1,14 @@
+/**
+ * Who can do something about a refusal, and what: `change`, `less` and `name` are the caller's (another request, a
+ * smaller one, one that names what is missing), `person` is somebody else's, and of `later` it is a matter of time.
+ */
+export type NextWay = 'change' | 'less' | 'name' | 'later' | 'person';
+
 interface ReasonCodeRow {
   readonly decision: string;
   readonly meaning: string;
+  /** Absent: `person` where the cause lies outside of the request, else what is usual for the decision. */
+  readonly next?: NextWay;
   /**
    * The cause lies outside of the request: the same one may be let through later, with nothing changed by its caller
    * (decision 6.7).
@@ -36,12 +44,14 @@ export const REASON_CODES = {
   strict_conflict: { decision: 'deny', meaning: 'Under `merge_strategy: strict` the matching rules of a layer disagree.' },
   operation_not_understood: {
     decision: 'deny',
+    next: 'change',
     meaning:
       'A rule, cap or budget limit needs the model, a param, the stream switch or the cost of a call whose operation (path, method or event) the gateway does not know.',
     circumstance: true,
   },
   policy_too_costly: {
     decision: 'deny',
+    next: 'less',
     meaning:
       'Judging the call would take too long: its texts are long, and the patterns, globs and lists that rules hold against them are many ("Who shares what" of the guide to bodies and limits).',
   },
@@ -57,21 +67,25 @@ export const REASON_CODES = {
   rate_limited: { decision: 'rate_limit', meaning: 'The bucket of the workload, or that of a rule for it, has no token.' },
   budget_usd_max_exceeded: {
     decision: 'deny',
+    next: 'less',
     meaning: 'The estimate of the request is above the cap that a rule sets per request.',
     circumstance: true,
   },
   budget_monthly_usd_max_exceeded: {
     decision: 'deny',
+    next: 'less',
     meaning: 'With this request the project would pass the cap that a rule sets for its month.',
     circumstance: true,
   },
   budget_limit_exceeded: {
     decision: 'deny',
+    next: 'less',
     meaning: 'With this request a budget limit of its org, project, workload or provider would be passed.',
     circumstance: true,
   },
   stream_stopped_at_cap: {
     decision: 'allow',
+    next: 'less',
     meaning:
       'Policy let the call through; its stream was ended where it would have passed a cap (`GW_STREAM_STOP_AT_CAP`). The code behind it says which.',
   },
@@ -84,9 +98,15 @@ export const REASON_CODES = {
   'missing:project_id': { decision: 'require_attribution', meaning: 'A rule requires `project_id` and nobody gave it.' },
   'missing:customer_id': { decision: 'require_attribution', meaning: 'A rule requires `customer_id` and nobody gave it.' },
   'missing:account_id': { decision: 'require_attribution', meaning: 'A rule requires `account_id` and nobody gave it.' },
-  project_archived: { decision: 'deny', meaning: 'The project that the call would be charged to is archived.', circumstance: true },
+  project_archived: {
+    decision: 'deny',
+    next: 'change',
+    meaning: 'The project that the call would be charged to is archived.',
+    circumstance: true,
+  },
   org_mismatch: {
     decision: 'deny',
+    next: 'change',
     meaning: 'The request names another org than the one that this gateway serves (`GW_ORG_ID`).',
     circumstance: true,
   },
@@ -126,10 +146,11 @@ export const REASON_CODES = {
   },
   delegation_unknown_key: {
     decision: 'deny',
+    next: 'person',
     meaning: 'No key of `GW_DELEGATION_VERIFY_KEY` is that of a signature of the delegation token.',
   },
   delegation_bad_signature: { decision: 'deny', meaning: 'A signature of the delegation token does not hold.' },
-  delegation_expired: { decision: 'deny', meaning: 'The delegation token, or one above it, has expired.' },
+  delegation_expired: { decision: 'deny', next: 'person', meaning: 'The delegation token, or one above it, has expired.' },
   delegation_not_yet_valid: { decision: 'deny', meaning: 'The delegation token was issued more than 30 s in the future.' },
   delegation_org_mismatch: { decision: 'deny', meaning: 'The delegation token is for another org.' },
   delegation_workload_mismatch: { decision: 'deny', meaning: 'The delegation token is for another workload.' },
@@ -146,6 +167,7 @@ export const REASON_CODES = {
   },
   delegation_budget_exceeded: {
     decision: 'deny',
+    next: 'less',
     meaning: 'With this request more than `usd_max` of its delegation, or of one above it, would be spent.',
     circumstance: true,
   },
@@ -155,17 +177,25 @@ export const REASON_CODES = {
   delegation_revoked: { decision: 'deny', meaning: 'The delegation, or one above it, has been revoked.', circumstance: true },
   approval_not_possible: {
     decision: 'require_approval',
+    next: 'change',
     meaning:
       'A rule asks for an approval of a call whose body is not read whole, could be read in two ways, or has no canonical form, so that nobody could say what is approved.',
   },
-  approval_denied: { decision: 'deny', meaning: 'A person has denied this very request (`GW_APPROVAL_REJECT_FOR`).', circumstance: true },
+  approval_denied: {
+    decision: 'deny',
+    next: 'change',
+    meaning: 'A person has denied this very request (`GW_APPROVAL_REJECT_FOR`).',
+    circumstance: true,
+  },
   approval_expired: {
     decision: 'deny',
+    next: 'change',
     meaning: 'Nobody decided about this very request in time, or nobody used what was given (`GW_APPROVAL_REJECT_FOR`).',
     circumstance: true,
   },
   too_many_approvals: {
     decision: 'deny',
+    next: 'later',
     meaning:
       'A rule asks for an approval, and as many requests wait for one already as this caller, his org, or all may have; the reason says which.',
     circumstance: true,
@@ -176,6 +206,7 @@ export const REASON_CODES = {
   },
   credential_not_found: {
     decision: 'deny',
+    next: 'change',
     meaning: 'The credential hint is the id of a stored credential, and there is none of that id.',
     circumstance: true,
   },
@@ -207,6 +238,7 @@ export const REASON_CODES = {
   },
   connector_without_host: {
     decision: 'deny',
+    next: 'change',
     meaning: 'Policy selected a connector with a host per customer, and the call names none of its hosts.',
     circumstance: true,
   },
@@ -227,6 +259,7 @@ export const REASON_CODES = {
   sni_mismatch: { decision: 'deny', meaning: 'The ClientHello in a passed tunnel names an AI host other than the host of its CONNECT.' },
   egress_denied: {
     decision: 'deny',
+    next: 'change',
     meaning: 'The upstream address is loopback, private, link-local, metadata or otherwise not public.',
     circumstance: true,
   },
@@ -240,6 +273,7 @@ export const REASON_CODES = {
   },
   quarantined_while_running: {
     decision: 'error',
+    next: 'person',
     meaning:
       'Policy let the call through; its caller was put into quarantine while it was under way, and it was ended. Also of an answer that had begun.',
   },
@@ -260,7 +294,11 @@ export const REASON_CODES = {
     decision: 'error',
     meaning: 'Policy let the call through; the upstream could not be reached or broke the connection.',
   },
-  upstream_tls: { decision: 'error', meaning: "Policy let the call through; the upstream's certificate or TLS handshake failed." },
+  upstream_tls: {
+    decision: 'error',
+    next: 'person',
+    meaning: "Policy let the call through; the upstream's certificate or TLS handshake failed.",
+  },
   upstream_protocol: {
     decision: 'error',
     meaning: 'Policy let the call through; the upstream answered something that cannot be passed on.',
@@ -269,11 +307,33 @@ export const REASON_CODES = {
   client_gone: { decision: 'error', meaning: 'Policy let the call through; the client left before it was forwarded.' },
   internal: {
     decision: 'error',
+    next: 'person',
     meaning: 'Policy let the call through; a fault of the gateway, or of a rule that does not fit it, ended it.',
   },
 } as const satisfies Record<string, ReasonCodeRow>;
 
 export type ReasonCode = keyof typeof REASON_CODES;
+
+/** What is done about a refusal that none of the codes above explains, or whose decision says it whatever they are. */
+const BY_DECISION: Readonly<Record<RecordedDecision, { readonly way: NextWay; readonly always?: true }>> = {
+  allow: { way: 'change' },
+  downgrade: { way: 'change' },
+  rate_limit: { way: 'later', always: true },
+  require_approval: { way: 'person' },
+  require_attribution: { way: 'name', always: true },
+  deny: { way: 'change' },
+  quarantine: { way: 'person', always: true },
+  error: { way: 'later' },
+};
+
+/** What can be done about a refusal, by its decision and the first of its codes that is the gateway's own. */
+export function wayOf(decision: RecordedDecision, reasonCodes: readonly string[]): NextWay {
+  const usual = BY_DECISION[decision];
+  const code = usual.always === true ? undefined : reasonCodes.find((one) => Object.hasOwn(REASON_CODES, one));
+  if (code === undefined) return usual.way;
+  const { next, circumstance }: ReasonCodeRow = REASON_CODES[code as ReasonCode];
+  return next ?? (circumstance === true ? 'person' : usual.way);
+}
 
 /** Codes of refusals whose cause lies outside of the request. */
 export const CODES_OF_CIRCUMSTANCES: ReadonlySet<string> = new Set(

@@ -1,5 +1,5 @@
 import { timestamp } from '../../base/lib/clock.ts';
-import type { Approval } from '../../base/model/approval.ts';
+import type { Approval, ApprovalDecision, ApprovalNeed } from '../../base/model/approval.ts';
 import type { CompiledPolicy } from './compiled.ts';
 import type { ApprovalTerms } from './effects.ts';
 import type { AskingRule } from './facts.ts';
@@ -83,9 +83,12 @@ function isUnspent({ executed_at: at }: Approval): boolean {
   return at === undefined;
 }
 
-/** How many different persons must say yes at least. */
-export function personsNeeded(needs: Approval['needs']): number {
-  return Math.max(1, ...(needs ?? []).map(({ required }) => required));
+/** How many persons have still to say yes. */
+export function missingOf({ required, group }: ApprovalNeed, decisions: readonly ApprovalDecision[]): number {
+  const yes = decisions.filter(({ status, groups, decided_by_principal: by }) => {
+    return status === 'approved' && (group === undefined || by.kind === 'admin' || groups?.includes(group) === true);
+  });
+  return Math.max(0, required - yes.length);
 }
 
 /**
@@ -102,8 +105,9 @@ export function onApproval(
       held === undefined
         ? `allows one identical request until ${timestamp(now + Date.parse(expiresAt) - Date.parse(createdAt))}`
         : 'sends the waiting request now';
-    const yes = personsNeeded(needs);
-    return decisions.length + 1 < yes ? `counts as ${decisions.length + 1} of ${yes}; the last one ${does}` : does;
+    // Of several groups one person may be in each; who will say yes, nobody knows before.
+    const missing = (needs ?? [{ required: 1 }]).reduce((sum, need) => sum + missingOf(need, decisions), 0);
+    return missing > 1 ? `counts as ${decisions.length + 1} of ${decisions.length + missing}; the last one ${does}` : does;
   }
   return status === 'approved' && executedAt === undefined ? `allows one identical request until ${expiresAt}` : undefined;
 }

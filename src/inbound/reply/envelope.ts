@@ -4,7 +4,7 @@ import { isJson } from '../../base/json/json-check.ts';
 import { byteOrderMark } from '../../base/lib/text.ts';
 import { ACTION_RESPONSE_SCHEMA, type ActionResponse, DECISION_TRACE_SCHEMA, type DecisionTrace } from '../../base/model/action-request.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
-import type { NextStep } from '../../base/model/next-step.ts';
+import { type NextStep, stepAfter } from '../../base/model/next-step.ts';
 
 /** What the trace says beyond its record. */
 export interface TraceFacts {
@@ -86,7 +86,10 @@ export interface RefusalText {
   /** The refusal is a failure with a code of its own. */
   readonly errorCode?: string | undefined;
   readonly detail?: RefusalDetail | undefined;
+  /** Undefined: what is usual for the decision and its codes. */
   readonly next?: NextStep | undefined;
+  /** When the same request may pass. */
+  readonly retryAfterSeconds?: number | undefined;
 }
 
 /**
@@ -96,8 +99,8 @@ export interface RefusalText {
 export function directRefusal(record: ExecutionRecord, refusal: RefusalText, facts: TraceFacts): unknown {
   if (record.decision === 'quarantine' || record.decision === 'require_approval') {
     const { decision, approval_id, record_id, record_hash } = record;
-    const next = refusal.next === undefined ? {} : { next: refusal.next };
-    return { decision, ...(approval_id === undefined ? {} : { approval_id }), reason: refusal.reason, record_id, record_hash, ...next };
+    const told = approval_id === undefined ? {} : { approval_id };
+    return { decision, ...told, reason: refusal.reason, record_id, record_hash, next: nextOf(record, refusal) };
   }
   const { reason, reasonCodes, detail } = refusal;
   const body = {
@@ -105,7 +108,7 @@ export function directRefusal(record: ExecutionRecord, refusal: RefusalText, fac
     reason,
     reason_codes: reasonCodes,
     ...(detail ? { details: [detail] } : {}),
-    ...(refusal.next ? { next: refusal.next } : {}),
+    next: nextOf(record, refusal),
     ...budgetOf(record),
   };
   const isError = record.decision === 'error' || refusal.errorCode !== undefined;
@@ -126,7 +129,10 @@ export function proxiedRefusal(
   providerError: ProviderError,
 ): unknown {
   const code = refusal.reasonCodes[0] ?? record.decision;
-  const message = `${record.decision === 'error' ? 'The gateway could not complete this call' : 'Refused by the AI gateway'} (${code}): ${refusal.reason}${refusal.detail ? `. ${refusal.detail.message}` : ''}`;
+  const next = nextOf(record, refusal);
+  const what = record.decision === 'error' ? 'The gateway could not complete this call' : 'Refused by the AI gateway';
+  const said = [`${what} (${code}): ${refusal.reason}`, refusal.detail?.message, refusal.next ? undefined : next.message];
+  const message = said.flatMap((text) => (text === undefined ? [] : [asSentence(text)])).join(' ');
   return {
     ...providerError(shape, { status: refusal.status, type: `gateway_${record.decision}`, message }),
     decision: record.decision,
@@ -135,9 +141,20 @@ export function proxiedRefusal(
     request_id: record.request_id,
     record_id: record.record_id,
     record_hash: record.record_hash,
-    ...(refusal.next ? { next: refusal.next } : {}),
+    next,
     ...budgetOf(record),
   };
+}
+
+function asSentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+/** What its caller does next; a cap that starts anew says when the same request may pass. */
+function nextOf({ decision, budget, completed_at: at }: ExecutionRecord, { next, reasonCodes, retryAfterSeconds }: RefusalText): NextStep {
+  if (next !== undefined) return next;
+  const anew = budget?.resets_at === undefined ? undefined : Math.ceil((Date.parse(budget.resets_at) - Date.parse(at)) / 1000);
+  return stepAfter({ decision, reasonCodes, retryAfterSeconds: retryAfterSeconds ?? anew });
 }
 
 /** The cap that has refused the call: whoever was refused for it may know its amounts (decision 6.19). */

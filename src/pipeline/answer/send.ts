@@ -7,6 +7,7 @@ import { REQUEST_ID_HEADER } from '../../base/lib/ids.ts';
 import type { ReplySink } from '../../base/model/arrival.ts';
 import { ERROR_CODES, ERROR_HEADERS, type ErrorCode } from '../../base/model/error-codes.ts';
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { type NextStep, stepAfter } from '../../base/model/next-step.ts';
 import { BUDGET_EXCEEDED } from '../../decide/policy/judge-caps.ts';
 import type { AnswerHead } from '../../inbound/reply/answer-head.ts';
 import { governedHeaders, type Mark, passedHeaders } from '../../inbound/reply/answer-head.ts';
@@ -115,7 +116,8 @@ function keptRefusal(
   { decision, reason = decision, reason_codes: reasonCodes }: ExecutionRecord,
   { status, detail }: KeptCall,
 ): RefusalText {
-  return { status, reason, reasonCodes, ...(detail ? { detail } : {}) };
+  // When it may pass was said of the moment of the call.
+  return { status, reason, reasonCodes, next: stepAfter({ decision, reasonCodes }), ...(detail ? { detail } : {}) };
 }
 
 /**
@@ -218,9 +220,15 @@ function endAtCap(reached: CapReached): StreamEnding {
 }
 
 /** What its last event says beside the error itself, on every door. */
-export function stopMembers(record: ExecutionRecord): Readonly<Record<string, unknown>> {
+export function stopMembers(record: ExecutionRecord, code: string): Readonly<Record<string, unknown>> {
   const { reason, reason_codes, request_id, record_id, record_hash, budget } = record;
-  return { reason, reason_codes, request_id, record_id, record_hash, ...(budget === undefined ? {} : { budget }) };
+  const next = stepAfterEnd(record, code);
+  return { reason, reason_codes, request_id, record_id, record_hash, next, ...(budget === undefined ? {} : { budget }) };
+}
+
+/** @param code what has ended the answer */
+function stepAfterEnd({ decision, reason_codes: codes }: ExecutionRecord, code: string): NextStep {
+  return stepAfter({ decision, reasonCodes: [code, ...codes] });
 }
 
 /** The last event of a stream that was ended at its cap. */
@@ -243,9 +251,9 @@ function endEvent(call: ForwardedCall, record: ExecutionRecord, mediaType: strin
   const dialect = call.route.operation?.dialect;
   if (dialect?.streaming === undefined) return [];
   const framing = streamFraming(dialect.streaming, mediaType);
-  if (call.arrival.line !== 'direct') return streamError(dialect, framing, endText(ending), stopMembers(record));
+  if (call.arrival.line !== 'direct') return streamError(dialect, framing, endText(ending), stopMembers(record, ending.code));
   const { code, type, message, attributes } = ending;
-  const refusal = { status: ERROR_CODES[code].status, reason: type, reasonCodes: record.reason_codes };
+  const refusal = { status: ERROR_CODES[code].status, reason: type, reasonCodes: record.reason_codes, next: stepAfterEnd(record, code) };
   const body = directRefusal(record, refusal, { ...traceFacts(call, undefined), attributes }) as object;
   const json = JSON.stringify({ ...body, error: { code, message } });
   return [framedError(framing, { name: 'error', json, code, message })];

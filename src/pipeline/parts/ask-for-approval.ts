@@ -170,7 +170,14 @@ function rejectedBy({
     status === 'denied'
       ? ['approval_denied', `Denied by ${deciderText(by, note)}${why === undefined ? '' : `: ${why}`}`]
       : ['approval_expired', `Nobody decided about this request in time; it expired at ${rest.expires_at}`];
-  return new Refusal({ decision: 'deny', status: 403, reason, reasonCodes: [code], approvalId, next: { request: 'change' } });
+  return new Refusal({
+    decision: 'deny',
+    status: 403,
+    reason,
+    reasonCodes: [code],
+    approvalId,
+    next: nextStep({ approval_id: approvalId, status }),
+  });
 }
 
 function requestOf(

@@ -34,7 +34,7 @@ function unavailable({ retryAfterSeconds }: UnavailableRefusal): Refusal {
   return new Refusal({
     decision: 'error',
     status: ERROR_CODES.limits_unavailable.status,
-    reason: `What a cap leaves for this call cannot be asked for at the moment; try again in ${retryAfterSeconds} s.`,
+    reason: `What a cap leaves for this call cannot be asked for at the moment.`,
     reasonCodes: ['limits_unavailable'],
     errorCode: 'limits_unavailable',
     retryAfterSeconds,
@@ -54,7 +54,7 @@ function rateRefusal({ rule, retryAfterSeconds }: RateRefusal, workloadId: strin
   return new Refusal({
     decision: 'rate_limit',
     status: statusOf('rate_limit', line),
-    reason: `The workload ${workloadId} is above ${limit}; try again in ${retryAfterSeconds} s.`,
+    reason: `The workload ${workloadId} is above ${limit}.`,
     reasonCodes: ['rate_limited'],
     retryAfterSeconds,
   });

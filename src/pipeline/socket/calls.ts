@@ -293,7 +293,7 @@ export class SocketCalls {
   /** The event that tells the client that a call was ended at its cap. */
   toldStopped({ call, eventId, lane }: OpenCall, record: ExecutionRecord, reached: CapReached): Buffer {
     const text = stopText(reached);
-    const body = { ...refusalBody(errorShape(call.parts), text), ...stopMembers(record) };
+    const body = { ...refusalBody(errorShape(call.parts), text), ...stopMembers(record, reached.reasonCode) };
     return Buffer.from(errorEvent(body, text.status, aboutCall(eventId, lane)));
   }
 

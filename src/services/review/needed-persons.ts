@@ -2,6 +2,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Approval, ApprovalDecision, ApprovalNeed } from '../../base/model/approval.ts';
 import { type NamedPrincipal, namedPrincipal, type Principal, principalText, principalWord } from '../../base/model/principal.ts';
+import { missingOf } from '../../decide/policy/approval-standing.ts';
 import type { ApprovalTerms } from '../../decide/policy/effects.ts';
 
 /**
@@ -78,14 +79,6 @@ function saidBy(
   };
   const all = [...decisions, own];
   return { decisions: all, isMissing: status === 'approved' && needs.some((need) => missingOf(need, all) > 0) };
-}
-
-/** How many persons have still to say yes. */
-export function missingOf({ required, group }: ApprovalNeed, decisions: readonly ApprovalDecision[]): number {
-  const yes = decisions.filter(({ status, groups, decided_by_principal: by }) => {
-    return status === 'approved' && (group === undefined || by.kind === 'admin' || groups?.includes(group) === true);
-  });
-  return Math.max(0, required - yes.length);
 }
 
 /**
