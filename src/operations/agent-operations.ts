@@ -1,14 +1,15 @@
+import { usdFromPico } from '../base/lib/money.ts';
 import { shorten } from '../base/lib/text.ts';
 import type { Approval } from '../base/model/approval.ts';
 import type { Principal } from '../base/model/principal.ts';
-import { type Decision, permits } from '../base/model/reason-codes.ts';
-import type { CompiledPolicy } from '../decide/policy/compiled.ts';
+import type { CompiledPolicy, CompiledRule } from '../decide/policy/compiled.ts';
+import { type KnownCaller, rulesThatMayStop } from '../decide/policy/may-stop.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import type { OperationServices } from './services.ts';
 
 /** What is told of the rules and of what waits is to fit into a prompt. */
-const MOST_RULES = 15;
-const MOST_WAITING = 10;
+const MOST_RULES = 8;
+const MOST_WAITING = 4;
 const MOST_CHARACTERS = 160;
 const MARKDOWN = 'text/markdown; charset=utf-8';
 
@@ -48,6 +49,7 @@ async function agentText(principal: Principal, services: OperationServices): Pro
   const { policies, trust } = services;
   const orgId = principal.orgId ?? trust.ownOrg;
   const { policy } = policies.current(orgId);
+  const caller = { orgId, workloadId: principal.kind === 'workload' ? principal.id : undefined };
   return `# You work behind an AI gateway
 
 Your calls to AI providers pass a gateway. It decides each of them by rules that people have written, records it, and sends it on.
@@ -72,7 +74,7 @@ Your calls to AI providers pass a gateway. It decides each of them by rules that
 
 ## Rules that may stop your calls
 
-${rulesText(policy)}
+${rulesText(policy, caller)}
 
 ## What waits for a person
 
@@ -80,14 +82,12 @@ ${await waitingText(principal, services)}
 `;
 }
 
-/** Those that may refuse, hold or slow down a call; the gateway decides, not this list. */
-function rulesText({ layers }: CompiledPolicy): string {
-  const told = layers.flatMap(({ name, rules }) =>
-    rules.flatMap(({ id, decision, effects }) =>
-      mayStop(decision) ? [`- ${String(decision)} (${name}/${id})${reasonOf(effects.reason)}`] : [],
-    ),
-  );
-  const closed = layers.flatMap(({ name, gateCode }) =>
+/** Those that may concern a call of this caller; the gateway decides, not this list. */
+function rulesText(policy: CompiledPolicy, caller: KnownCaller): string {
+  const told = rulesThatMayStop(policy, caller).map(({ layer, rule }) => {
+    return `- ${whatItDoes(rule)} (${layer}/${rule.id})${reasonOf(rule.effects.reason)}`;
+  });
+  const closed = policy.layers.flatMap(({ name, gateCode }) =>
     gateCode === undefined ? [] : [`- deny (${name}): what no rule of the layer allows`],
   );
   const all = [...told, ...closed];
@@ -95,8 +95,15 @@ function rulesText({ layers }: CompiledPolicy): string {
   return all.length === 0 ? 'None.' : [...all.slice(0, MOST_RULES), ...more].join('\n');
 }
 
-function mayStop(decision: Decision | undefined): boolean {
-  return decision !== undefined && (!permits(decision) || decision === 'downgrade');
+function whatItDoes({ decision, effects }: CompiledRule): string {
+  if (decision !== undefined && decision !== 'allow') return decision;
+  const { usdMaxPico: call, monthlyUsdMaxPico: month, requestsPerMinute: rate, require = [] } = effects;
+  return [
+    ...(call === undefined ? [] : [`at most ${usdFromPico(call)} USD a call`]),
+    ...(month === undefined ? [] : [`at most ${usdFromPico(month)} USD a month`]),
+    ...(rate === undefined ? [] : [`at most ${rate} calls a minute`]),
+    ...(require.length === 0 ? [] : [`name ${require.map(({ name }) => name).join(', ')}`]),
+  ].join(', ');
 }
 
 /** Of the caller's own calls alone: who has shown nothing is not told of those of others. */

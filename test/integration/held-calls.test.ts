@@ -373,9 +373,35 @@ t.test('a model is told how to behave, which rules may stop its calls, and what 
   const mine = await read({ Authorization: `Bearer ${own}` });
   t.match(mine, /- require_approval \(risk\/large\): ask first/);
   t.match(mine, `Wait at /v1/approvals/${String(waits.body['approval_id'])}/wait`);
-  t.ok(mine.split('\n').length <= 45, 'it fits into a prompt');
   for (const headers of [{ Authorization: `Bearer ${other}` }, {}]) t.notMatch(await read(headers), String(waits.body['approval_id']));
   const llms = await fetch(`${gw.url}/llms.txt`);
   t.match([llms.headers.get('content-type'), await llms.text()], [/^text\/markdown/, /\/v1\/agent\.md/]);
   t.equal((await fetch(`${gw.url}/v1/agent.md`, { headers: { Authorization: 'Bearer gwk_nobody' } })).status, 401);
+});
+
+t.test('a model is told of the rules that may hold for its caller, in 40 lines', async (t) => {
+  const rules = `  identity:
+    - {id: all, effect: {decision: allow}}
+    - {id: theirs, when: {field: context.workload.id, equals: batch}, effect: {decision: deny, reason: batch only}}
+    - {id: ours, when: {field: context.workload.id, equals: app}, effect: {decision: deny, reason: not for app}}
+    - {id: of-globex, when: {field: context.org_id, equals: globex}, effect: {decision: quarantine}}
+    - {id: named, effect: {enforce_attribution: {require: [project_id, labels.team]}}}
+  budgets:
+    - {id: cap, effect: {decision: allow, budget: {usd_max: "0.5", monthly_usd_max: "20"}}}
+    - {id: slow, effect: {rate_limit: {requests_per_minute: 30}}}
+${Array.from({ length: 20 }, (_, i) => `    - {id: more${i}, when: {field: context.action.params.model, equals: m${i}}, effect: {decision: deny}}\n`).join('')}`;
+  const { gw } = await startGoverned(t, { bundle: bundleOf(rules) });
+  await gw.admin('PUT', '/v1/admin/workloads', { workload_id: 'app' });
+  const { token } = (await gw.admin('POST', '/v1/admin/workloads/app/token')).body as { token: string };
+  const text = await (await fetch(`${gw.url}/v1/agent.md`, { headers: { Authorization: `Bearer ${token}` } })).text();
+  t.match(text, '- deny (identity/ours): not for app');
+  t.match(text, '- name project_id, labels.team (identity/named)');
+  t.match(text, '- at most 0.5 USD a call, at most 20 USD a month (budgets/cap)');
+  t.match(text, '- at most 30 calls a minute (budgets/slow)');
+  t.match(text, /^- and \d+ more$/m);
+  t.notMatch(text, /theirs|of-globex|identity\/all/, 'what can hold for none of its calls');
+  t.ok(text.trimEnd().split('\n').length <= 40, `${text.split('\n').length} lines`);
+  const anyones = await (await fetch(`${gw.url}/v1/agent.md`)).text();
+  t.match(anyones, /theirs/, 'of who has shown no workload, every rule of the org may hold');
+  t.notMatch(anyones, /of-globex/, 'but those of another org');
 });
