@@ -1,5 +1,6 @@
 /*
- * SIGKILL while requests wait, are approved and come again, several times each at once: an approval is spent or not,
+ * SIGKILL while requests wait, are approved and come again, several times each at once, and while calls wait on their
+ * connections: an approval is spent or not,
  * never twice, a spent one has its record, what its provider has executed was approved, and what a client was told of
  * is still there (decision 9.1).
  */
@@ -13,7 +14,8 @@ import { type Folders, ProofGateway, proofEnvironment, proofFolders } from './pr
 import { Seeded } from './seeded.ts';
 import { proofSettings } from './settings.ts';
 
-const ROUNDS = { tenth: 3, full: 30, long: 30 };
+/** Every second one is of calls that wait on their connections. */
+const ROUNDS = { tenth: 4, full: 30, long: 30 };
 const LANES = 6;
 /** Of one request, at the same time. */
 const COPIES = 4;
@@ -51,10 +53,12 @@ await prove(async (checks, cleanUp) => {
   const found: Findings = { answers: [], lost: [], twice: [], unrecorded: [], unasked: [] };
   let spent = 0;
   for (let round = 1; round <= rounds; round += 1) {
-    const gateway = await ProofGateway.start(cleanUp, env, folders.work);
+    const isHeld = round % 2 === 0;
+    const gateway = await ProofGateway.start(cleanUp, isHeld ? { ...env, GW_APPROVAL_HOLD: '4m' } : env, folders.work);
+    const lane = isHeld ? workHeld : work;
     const random = new Seeded(`${settings.seed}/${round}`);
     let killed = false;
-    const lanes = Array.from({ length: LANES }, (_, lane) => work(gateway, `r${round}-l${lane}`, told, found, () => killed));
+    const lanes = Array.from({ length: LANES }, (_, at) => lane(gateway, `r${round}-l${at}`, told, found, () => killed));
     await sleep(random.between(150, 900));
     killed = true;
     await gateway.kill();
@@ -117,6 +121,37 @@ async function work(gateway: ProofGateway, lane: string, told: Told, found: Find
   }
 }
 
+/** Asks, and gives what waits on its connection until each copy was sent. */
+async function workHeld(gateway: ProofGateway, lane: string, told: Told, found: Findings, isKilled: () => boolean): Promise<void> {
+  for (let at = 0; !isKilled(); at += 1) {
+    const tag = `${lane}-${at}`;
+    let isOver = false;
+    const asked = together(gateway, tag).finally(() => {
+      isOver = true;
+    });
+    while (!isOver && !isKilled()) await approveWaiting(gateway, tag, told);
+    const answers = await asked;
+    if (answers === undefined) return;
+    const refused = answers.filter(({ status }) => status !== 200);
+    if (refused.length > 0) found.answers.push(`${tag}: ${JSON.stringify(refused)}`);
+    for (const { body } of answers) told.records.add(String(body['record_id']));
+  }
+}
+
+/** A gateway that is gone is seen by the calls that it held. */
+async function approveWaiting(gateway: ProofGateway, tag: string, told: Told): Promise<void> {
+  try {
+    const { text } = await gateway.get('/v1/admin/approvals?status=pending&limit=100');
+    const { items } = JSON.parse(text) as { readonly items: readonly Json[] };
+    for (const { approval_id: id } of items.filter(({ caller_id: caller }) => caller === tag)) {
+      note(told, tag, String(id));
+      await gateway.ask('POST', `/v1/admin/approvals/${String(id)}/approve`, {});
+    }
+  } catch {
+    await sleep(5);
+  }
+}
+
 function note(told: Told, tag: string, id: string): void {
   const ids = told.approvals.get(tag) ?? new Set();
   told.approvals.set(tag, ids.add(id));
@@ -128,7 +163,14 @@ async function together(
   tag: string,
 ): Promise<readonly { readonly status: number; readonly body: Json }[] | undefined> {
   const action = { type: 'ai.infer', method: 'POST', target_host: AI_HOST, params: { model: 'gpt-4o-mini', messages: [], user: tag } };
-  const envelope = { schema: 'gw.action_request.v2', org_id: 'default', workload_id: 'default', credential_hint: 'k', action };
+  const envelope = {
+    schema: 'gw.action_request.v2',
+    org_id: 'default',
+    workload_id: 'default',
+    caller_id: tag,
+    credential_hint: 'k',
+    action,
+  };
   try {
     const answers = await Promise.all(Array.from({ length: COPIES }, () => gateway.ask('POST', '/v1/actions:execute', envelope)));
     return answers.map(({ status, text }) => ({ status, body: JSON.parse(text) as Json }));
@@ -180,7 +222,10 @@ function report(
   { executed, told, found, spent }: { executed: ReadonlyMap<string, number>; told: Told; found: Findings; spent: number },
 ): void {
   checks.note(`       ${told.approvals.size} requests were asked about, ${spent} approvals are spent, ${executed.size} were executed`);
-  checks.check('of copies that come at once one is executed, and the others share one approval', found.answers);
+  checks.check(
+    'of copies that come at once one is executed, and the others share one approval; what waits on its connection is sent when it was approved',
+    found.answers,
+  );
   checks.check('what a client was told of is there after the next start', found.lost);
   checks.check('nothing was executed more often than it was approved', found.twice);
   checks.check('an approval that is spent has its record', found.unrecorded);
