@@ -23,10 +23,10 @@ const STEPS: Readonly<Record<NextWay, NextStep>> = {
   },
   less: { request: 'change', message: 'Ask for less: a cheaper model, a shorter prompt or fewer tokens.' },
   name: { request: 'change', message: 'Name what is missing, a project by the header X-GW-Project-ID, and send it again.' },
-  later: { request: 'repeat', message: 'Nothing in it has to change: send the same request again a little later.' },
+  later: { request: 'repeat', message: 'The request can stay as it is: send it again a little later.' },
   person: {
     request: 'repeat',
-    message: 'Nothing in it has to change: tell whoever runs this gateway, and send it again once that has been set right.',
+    message: 'The request can stay as it is: tell whoever runs this gateway, and send it again once that has been set right.',
   },
 };
 
@@ -44,7 +44,7 @@ export function stepAfter({ decision, reasonCodes, retryAfterSeconds: seconds }:
   if (seconds === undefined) return step;
   const message =
     step.request === 'repeat'
-      ? `Nothing in it has to change: send the same request again in ${seconds} s.`
+      ? `The request can stay as it is: send it again in ${seconds} s.`
       : `${step.message.slice(0, -1)}; the same request may pass in ${seconds} s.`;
   return { ...step, retry_after: seconds, message };
 }
