@@ -62,7 +62,7 @@ export function signCheckpoint(
   return noteOf(text, [signatureLine(logKey(origin, listed), sign(undefined, Buffer.from(text), key)), ...cosignatures]);
 }
 
-/** Reads what says of itself that it is a checkpoint; whose it is says {@link checkLogSignature}. @throws LedgerError */
+/** Reads what says that it is a checkpoint; whose it is says {@link checkLogSignature}. @throws LedgerError */
 export function readCheckpoint(text: string): Checkpoint {
   const note = readNote(text);
   const [origin = '', size = '', hash = '', ...more] = note.text.slice(0, -1).split('\n');

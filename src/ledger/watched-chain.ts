@@ -145,7 +145,8 @@ export function checkGrowth(first: TreeHead, second: TreeHead, proof: Consistenc
 }
 
 /**
- * That a published checkpoint may be cosigned: it lies between what was cosigned before and what was seen of the ledger.
+ * That a published checkpoint may be cosigned: it lies between what was cosigned before and what was seen of the
+ * ledger.
  * @param asks the ledger for the proof between the roots of two trees; undefined: it shows none
  * @throws LedgerError when it does not go on from what was cosigned, or is not of the history that was seen
  */

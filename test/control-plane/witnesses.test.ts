@@ -129,9 +129,9 @@ t.test('two witnesses cosign one checkpoint, it is kept with them, and who verif
   t.match(await gw(args.slice(0, 3)), { code: 2, err: /--checkpoint needs --keys/ });
 
   await plane.stop();
-  const again = await runControlPlane(t, { clock }, { dataDir, ledgerName: 'ledger.example.com', ...settings });
+  const again = await runControlPlane(t, { clock }, { dataDir, ledgerName: 'renamed.example.com', ...settings });
   const kept = await fetch(`http://127.0.0.1:${again.plane.httpPort}/v1/orgs/acme/checkpoint?cosigned=2`);
-  t.equal(await kept.text(), both, 'a restart loses nothing');
+  t.equal(await kept.text(), both, 'a restart loses nothing, nor does another name');
 });
 
 t.test('a cosignature is taken from a known witness alone, of what was published', async (t) => {

@@ -24,7 +24,7 @@ const authorityUrl: type.SettingType<WebAddress> = {
   },
 };
 
-/** The first part of what names a log: no spaces, no plus (C2SP signed-note), and nothing that a path would not hold. */
+/** The first part of what names a log: no spaces, no plus (C2SP signed-note), nothing that a path would not hold. */
 const ledgerName: type.SettingType<string> = {
   name: 'name',
   allowed: 'host and path without scheme, such as `ledger.example.com`, at most 128 characters',

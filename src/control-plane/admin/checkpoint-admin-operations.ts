@@ -36,7 +36,9 @@ const COSIGNATURE_BODY = z.strictObject({
     .meta({ description: 'One line of the signed note (C2SP tlog-cosignature, `cosignature/v1`), without its line end' }),
 });
 
-/** Checkpoints of ledgers and what witnesses say of them: anybody's to read, and proved by themselves (decision 13.18). */
+/**
+ * Checkpoints of ledgers and what witnesses say of them: anybody's to read, and proved by themselves (decision 13.18).
+ */
 export const CHECKPOINT_ADMIN_OPERATIONS: readonly AdminOperation[] = [
   adminOperation({
     id: 'checkpoint.read',

@@ -1,5 +1,4 @@
-import type { Clock } from '../../base/lib/clock.ts';
-import { timestamp } from '../../base/lib/clock.ts';
+import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import { checkpointText, logKey, originOf, signCheckpoint } from '../../ledger/checkpoint.ts';
 import { type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
@@ -32,6 +31,8 @@ interface KeptCosignature {
 }
 
 interface KeptCheckpoint extends TreeHead {
+  /** As it was published: cosignatures are over it, also when the ledger is given another name later. */
+  readonly origin: string;
   /** RFC 3339. */
   readonly published_at: string;
   readonly cosignatures: readonly KeptCosignature[];
@@ -76,8 +77,8 @@ export interface CosignatureCount {
 }
 
 /**
- * Checkpoints of the ledgers, and what witnesses say of them (decision 13.18). A new one is published when somebody asks
- * and the last is older than an interval: then every witness who looks in that time cosigns the same one.
+ * Checkpoints of the ledgers, and what witnesses say of them (decision 13.18). A new one is published when somebody
+ * asks and the last is older than an interval: then every witness who looks in that time cosigns the same one.
  */
 export class OrgCheckpoints {
   readonly #options: OrgCheckpointsOptions;
@@ -101,17 +102,22 @@ export class OrgCheckpoints {
   async published(orgId: string): Promise<ShownCheckpoint> {
     for (let left = MOST_TRIES; ; left--) {
       const kept = await this.#publish(orgId, left);
-      if (kept !== undefined) return this.#shown(orgId, kept);
+      if (kept !== undefined) return shownOf(this.#options.signer, kept);
     }
   }
 
   /** That of one root, published or not. @throws GatewayError `not_found`; `conflict` for a root without a tree */
   async of(orgId: string, sequence: number): Promise<ShownCheckpoint> {
     const kept = await this.#kept(orgId, sequence);
-    if (kept !== undefined) return this.#shown(orgId, kept);
+    if (kept !== undefined) return shownOf(this.#options.signer, kept);
     const [root] = await rootsOf(this.#options.store, orgId, sequence - 1, 1);
     if (root?.sequence !== sequence) throw new GatewayError('not_found', `There is no root ${sequence} of the org ${orgId}.`);
-    return this.#shown(orgId, { ...treeOf(root), published_at: root.closed_at, cosignatures: [] });
+    return shownOf(this.#options.signer, {
+      ...treeOf(root),
+      origin: this.#originOf(orgId),
+      published_at: root.closed_at,
+      cosignatures: [],
+    });
   }
 
   /** The newest with so many cosignatures. @throws GatewayError `not_found` */
@@ -119,13 +125,15 @@ export class OrgCheckpoints {
     const sequence = headOf(await this.#options.store.get(SPACE.checkpointHeads, orgId)).newestWith[count - 1];
     const kept = sequence === undefined ? undefined : await this.#kept(orgId, sequence);
     if (kept === undefined) throw new GatewayError('not_found', `No checkpoint of the org ${orgId} has ${count} cosignatures.`);
-    return this.#shown(orgId, kept);
+    return shownOf(this.#options.signer, kept);
   }
 
   /** Published ones of an org behind the root of a sequence, in order. @param limit at least 1 */
   async list(orgId: string, after: number, limit: number): Promise<readonly ShownCheckpoint[]> {
     const page = { prefix: prefixOf(orgId), after: keyIn(orgId, digits(after)), limit };
-    return (await this.#options.store.list(SPACE.checkpoints, page)).map(({ value }) => this.#shown(orgId, value as KeptCheckpoint));
+    return (await this.#options.store.list(SPACE.checkpoints, page)).map(({ value }) =>
+      shownOf(this.#options.signer, value as KeptCheckpoint),
+    );
   }
 
   /**
@@ -139,14 +147,14 @@ export class OrgCheckpoints {
       const kept = await this.#kept(orgId, sequence);
       if (kept === undefined)
         throw new GatewayError('not_found', `There is no published checkpoint of root ${sequence} of the org ${orgId}.`);
-      const given = this.#checked(orgId, kept, line);
+      const given = this.#checked(kept, line);
       const before = kept.cosignatures.find(({ witness }) => witness === given.witness);
-      if (before !== undefined && before.seconds >= given.seconds) return this.#shown(orgId, kept);
+      if (before !== undefined && before.seconds >= given.seconds) return shownOf(this.#options.signer, kept);
       const cosignatures = [...kept.cosignatures.filter(({ witness }) => witness !== given.witness), given];
       const { version, cosignatures: _before, ...rest } = kept;
       if (await this.#store(orgId, { ...rest, cosignatures }, version, left)) {
         this.#counts.set(given.witness, { taken: (this.#counts.get(given.witness)?.taken ?? 0) + 1, newest: given.seconds });
-        return this.#shown(orgId, { ...rest, cosignatures });
+        return shownOf(this.#options.signer, { ...rest, cosignatures });
       }
     }
   }
@@ -185,7 +193,7 @@ export class OrgCheckpoints {
     const root = isFresh ? undefined : await newestRootOf(store, orgId);
     if (last !== undefined && (root === undefined || root.sequence <= last.sequence)) return last;
     if (root === undefined) throw new GatewayError('not_found', `There is no root of the org ${orgId} yet.`);
-    const next: KeptCheckpoint = { ...treeOf(root), published_at: timestamp(now), cosignatures: [] };
+    const next: KeptCheckpoint = { ...treeOf(root), origin: this.#originOf(orgId), published_at: timestamp(now), cosignatures: [] };
     const gone = await this.#givingWay(orgId, head);
     const kept = head.kept + 1 - gone.length;
     const stored = await this.#commit(
@@ -221,13 +229,13 @@ export class OrgCheckpoints {
   }
 
   /** @throws GatewayError `invalid_request` */
-  #checked(orgId: string, head: TreeHead, line: string): KeptCosignature {
+  #checked({ origin, ...head }: KeptCheckpoint, line: string): KeptCosignature {
     const { witnesses, clock } = this.#options;
     try {
       const signature = readSignatureLine(line);
       const witness = witnesses.find(({ name, keyId }) => name === signature.name && keyId === signature.keyId);
       if (witness === undefined) throw new LedgerError('it is of no witness that is known here (CP_WITNESS_KEYS)');
-      const seconds = checkCosignature(checkpointText(this.#originOf(orgId), head), signature, witness);
+      const seconds = checkCosignature(checkpointText(origin, head), signature, witness);
       if (seconds > clock.now() / 1000 + MOST_AHEAD) throw new LedgerError('its time is in the future');
       return { witness: witness.name, seconds, line };
     } catch (error) {
@@ -243,19 +251,22 @@ export class OrgCheckpoints {
     return entity === undefined ? undefined : { ...(entity.value as KeptCheckpoint), version: entity.version };
   }
 
-  #shown(orgId: string, { cosignatures, sequence, published_at, ...head }: KeptCheckpoint): ShownCheckpoint {
-    const lines = cosignatures.map(({ line }) => line);
-    return {
-      sequence,
-      published_at,
-      checkpoint: signCheckpoint(this.#originOf(orgId), head, this.#options.signer, lines),
-      cosignatures: cosignatures.map(({ witness, seconds }) => ({ witness, time: timestamp(seconds * 1000) })),
-    };
-  }
-
   #originOf(orgId: string): string {
     return originOf(this.#options.ledgerName, orgId);
   }
+}
+
+function shownOf(
+  signer: KeptSigningKey,
+  { origin, cosignatures, sequence, published_at, tree_size, tree_hash }: KeptCheckpoint,
+): ShownCheckpoint {
+  const lines = cosignatures.map(({ line }) => line);
+  return {
+    sequence,
+    published_at,
+    checkpoint: signCheckpoint(origin, { tree_size, tree_hash }, signer, lines),
+    cosignatures: cosignatures.map(({ witness, seconds }) => ({ witness, time: timestamp(seconds * 1000) })),
+  };
 }
 
 function headOf(value: unknown): CheckpointHead {
