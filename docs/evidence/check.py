@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what stands in this folder: every record, every proof, and the chain of signed roots.
 
-Usage: python3 check.py [FOLDER] [--keys FILE]
+Usage: python3 check.py [FOLDER] [--keys FILE] [--witness-keys FILE]
 
 It needs Python 3.8 or later and nothing else: no package, no program of the gateway, and no network. What does not fit is printed, one line each; the exit
 code is 0 when everything fits, 1 when something does not, 2 when the folder cannot be read.
@@ -14,6 +14,7 @@ What it checks:
   roots.ndjson    sequence goes up by one, org_id stays, prev_root_hash is SHA-256 of the RFC 8785 form of the root before it (64 zeros for the first), and the root of
                   each proof is one of them; tree_size is the sum of leaf_count so far
   timestamps/N.tsr  is a time stamp of the root with sequence N; whose it is says openssl (see README.md)
+  checkpoint.txt  is signed with a key of keys.json, and its tree is that of a root of the chain; with --witness-keys (verifier keys, one a line) who has cosigned it
   consistency.json  the tree of its first root goes on in the tree of its second one (RFC 6962, RFC 9162)
 """
 import base64
@@ -22,6 +23,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 
 MAX_INTEGER = 2**53 - 1
 ZEROS = "0" * 64
@@ -332,6 +334,47 @@ def check_consistency(proof, chain):
         raise Wrong("the path does not lead to both trees: what was under the first root was changed")
 
 
+def note_key(vkey, kind):
+    """Name, id and key of a verifier key (C2SP signed-note)."""
+    name, identity, material = (vkey.split("+", 2) + ["", ""])[:3]
+    material = base64.b64decode(material, validate=True)
+    if material[:1] != bytes([kind]) or len(material) != 33 or key_id(name, material) != bytes.fromhex(identity):
+        raise Wrong("%s is no verifier key of a witness" % json.dumps(vkey))
+    return name, bytes.fromhex(identity), material[1:]
+
+
+def key_id(name, material):
+    return hashlib.sha256(name.encode("utf-8") + b"\n" + material).digest()[:4]
+
+
+def check_checkpoint(note, chain, signatures, witnesses):
+    """The size of its tree, and who has cosigned it when (C2SP tlog-checkpoint, tlog-cosignature)."""
+    text, _, lines = note.rpartition("\n\n")
+    text += "\n"
+    origin, size, tree = (text.split("\n") + ["", ""])[:3]
+    if (int(size), base64.b64decode(tree, validate=True).hex()) not in chain.trees.values():
+        raise Wrong("its tree is of no root in the chain")
+    keys = [(origin, key_id(origin, b"\x01" + key), key, None) for key in signatures.keys.values()]
+    keys += [(name, identity, key, True) for name, identity, key in witnesses]
+    by_log, cosigners = False, []
+    for line in lines.rstrip("\n").split("\n"):
+        dash, name, blob = line.split(" ")
+        blob = base64.b64decode(blob, validate=True)
+        for key_name, identity, key, is_witness in keys:
+            if dash != "\u2014" or (name, blob[:4]) != (key_name, identity):
+                continue
+            seconds = int.from_bytes(blob[4:12], "big") if is_witness else 0
+            message = "cosignature/v1\ntime %d\n%s" % (seconds, text) if is_witness else text
+            if not signature_fits(key, message.encode("utf-8"), blob[12:] if is_witness else blob[4:]):
+                raise Wrong("the signature of %s does not fit" % name)
+            if is_witness:
+                cosigners.append((name, seconds))
+            by_log = by_log or not is_witness
+    if not by_log:
+        raise Wrong("no key that is known has signed it as the log %s" % origin)
+    return int(size), cosigners
+
+
 def der_members(content):
     """The values in a constructed one, as pairs of tag and content."""
     members, at = [], 0
@@ -419,17 +462,27 @@ def check_pair(record_line, proof_line, signatures, chain):
     return root, record.get("org_id")
 
 
+def witnesses_in(path):
+    if path is None:
+        return []
+    with open(path, encoding="utf-8") as file:
+        lines = [line.strip() for line in file]
+    return [note_key(line, 4) for line in lines if line and not line.startswith("#")]
+
+
 def count_lines(path):
     return sum(1 for _ in lines_of(path))
 
 
 def main(arguments):
     folder = "."
-    key_file = None
+    key_file = witness_file = None
     while arguments:
         argument = arguments.pop(0)
         if argument == "--keys" and arguments:
             key_file = arguments.pop(0)
+        elif argument == "--witness-keys" and arguments:
+            witness_file = arguments.pop(0)
         else:
             folder = argument
     place = lambda name: os.path.join(folder, name)
@@ -457,6 +510,15 @@ def main(arguments):
                 notes.append("note: root %d was there at %s, says its time stamp; openssl shows whose it is (README.md)" % newest)
     except FAULTS as error:
         problems.append("time stamp %s" % error)
+    try:
+        if chain is not None and os.path.exists(place("checkpoint.txt")):
+            with open(place("checkpoint.txt"), encoding="utf-8", newline="") as file:
+                size, cosigners = check_checkpoint(file.read(), chain, signatures, witnesses_in(witness_file))
+            notes.append("note: the checkpoint of %d hashes is signed by its log" % size)
+            for name, seconds in cosigners:
+                notes.append("note: %s has cosigned it at %s" % (json.dumps(name), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))))
+    except FAULTS as error:
+        problems.append("checkpoint: %s" % error)
     if count_lines(place("records.ndjson")) != count_lines(place("proofs.ndjson")):
         problems.append("records.ndjson and proofs.ndjson have not the same number of lines")
     for at, pair in enumerate(zip(lines_of(place("records.ndjson")), lines_of(place("proofs.ndjson"))), 1):

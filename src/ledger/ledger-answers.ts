@@ -57,6 +57,20 @@ export function readTimestampsPage(value: unknown): readonly ListedTimestamp[] {
   });
 }
 
+/** A checkpoint and the root whose tree it is of, as it was answered. */
+export interface PublishedCheckpoint {
+  readonly sequence: number;
+  /** The signed note; what it says is `readCheckpoint`. */
+  readonly checkpoint: string;
+}
+
+/** @throws LedgerError */
+export function readPublished(value: unknown): PublishedCheckpoint {
+  const checkpoint = isJsonObject(value) ? value['checkpoint'] : undefined;
+  if (!isJsonObject(value) || typeof checkpoint !== 'string') throw new LedgerError('checkpoint: it is no answer with a signed note');
+  return { sequence: wholeNumberOf(value, 'sequence', 1, 'checkpoint'), checkpoint };
+}
+
 /** The ledger keys of a list of keys, in the one spelling that we write. @throws LedgerError */
 export function readKeyList(value: unknown): readonly ListedKey[] {
   const entries = dataOf(value, 'keys');

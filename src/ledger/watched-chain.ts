@@ -21,7 +21,15 @@ export interface WatchedChain {
   readonly tree: TreeHead | undefined;
   /** The newest time stamp of a root; undefined: none has one. */
   readonly stamp: SeenStamp | undefined;
+  /** The last checkpoint that the watcher has cosigned as a witness; undefined: he has cosigned none. */
+  readonly cosigned?: CosignedTree | undefined;
   readonly keys: readonly ListedKey[];
+}
+
+/** A tree that a witness stands for from now on: every later one must go on from it. */
+export interface CosignedTree extends TreeHead {
+  /** Of its log. */
+  readonly origin: string;
 }
 
 /** A time stamp that was checked. */
@@ -52,8 +60,15 @@ export function readWatchedChain(value: unknown): WatchedChain {
     leaves: value['leaves'] === undefined ? undefined : wholeNumberOf(value, 'leaves', 0, WHAT),
     tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${WHAT}: tree`),
     stamp: value['stamp'] === undefined ? undefined : readStamp(value['stamp']),
+    ...(value['cosigned'] === undefined ? {} : { cosigned: readCosigned(value['cosigned']) }),
     keys: readKeyList({ data: value['keys'] }),
   };
+}
+
+function readCosigned(value: unknown): CosignedTree {
+  const what = `${WHAT}: cosigned`;
+  if (!isJsonObject(value)) throw new LedgerError(`${what} is not an object`);
+  return { origin: textOf(value, 'origin', what), ...readTreeHead(value, what) };
 }
 
 function readStamp(value: unknown): SeenStamp {
@@ -127,4 +142,43 @@ export function checkGrowth(first: TreeHead, second: TreeHead, proof: Consistenc
   if (proof === undefined)
     throw new LedgerError(`the ledger shows no proof that the tree of root ${second.sequence} goes on from that of root ${first.sequence}`);
   checkConsistency(proof, first, second);
+}
+
+/**
+ * That a published checkpoint may be cosigned: it lies between what was cosigned before and what was seen of the
+ * ledger.
+ * @param asks the ledger for the proof between the roots of two trees; undefined: it shows none
+ * @throws LedgerError when it does not go on from what was cosigned, or is not of the history that was seen
+ */
+export async function checkToCosign(
+  { cosigned, sequence, tree }: WatchedChain,
+  checkpoint: CosignedTree,
+  asks: (first: number, second: number) => Promise<ConsistencyProof | undefined>,
+): Promise<void> {
+  const { origin } = checkpoint;
+  if (tree === undefined || checkpoint.sequence > sequence)
+    throw new LedgerError(`the published checkpoint is of root ${checkpoint.sequence}, which the ledger does not show`);
+  if (cosigned !== undefined && cosigned.origin !== origin)
+    throw new LedgerError(`the log is called ${origin}, and was ${cosigned.origin} when it was cosigned`);
+  if (cosigned !== undefined) await checkOnward(cosigned, checkpoint, asks);
+  await checkOnward(checkpoint, tree, asks);
+}
+
+async function checkOnward(
+  first: TreeHead,
+  second: TreeHead,
+  asks: (first: number, second: number) => Promise<ConsistencyProof | undefined>,
+): Promise<void> {
+  if (second.sequence < first.sequence || second.tree_size < first.tree_size)
+    throw new LedgerError(
+      `the tree of root ${second.sequence} has ${second.tree_size} hashes, and that of root ${first.sequence} had ${first.tree_size}: the log goes backward`,
+    );
+  const isSame = second.sequence === first.sequence;
+  if (isSame && (second.tree_size !== first.tree_size || second.tree_hash !== first.tree_hash))
+    throw new LedgerError(`root ${first.sequence} has two trees: that of the checkpoint and another one`);
+  if (!isSame) checkGrowth(headOnly(first), headOnly(second), await asks(first.sequence, second.sequence));
+}
+
+function headOnly({ sequence, tree_size, tree_hash }: TreeHead): TreeHead {
+  return { sequence, tree_size, tree_hash };
 }

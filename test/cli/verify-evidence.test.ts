@@ -224,7 +224,7 @@ t.test(
     const wrong: readonly (readonly [args: readonly string[], err: RegExp])[] = [
       [[record, '--proof', proof], /--proof needs --keys/],
       [['--roots', proof], /--roots needs --keys/],
-      [[record, '--keys', keys], /--keys needs --proof or --roots/],
+      [[record, '--keys', keys], /--keys needs --proof, --roots or --checkpoint/],
       [[record, '--keys', keys, '--roots', proof], /need --proof/],
       [['--proof', proof, '--keys', keys], /it takes one file/],
       [['--proof', proof, '--keys', keys, '--roots', proof], /--proof is of a record/],

@@ -129,6 +129,14 @@ async function openPage(t: Test, folder: string): Promise<OpenPage> {
   };
 }
 
+/** The same cosignature, of a second later or earlier. */
+function laterBy1(line: string): string {
+  const [dash, name, blob = ''] = line.split(' ');
+  const bytes = Buffer.from(blob, 'base64');
+  bytes[11] = (bytes[11] ?? 0) ^ 1;
+  return `${dash} ${name} ${bytes.toString('base64')}`;
+}
+
 function checkAll(folder: string, ...args: string[]): { readonly code: number | null; readonly said: string } {
   const { status, stdout, stderr } = spawnSync('python3', ['check.py', ...args], { cwd: folder, encoding: 'utf8' });
   return { code: status, said: `${stdout}${stderr}` };
@@ -139,8 +147,13 @@ t.test(
   { skip: skipWithout(['openssl', 'python3', 'coreutils']) },
   async (t) => {
     const authority = await startAuthority(t);
-    const { folder, env, args, place } = await running(t, { CP_TSA_URL: authority.url, CP_TSA_CA_FILE: authority.caFile });
+    const witness = join(tempDir(t), 'witness.pem');
+    const { out: vkey } = await gw(['verify', '--witness-key', witness, '--name', 'w.example.com']);
+    const settings = { CP_TSA_URL: authority.url, CP_TSA_CA_FILE: authority.caFile, CP_WITNESS_KEYS: vkey.trim().replace(/^[^=]*=/, '') };
+    const { folder, env, args, place } = await running(t, settings);
     await eventually('the first stamp', async () => (await place.listOf('/timestamps')).length > 0 || undefined);
+    const watch = ['verify', '--watch', place.controlPlane.url, '--state', `${witness}.state`, '--org', place.org];
+    t.match(await gw([...watch, '--cosign', witness, '--name', 'w.example.com']), { code: 0, out: /cosigned {2}6 hashes of ledger-/ });
     const done = await gwMain(t, [...args, '--export', folder, '--json'], env);
     t.equal(done.code, 0, done.err);
     t.match(JSON.parse(done.out), { org_id: 'acme', records: 7, verified: 6, pending: 1, gone: 0, roots: 3 });
@@ -148,6 +161,7 @@ t.test(
     t.same(readdirSync(folder).sort(), [
       'README.md',
       'check.py',
+      'checkpoint.txt',
       'consistency.json',
       'export.json',
       'keys.json',
@@ -164,8 +178,11 @@ t.test(
 
     t.match(checkAll(folder), {
       code: 0,
-      said: /^note: root 1 was there at \d{14}Z, .*\n6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/,
+      said: /^note: root 1 was there at \d{14}Z, .*\nnote: the checkpoint of 6 hashes is signed by its log\n6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/,
     });
+    const witnesses = `${witness}.keys`;
+    writeFileSync(witnesses, settings.CP_WITNESS_KEYS);
+    t.match(checkAll(folder, '--witness-keys', witnesses), { code: 0, said: /^note: "w\.example\.com" has cosigned it at 20.*Z$/m });
     const stamped = sh(
       folder,
       `sed -n 1p roots.ndjson | tr -d '\\n' > root.json\nopenssl ts -verify -data root.json -in timestamps/1.tsr -CAfile "$CA"\nrm root.json`,
@@ -249,6 +266,18 @@ t.test(
     writeFileSync(join(copy, 'timestamps', '2.tsr'), 'x');
     t.match(checkAll(copy), { code: 1, said: /time stamp 2\.tsr: it is no time stamp/ });
     rmSync(join(copy, 'timestamps'), { recursive: true });
+    const checkpoint = readFileSync(join(copy, 'checkpoint.txt'), 'utf8');
+    const [logLine = '', witnessLine = ''] = checkpoint.trimEnd().split('\n').slice(-2);
+    for (const [what, text, problem] of [
+      ['another size', checkpoint.replace('\n6\n', '\n5\n'), /checkpoint: its tree is of no root in the chain/],
+      ['another origin', checkpoint.replace(/^ledger-/, 'ledgers-'), /checkpoint: .*(no key that is known has signed it|does not fit)/],
+      ['a cosignature of another time', checkpoint.replace(witnessLine, laterBy1(witnessLine)), /w\.example\.com does not fit/],
+      ['no signature of the log', checkpoint.replace(`${logLine}\n`, ''), /no key that is known has signed it as the log/],
+    ] as const) {
+      writeFileSync(join(copy, 'checkpoint.txt'), text);
+      t.match(checkAll(copy, '--witness-keys', witnesses), { code: 1, said: problem }, what);
+    }
+    writeFileSync(join(copy, 'checkpoint.txt'), checkpoint);
     rmSync(join(copy, 'keys.json'));
     t.match(checkAll(copy), { code: 1, said: /signatures: not checked, there is no keys\.json/ });
     t.match(checkAll(copy, '--keys', join(folder, 'keys.json')), { code: 0 });

@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import { type ConsistencyProof, consistencyRanges, treeHeadOf } from '../../src/ledger/consistency-proof.ts';
@@ -91,17 +92,37 @@ export interface LedgerSite {
   answer: { readonly status: number; readonly text: string } | undefined;
   /** Paths that were asked for. */
   readonly asked: string[];
+  /** The checkpoint that it publishes. */
+  checkpoint: { readonly sequence: number; readonly checkpoint: string } | undefined;
+  /** Bodies of cosignatures that were handed in, and how they are answered. */
+  readonly handedIn: string[];
+  takes: number;
 }
 
 /** What a control plane shows to anybody of one org, over HTTP. */
 export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger, org = 'acme'): Promise<LedgerSite> {
-  const site = { ledger: ledger as MadeLedger | undefined, page: 500, answer: undefined as LedgerSite['answer'], asked: [] as string[] };
+  const site: Omit<LedgerSite, 'url'> = {
+    ledger,
+    page: 500,
+    answer: undefined,
+    asked: [],
+    checkpoint: undefined,
+    handedIn: [],
+    takes: 200,
+  };
   const server: Server = createServer((request, response) => {
+    if (request.method === 'POST') {
+      void text(request).then((body) => {
+        site.handedIn.push(body);
+        response.writeHead(site.takes, { 'content-type': 'application/json' }).end('{}');
+      });
+      return;
+    }
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://site');
     site.asked.push(request.url ?? '');
     const found = site.answer === undefined ? answerOf(site, org, pathname, (name) => Number(searchParams.get(name))) : undefined;
-    const text = site.answer?.text ?? JSON.stringify(found ?? { error: { code: 'not_found', message: 'There is no such thing.' } });
-    response.writeHead(site.answer?.status ?? (found === undefined ? 404 : 200), { 'content-type': 'application/json' }).end(text);
+    const said = site.answer?.text ?? JSON.stringify(found ?? { error: { code: 'not_found', message: 'There is no such thing.' } });
+    response.writeHead(site.answer?.status ?? (found === undefined ? 404 : 200), { 'content-type': 'application/json' }).end(said);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => new Promise((resolve) => server.close(resolve)));
@@ -109,7 +130,7 @@ export async function startLedgerSite(t: HasTeardown, ledger: MadeLedger, org = 
 }
 
 function answerOf(
-  { ledger, page }: Pick<LedgerSite, 'ledger' | 'page'>,
+  { ledger, page, checkpoint }: Pick<LedgerSite, 'ledger' | 'page' | 'checkpoint'>,
   org: string,
   path: string,
   number: (name: string) => number,
@@ -118,6 +139,7 @@ function answerOf(
   if (ledger === undefined) return undefined;
   if (path === `/v1/orgs/${org}/roots`) return { data: ledger.roots.filter(({ sequence }) => sequence > number('after')).slice(0, page) };
   if (path === `/v1/orgs/${org}/timestamps`) return { data: [] };
+  if (path === `/v1/orgs/${org}/checkpoint`) return checkpoint;
   if (path === `/v1/orgs/${org}/consistency`) return ledger.consistencyOf(number('first'), number('second'));
   const [, hash] = /\/proofs\/([0-9a-f]{64})$/.exec(path.startsWith(`/v1/orgs/${org}/`) ? path : '') ?? [];
   return hash === undefined ? undefined : ledger.proofOf(hash);

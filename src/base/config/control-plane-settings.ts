@@ -24,6 +24,28 @@ const authorityUrl: type.SettingType<WebAddress> = {
   },
 };
 
+/** The first part of what names a log: no spaces, no plus (C2SP signed-note), nothing that a path would not hold. */
+const ledgerName: type.SettingType<string> = {
+  name: 'name',
+  allowed: 'host and path without scheme, such as `ledger.example.com`, at most 128 characters',
+  parse(text) {
+    if (!/^[A-Za-z0-9](?:[A-Za-z0-9._~:/-]{0,126}[A-Za-z0-9])?$/.test(text)) throw new RangeError('not allowed');
+    return text;
+  },
+};
+
+const MOST_WITNESSES = 16;
+const witnessKeys: type.SettingType<readonly string[]> = {
+  name: 'list of verifier keys',
+  allowed: `verifier keys (\`name+id+key\`, type 4) separated by commas or line ends, at most ${MOST_WITNESSES}`,
+  list: true,
+  parse(text) {
+    const keys = text.split(/[,\s]+/).filter((key) => key !== '');
+    if (keys.length > MOST_WITNESSES) throw new RangeError(`there are ${keys.length}`);
+    return keys;
+  },
+};
+
 /**
  * The settings of `gw control-plane start`, keyed by the member of `ControlPlaneSettings`: the variable in camel case
  * without `CP_`.
@@ -81,6 +103,19 @@ export const CONTROL_PLANE_SETTINGS = {
     type.certificateFile,
     'PEM certificates of the authorities whose stamps are taken. Unset: a stamp is taken from whoever answers at `CP_TSA_URL`.',
   ),
+  ledgerName: optional(
+    'CP_LEDGER_NAME',
+    ledgerName,
+    'Names the ledgers of this control plane in checkpoints, whose origin is `NAME/orgs/ORG`. Set it once: to witnesses another name is another log.',
+    'the `kid` of the ledger key',
+  ),
+  checkpointInterval: required(
+    'CP_CHECKPOINT_INTERVAL',
+    type.duration('1s', '1d'),
+    '5m',
+    'How long a checkpoint of an org stays the published one: witnesses that look at least as often cosign the same.',
+  ),
+  witnessKeys: required('CP_WITNESS_KEYS', witnessKeys, '', 'Witnesses whose cosignatures of checkpoints are taken.'),
   logLevel: required('CP_LOG_LEVEL', type.choice(LOG_LEVELS), 'info', 'Lowest level that is written.'),
   logFormat: required('CP_LOG_FORMAT', type.choice(LOG_FORMATS), 'json', 'Form of the log.', '`json`; `pretty` on a terminal'),
 } as const satisfies Record<string, Setting<unknown>>;

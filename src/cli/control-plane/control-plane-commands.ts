@@ -40,6 +40,7 @@ const LIST_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   ],
   'key.list': ['id', 'name', 'prefix: key_prefix', 'created: created_at', 'expires: expires_at', 'revoked: revoked_at'],
   'root.list': ['sequence', 'closed: closed_at', 'leaves: leaf_count', 'signed by: sig.kid', 'root: root_hash'],
+  'checkpoint.list': ['sequence', 'published: published_at', 'cosigned: cosignatures'],
   'overlay.list': ['id', 'level', 'node: node_id', 'put: put_at', 'signed by: kid'],
   'audit.list': ['time: at', 'operation', 'object', 'org: org_id', 'by: principal.id', 'from', 'node: node_id'],
 };

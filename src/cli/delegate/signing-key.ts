@@ -10,8 +10,8 @@ import { whyUnreadable } from '../process-io.ts';
 const MAX_KEY_BYTES = 16_384;
 
 /**
- * The private key of an issuer of delegation tokens. It never leaves the machine on which tokens are made; a gateway
- * has the public one alone.
+ * The private key of an issuer of delegation tokens, or of a witness. It never leaves the machine on which it signs;
+ * others have the public one alone.
  */
 export class SigningKey {
   readonly #key: KeyObject;
@@ -27,14 +27,13 @@ export class SigningKey {
     return new SigningKey(generateKeyPairSync('ed25519').privateKey);
   }
 
-  /** @throws Unusable for a file that holds no private Ed25519 key in PEM */
-  static async read(file: string): Promise<SigningKey> {
+  /** @param maker the command that makes one @throws Unusable for a file that holds no private Ed25519 key in PEM */
+  static async read(file: string, maker = 'gw delegate keygen'): Promise<SigningKey> {
     const bytes = await readRegularFile(file, MAX_KEY_BYTES).catch((error: unknown) => {
       throw new Unusable(`${file}: ${whyUnreadable(error)}`);
     });
     const key = privateKeyIn(bytes);
-    if (key?.asymmetricKeyType !== 'ed25519')
-      throw new Unusable(`${file} holds no private Ed25519 key in PEM; gw delegate keygen makes one`);
+    if (key?.asymmetricKeyType !== 'ed25519') throw new Unusable(`${file} holds no private Ed25519 key in PEM; ${maker} makes one`);
     return new SigningKey(key);
   }
 
@@ -53,9 +52,14 @@ export class SigningKey {
     });
   }
 
+  /** Ed25519 over a message. */
+  signature(message: Uint8Array): Buffer {
+    return sign(null, message, this.#key);
+  }
+
   /** Base64 of the token with its signature (decision 9.4). */
   token(fields: Readonly<Record<string, unknown>>, kid: string): string {
-    const signature = sign(null, Buffer.from(canonicalJson(fields), 'utf8'), this.#key);
+    const signature = this.signature(Buffer.from(canonicalJson(fields), 'utf8'));
     const token = { ...fields, sig: { alg: 'ed25519', kid, sig: signature.toString('base64') } };
     return Buffer.from(JSON.stringify(token), 'utf8').toString('base64');
   }

@@ -2,7 +2,7 @@ import { messageOf } from '../../base/lib/gateway-error.ts';
 import { ChainWalk, type WalkedChain } from '../../ledger/chain-walk.ts';
 import { type ConsistencyProof, checkConsistency, readConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proof.ts';
-import { readKeyList, readKeys, readProofAnswer, readTimestampsPage } from '../../ledger/ledger-answers.ts';
+import { type ListedKey, readKeyList, readKeys, readProofAnswer, readTimestampsPage } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
 import { certificatesOf, checkTimeStamp, type StampCheck } from '../../ledger/time-stamp-signer.ts';
@@ -10,10 +10,11 @@ import type { TimeStampToken } from '../../ledger/time-stamp-token.ts';
 import type { SeenStamp } from '../../ledger/watched-chain.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, Unusable } from '../command.ts';
+import { type CheckpointFiles, checkpointIn, RootOfCheckpoint, type SeenCheckpoint } from './check-checkpoint.ts';
 import { readEvidence, readJsonFile, rootsInFiles } from './evidence-files.ts';
 
 /** Files of which a check is made; which may stand together is the command's. */
-export interface EvidenceFiles {
+export interface EvidenceFiles extends CheckpointFiles {
   /** As it was read, and how it is called in a message. */
   readonly record: { readonly bytes: Uint8Array; readonly name: string } | undefined;
   readonly proof: string | undefined;
@@ -35,6 +36,7 @@ export interface CheckedEvidence {
   readonly growth: ConsistencyProof | undefined;
   /** The newest time stamp of a root of the chain. */
   readonly stamp: SeenStamp | undefined;
+  readonly checkpoint: SeenCheckpoint | undefined;
   /** What does not fit, one line each. */
   readonly problems: readonly string[];
   /** What somebody should know who reads that everything fits. */
@@ -51,11 +53,13 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
   const record = files.record === undefined ? undefined : recordIn(files.record);
   if (record !== undefined && record.stored !== record.computed)
     problems.push(`record: its hash is ${record.computed}, and record_hash in it is ${record.stored}`);
-  const keys = await keysIn(files.keys, io, problems);
+  const listed = await listedIn(files.keys, io, problems);
+  const keys = readKeys(listed, 'ledger');
   const proof = files.proof === undefined ? undefined : await proofIn(files.proof, io, problems);
   const holds = proof !== undefined && noteProblem(problems, () => checkProof(proof, record, keys));
   const growth = files.consistency === undefined ? undefined : await consistencyIn(files.consistency, io, problems);
-  const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, { keys, proof, growth }, io, problems);
+  const checkpoint = await noted(problems, () => checkpointIn(files, listed, io));
+  const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, { keys, proof, growth, checkpoint }, io, problems);
   const stamp = chain === undefined ? undefined : await stampIn(files, io, problems);
   const isFine = problems.length === 0;
   return {
@@ -64,6 +68,7 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
     chain,
     growth: isFine ? growth : undefined,
     stamp,
+    checkpoint: isFine ? checkpoint : undefined,
     problems,
     notes: holds ? notesOn(record, proof) : [],
   };
@@ -87,14 +92,10 @@ function recordIn({ bytes, name }: NonNullable<EvidenceFiles['record']>): Checke
 }
 
 /** Nobody's, where there are none that can be read: then nothing holds. */
-async function keysIn(file: string | undefined, io: CliIo, problems: string[]): Promise<LedgerKeys> {
-  let keys: LedgerKeys = { find: () => undefined };
-  if (file === undefined) return keys;
+async function listedIn(file: string | undefined, io: CliIo, problems: string[]): Promise<readonly ListedKey[]> {
+  if (file === undefined) return [];
   const value = await readJsonFile(file, io);
-  noteProblem(problems, () => {
-    keys = readKeys(readKeyList(value), 'ledger');
-  });
-  return keys;
+  return (await noted(problems, async () => readKeyList(value))) ?? [];
 }
 
 async function proofIn(file: string, io: CliIo, problems: string[]): Promise<InclusionProof | undefined> {
@@ -126,23 +127,27 @@ interface BesideChain {
   readonly keys: LedgerKeys;
   readonly proof: InclusionProof | undefined;
   readonly growth: ConsistencyProof | undefined;
+  readonly checkpoint: SeenCheckpoint | undefined;
 }
 
 async function chainIn(
   files: readonly string[],
-  { keys, proof, growth }: BesideChain,
+  { keys, proof, growth, checkpoint }: BesideChain,
   io: CliIo,
   problems: string[],
 ): Promise<WalkedChain | undefined> {
   const leap = growth === undefined ? undefined : { from: growth.first.sequence, to: growth.second.sequence };
   const walk = new ChainWalk(keys, proof?.root, leap);
   const trees = new Map<number, TreeHead | undefined>();
+  const ofCheckpoint = new RootOfCheckpoint(checkpoint);
   try {
     for await (const root of rootsInFiles(files, io)) {
       walk.take(root);
+      ofCheckpoint.take(root);
       if (root.sequence === leap?.from || root.sequence === leap?.to) trees.set(root.sequence, treeHeadOf(root));
     }
     const chain = walk.end();
+    ofCheckpoint.end();
     if (growth !== undefined) checkConsistency(growth, treeIn(trees, growth.first), treeIn(trees, growth.second));
     return chain;
   } catch (error) {
@@ -205,6 +210,17 @@ function treeIn(trees: ReadonlyMap<number, TreeHead | undefined>, { sequence }: 
       ? `consistency: root ${sequence} was signed before roots had a tree`
       : `consistency: root ${sequence} is not among the roots that were given`,
   );
+}
+
+/** @returns undefined for what does not fit */
+async function noted<T>(problems: string[], read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof LedgerError)) throw error;
+    problems.push(error.message);
+    return undefined;
+  }
 }
 
 /** @returns whether it holds */

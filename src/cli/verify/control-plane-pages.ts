@@ -1,7 +1,15 @@
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { type ConsistencyProof, readConsistency } from '../../ledger/consistency-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
-import { type ListedTimestamp, readKeyList, readProofAnswer, readRootsPage, readTimestampsPage } from '../../ledger/ledger-answers.ts';
+import {
+  type ListedTimestamp,
+  type PublishedCheckpoint,
+  readKeyList,
+  readProofAnswer,
+  readPublished,
+  readRootsPage,
+  readTimestampsPage,
+} from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { type CliIo, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
@@ -70,6 +78,21 @@ export class ControlPlanePages {
     return page === undefined ? [] : readTimestampsPage(page);
   }
 
+  /**
+   * The published checkpoint, or with `cosigned` the newest with so many cosignatures; undefined: there is none.
+   * @throws as {@link roots}
+   */
+  async checkpoint(orgId: string, cosigned?: number): Promise<PublishedCheckpoint | undefined> {
+    const query = cosigned === undefined ? '' : `&cosigned=${cosigned}`;
+    const answer = await this.#found(`orgs/${encodeURIComponent(orgId)}/checkpoint?format=json${query}`, [NOT_FOUND, CONFLICT]);
+    return answer === undefined ? undefined : readPublished(answer);
+  }
+
+  /** Hands in a cosignature. @throws Unusable, GatewayRefusal */
+  async cosign(orgId: string, sequence: number, cosignature: string): Promise<void> {
+    await this.#json(`orgs/${encodeURIComponent(orgId)}/cosignatures`, { sequence, cosignature });
+  }
+
   async #found(path: string, absent: readonly number[] = [NOT_FOUND]): Promise<unknown> {
     try {
       return await this.#json(path);
@@ -79,9 +102,12 @@ export class ControlPlanePages {
     }
   }
 
-  async #json(path: string): Promise<unknown> {
+  async #json(path: string, body?: object): Promise<unknown> {
     const prefix = this.#base.pathname.replace(/\/+$/, '');
-    const { status, text } = await sendToGateway(this.#base, `${prefix}/v1/${path}`, { method: 'GET', headers: {} });
+    const { status, text } = await sendToGateway(this.#base, `${prefix}/v1/${path}`, {
+      ...(body === undefined ? { method: 'GET' } : { method: 'POST', body }),
+      headers: {},
+    });
     if (status !== 200) throw new GatewayRefusal(status, errorOf(text).code, errorOf(text).message || `${this.origin} answered ${status}`);
     try {
       return unambiguousJson(text);

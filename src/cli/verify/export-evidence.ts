@@ -19,6 +19,8 @@ import { EvidenceFolder } from './evidence-files.ts';
 const NOT_FOUND = 404;
 /** Questions that are under way at a time. */
 const AT_ONCE = 8;
+/** As many witnesses as a control plane knows at most. */
+const MOST_COSIGNATURES = 16;
 
 export interface ExportArguments {
   readonly folder: string;
@@ -176,6 +178,7 @@ async function writeLedger(orgId: string, pages: ControlPlanePages, folder: Evid
     for (const head of roots.map(treeHeadOf)) if (head !== undefined) trees = { first: trees?.first ?? head, last: head };
   }
   await writeTimestamps(orgId, pages, folder);
+  await writeCheckpoint(orgId, pages, folder);
   if (trees !== undefined) await writeConsistency(orgId, pages, folder, trees);
 }
 
@@ -188,6 +191,17 @@ async function writeTimestamps(orgId: string, pages: ControlPlanePages, folder: 
     for (const { sequence, token } of stamps) await folder.writeBelow('timestamps', `${sequence}.tsr`, answerAround(token));
     after = last.sequence;
   }
+}
+
+/** The newest checkpoint of those that most witnesses have cosigned; no file where nobody has cosigned any. */
+async function writeCheckpoint(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder): Promise<void> {
+  let best: string | undefined;
+  for (let count = 1; count <= MOST_COSIGNATURES; count++) {
+    const found = await pages.checkpoint(orgId, count);
+    if (found === undefined) break;
+    best = found.checkpoint;
+  }
+  if (best !== undefined) await folder.write('checkpoint.txt', best);
 }
 
 /** From the first root that has a tree to the last one. */

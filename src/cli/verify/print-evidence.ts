@@ -1,20 +1,23 @@
+import { timestamp } from '../../base/lib/clock.ts';
 import { messageOf } from '../../base/lib/gateway-error.ts';
 import type { WalkedChain } from '../../ledger/chain-walk.ts';
 import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
+import type { Cosigner } from '../../ledger/cosignature.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
 import { printJson, printJsonDocument, terminalText } from '../terminal-text.ts';
+import type { SeenCheckpoint } from './check-checkpoint.ts';
 import type { CheckedEvidence } from './check-evidence.ts';
 
-/** Says what was checked and what does not fit. @returns the exit code */
-export function printEvidence(checked: CheckedEvidence, json: boolean, io: CliIo): number {
+/** Says what was checked and what does not fit. @param isChain roots were given @returns the exit code */
+export function printEvidence(checked: CheckedEvidence, { json, isChain }: { json: boolean; isChain: boolean }, io: CliIo): number {
   const verified = checked.problems.length === 0;
   if (json) printJsonDocument(documentOf(checked, verified), io);
-  else io.stdout(linesOf(checked, verified));
+  else io.stdout(linesOf(checked, verified, isChain));
   return verified ? EXIT_OK : EXIT_NO;
 }
 
-function documentOf({ record, proof, chain, growth, stamp, problems, notes }: CheckedEvidence, verified: boolean): object {
+function documentOf({ record, proof, chain, growth, stamp, checkpoint, problems, notes }: CheckedEvidence, verified: boolean): object {
   return {
     ...(record && { record_id: record.recordId }),
     verified,
@@ -30,13 +33,18 @@ function documentOf({ record, proof, chain, growth, stamp, problems, notes }: Ch
     ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
     ...(growth && { consistency: { first: growth.first, second: growth.second } }),
     ...(stamp && { stamp }),
+    ...(checkpoint && { checkpoint: { ...checkpoint, cosigners: checkpoint.cosigners.map(shownCosigner) } }),
     ...(verified ? {} : { problems }),
     ...(notes.length > 0 && { notes }),
   };
 }
 
-function linesOf({ record, proof, chain, growth, stamp, problems, notes }: CheckedEvidence, verified: boolean): string {
-  const of = record === undefined ? 'the chain of roots' : terminalText(record.recordId);
+function linesOf(
+  { record, proof, chain, growth, stamp, checkpoint, problems, notes }: CheckedEvidence,
+  verified: boolean,
+  isChain: boolean,
+): string {
+  const of = record !== undefined ? terminalText(record.recordId) : isChain ? 'the chain of roots' : 'the checkpoint';
   // A record that stands alone has one thing to be wrong: both hashes are shown below each other.
   if (record !== undefined && record.stored !== record.computed && problems.length === 1)
     return `MISMATCH  ${of}\n  in the record  ${terminalText(record.stored)}\n  recomputed     ${record.computed}\n`;
@@ -54,6 +62,7 @@ function linesOf({ record, proof, chain, growth, stamp, problems, notes }: Check
   }
   if (growth !== undefined) rows.push(['tree', grownText(growth)]);
   if (stamp !== undefined) rows.push(['stamp', `root ${stamp.sequence} was there at ${stamp.time}`]);
+  if (checkpoint !== undefined) rows.push(...checkpointRows(checkpoint));
   rows.push(...notes.map((note): [string, string] => ['note', note]));
   rows.push(...problems.map((problem): [string, string] => ['does not fit', problem]));
   const width = Math.max(...rows.map(([name]) => name.length));
@@ -62,6 +71,17 @@ function linesOf({ record, proof, chain, growth, stamp, problems, notes }: Check
     ...rows.map(([name, text]) => `  ${name.padEnd(width)}  ${terminalText(text)}`),
     '',
   ].join('\n');
+}
+
+function shownCosigner({ witness, seconds }: Cosigner): { readonly witness: string; readonly time: string } {
+  return { witness, time: timestamp(seconds * 1000) };
+}
+
+function checkpointRows({ origin, tree_size: size, kid, cosigners }: SeenCheckpoint): [string, string][] {
+  return [
+    ['checkpoint', `${size} hashes of ${origin}, signed with ${kid}`],
+    ...cosigners.map(shownCosigner).map(({ witness, time }): [string, string] => ['cosigned', `by ${witness} at ${time}`]),
+  ];
 }
 
 function chainText({ first, sequence, org_id: orgId, leap }: WalkedChain): string {

@@ -10,6 +10,7 @@ import { heldPause } from '../process-io.ts';
 import { settingsOf } from '../settings-of.ts';
 import { printJson, terminalText } from '../terminal-text.ts';
 import { ControlPlanePages } from './control-plane-pages.ts';
+import { cosignPublished, heldAlone, readWitness } from './cosign-ledger.ts';
 import { keysInFile } from './evidence-files.ts';
 import { type Looked, lookAtLedger, type WatchOptions, WatchStateFile } from './watch-ledger.ts';
 
@@ -22,6 +23,9 @@ export interface WatchArguments {
   readonly keys: string | undefined;
   readonly org: string | undefined;
   readonly interval: string | undefined;
+  /** File of the private key of a witness, and the name that he goes by. */
+  readonly cosign: string | undefined;
+  readonly name: string | undefined;
   readonly json: boolean;
 }
 
@@ -34,10 +38,17 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   const everyMs = asked.interval === undefined ? undefined : intervalOf(asked.interval);
   const ledger = new ControlPlanePages(asked.url, '--watch', io);
   const pinned = asked.keys === undefined ? undefined : await keysInFile(asked.keys, io);
+  const witness = asked.cosign === undefined ? undefined : await readWitness(asked.cosign, asked.name);
   const file = new WatchStateFile(asked.state);
   const orgId = orgOf(asked, await file.read(), io);
-  const look = async () =>
-    lookAtLedger({ ledger, orgId, seen: await file.read(), pinned, save: (state) => file.write(state) } satisfies WatchOptions);
+  const save = (state: WatchedChain) => file.write(state);
+  const look = async (): Promise<Looked> => {
+    // First: what is published is then of roots that the look sees.
+    const published = witness === undefined ? undefined : await ledger.checkpoint(orgId);
+    const looked = await lookAtLedger({ ledger, orgId, seen: await file.read(), pinned, save } satisfies WatchOptions);
+    if (witness === undefined || published === undefined) return looked;
+    return { ...looked, state: await cosignPublished({ ledger, witness, published, state: looked.state, save, now: clock.now() }) };
+  };
   /** @param answered it has answered before: then it is asked again when it does not */
   const lookAndTell = async (answered: boolean): Promise<number> => {
     try {
@@ -51,9 +62,14 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   };
   const stop = new AbortController();
   if (everyMs !== undefined) void untilStopped().then(() => stop.abort());
-  for (let answered = false; ; answered = true) {
-    const code = await lookAndTell(answered);
-    if (code !== EXIT_OK || everyMs === undefined || !(await heldPause(everyMs, stop.signal, clock))) return code;
+  const release = witness === undefined ? undefined : await heldAlone(asked.state);
+  try {
+    for (let answered = false; ; answered = true) {
+      const code = await lookAndTell(answered);
+      if (code !== EXIT_OK || everyMs === undefined || !(await heldPause(everyMs, stop.signal, clock))) return code;
+    }
+  } finally {
+    await release?.();
   }
 }
 
@@ -73,7 +89,7 @@ function orgOf({ org, state }: WatchArguments, seen: WatchedChain | undefined, i
  * What is seen again and again in the same state is told once more only by `--json`, which has a line for each look.
  */
 function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] | undefined, json: boolean, io: CliIo): void {
-  const { org_id, sequence, digest, keys, tree, stamp } = state;
+  const { org_id, sequence, digest, keys, tree, stamp, cosigned } = state;
   if (json) {
     const kids = keys.map(({ kid }) => kid);
     printJson(
@@ -85,6 +101,7 @@ function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] |
         digest,
         ...(tree && { tree }),
         ...(stamp && { stamp }),
+        ...(cosigned && { cosigned }),
         keys: kids,
         unknown_keys: strangers,
       },
@@ -106,6 +123,7 @@ function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] |
       `  tree      ${growth.second.tree_size} hashes; the first ${growth.first.tree_size} are those of root ${growth.first.sequence}`,
     );
   if (stamp !== undefined) lines.push(`  stamp     root ${stamp.sequence} was there at ${stamp.time}`);
+  if (cosigned !== undefined) lines.push(`  cosigned  ${cosigned.tree_size} hashes of ${cosigned.origin}, root ${cosigned.sequence}`);
   if (strangers.length > 0) lines.push(`  not believed: ${strangers.join(', ')}; --keys FILE says which keys are right`);
   io.stdout(`${lines.map(terminalText).join('\n')}\n`);
 }

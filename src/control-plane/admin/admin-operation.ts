@@ -76,3 +76,34 @@ export const REMOVED: z.ZodObject<{ id: z.ZodString; status: z.ZodLiteral<'delet
 export function noSuch(what: string): GatewayError {
   return new GatewayError('not_found', `There is no ${what}.`);
 }
+
+const SEQUENCE_RULE = 'must be a whole number from 1';
+const AFTER_RULE = 'must be a whole number from 0';
+
+/** The `sequence` of a root, in a query. */
+export const sequence: z.ZodType<number, string> = z
+  .string(SEQUENCE_RULE)
+  .regex(/^[1-9]\d{0,14}$/, SEQUENCE_RULE)
+  .transform(Number);
+
+/** Of a list by the sequence of roots. @param most that one page has */
+export function pageQuery(
+  most: number,
+): z.ZodObject<Record<'after' | 'limit', z.ZodType<number | undefined, string | undefined>>, z.core.$strict> {
+  const rule = `must be a whole number from 1 to ${most}`;
+  return z.strictObject({
+    after: z
+      .string()
+      .regex(/^\d{1,15}$/, AFTER_RULE)
+      .transform(Number)
+      .optional()
+      .meta({ type: 'integer', minimum: 0, description: 'The `sequence` behind which they begin; left out: all of them' }),
+    limit: z
+      .string()
+      .regex(/^\d{1,3}$/, rule)
+      .transform(Number)
+      .refine((limit) => limit >= 1 && limit <= most, rule)
+      .optional()
+      .meta({ type: 'integer', minimum: 1, maximum: most, description: `Default ${most}` }),
+  });
+}

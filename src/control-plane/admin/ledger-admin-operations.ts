@@ -1,13 +1,12 @@
 import { z } from 'zod';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { READS } from '../../operations/operation.ts';
-import { type AdminOperation, adminOperation, dataOf, noSuch, ofOrg, org } from './admin-operation.ts';
+import { type AdminOperation, adminOperation, dataOf, noSuch, ofOrg, org, pageQuery, sequence } from './admin-operation.ts';
+import { CHECKPOINT_ADMIN_OPERATIONS } from './checkpoint-admin-operations.ts';
 
 const MAX_ROOTS = 500;
 /** A stamp is ten times as large as a root. */
 const MAX_STAMPS = 100;
-const AFTER_RULE = 'must be a whole number from 0';
-const LIMIT_RULE = `must be a whole number from 1 to ${MAX_ROOTS}`;
 const HASH = /^[0-9a-f]{64}$/i;
 
 const SIGNATURE = z.object({ alg: z.string(), kid: z.string(), sig: z.string() });
@@ -42,11 +41,6 @@ const TIMESTAMP = z.object({
 const TREE = z.object({ sequence: z.int(), tree_size: z.int(), tree_hash: z.string() });
 const CONSISTENCY = z.object({ first: TREE, second: TREE, path: z.array(z.string()) });
 
-const SEQUENCE_RULE = 'must be a whole number from 1';
-const sequence = z
-  .string(SEQUENCE_RULE)
-  .regex(/^[1-9]\d{0,14}$/, SEQUENCE_RULE)
-  .transform(Number);
 const CONSISTENCY_QUERY = z
   .strictObject({
     first: sequence.meta({ type: 'integer', minimum: 1, description: 'The `sequence` of a root that somebody remembers' }),
@@ -54,20 +48,10 @@ const CONSISTENCY_QUERY = z
   })
   .refine(({ first, second }) => first <= second, { path: ['first'], message: 'must not be above `second`' });
 
-const PAGE_QUERY = z.strictObject({
-  after: z
-    .string()
-    .regex(/^\d{1,15}$/, AFTER_RULE)
-    .transform(Number)
-    .optional()
-    .meta({ type: 'integer', minimum: 0, description: 'The `sequence` behind which they begin; left out: all of them' }),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/, LIMIT_RULE)
-    .transform(Number)
-    .refine((limit) => limit >= 1 && limit <= MAX_ROOTS, LIMIT_RULE)
-    .optional()
-    .meta({ type: 'integer', minimum: 1, maximum: MAX_ROOTS, description: `Default ${MAX_ROOTS}` }),
+const PAGE_QUERY = pageQuery(MAX_ROOTS);
+
+const KEYS_QUERY = z.strictObject({
+  org: org.optional().meta({ description: 'An org: ledger keys are given as verifier keys of its checkpoints, too' }),
 });
 
 /** What anybody may see of the ledger: nothing of it is secret, and none of it needs to be believed (decision 13.6). */
@@ -134,6 +118,7 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
       json: { data: await state.ledger.timestamps(params.org, after, Math.min(limit, MAX_STAMPS)) },
     }),
   }),
+  ...CHECKPOINT_ADMIN_OPERATIONS,
   adminOperation({
     id: 'public_key.list',
     method: 'GET',
@@ -141,6 +126,8 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     scope: 'none',
     annotations: READS,
     summary: 'Public keys by which roots and bundles are verified.',
+    errors: ['not_found'],
+    input: { query: { schema: () => KEYS_QUERY } },
     output: {
       status: 200,
       schema: dataOf(
@@ -149,10 +136,17 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
           alg: z.literal('ed25519'),
           use: z.enum(['ledger', 'bundle']),
           public_key: z.string().meta({ description: 'The 32 bytes in base64' }),
+          vkey: z
+            .string()
+            .optional()
+            .meta({ description: 'Of a ledger key, with `org`: the verifier key of its checkpoints (C2SP signed-note)' }),
         }),
       ),
     },
-    handle: (_call, { state }) => ({ json: { data: state.keys() } }),
+    handle: ({ query: { org: orgId } }, { state }) => {
+      const vkey = orgId === undefined ? undefined : state.ledger.verifierKey(orgId);
+      return { json: { data: state.keys().map((key) => (key.use === 'ledger' && vkey !== undefined ? { ...key, vkey } : key)) } };
+    },
   }),
   adminOperation({
     id: 'ca.read',

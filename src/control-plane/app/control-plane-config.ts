@@ -28,4 +28,10 @@ export interface ControlPlaneConfig {
   readonly tsaInterval?: number;
   /** PEM file of the authorities whose stamps are taken (`CP_TSA_CA_FILE`). */
   readonly tsaCaFile?: string | undefined;
+  /** First part of the origin of each log (`CP_LEDGER_NAME`); undefined: the `kid` of the ledger key. */
+  readonly ledgerName?: string | undefined;
+  /** Milliseconds for which a checkpoint stays the published one (`CP_CHECKPOINT_INTERVAL`); default 5 min. */
+  readonly checkpointInterval?: number;
+  /** Verifier keys of the witnesses whose cosignatures are taken (`CP_WITNESS_KEYS`). */
+  readonly witnessKeys?: readonly string[];
 }

@@ -32,6 +32,7 @@ import { loadProtocol } from '../proto/protocol.ts';
 import { ProtocolServer } from '../proto/protocol-server.ts';
 import type { ControlPlaneCounts, PortConnections } from '../state/control-plane-counts.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
+import { checkpointRules } from './checkpoint-rules.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
@@ -139,6 +140,7 @@ async function openState(
     const catalogue = loadCatalogue();
     const stamping = openAuthority(config, { clock, log });
     closers.push(() => stamping.close());
+    const ledgerKey = await openSigningKey(file('ledgerKey'), 'ledger');
     const state = await StoredControlPlane.open({
       store,
       clock,
@@ -148,7 +150,8 @@ async function openState(
       box: new SecretBox([secretsKey]),
       authority,
       bundleKey: await openSigningKey(file('bundleKey'), 'bundle'),
-      ledgerKey: await openSigningKey(file('ledgerKey'), 'ledger'),
+      ledgerKey,
+      checkpoints: checkpointRules(config, ledgerKey),
       timeStamps: stamping.authority,
       leaves: leafFiles(join(dir, 'ledger')),
       read: entityBodies(catalogue, new PolicyPresets()),

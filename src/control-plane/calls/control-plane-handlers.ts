@@ -179,7 +179,7 @@ export class ControlPlaneHandlers {
   }
 
   #counts(): ControlPlaneCounts {
-    const { register, nodes, ledgers, timestamps, telemetry } = this.#options.state.registers;
+    const { register, nodes, ledgers, timestamps, checkpoints, telemetry } = this.#options.state.registers;
     const streams = this.#streams;
     const counted = this.#counted;
     const acknowledged = () => this.#acknowledged;
@@ -201,6 +201,9 @@ export class ControlPlaneHandlers {
       },
       get timestamps() {
         return timestamps.counts;
+      },
+      get cosignatures() {
+        return checkpoints.counts;
       },
       get acknowledgedHashes() {
         return acknowledged();

@@ -1,3 +1,4 @@
+import type { CosignatureCount } from './org-checkpoints.ts';
 import type { TimestampCounts } from './org-timestamps.ts';
 
 /**
@@ -16,6 +17,8 @@ export interface ControlPlaneCounts {
   readonly ledgersAside: number;
   /** Time stamps of roots. */
   readonly timestamps: TimestampCounts;
+  /** Cosignatures, by the name of their witness. */
+  readonly cosignatures: readonly CosignatureCount[];
   /** Hashes that were acknowledged since the start; one that was handed in twice counts twice. */
   readonly acknowledgedHashes: number;
   /** Usage reports that were taken since the start. */

@@ -14,6 +14,8 @@ export const SPACE = {
   telemetry: 'cp_telemetry',
   timestamps: 'cp_timestamp',
   timestampHeads: 'cp_timestamp_head',
+  checkpoints: 'cp_checkpoint',
+  checkpointHeads: 'cp_checkpoint_head',
 } as const;
 
 /** Entities of an org, by their kind. */

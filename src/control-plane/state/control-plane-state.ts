@@ -113,6 +113,16 @@ export interface OrgEntity {
 
 export type EntityKind = 'workloads' | 'credentials' | 'export-destinations' | 'addons';
 
+/** A checkpoint as it is shown. */
+export interface ShownCheckpoint {
+  /** Of the root. */
+  readonly sequence: number;
+  readonly published_at: string;
+  /** The signed note, cosignatures included. */
+  readonly checkpoint: string;
+  readonly cosignatures: readonly { readonly witness: string; readonly time: string }[];
+}
+
 /** Every method rejects with GatewayError `not_found` for an org that there is not, but for `put` and `list`. */
 export interface ControlPlaneState {
   readonly orgs: {
@@ -187,6 +197,23 @@ export interface ControlPlaneState {
       after: number,
       limit: number,
     ): Promise<readonly { readonly sequence: number; readonly time: string; readonly token: string }[]>;
+    /**
+     * The published checkpoint, that of one root, or the newest with so many cosignatures.
+     * @throws GatewayError `not_found`; `conflict` for a root without a tree
+     */
+    checkpoint(
+      orgId: string,
+      which: { readonly sequence?: number | undefined; readonly cosigned?: number | undefined },
+    ): Promise<ShownCheckpoint>;
+    /** Published checkpoints of an org behind the root of a sequence, in order. */
+    checkpoints(orgId: string, after: number, limit: number): Promise<readonly ShownCheckpoint[]>;
+    /**
+     * Takes the cosignature of a witness.
+     * @param line of the signed note @throws GatewayError `not_found`, `invalid_request`
+     */
+    cosign(orgId: string, sequence: number, line: string): Promise<ShownCheckpoint>;
+    /** How the key of the ledger is handed to those who verify the checkpoints of an org. */
+    verifierKey(orgId: string): string;
     /** Hashes of all orgs that are under no root yet. */
     readonly pending: number;
   };

@@ -13,13 +13,14 @@ import { newestRootOf } from '../ledger/org-ledger.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { NodeAuthority } from '../pki/node-authority.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
-import type { ControlPlaneState, Resource } from './control-plane-state.ts';
+import type { ControlPlaneState, Org, Resource } from './control-plane-state.ts';
 import { EnrolledNodes } from './enrolled-nodes.ts';
 import { HELD_OF_PLANE } from './held-of-plane.ts';
 import { KeptOverlays } from './kept-overlays.ts';
 import { KeptTelemetry } from './kept-telemetry.ts';
 import { OrgApiKeys } from './org-api-keys.ts';
 import { OrgBundles } from './org-bundles.ts';
+import { type CheckpointRules, OrgCheckpoints } from './org-checkpoints.ts';
 import { OrgEntities, type ReadBodies } from './org-entities.ts';
 import { OrgLedgers } from './org-ledgers.ts';
 import { OrgRegister } from './org-register.ts';
@@ -41,6 +42,7 @@ export interface StoredControlPlaneOptions {
   readonly ledgerKey: KeptSigningKey;
   /** Who stamps roots; undefined: nobody. */
   readonly timeStamps: TimeStampAuthority | undefined;
+  readonly checkpoints: CheckpointRules;
   readonly leaves: LeafPlace;
   /** By the rules of the gateway's own API. */
   readonly read: ReadBodies;
@@ -59,6 +61,7 @@ interface Registers {
   readonly nodes: EnrolledNodes;
   readonly ledgers: OrgLedgers;
   readonly timestamps: OrgTimestamps;
+  readonly checkpoints: OrgCheckpoints;
   readonly telemetry: KeptTelemetry;
 }
 
@@ -87,7 +90,7 @@ export class StoredControlPlane implements ControlPlaneState {
     registers: Registers,
     holdings: OrgHoldings,
   ) {
-    const { register, tokens, keys, bundles, overlays, entities, nodes, ledgers, timestamps } = registers;
+    const { register, tokens, keys, bundles, overlays, entities, nodes } = registers;
     /** Everything but orgs is below one that there is. */
     const below = (orgId: string) => register.require(orgId);
     this.registers = registers;
@@ -124,15 +127,7 @@ export class StoredControlPlane implements ControlPlaneState {
       list: async (orgId) => nodes.list(below(orgId).org_id),
       revoke: async (orgId, nodeId, commit) => nodes.revoke(below(orgId).org_id, nodeId, commit),
     };
-    this.ledger = {
-      roots: async (orgId, after, limit) => ledgers.roots(below(orgId).org_id, after, limit),
-      inclusion: async (orgId, hash) => ledgers.inclusion(below(orgId).org_id, hash),
-      consistency: async (orgId, first, second) => ledgers.consistency(below(orgId).org_id, first, second),
-      timestamps: async (orgId, after, limit) => timestamps.list(below(orgId).org_id, after, limit),
-      get pending() {
-        return ledgers.pending;
-      },
-    };
+    this.ledger = ledgerOf(registers, below);
   }
 
   /** @throws Error when something of what is kept cannot be read */
@@ -160,6 +155,7 @@ export class StoredControlPlane implements ControlPlaneState {
         orgIds,
       ),
       timestamps,
+      checkpoints: new OrgCheckpoints({ ...options.checkpoints, store, clock, signer: ledgerKey }),
     };
     return new StoredControlPlane(options, registers, holdings);
   }
@@ -179,6 +175,26 @@ export class StoredControlPlane implements ControlPlaneState {
     await this.registers.timestamps.close();
     await this.registers.ledgers.close();
   }
+}
+
+function ledgerOf({ ledgers, timestamps, checkpoints }: Registers, below: (orgId: string) => Org): ControlPlaneState['ledger'] {
+  return {
+    roots: async (orgId, after, limit) => ledgers.roots(below(orgId).org_id, after, limit),
+    inclusion: async (orgId, hash) => ledgers.inclusion(below(orgId).org_id, hash),
+    consistency: async (orgId, first, second) => ledgers.consistency(below(orgId).org_id, first, second),
+    timestamps: async (orgId, after, limit) => timestamps.list(below(orgId).org_id, after, limit),
+    async checkpoint(orgId, { sequence, cosigned }) {
+      const { org_id: id } = below(orgId);
+      if (sequence !== undefined) return checkpoints.of(id, sequence);
+      return cosigned === undefined ? checkpoints.published(id) : checkpoints.cosigned(id, cosigned);
+    },
+    checkpoints: async (orgId, after, limit) => checkpoints.list(below(orgId).org_id, after, limit),
+    cosign: async (orgId, sequence, line) => checkpoints.cosign(below(orgId).org_id, sequence, line),
+    verifierKey: (orgId) => checkpoints.verifierKey(below(orgId).org_id),
+    get pending() {
+      return ledgers.pending;
+    },
+  };
 }
 
 function nothing(): void {}

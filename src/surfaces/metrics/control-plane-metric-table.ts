@@ -49,6 +49,18 @@ export const CONTROL_PLANE_METRICS = {
     labels: [],
     help: 'When the newest time stamp of any org was stored, seconds since the epoch; 0: there is none.',
   },
+  cosignatures: {
+    name: 'cp_cosignatures_total',
+    type: 'counter',
+    labels: ['witness'],
+    help: 'Cosignatures of checkpoints that were taken, by the name of the witness (`CP_WITNESS_KEYS`).',
+  },
+  cosignatureNewest: {
+    name: 'cp_cosignature_last_timestamp_seconds',
+    type: 'gauge',
+    labels: ['witness'],
+    help: 'Time of the newest cosignature of a witness since the start, seconds since the epoch; 0: none was taken.',
+  },
   ledgersAside: {
     name: 'cp_ledgers_set_aside',
     type: 'gauge',

@@ -80,6 +80,10 @@ function registerCounts(registry: Registry, counts: () => ControlPlaneCounts): v
   totals(registry, CONTROL_PLANE_METRICS.timestampsMade, () => [[counts().timestamps.made]]);
   totals(registry, CONTROL_PLANE_METRICS.timestampsFailed, () => [[counts().timestamps.failed]]);
   gauge(registry, CONTROL_PLANE_METRICS.timestampNewest, () => (counts().timestamps.newestAt ?? 0) / 1000);
+  totals(registry, CONTROL_PLANE_METRICS.cosignatures, () => counts().cosignatures.map(({ witness, taken }) => [witness, taken] as const));
+  gauges(registry, CONTROL_PLANE_METRICS.cosignatureNewest, () =>
+    counts().cosignatures.map(({ witness, newest }) => [witness, newest] as const),
+  );
   totals(registry, CONTROL_PLANE_METRICS.hashesAcknowledged, () => [[counts().acknowledgedHashes]]);
   totals(registry, CONTROL_PLANE_METRICS.telemetryReports, () => [[counts().telemetryReports]]);
   totals(registry, CONTROL_PLANE_METRICS.calls, () => counts().calls.map(({ method, result, count }) => [method, result, count] as const));

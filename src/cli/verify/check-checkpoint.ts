@@ -1,0 +1,95 @@
+import { type Checkpoint, checkLogSignature, readCheckpoint } from '../../ledger/checkpoint.ts';
+import { type Cosigner, cosignersOf } from '../../ledger/cosignature.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
+import { LedgerError } from '../../ledger/ledger-error.ts';
+import type { MerkleRoot } from '../../ledger/merkle-root.ts';
+import { NOTE_TYPE, type NoteKey, readNoteKey } from '../../ledger/signed-note.ts';
+import { badValue } from '../checked-arguments.ts';
+import { type CliIo, Unusable } from '../command.ts';
+import { nameOf, readEvidence } from './evidence-files.ts';
+
+const MOST_WITNESSES = 64;
+
+/** A checkpoint, and whose cosignatures of it count. */
+export interface CheckpointFiles {
+  readonly checkpoint: string | undefined;
+  readonly witnessKeys: string | undefined;
+  /** How many of them must have cosigned it, as it was typed. */
+  readonly witnesses: string | undefined;
+}
+
+/** A checkpoint that its log has signed, and enough witnesses have cosigned. */
+export interface SeenCheckpoint extends Omit<Checkpoint, 'note'> {
+  /** Key of the log. */
+  readonly kid: string;
+  readonly cosigners: readonly Cosigner[];
+}
+
+/**
+ * Checks a checkpoint and who has cosigned it.
+ * @throws LedgerError for what does not fit; Unusable for a file that cannot be read
+ */
+export async function checkpointIn(files: CheckpointFiles, keys: readonly ListedKey[], io: CliIo): Promise<SeenCheckpoint | undefined> {
+  const { checkpoint: file } = files;
+  if (file === undefined) return undefined;
+  const wanted = files.witnesses === undefined ? 1 : countOf(files.witnesses);
+  const witnesses = files.witnessKeys === undefined ? undefined : await witnessesIn(files.witnessKeys, io);
+  const { note, ...checkpoint } = readCheckpoint(textIn(await readEvidence(file, io)));
+  const kid = checkLogSignature({ ...checkpoint, note }, keys);
+  const cosigners = cosignersOf({ note }, witnesses ?? []);
+  if (witnesses !== undefined && cosigners.length < wanted)
+    throw new LedgerError(`checkpoint: ${cosigners.length} of the ${witnesses.length} witnesses have cosigned it, and ${wanted} must have`);
+  return { ...checkpoint, kid, cosigners };
+}
+
+/** Finds the root of a checkpoint among roots that are walked. */
+export class RootOfCheckpoint {
+  readonly #checkpoint: SeenCheckpoint | undefined;
+  #found = false;
+
+  constructor(checkpoint: SeenCheckpoint | undefined) {
+    this.#checkpoint = checkpoint;
+  }
+
+  /** @throws LedgerError for a root with another tree of that size */
+  take({ sequence, tree_size: size, tree_hash: hash }: MerkleRoot): void {
+    if (this.#checkpoint === undefined || size !== this.#checkpoint.tree_size) return;
+    if (hash !== this.#checkpoint.tree_hash)
+      throw new LedgerError(`root ${sequence}: the checkpoint has another tree of ${size} hashes: there are two histories`);
+    this.#found = true;
+  }
+
+  /** @throws LedgerError when none of the roots was it */
+  end(): void {
+    if (this.#checkpoint !== undefined && !this.#found)
+      throw new LedgerError(`no root that was given has the tree of ${this.#checkpoint.tree_size} hashes of the checkpoint`);
+  }
+}
+
+function countOf(text: string): number {
+  if (!/^[1-9]\d?$/.test(text)) throw badValue('--witnesses', 'a number from 1 to 99', text);
+  return Number(text);
+}
+
+/** Verifier keys, one a line; lines that are empty or begin with # say nothing. @throws Unusable */
+async function witnessesIn(file: string, io: CliIo): Promise<readonly NoteKey[]> {
+  const lines = textIn(await readEvidence(file, io))
+    .split('\n')
+    .map((line) => line.trim());
+  const texts = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  try {
+    if (texts.length > MOST_WITNESSES) throw new LedgerError(`it has more than ${MOST_WITNESSES} keys`);
+    const keys = texts.map((text) => readNoteKey(text, NOTE_TYPE.cosignature));
+    // One key under two names is one witness.
+    const once = new Map(keys.map((key) => [key.vkey.slice(key.name.length + key.keyId.length), key]));
+    if (once.size !== keys.length) throw new LedgerError('a key stands in it twice');
+    return keys;
+  } catch (error) {
+    if (!(error instanceof LedgerError)) throw error;
+    throw new Unusable(`${nameOf(file)}: ${error.message}`, { cause: error });
+  }
+}
+
+function textIn(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('utf8');
+}

@@ -1,0 +1,292 @@
+// Witnesses cosign the checkpoints of a control plane, and nothing that does not go on from what they cosigned before.
+import { createPublicKey, randomBytes, sign } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { signCheckpoint } from '../../src/ledger/checkpoint.ts';
+import { cosign, cosignersOf } from '../../src/ledger/cosignature.ts';
+import { listedKey } from '../../src/ledger/ledger-answers.ts';
+import type { MerkleRoot } from '../../src/ledger/merkle-root.ts';
+import { NOTE_TYPE, noteKey, readNote, readNoteKey } from '../../src/ledger/signed-note.ts';
+import { eventually } from '../support/child.ts';
+import { PROTOCOL, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
+import { fakeClock } from '../support/fake-clock.ts';
+import { type LedgerSite, ledgerKey, type MadeLedger, makeLedger, startLedgerSite } from '../support/made-ledger.ts';
+import { gw } from '../support/run-gw.ts';
+import { tempDir } from '../support/temp-dir.ts';
+
+const MINUTE_MS = 60_000;
+
+/** A witness as the command makes one. */
+async function newWitness(dir: string, name: string): Promise<{ readonly file: string; readonly vkey: string }> {
+  const file = join(dir, `${name.replace('/', '-')}.pem`);
+  const { code, out, err } = await gw(['verify', '--witness-key', file, '--name', name]);
+  if (code !== 0) throw new Error(err);
+  return { file, vkey: out.trim().replace('CP_WITNESS_KEYS=', '') };
+}
+
+/** A control plane with an org, whose ledger grows by one root at a time. */
+async function growing(t: Test, settings: Parameters<typeof runControlPlane>[2]) {
+  const clock = fakeClock(Date.now());
+  const started = await runControlPlane(t, { clock }, { ledgerName: 'ledger.example.com', checkpointInterval: MINUTE_MS, ...settings });
+  const { client } = await started.enrol('acme', 'node-1');
+  const base = `http://127.0.0.1:${started.plane.httpPort}`;
+  const ask = async (path: string, body?: object) => {
+    const answer = await fetch(`${base}/v1/${path}`, body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const roots = async () => (JSON.parse((await ask('orgs/acme/roots')).text) as { data: readonly MerkleRoot[] }).data;
+  const grow = async (): Promise<void> => {
+    const before = (await roots()).length;
+    await client.call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: [randomBytes(32)] }, TIMEOUT_MS);
+    clock.advance(1_000);
+    await eventually('a root', async () => (await roots()).length > before || undefined);
+  };
+  return { ...started, clock, base, ask, roots, grow };
+}
+
+t.test('two witnesses cosign one checkpoint, it is kept with them, and who verifies it counts them', async (t) => {
+  const dir = tempDir(t);
+  const [one, two, third] = await Promise.all(
+    ['w1.example.com', 'w2.example.com/b', 'w3.example.com'].map((name) => newWitness(dir, name)),
+  );
+  if (one === undefined || two === undefined || third === undefined) throw new Error('no witness');
+  const settings = { witnessKeys: [one.vkey, two.vkey] };
+  const { plane, dataDir, clock, base, ask, roots, grow } = await growing(t, settings);
+  const watch = ({ file }: { file: string }, name: string) =>
+    gw(['verify', '--watch', base, '--state', `${file}.state`, '--org', 'acme', '--cosign', file, '--name', name]);
+  const published = async (query = '') => (await ask(`orgs/acme/checkpoint${query}`)).text;
+
+  t.match(await ask('orgs/acme/checkpoint'), { status: 404 });
+  t.match(await watch(one, 'w1.example.com'), { code: 0 }, 'a witness of a ledger without a root waits');
+  await grow();
+  const [root] = await roots();
+  const first = readNote(await published());
+  t.equal(first.text, `ledger.example.com/orgs/acme\n1\n${Buffer.from(root?.tree_hash ?? '', 'hex').toString('base64')}\n`);
+  const { data: keys } = JSON.parse((await ask('keys?org=acme')).text) as { data: readonly { use: string; vkey?: string }[] };
+  const log = readNoteKey(keys.find(({ use }) => use === 'ledger')?.vkey ?? '', NOTE_TYPE.ed25519);
+  t.match(first.signatures, [{ name: 'ledger.example.com/orgs/acme', keyId: log.keyId }], 'the verifier key is that of the signature');
+  t.notOk(keys.some(({ use, vkey }) => use === 'bundle' && vkey !== undefined));
+
+  t.match(await watch(one, 'w1.example.com'), { code: 0, out: /\n {2}cosigned {2}1 hashes of ledger\.example\.com\/orgs\/acme, root 1\n/ });
+  const once = await published();
+  t.match(await watch(one, 'w1.example.com'), { code: 0 });
+  t.equal(await published(), once, 'what is cosigned is not cosigned again');
+  await grow();
+  t.match(await watch(two, 'w2.example.com/b'), { code: 0, out: /root 1\n/ }, 'all cosign the same one in an interval');
+  const witnesses = [one, two].map(({ vkey }) => readNoteKey(vkey, NOTE_TYPE.cosignature));
+  const cosigners = cosignersOf({ note: readNote(await published()) }, witnesses);
+  t.same(
+    cosigners.map(({ witness }) => witness),
+    ['w1.example.com', 'w2.example.com/b'],
+  );
+  clock.advance(MINUTE_MS);
+  t.match(await published(), /^ledger\.example\.com\/orgs\/acme\n2\n/, 'the next one is published');
+  t.match(await published('?cosigned=2'), /\n1\n.*\n\n— .*\n— w1.* .*\n— w2.* .*\n$/, 'the newest that two have cosigned');
+  t.match(await ask('orgs/acme/checkpoint?cosigned=3'), { status: 404 });
+  t.match(await published('?sequence=2'), /acme\n2\n/);
+  t.match(await ask('orgs/acme/checkpoint?sequence=9'), { status: 404 });
+  t.match(await watch(one, 'w1.example.com'), { code: 0, out: /2 hashes of .*, root 2\n/ });
+  t.match(JSON.parse((await ask('orgs/acme/checkpoints')).text), {
+    data: [{ sequence: 1, cosignatures: [{ witness: 'w1.example.com' }, { witness: 'w2.example.com/b' }] }, { sequence: 2 }],
+  });
+  const metrics = await (await fetch(`${base}/metrics`)).text();
+  t.match(metrics, /^cp_cosignatures_total\{witness="w1\.example\.com"\} 2$/m);
+  t.match(metrics, /^cp_cosignatures_total\{witness="w2\.example\.com\/b"\} 1$/m);
+  t.match(metrics, /^cp_cosignature_last_timestamp_seconds\{witness="w1\.example\.com"\} 1\d{9}$/m);
+
+  const file = (name: string, content: string) => {
+    writeFileSync(join(dir, name), content);
+    return join(dir, name);
+  };
+  const both = await published('?cosigned=2');
+  const args = ['verify', '--checkpoint', file('checkpoint.txt', both), '--keys', file('keys.json', (await ask('keys')).text)];
+  const trusted = ['--witness-keys', file('witnesses', `# ours\n${one.vkey}\n\n${two.vkey}\n${third.vkey}\n`)];
+  t.match(await gw([...args, ...trusted, '--witnesses', '2']), {
+    code: 0,
+    out: /^verified {2}the checkpoint\n.*1 hashes of ledger\.example\.com\/orgs\/acme, signed with ledger-[\s\S]*cosigned +by w1\.example\.com at 20.*Z\n.*by w2/,
+  });
+  t.match(await gw([...args, ...trusted, '--witnesses', '3']), { code: 1, out: /2 of the 3 witnesses have cosigned it, and 3 must have/ });
+  t.match(await gw([...args, '--witness-keys', file('stranger', third.vkey)]), { code: 1, out: /0 of the 1 witnesses/ });
+  t.match(await gw(args), { code: 0, out: /signed with/ }, 'without witnesses it is the word of the log alone');
+  const rootsFile = file('roots.json', (await ask('orgs/acme/roots')).text);
+  const { code, out } = await gw([...args, ...trusted, '--roots', rootsFile, '--json']);
+  t.match(
+    { code, json: JSON.parse(out) },
+    { code: 0, json: { checkpoint: { tree_size: 1, cosigners: [{ witness: 'w1.example.com' }, {}] } } },
+  );
+  const later = file('later.json', (await ask('orgs/acme/roots?after=1')).text);
+  t.match(await gw([...args, '--roots', later]), { code: 1, out: /no root that was given has the tree of 1 hashes/ });
+  const spoiled = file('spoiled.txt', both.replace('acme\n1\n', 'acme\n3\n'));
+  t.match(await gw(['verify', '--checkpoint', spoiled, ...args.slice(3)]), { code: 1, out: /the signature of its log does not fit/ });
+  for (const [more, err] of [
+    [['--witnesses', '0', ...trusted], /--witnesses takes a number from 1 to 99/],
+    [['--witnesses', '2'], /--witnesses needs --witness-keys/],
+    [['--witness-keys', file('bad', 'w+00000000+AAAA')], /bad: the verifier key of w is of type 0/],
+    [['--witness-keys', file('twice', `${one.vkey}\n${one.vkey}`)], /a key stands in it twice/],
+  ] as const)
+    t.match(await gw([...args, ...more]), { code: 2, err });
+  t.match(await gw(args.slice(0, 3)), { code: 2, err: /--checkpoint needs --keys/ });
+
+  await plane.stop();
+  const again = await runControlPlane(t, { clock }, { dataDir, ledgerName: 'renamed.example.com', ...settings });
+  const kept = await fetch(`http://127.0.0.1:${again.plane.httpPort}/v1/orgs/acme/checkpoint?cosigned=2`);
+  t.equal(await kept.text(), both, 'a restart loses nothing, nor does another name');
+});
+
+t.test('a cosignature is taken from a known witness alone, of what was published', async (t) => {
+  const key = ledgerKey(41);
+  const publicKey = Buffer.from(listedKey('w', 'ledger', createPublicKey(key)).public_key, 'base64');
+  const witness = noteKey('w.example.com', NOTE_TYPE.cosignature, publicKey);
+  const { clock, ask, grow } = await growing(t, { witnessKeys: [witness.vkey] });
+  await grow();
+  const { text } = readNote((await ask('orgs/acme/checkpoint')).text);
+  const now = Math.floor(clock.now() / 1_000);
+  const made = (seconds = now, by = witness, signer = key, over = text) =>
+    cosign(over, by, seconds, (message) => sign(undefined, message, signer));
+  const hand = (cosignature: string, sequence = 1) => ask('orgs/acme/cosignatures', { sequence, cosignature });
+  const stranger = noteKey('s.example.com', NOTE_TYPE.cosignature, publicKey);
+  for (const [what, line, message] of [
+    ['a stranger', made(now, stranger), /of no witness that is known/],
+    ['another key', made(now, witness, ledgerKey(42)), /does not fit/],
+    ['another text', made(now, witness, key, text.replace('\n1\n', '\n2\n')), /does not fit/],
+    ['the future', made(now + 301), /its time is in the future/],
+    ['no line', 'hello', /a line of its signatures is none/],
+  ] as const) {
+    const { status, text: said } = await hand(line);
+    t.equal(status, 400, what);
+    t.match(JSON.parse(said), { error: { details: [{ path: 'cosignature', message }] } }, what);
+  }
+  t.match(await hand(made(), 2), { status: 404 }, 'a root that is not there');
+  t.match(await hand(made(now - 10)), { status: 200 });
+  const newest = made();
+  t.match(await hand(newest), { status: 200 });
+  t.match(await hand(made(now - 10)), { status: 200 });
+  t.equal(readNote((await ask('orgs/acme/checkpoint')).text).signatures.at(-1)?.line, newest, 'the newest of a witness stands, alone');
+  t.equal(readNote((await ask('orgs/acme/checkpoint')).text).signatures.length, 2);
+  await Promise.all([1, 2, 3, 4].map((later) => hand(made(now + later))));
+  t.equal(readNote((await ask('orgs/acme/checkpoint')).text).signatures.at(-1)?.line, made(now + 4), 'also of those that come at once');
+  t.match(await ask('orgs/nobody/cosignatures', { sequence: 1, cosignature: newest }), { status: 404 });
+});
+
+t.test('checkpoints that nobody cosigned make room, one that a witness has under way stays', async (t) => {
+  const { clock, ask, grow } = await growing(t, {});
+  for (let count = 0; count < 4; count++) {
+    await grow();
+    await ask('orgs/acme/checkpoint');
+    clock.advance(MINUTE_MS);
+  }
+  const { data } = JSON.parse((await ask('orgs/acme/checkpoints')).text) as { data: readonly { sequence: number }[] };
+  t.same(
+    data.map(({ sequence }) => sequence),
+    [3, 4],
+  );
+});
+
+interface WitnessPlace {
+  readonly site: LedgerSite;
+  readonly ledger: MadeLedger;
+  readonly state: string;
+  readonly publish: (sequence: number, of?: MadeLedger, seed?: number, origin?: string) => void;
+  readonly watch: (...more: readonly string[]) => ReturnType<typeof gw>;
+}
+
+const BATCHES = [['11'.repeat(32)], ['22'.repeat(32), '33'.repeat(32)], ['44'.repeat(32)], ['55'.repeat(32)]];
+
+async function witnessOf(t: Test): Promise<WitnessPlace> {
+  const dir = tempDir(t);
+  const ledger = makeLedger(BATCHES);
+  const site = await startLedgerSite(t, ledger);
+  const state = join(dir, 'state.json');
+  const { file } = await newWitness(dir, 'w.example.com');
+  const publish: WitnessPlace['publish'] = (sequence, of = ledger, seed = 7, origin = 'log.example.com/orgs/acme') => {
+    const { tree_size = 0, tree_hash = '' } = of.roots[sequence - 1] ?? {};
+    const key = ledgerKey(seed);
+    const listed = listedKey('ledger-1', 'ledger', createPublicKey(key));
+    site.checkpoint = { sequence, checkpoint: signCheckpoint(origin, { tree_size, tree_hash }, { key, listed }) };
+  };
+  const watch = (...more: readonly string[]) =>
+    gw(['verify', '--watch', site.url, '--state', state, '--org', 'acme', '--cosign', file, ...more]);
+  return { site, ledger, state, publish, watch };
+}
+
+t.test('a witness cosigns nothing that does not go on from what it cosigned', async (t) => {
+  const { site, ledger, state, publish, watch } = await witnessOf(t);
+  publish(2);
+  t.match(await watch(), { code: 0, out: /cosigned {2}3 hashes of log\.example\.com\/orgs\/acme, root 2/ });
+  t.equal(site.handedIn.length, 1);
+  const remembered = () => JSON.parse(readFileSync(state, 'utf8')) as object;
+  const kept = remembered();
+  t.match(kept, { cosigned: { origin: 'log.example.com/orgs/acme', sequence: 2, tree_size: 3 } });
+  const fork = makeLedger([...BATCHES.slice(0, 2), ['66'.repeat(32)], ['77'.repeat(32)]]);
+  const cases: readonly (readonly [what: string, publish: () => void, message: RegExp])[] = [
+    ['a rollback', () => publish(1), /BROKEN.*the log goes backward/],
+    [
+      'another tree of the same size',
+      () => publish(2, makeLedger([...BATCHES.slice(0, 1), ['66'.repeat(32), '77'.repeat(32)]])),
+      /two trees/,
+    ],
+    ['a fork', () => publish(3, fork), /BROKEN.*consistency: second has another tree/],
+    ['a root that is not shown', () => publish(5, makeLedger([...BATCHES, ['88'.repeat(32)]])), /which the ledger does not show/],
+    ['another key', () => publish(3, ledger, 8), /no key that is known has signed it/],
+    ['another name', () => publish(3, ledger, 7, 'other.example.com/orgs/acme'), /the log is called other\.example\.com/],
+  ];
+  for (const [what, change, message] of cases) {
+    change();
+    t.match(await watch(), { code: 1, out: message }, what);
+    t.same(remembered(), kept, `${what}: the state stays`);
+  }
+  t.equal(site.handedIn.length, 1, 'nothing was signed');
+  site.ledger = {
+    ...ledger,
+    consistencyOf: (first, second) => (first === 2 && second === 3 ? undefined : ledger.consistencyOf(first, second)),
+  };
+  publish(3);
+  t.match(await watch(), { code: 1, out: /shows no proof that the tree of root 3 goes on from that of root 2/ });
+  site.ledger = ledger;
+  t.match(await watch(), { code: 0, out: /cosigned {2}4 hashes of .* root 3/ });
+  t.equal(site.handedIn.length, 2);
+});
+
+t.test('what is cosigned is remembered before it is handed in, and handed in again until it is taken', async (t) => {
+  const { site, state, publish, watch } = await witnessOf(t);
+  publish(1);
+  site.takes = 503;
+  t.match(await watch(), { code: 2, err: /does not take the cosignature of witness-[0-9a-f]+: .*answered 503/ });
+  t.match(JSON.parse(readFileSync(state, 'utf8')), { cosigned: { sequence: 1 } });
+  site.takes = 200;
+  t.match(await watch(), { code: 0 });
+  t.equal(site.handedIn.length, 2);
+  const { sequence, cosignature } = JSON.parse(site.handedIn[1] ?? '') as { sequence: number; cosignature: string };
+  t.match({ sequence, cosignature }, { sequence: 1, cosignature: /^— witness-[0-9a-f]{12} / }, 'without a name it is called by its key');
+
+  writeFileSync(`${state}.lock`, `${process.ppid}\n`);
+  t.match(await watch(), { code: 2, err: new RegExp(`is in use by another witness \\(pid ${process.ppid}\\)`) });
+  writeFileSync(`${state}.lock`, '99999999\n');
+  t.match(await watch(), { code: 0 }, 'one that has died holds nothing');
+  t.throws(() => readFileSync(`${state}.lock`), { code: 'ENOENT' }, 'and it is let go');
+  writeFileSync(state, readFileSync(state, 'utf8').replace('"origin"', '"origins"'));
+  t.match(await watch(), { code: 2, err: /is damaged \(state: cosigned: origin/ });
+});
+
+t.test('what cannot be used is told', async (t) => {
+  const dir = tempDir(t);
+  const { file, vkey } = await newWitness(dir, 'w.example.com');
+  t.match(await gw(['verify', '--witness-key', file]), { code: 2, err: /w\.example\.com\.pem: / }, 'a key that is there stays');
+  t.match(await gw(['verify', '--witness-key', join(dir, 'x'), '--name', 'a b']), { code: 2, err: /--name takes 1 to 128/ });
+  t.match(await gw(['verify', '--watch', 'http://127.0.0.1:1', '--state', 's', '--name', 'a']), { code: 2, err: /it needs --cosign/ });
+  writeFileSync(join(dir, 'none'), 'x');
+  t.match(await gw(['verify', '--watch', 'http://127.0.0.1:1', '--state', join(dir, 's'), '--cosign', join(dir, 'none')]), {
+    code: 2,
+    err: /holds no private Ed25519 key in PEM; gw verify --witness-key makes one/,
+  });
+  const env = { CP_DATA_DIR: tempDir(t), CP_HTTP_PORT: '0', CP_GRPC_PORT: '0' };
+  for (const [name, value] of [
+    ['CP_LEDGER_NAME', 'https://ledger+x'],
+    ['CP_CHECKPOINT_INTERVAL', '1ms'],
+    ['CP_WITNESS_KEYS', Array.from({ length: 17 }, () => vkey).join(',')],
+  ] as const)
+    t.match(await gw(['control-plane', 'start'], { env: { ...env, [name]: value } }), { code: 2, err: new RegExp(name) });
+  for (const value of ['w+1+A', `${vkey},${vkey}`])
+    t.match(await gw(['control-plane', 'start'], { env: { ...env, CP_WITNESS_KEYS: value } }), { code: 1, err: /CP_WITNESS_KEYS: / });
+});
