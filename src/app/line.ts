@@ -92,6 +92,7 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
       exports: resources.exports,
       telemetry: resources.telemetry,
       approvals: resources.approvals,
+      chat: { users: resources.chatUsers, slackSecret: config.slackSigningSecret, place: resources.place, clock, events },
       quarantines: resources.quarantines,
       stops: resources.stops,
       delegations: resources.delegations,

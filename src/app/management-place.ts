@@ -1,8 +1,9 @@
 import type { Config } from '../base/config/config.ts';
 import { originOf, ownOrigin } from '../base/config/own-origin.ts';
 import { isLoopbackHost } from '../base/lib/host.ts';
+import { buttonValue } from '../base/lib/slack-signature.ts';
 import type { BoundPort } from '../inbound/listener/listener.ts';
-import type { GatewayPlace } from '../services/sending/alerts/alert-cards.ts';
+import type { GatewayPlace } from '../services/sending/alerts/card-parts.ts';
 
 interface OwnCertificateNames {
   readonly current: { covers(host: string): boolean };
@@ -14,6 +15,7 @@ interface OwnCertificateNames {
  */
 export class ManagementPlace implements GatewayPlace {
   readonly #config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile' | 'mgmtPort'>;
+  readonly buttonFor: ((approvalId: string) => string) | undefined;
   readonly #certificate: OwnCertificateNames | undefined;
   #address: string;
   #port: number;
@@ -21,7 +23,7 @@ export class ManagementPlace implements GatewayPlace {
 
   /** @param certificate of the ports; undefined: they speak plain HTTP */
   constructor(
-    config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile' | 'host' | 'port' | 'mgmtPort'>,
+    config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile' | 'host' | 'port' | 'mgmtPort' | 'slackSigningSecret'>,
     certificate?: OwnCertificateNames,
   ) {
     this.#config = config;
@@ -29,6 +31,8 @@ export class ManagementPlace implements GatewayPlace {
     this.#address = config.host;
     this.#port = config.mgmtPort ?? config.port;
     this.#callerPort = config.port;
+    const { slackSigningSecret: secret } = config;
+    this.buttonFor = secret === undefined ? undefined : (approvalId) => buttonValue(secret, approvalId);
   }
 
   /** Where callers reach the gateway's own port. */

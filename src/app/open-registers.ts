@@ -8,6 +8,7 @@ import { lastHeardOrg } from '../link/contact-book.ts';
 import { FormerControlPlane } from '../link/former-control-plane.ts';
 import { NodeRegister } from '../services/keeper/node-register.ts';
 import { ApiKeyService } from '../services/people/api-keys.ts';
+import { ChatUserService } from '../services/people/chat-users.ts';
 import { CredentialService } from '../services/people/credentials.ts';
 import type { LookedUpKeysOptions } from '../services/people/looked-up-keys.ts';
 import { ManagementKeyService } from '../services/people/management-keys.ts';
@@ -46,6 +47,8 @@ export interface Registers {
   readonly projects: ProjectService;
   readonly apiKeys: ApiKeyService;
   readonly managementKeys: ManagementKeyService;
+  /** Who may press buttons in chats. */
+  readonly chatUsers: ChatUserService;
   readonly credentials: CredentialService;
   readonly customConnectors: CustomConnectorService;
   /** What every bundle of this gateway is compiled with. */
@@ -71,6 +74,7 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
   const credentials = await CredentialService.open({ store, box, clock, log, nodeId: config.nodeId, environment: environmentSecret });
   const workloads = await WorkloadService.open(store);
   const orgs = await OrgService.open(store, config.cpAddr !== undefined);
+  const managementKeys = await ManagementKeyService.open({ store, clock });
   const former = config.cpAddr === undefined ? await FormerControlPlane.find(store, log) : undefined;
   await former?.leaveRegisters({ workloads, credentials, policies, orgs });
   if (config.cpAddr === undefined)
@@ -90,7 +94,8 @@ export async function openRegisters(config: Config, ground: Ground): Promise<Reg
     former,
     projects: await ProjectService.open(store, clock),
     apiKeys: await ApiKeyService.open({ store, clock, events, remote: remoteFrom(config, log) }),
-    managementKeys: await ManagementKeyService.open({ store, clock }),
+    managementKeys,
+    chatUsers: await ChatUserService.open({ store, clock, keys: managementKeys }),
     credentials,
     customConnectors,
   };

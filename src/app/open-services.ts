@@ -1,4 +1,5 @@
 import type { Config } from '../base/config/config.ts';
+import type { Approval } from '../base/model/approval.ts';
 import { Discovery } from '../services/learning/discovery.ts';
 import { riskSettings } from '../services/learning/risk-settings.ts';
 import { RiskService } from '../services/learning/risks.ts';
@@ -86,8 +87,11 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   const audit = new AuditTrail({ store, clock, events, outbox, holdings });
   tellPolicies(config, registers, audit);
   const prices = await openPrices(config, ground, audit, closers, known.org);
-  const alerts = await AlertService.open({ store, clock, log, box, outbox, ...ground.waysOut });
-  closers.push(() => Promise.resolve(alerts.close()));
+  let opened: Pick<Services, 'approvals'> | undefined;
+  // Asked when something is delivered, which begins when all is open.
+  const approval = async (id: string): Promise<Approval | undefined> => opened?.approvals.show(id, undefined);
+  const alerts = await AlertService.open({ store, clock, log, box, outbox, approval, ...ground.waysOut });
+  closers.push(() => alerts.close());
   // Nothing but a control plane says otherwise of a node (decision 11.3).
   const inherits = config.cpAddr === undefined || (await inheritanceOf(store, config.nodeId));
   const exported = { store, clock, log, box, outbox, events, nodeId: config.nodeId, inherits, ...ground.waysOut };
@@ -95,6 +99,7 @@ export async function openServices(config: Config, ground: Ground, closers: (() 
   closers.push(() => exports.close());
   await registers.former?.leaveExports(exports);
   const controls = await openControls(config, ground, { outbox, known }, closers);
+  opened = controls;
   const money = await openMoney(config, ground, { rateLimits, months, counters, outbox, known, caps }, closers);
   const { workloads } = registers;
   const discovery = config.discoveryEnabled ? await Discovery.open({ store, clock, log, catalogues, workloads, ownOrg }) : undefined;

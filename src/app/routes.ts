@@ -4,6 +4,7 @@ import { type DescribedOperation, openApi } from '../operations/openapi.ts';
 import { OPERATIONS } from '../operations/operation-table.ts';
 import {
   APPROVAL_PAGE,
+  CHAT_USER_PAGE,
   END_MCP_SESSION,
   EXECUTE,
   FRONT_PAGE,
@@ -29,7 +30,7 @@ const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
 
 /** Everything that the description and the reference page tell of. */
 export const DESCRIBED: readonly DescribedOperation[] = [
-  ...[EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, APPROVAL_PAGE, FRONT_PAGE, PAGE_FILES],
+  ...[EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, APPROVAL_PAGE, CHAT_USER_PAGE, FRONT_PAGE, PAGE_FILES],
   ...OPERATIONS,
 ];
 
@@ -55,9 +56,9 @@ export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts,
       return bytes;
     },
   };
-  const { approval, front, files } = sitePages();
+  const { approval, chatUser, front, files } = sitePages();
   const own = [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp)];
-  const { main, management } = routesByPort([...own, approval, files], apart);
+  const { main, management } = routesByPort([...own, approval, chatUser, files], apart);
   return { main: [...main, front.proxy], ...(management && { management: [...management, front.management] }) };
 }
 

@@ -7,7 +7,7 @@ import { postReports } from '../outbound/destinations/telemetry-post.ts';
 import type { Fetching, WayOut } from '../outbound/destinations/way-out.ts';
 import { SideDoor } from '../outbound/net/side-door.ts';
 import type { RawWays } from '../outbound/net/upstream.ts';
-import type { GatewayPlace } from '../services/sending/alerts/alert-cards.ts';
+import type { GatewayPlace } from '../services/sending/alerts/card-parts.ts';
 import type { StaticDestination } from '../services/sending/exports/export-service.ts';
 import type { TelemetryState } from '../services/sending/telemetry/usage-telemetry.ts';
 

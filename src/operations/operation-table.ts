@@ -5,6 +5,7 @@ import { APPROVAL_OPERATIONS } from './approval-operations.ts';
 import { AUDIT_OPERATIONS } from './audit-operations.ts';
 import { BILLING_OPERATIONS } from './billing-operations.ts';
 import { BUDGET_OPERATIONS } from './budget-operations.ts';
+import { CHAT_OPERATIONS } from './chat-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
@@ -78,6 +79,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...API_KEY_OPERATIONS,
   ...AUDIT_OPERATIONS,
   ...APPROVAL_OPERATIONS,
+  ...CHAT_OPERATIONS,
   ...AGENT_OPERATIONS,
   ...QUARANTINE_OPERATIONS,
   ...STOP_OPERATIONS,

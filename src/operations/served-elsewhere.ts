@@ -79,6 +79,18 @@ export const APPROVAL_PAGE: DescribedOperation = {
   inputs: () => ({ params: pathId('Approval id') }),
 };
 
+/** As the page of an approval; what is proven on it stands behind the `#` of its link, which no server sees. */
+export const CHAT_USER_PAGE: DescribedOperation = {
+  id: 'chat_users.page',
+  method: 'GET',
+  path: '/chat-users/{id}',
+  scope: 'none',
+  summary: 'The page on which somebody says that an account in a chat is his: where the answer to a button leads.',
+  annotations: READS,
+  output: { status: 200, contentType: 'text/html; charset=utf-8' },
+  inputs: () => ({ params: pathId('Id of the chat user') }),
+};
+
 /** What people see who open the address of a port (decision 11.4); programs are told that there is nothing. */
 export const FRONT_PAGE: DescribedOperation = {
   id: 'front.page',

@@ -1,4 +1,5 @@
 import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
+import type { Events } from '../base/events/bus.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { HealthWarning, NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
@@ -11,6 +12,7 @@ import type { BudgetService } from '../services/money/budgets.ts';
 import type { RateLimitService } from '../services/money/rate-limits.ts';
 import type { AuditTrail } from '../services/orgs/audit-trail.ts';
 import type { ApiKeyService } from '../services/people/api-keys.ts';
+import type { ChatUserService } from '../services/people/chat-users.ts';
 import type { CredentialChange, CredentialService } from '../services/people/credentials.ts';
 import type { DelegationService } from '../services/people/delegations.ts';
 import type { ManagementKeyService } from '../services/people/management-keys.ts';
@@ -31,6 +33,7 @@ import type { ApprovalService } from '../services/review/approvals.ts';
 import type { QuarantineService } from '../services/review/quarantines.ts';
 import type { StopService } from '../services/review/stops.ts';
 import type { AlertService } from '../services/sending/alerts/alert-service.ts';
+import type { GatewayPlace } from '../services/sending/alerts/card-parts.ts';
 import type { ExportService } from '../services/sending/exports/export-service.ts';
 import type { UsageTelemetry } from '../services/sending/telemetry/usage-telemetry.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -134,6 +137,15 @@ export interface OperationServices {
   readonly exports: ExportService;
   readonly telemetry: UsageTelemetry;
   readonly approvals: ApprovalService;
+  /** Buttons in chats. */
+  readonly chat: {
+    readonly users: ChatUserService;
+    /** `GW_SLACK_SIGNING_SECRET`; undefined: Slack's messages have none. */
+    readonly slackSecret: string | undefined;
+    readonly place: GatewayPlace;
+    readonly clock: Clock;
+    readonly events: Events;
+  };
   readonly quarantines: QuarantineService;
   readonly stops: StopService;
   readonly delegations: DelegationService;

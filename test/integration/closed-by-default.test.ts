@@ -12,6 +12,7 @@ const PUBLIC = [
   'GET /',
   'GET /approvals/{id}',
   'GET /assets/{file}',
+  'GET /chat-users/{id}',
   'GET /healthz',
   'GET /llms.txt',
   'GET /mgmt/v1/openapi.json',
@@ -20,6 +21,8 @@ const PUBLIC = [
   'GET /v1/openapi.json',
   'GET /v1/proxy/ca-bundle.crt',
   'GET /v1/proxy/ca.crt',
+  // Of Slack, which signs each request.
+  'POST /v1/chat/slack/interactions',
 ];
 /** Closed by `GW_PROXY_AUTH=required`, as every door is through which calls go. */
 const CALLS = 'POST /v1/actions:execute';

@@ -131,6 +131,7 @@ const UNRECORDED: ReadonlySet<string> = new Set([
   'POST /mcp',
   'DELETE /mcp',
   'GET /approvals/{id}',
+  'GET /chat-users/{id}',
 ]);
 
 function patternOf(route: string): RegExp {

@@ -8,6 +8,9 @@ import { managedOf } from '../support/managed.ts';
 const UNREAD: Readonly<Record<string, number>> = {
   // A link to it may have been decorated by a chat or a mail program.
   'GET /approvals/{id}': 200,
+  'GET /chat-users/{id}': 200,
+  // Without a secret of Slack there is nothing to ask.
+  'POST /v1/chat/slack/interactions': 404,
   // A page for browsers; a program is told that there is nothing.
   'GET /': 404,
   // A file of a page, which may be asked for with something against caches.

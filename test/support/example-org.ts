@@ -1,7 +1,9 @@
+import { buttonValue } from '../../src/base/lib/slack-signature.ts';
 import { runningFrom, TEST_DAY } from './fake-clock.ts';
 import { bundleOf, CHAT, startGoverned } from './governed.ts';
 import { Inbox } from './inbox.ts';
 import { managedOf } from './managed.ts';
+import { press, SIGNING_SECRET } from './slack.ts';
 import type { HasTeardown } from './temp-dir.ts';
 
 const BUNDLE = bundleOf(`  targets:
@@ -52,7 +54,13 @@ export async function exampleOrg(t: HasTeardown) {
   });
   // The day of the examples: answers have members that are named by days.
   const clock = runningFrom(TEST_DAY);
-  const { gw, execute } = await startGoverned(t, { clock, bundle: BUNDLE, hosts: [CHAT_HOST], handler, env: { GW_NODE_ID: 'node-1' } });
+  const { gw, execute } = await startGoverned(t, {
+    clock,
+    bundle: BUNDLE,
+    hosts: [CHAT_HOST],
+    handler,
+    env: { GW_NODE_ID: 'node-1', GW_SLACK_SIGNING_SECRET: SIGNING_SECRET },
+  });
   const { keyOf } = await managedOf(gw);
   const keys = {
     own: (await keyOf(ORG)).key,
@@ -71,15 +79,26 @@ export async function exampleOrg(t: HasTeardown) {
     const text = await response.text();
     return { status: response.status, body: text === '' ? undefined : (JSON.parse(text) as unknown) };
   };
-  const call = async (caller: string, params: object, status: number): Promise<void> => {
+  const call = async (caller: string, params: object, status: number): Promise<Readonly<Record<string, unknown>>> => {
     const attribution = { project_id: 'support', customer_id: 'customer-1', account_id: 'account-1', labels: { team: 'red' } };
     const answer = await execute({ org_id: ORG, caller_id: caller, attribution }, { params: { ...CHAT, model: 'gpt-4o', ...params } });
     if (answer.status !== status) throw new Error(`${answer.status} ${answer.text}`);
+    return answer.body;
+  };
+  /** A user of a chat has pressed a button, and says who he is. */
+  const bindChatUser = async (approvalId: string): Promise<void> => {
+    const button = { action_id: 'gw_approve', value: buttonValue(SIGNING_SECRET, approvalId) };
+    await press(gw.url, button, { at: clock.now() });
+    const linkIn = (): RegExpExecArray | null => /chat-users\/([^#"|]+)#([\w-]+)\|/.exec(inbox.received.at(-1)?.text ?? '');
+    await inbox.until(() => linkIn() !== null);
+    const [, id = '', code = ''] = linkIn() ?? [];
+    const bound = await send('own', 'POST', `/mgmt/v1/chat-users/${id}/bind`, { code, confirm: true });
+    if (bound.status !== 200) throw new Error(JSON.stringify(bound.body));
   };
   /** The calls that examples speak of. */
   const setUp = async (): Promise<void> => {
     await call('anna', {}, 200);
-    await call('ben', { user: 'ask' }, 202);
+    await bindChatUser(String((await call('ben', { user: 'ask' }, 202))['approval_id']));
     await call('ben', { user: 'ask', max_tokens: 9 }, 202);
     await call('mallory', { user: 'odd' }, 403);
   };

@@ -3,6 +3,7 @@ import type { UpstreamHandler } from './tls-upstream.ts';
 /** One message that came. */
 export interface Received {
   readonly host: string;
+  readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
@@ -39,6 +40,7 @@ export class Inbox {
         const text = bytes.toString();
         const message = {
           host,
+          method: request.method ?? '',
           path: request.url ?? '',
           headers: request.headers,
           text,

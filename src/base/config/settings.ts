@@ -318,6 +318,11 @@ export const SETTINGS = {
 
   smtpUrl: secret('GW_SMTP_URL', delivery.smtpUrl, 'Mail server that alerts go by.'),
   smtpFrom: optional('GW_SMTP_FROM', delivery.mailAddress, 'Sender of alert mails; needed with `GW_SMTP_URL`.'),
+  slackSigningSecret: secret(
+    'GW_SLACK_SIGNING_SECRET',
+    type.token,
+    'Signing secret of the Slack app whose messages have buttons to approve and deny; without it they have the link alone.',
+  ),
   exportWebhookUrl: secret('GW_EXPORT_WEBHOOK_URL', delivery.webhookUrl, 'Webhook that every event is sent to.'),
   exportWebhookToken: secret('GW_EXPORT_WEBHOOK_TOKEN', type.token, 'Bearer token of that webhook.'),
   exportSyslogAddr: optional('GW_EXPORT_SYSLOG_ADDR', delivery.syslogAddress, 'Syslog server that every event is sent to.'),

@@ -10,6 +10,7 @@ export interface DurablePayloads {
   audit: AuditEntry;
   quarantine: QuarantineEntry;
   approval: Approval;
+  approvalStep: Approval;
   riskAlert: RiskAlert;
   riskNotice: RiskAlert;
 }
@@ -22,6 +23,7 @@ export const DURABLE: Readonly<Record<DurableName, true>> = {
   audit: true,
   quarantine: true,
   approval: true,
+  approvalStep: true,
   riskAlert: true,
   riskNotice: true,
 };

@@ -7,6 +7,7 @@ import type { TrafficClass } from '../model/action-request.ts';
 import type { Approval } from '../model/approval.ts';
 import type { AuditEntry } from '../model/audit-entry.ts';
 import type { BudgetAlert } from '../model/budget-limit.ts';
+import type { ChatPlatform } from '../model/chat-user.ts';
 import type { ExecutionRecord } from '../model/execution-record.ts';
 import type { QuarantineEntry } from '../model/quarantine-entry.ts';
 import type { Decision } from '../model/reason-codes.ts';
@@ -116,6 +117,18 @@ export interface CallSeen {
   readonly like: string;
 }
 
+/**
+ * What came of a click on a button in a chat. `unsigned`: it is not proven to be of the chat. `unbound`: of somebody
+ * who has not said yet who he is. `refused`: he may not. `late`: it did not wait any more. `ignored`: of no button of
+ * ours.
+ */
+export const CLICK_OUTCOMES = ['decided', 'unsigned', 'unbound', 'refused', 'late', 'ignored'] as const;
+
+export interface ChatClick {
+  readonly platform: ChatPlatform;
+  readonly outcome: (typeof CLICK_OUTCOMES)[number];
+}
+
 /** What each event says. */
 export interface EventPayloads {
   execution: ExecutionEvent;
@@ -132,6 +145,8 @@ export interface EventPayloads {
   audit: AuditEntry;
   quarantine: QuarantineEntry;
   approval: Approval;
+  approvalStep: Approval;
+  chatClick: ChatClick;
   riskAlert: RiskAlert;
   riskNotice: RiskAlert;
   /** The id of the entry. */
@@ -199,6 +214,14 @@ export const EVENTS: { readonly [N in EventName]: EventRow } = {
   approval: {
     meaning: 'A request waits for an approval, or one was approved, denied or has expired, and that is stored.',
     says: 'the approval',
+  },
+  approvalStep: {
+    meaning: 'One of several persons has said yes of a request that waits still, and that is stored.',
+    says: 'the approval',
+  },
+  chatClick: {
+    meaning: 'Something came in the name of a chat for the buttons of its messages.',
+    says: 'of which product, and what came of it',
   },
   quarantine: { meaning: 'Policy has put a caller into quarantine, or a person has released it, and that is stored.', says: 'the entry' },
   riskAlert: {

@@ -39,6 +39,12 @@ export function withParameter(address: WebAddress, name: string, value: string):
   return { ...address, path: `${url.pathname}${url.search}` };
 }
 
+/** The same with something behind its path, before the query. */
+export function withPathEnd(address: WebAddress, end: string): WebAddress {
+  const url = new URL(address.path, 'http://path.invalid');
+  return { ...address, path: `${url.pathname.replace(/\/$/, '')}${end}${url.search}` };
+}
+
 /** How messages get there. */
 export const SYSLOG_TRANSPORTS = ['udp', 'tcp', 'tls'] as const;
 

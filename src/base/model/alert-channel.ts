@@ -9,8 +9,17 @@ export type ChatKind = (typeof CHAT_KINDS)[number];
 export const CHANNEL_KINDS = [...CHAT_KINDS, 'email'] as const;
 export type ChannelKind = (typeof CHANNEL_KINDS)[number];
 
-/** What a channel is reached by. The URL is a secret, addresses are not. */
-export type ChannelConfig = { readonly webhook_url: string } | { readonly to_addresses: readonly string[] };
+/** How a chat is spoken to as an app, whose messages can be changed (Slack). The token is a secret. */
+export interface BotConfig {
+  readonly bot_token: string;
+  /** Where its messages go: the id or the name of a channel. */
+  readonly channel: string;
+  /** Where its methods are; absent: at Slack. */
+  readonly api_url?: string;
+}
+
+/** What a channel is reached by. The URL and the token are secrets, addresses are not. */
+export type ChannelConfig = { readonly webhook_url: string } | BotConfig | { readonly to_addresses: readonly string[] };
 
 /** Where alerts of an org go (specification, "Alert channel"). */
 export interface AlertChannel {

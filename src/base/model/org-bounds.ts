@@ -158,6 +158,12 @@ export const CONTROL_BOUNDS = {
     shared: 'all orgs; only who has the admin token takes a place',
     full: 'the one used least lately is told once more',
   },
+  clickAnswers: {
+    what: 'Answers to buttons that were pressed in chats, while they are sent',
+    all: 100,
+    shared: 'all orgs; only what a chat has signed takes a place',
+    full: 'the button does what it does, and nobody is told; the message is not changed',
+  },
   pinnedHosts: {
     what: 'Hosts of which it is said that clients do not take our certificate',
     all: 1_000,
@@ -225,6 +231,7 @@ export const ENTITY_BOUNDS = {
   connectors: { what: 'custom connectors', org: 200, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   apiKeys: { what: 'API keys that are not revoked', org: 10_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   managementKeys: { what: 'management keys that are not revoked', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
+  chatUsers: { what: 'users of chats who decide approvals there', org: 1_000, shared: OF_ITS_OWN, full: LIMIT_REACHED },
   revokedKeys: {
     what: 'revoked keys of one kind, which lists still show',
     org: 1_000,

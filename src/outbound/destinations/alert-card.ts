@@ -51,10 +51,21 @@ export interface AlertCard {
   readonly facts: readonly AlertFact[];
   /** Where to go next. */
   readonly link?: { readonly title: string; readonly url: string };
+  /** What it is decided by in the chat itself, where that has buttons. */
+  readonly buttons?: CardButtons;
+  /** Messages of one of these belong together, where a chat can have them so. */
+  readonly thread?: string;
   /** What to type in its place. */
   readonly command?: string;
   /** RFC 3339. */
   readonly at: string;
+}
+
+export interface CardButtons {
+  /** What each of them says when it is pressed. */
+  readonly value: string;
+  /** What a yes does. */
+  readonly yes: string;
 }
 
 export interface AlertFact {

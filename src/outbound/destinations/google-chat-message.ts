@@ -19,6 +19,7 @@ export function googleChatMessage(card: AlertCard): unknown {
   if (card.command !== undefined) widgets.push({ textParagraph: { text: cutShown(ownWords(card.command, 'google_chat'), TEXT) } });
   if (card.link) widgets.push({ buttonList: { buttons: [{ text: card.link.title, onClick: { openLink: { url: card.link.url } } }] } });
   return {
+    ...(card.thread === undefined ? {} : { thread: { threadKey: card.thread } }),
     // A title is plain text, without entities.
     cardsV2: [
       { cardId: card.alertId, card: { header: { title: onFace(card.title, 'teams', TITLE), subtitle: card.at }, sections: [{ widgets }] } },

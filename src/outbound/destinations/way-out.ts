@@ -12,6 +12,10 @@ export interface PostAnswer {
 }
 
 export interface PostRequest {
+  /** Default `POST`. */
+  readonly method?: 'POST' | 'PATCH' | undefined;
+  /** Bytes that are read of the body of the answer; default: its first 16 KiB. */
+  readonly mostRead?: number | undefined;
   readonly to: WebAddress;
   /** Flat name, value list; Host and framing are added. */
   readonly headers: readonly string[];
@@ -21,7 +25,7 @@ export interface PostRequest {
   readonly signal: AbortSignal;
 }
 
-export interface GetRequest extends Omit<PostRequest, 'body'> {
+export interface GetRequest extends Omit<PostRequest, 'body' | 'method' | 'mostRead'> {
   /** Of the body; a longer answer is an error. */
   readonly maxBytes: number;
 }
@@ -38,7 +42,7 @@ export interface Fetching {
 
 /** The way out for what is asked by POST. As {@link WayOut}. */
 export interface PostWithAnswer {
-  ask(request: PostRequest & Pick<GetRequest, 'maxBytes'>): Promise<GetAnswer>;
+  ask(request: Omit<PostRequest, 'method' | 'mostRead'> & Pick<GetRequest, 'maxBytes'>): Promise<GetAnswer>;
 }
 
 /** How a connection is made. */

@@ -25,6 +25,10 @@ interface Sent {
 }
 
 interface Posted extends Sent {
+  /** Default `POST`. */
+  readonly method?: 'POST' | 'PATCH' | undefined;
+  /** What is read of the body of the answer; default: its first 16 KiB. */
+  readonly mostRead?: number | undefined;
   readonly body: string | Uint8Array;
 }
 
@@ -33,7 +37,8 @@ interface Got extends Sent {
   readonly maxBytes: number;
 }
 
-interface Asked extends Posted {
+interface Asked extends Sent {
+  readonly body: string | Uint8Array;
   /** Of the body of the answer. */
   readonly maxBytes: number;
 }
@@ -61,16 +66,16 @@ export class SideDoor {
   }
 
   /**
-   * An answer is read up to its first 16 KiB: then its connection is closed, and those are the answer.
+   * An answer is read up to `mostRead` bytes: then its connection is closed, and those are the answer.
    * @throws GatewayError as a call ends, `upstream_timeout` after `timeoutMs`, `shutting_down` when the signal is
    * aborted
    */
-  async post({ body, ...sent }: Posted): Promise<Answer<string>> {
+  async post({ body, method = 'POST', mostRead = MAX_ANSWER, ...sent }: Posted): Promise<Answer<string>> {
     const collector = new ByteCollector();
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-    const head = await this.#send('POST', sent, bytes, (chunk) => {
-      collector.push(chunk.subarray(0, MAX_ANSWER - collector.size));
-      return collector.size < MAX_ANSWER;
+    const head = await this.#send(method, sent, bytes, (chunk) => {
+      collector.push(chunk.subarray(0, mostRead - collector.size));
+      return collector.size < mostRead;
     });
     return { ...head, body: collector.take().toString() };
   }
@@ -100,7 +105,7 @@ export class SideDoor {
   }
 
   async #send(
-    method: 'GET' | 'POST',
+    method: 'GET' | 'POST' | 'PATCH',
     { to, headers, signal, timeoutMs = ANSWER_MS }: Sent,
     body: Uint8Array | undefined,
     take: Taker,

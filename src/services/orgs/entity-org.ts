@@ -3,6 +3,7 @@ import { LIMITS, OVERRIDES } from '../money/held-limits.ts';
 import { RATE_LIMITS_OF_ORGS } from '../money/rate-limit-configs.ts';
 import { WORKLOAD_RATES } from '../money/workload-rates.ts';
 import { API_KEYS } from '../people/api-keys.ts';
+import { CHAT_USERS } from '../people/chat-users.ts';
 import { CREDENTIALS } from '../people/credentials.ts';
 import { LOOKED_UP_KEYS } from '../people/looked-up-keys.ts';
 import { MANAGEMENT_KEYS } from '../people/management-keys.ts';
@@ -38,6 +39,7 @@ export const SPACES_OF_ORGS: readonly string[] = [
   EXPORTS,
   WORKLOAD_RATES,
   STOPS,
+  CHAT_USERS,
 ];
 
 /** Where something belongs to an entity of another space, by the same key. */

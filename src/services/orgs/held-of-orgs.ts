@@ -2,6 +2,7 @@ import { ENTITY_BOUNDS } from '../../base/model/org-bounds.ts';
 import { LIMITS } from '../money/held-limits.ts';
 import { WORKLOAD_RATES } from '../money/workload-rates.ts';
 import { API_KEYS } from '../people/api-keys.ts';
+import { CHAT_USERS } from '../people/chat-users.ts';
 import { CREDENTIALS } from '../people/credentials.ts';
 import { MANAGEMENT_KEYS } from '../people/management-keys.ts';
 import { PROJECTS } from '../people/projects.ts';
@@ -31,6 +32,7 @@ export const HELD_OF_ORGS: readonly HeldThings[] = [
       [EXPORTS, ENTITY_BOUNDS.exports],
       [WORKLOAD_RATES, ENTITY_BOUNDS.workloadRates],
       [STOPS, ENTITY_BOUNDS.stops],
+      [CHAT_USERS, ENTITY_BOUNDS.chatUsers],
     ] as const
   ).map(([space, bound]): HeldThings => ({ space, bound, orgOf: (key, value) => orgOfEntity(space, key, value) })),
   {

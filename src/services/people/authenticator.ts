@@ -14,14 +14,14 @@ import {
 } from '../../base/lib/own-tokens.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { ApiKey } from '../../base/model/keys.ts';
-import { type ManagementKeyKind, openedBy, scopeLacked } from '../../base/model/keys.ts';
+import { type ManagementKeyKind, scopeLacked } from '../../base/model/keys.ts';
 import { ADMIN_PROGRAM_HEADER, ADMIN_USER_HEADER, type Principal, type Scope } from '../../base/model/principal.ts';
 import type { Workload } from '../../base/model/workload.ts';
 import { shownToRoute } from '../../inbound/normalise/shown-by.ts';
 import { ANYONE, type CallerProof, metricsProof, Proofs, type SignedIn, secretProof, sessionProof } from '../../surfaces/http/proofs.ts';
 import { workloadKey } from '../registers/org-key.ts';
 import type { ApiKeyService, ApiKeyVerdict } from './api-keys.ts';
-import type { ManagementKeyService, ManagementKeyVerdict } from './management-keys.ts';
+import { type ManagementKeyService, type ManagementKeyVerdict, principalOfKey } from './management-keys.ts';
 import type { WorkloadService } from './workloads.ts';
 import type { WrongKeys } from './wrong-keys.ts';
 
@@ -153,11 +153,10 @@ export class Authenticator {
     const judged: Maybe<ManagementKeyVerdict> = this.#options.managementKeys.judge(kind, presented);
     return when(judged, (verdict) => {
       if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
-      const { id, name, org_id: orgId, scopes: held, session, groups, made_by: madeBy } = verdict.key;
-      const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : []), ...openedBy(held)];
+      const principal = principalOfKey(verdict.key);
+      const { scopes } = principal;
       if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', scopeLacked(scopes, scope, 'this'));
-      const own = { ...(name === '' ? {} : { name }), ...(session && { session }), ...(groups && { groups }), ...(madeBy && { madeBy }) };
-      return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...own, orgId, scopes };
+      return principal;
     });
   }
 

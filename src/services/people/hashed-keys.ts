@@ -115,6 +115,21 @@ export class HashedKeys<K extends IssuedKey> {
   }
 
   /**
+   * Judges a key of which the hash is known, as if it were shown.
+   * @throws GatewayError as {@link judge}
+   */
+  judgeHash(hash: string): HashedKeyVerdict<K> | Promise<HashedKeyVerdict<K>> {
+    const known = this.#known.get(hash);
+    return known === undefined ? this.#readThrough(hash) : this.#verdict(known);
+  }
+
+  /** The hash of the key of an org with this id; undefined: there is none. */
+  async hashOf(id: string, orgId: string): Promise<string | undefined> {
+    for await (const { key: hash, value } of this.#all(orgId)) if (value.id === id) return hash;
+    return undefined;
+  }
+
+  /**
    * Makes a key; its plain text is returned this once.
    * @param prefix of its kind
    * @param complete adds what keys of this kind have beside

@@ -1,7 +1,7 @@
 import type { Maybe } from '../../base/lib/maybe.ts';
 import { MANAGEMENT_KEY_PREFIX, MCP_KEY_PREFIX } from '../../base/lib/own-tokens.ts';
-import type { KeyScope, ManagementKey, ManagementKeyKind } from '../../base/model/keys.ts';
-import type { AdminSession } from '../../base/model/principal.ts';
+import { type KeyScope, type ManagementKey, type ManagementKeyKind, openedBy } from '../../base/model/keys.ts';
+import type { AdminSession, Principal, Scope } from '../../base/model/principal.ts';
 import type { Commit } from '../registers/commit.ts';
 import { type Forgetting, HashedKeys, type HashedKeysOptions, type HashedKeyVerdict, type NewIssuedKey } from './hashed-keys.ts';
 
@@ -39,6 +39,16 @@ export class ManagementKeyService {
     return presented.startsWith(PREFIXES[kind]) ? this.#keys.judge(presented) : { result: 'invalid_key' };
   }
 
+  /** What names a key of an org to {@link judgeNamed}, so that nobody has to have it; undefined: there is none. */
+  nameOf(id: string, orgId: string): Promise<string | undefined> {
+    return this.#keys.hashOf(id, orgId);
+  }
+
+  /** Judges a key that {@link nameOf} has named. @throws GatewayError `key_lookup_failed` */
+  judgeNamed(name: string): Maybe<ManagementKeyVerdict> {
+    return this.#keys.judgeHash(name);
+  }
+
   /** Makes a key; its plain text is returned this once. */
   async create(
     { kind, scopes, madeBy, groups, session, ...asked }: NewManagementKey,
@@ -61,4 +71,20 @@ export class ManagementKeyService {
   async revoke(id: string, orgId: string | undefined, commit?: Commit, forgetting?: Forgetting<ManagementKey>): Promise<boolean> {
     return (await this.#keys.revoke(id, orgId, commit, forgetting))?.isNews === true;
   }
+}
+
+/** Who asks by a key that is good. */
+export function principalOfKey({
+  id,
+  kind,
+  name,
+  org_id: orgId,
+  scopes: held,
+  session,
+  groups,
+  made_by: madeBy,
+}: ManagementKey): Principal {
+  const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : []), ...openedBy(held)];
+  const own = { ...(name === '' ? {} : { name }), ...(session && { session }), ...(groups && { groups }), ...(madeBy && { madeBy }) };
+  return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...own, orgId, scopes };
 }

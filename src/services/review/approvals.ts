@@ -466,8 +466,8 @@ export class ApprovalService {
     first.push({ op: 'put', ...at, value: approval });
     expect.push({ ...at, version });
     // One of several persons has said yes: what waits, waits.
-    if (version === undefined || approval.status !== 'pending')
-      settling.push(this.#options.outbox.post('approval', { ...approval, ...shown }));
+    const isStep = version !== undefined && approval.status === 'pending';
+    settling.push(this.#options.outbox.post(isStep ? 'approvalStep' : 'approval', { ...approval, ...shown }));
   }
 
   /**
@@ -491,7 +491,7 @@ export class ApprovalService {
       return REMOVED;
     };
     await this.#pending.waiting.change(id, next, { commit });
-    if (after !== undefined && after.status !== 'pending') events.emit('approval', after);
+    if (after !== undefined) events.emit(after.status === 'pending' ? 'approvalStep' : 'approval', after);
     return after;
   }
 

@@ -31,6 +31,7 @@ export function controlListeners(registry: Registry, org: (id: string) => string
   const approvals = counter(registry, METRICS.approvals);
   const quarantined = counter(registry, METRICS.quarantined);
   quarantined(ownOrg);
+  const chatClicks = counter(registry, METRICS.chatClicks);
   for (const level of ['warning', 'critical', 'exceeded'] satisfies BudgetAlert['level'][]) budgetAlerts(ownOrg, level);
   for (const reason of AUTH_FAILURES) authFailures(reason, ownOrg);
   for (const bundle of ['active', 'shadow']) for (const trigger of ['put', 'reload', 'watch']) policyLoads(bundle, trigger, 'refused');
@@ -46,6 +47,7 @@ export function controlListeners(registry: Registry, org: (id: string) => string
     delegationShown: (result) => delegations(result).inc(),
     audit: ({ operation }) => changes(operation).inc(),
     approval: ({ org_id: orgId, status }) => approvals(org(orgId), status).inc(),
+    chatClick: ({ platform, outcome }) => chatClicks(platform, outcome).inc(),
     quarantine: ({ org_id: orgId, released_at: released }) => {
       if (released === null) quarantined(org(orgId)).inc();
     },

@@ -341,6 +341,12 @@ export const METRICS = {
     labels: ['org_id', 'status'],
     help: 'Requests that began to wait for an approval (`pending`), and approvals that were given, denied or have expired.',
   },
+  chatClicks: {
+    name: 'gw_chat_clicks_total',
+    type: 'counter',
+    labels: ['platform', 'outcome'],
+    help: 'Clicks on buttons of chat messages: `decided`, `unsigned` (not proven to be of the chat), `unbound` (nobody knows by whom), `refused`, `late` (decided before), `ignored`.',
+  },
   quarantined: {
     name: 'gw_quarantine_total',
     type: 'counter',

@@ -4,7 +4,7 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { packageRoot } from '../../base/lib/package-root.ts';
 import { UNSEEN } from '../../base/lib/shown-text.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
-import { APPROVAL_PAGE, FRONT_PAGE, PAGE_FILES } from '../../operations/served-elsewhere.ts';
+import { APPROVAL_PAGE, CHAT_USER_PAGE, FRONT_PAGE, PAGE_FILES } from '../../operations/served-elsewhere.ts';
 import type { Route, RouteAnswer } from '../http/route.ts';
 import { filesIn, hashedName, StaticFiles } from '../http/static-files.ts';
 
@@ -13,7 +13,8 @@ import { filesIn, hashedName, StaticFiles } from '../http/static-files.ts';
  * place.
  */
 const FOLDER = ['src', 'surfaces', 'pages', 'site'];
-/** Of the pattern, in the script. */
+const SCRIPTS = ['approval.js', 'chat-user.js'] as const;
+/** Of the pattern, in each script. */
 const PLACE = "'/* unseen */'";
 const HTML = 'text/html; charset=utf-8';
 
@@ -21,6 +22,8 @@ const HTML = 'text/html; charset=utf-8';
 export interface SitePages {
   /** On which a person decides about a request that waits (decision 11.4): one document for all approvals. */
   readonly approval: Route;
+  /** On which a person says that an account in a chat is his (decision 11.6): the same document for all accounts. */
+  readonly chatUser: Route;
   /** What a browser is shown at `/` of a port: where to go. */
   readonly front: { readonly proxy: Route; readonly management: Route };
   /** The style and the script of these pages. */
@@ -35,22 +38,20 @@ export interface SitePages {
 export function sitePages(): SitePages {
   const sources = filesIn(join(packageRoot(), ...FOLDER));
   const style = sourceOf(sources, 'page.css');
-  const written = sourceOf(sources, 'approval.js').toString();
-  // A page that hides nothing of what it is given would still look like one.
-  if (!written.includes(PLACE)) throw new Error('approval.js has no place for the pattern of what is not seen');
-  const script = Buffer.from(written.replace(PLACE, () => JSON.stringify(UNSEEN)));
-  const links = { 'page.css': style, 'approval.js': script };
+  const scripts = SCRIPTS.map((name) => [name, scriptOf(sources, name)] as const);
+  const links = { 'page.css': style, ...Object.fromEntries(scripts) };
   const pageOf = (name: string): RouteAnswer => pageAnswer(sourceOf(sources, name).toString(), links);
   const frontOf = (page: RouteAnswer): Route => ({
     ...routeFacts(FRONT_PAGE),
     ...{ page: true, yields: true, anyPort: true, query: 'unread' },
     handle: ({ head }) => frontAnswer(head, page),
   });
-  const approval = pageOf('approval.html');
+  const [approval, chatUser] = [pageOf('approval.html'), pageOf('chat-user.html')];
   const files = new StaticFiles(new Map(Object.entries(links).map(([name, bytes]) => [hashedName(name, bytes), bytes])));
   return {
     // Chats and mail programs add parameters of their own to the links that they show.
     approval: { ...routeFacts(APPROVAL_PAGE), page: true, query: 'unread', handle: () => approval },
+    chatUser: { ...routeFacts(CHAT_USER_PAGE), page: true, query: 'unread', handle: () => chatUser },
     front: { proxy: frontOf(pageOf('front.html')), management: frontOf(pageOf('front-management.html')) },
     files: {
       ...routeFacts(PAGE_FILES),
@@ -113,6 +114,14 @@ function headersOf(scripts: readonly string[]): readonly string[] {
 
 function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('base64');
+}
+
+/** A script with the pattern of what is not seen. */
+function scriptOf(sources: ReadonlyMap<string, Uint8Array>, name: string): Uint8Array {
+  const written = sourceOf(sources, name).toString();
+  // A page that hides nothing of what it is given would still look like one.
+  if (!written.includes(PLACE)) throw new Error(`${name} has no place for the pattern of what is not seen`);
+  return Buffer.from(written.replace(PLACE, () => JSON.stringify(UNSEEN)));
 }
 
 function sourceOf(sources: ReadonlyMap<string, Uint8Array>, name: string): Buffer {

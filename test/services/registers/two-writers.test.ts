@@ -7,6 +7,7 @@ import t from 'tap';
 import { openResources, type Resources } from '../../../src/app/resources.ts';
 import { loadConfig } from '../../../src/base/config/config.ts';
 import { silentLogger } from '../../../src/base/lib/log.ts';
+import { chatUserId } from '../../../src/base/model/chat-user.ts';
 import type { ExecutionRecord } from '../../../src/base/model/execution-record.ts';
 import type { Principal } from '../../../src/base/model/principal.ts';
 import { commitAlone } from '../../../src/services/registers/commit.ts';
@@ -21,6 +22,7 @@ const BUNDLE = (id: string) =>
   `schema: gw.policy_bundle.v1\nbundle_id: ${id}\nversion: "1"\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n`;
 const OVERLAY = BUNDLE('over').replace('id: ok', 'id: more');
 const ADMIN: Principal = { kind: 'admin', id: 'admin', scopes: ['admin'] };
+const OLGA = { platform: 'slack', team_id: 'T0', user_id: 'U0' } as const;
 const CALLER = { orgId: 'acme', workloadId: 'ci', callerId: 'alice', callerIp: '192.0.2.1' };
 
 /** What the places of a scene have made, by name. */
@@ -77,6 +79,31 @@ const ROWS: Readonly<Record<string, Row>> = {
       (await managementKeys.list('acme')).length,
     ],
     says: ['revoked', 0],
+  },
+  chat_user: {
+    change: async ({ chatUsers, managementKeys, store }, made) => {
+      const { key } = await managementKeys.create({
+        orgId: 'initech',
+        name: 'ben',
+        expiresAtMs: undefined,
+        kind: 'management',
+        scopes: ['approve'],
+      });
+      made['chat key'] = key.id;
+      const code = await chatUsers.invite(OLGA);
+      const principal: Principal & { readonly orgId: string } = {
+        kind: 'management_key',
+        id: key.id,
+        orgId: 'initech',
+        scopes: ['decide'],
+      };
+      await chatUsers.bind(chatUserId(OLGA), code, principal, commitAlone(store));
+    },
+    seen: async ({ chatUsers }, made) => {
+      const holder = await chatUsers.holderOf(OLGA);
+      return holder.kind === 'bound' && holder.principal.id === made['chat key'];
+    },
+    says: true,
   },
   api_key: {
     change: async ({ apiKeys }, made) => {

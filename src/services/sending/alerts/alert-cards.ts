@@ -1,33 +1,19 @@
 import type { DurableEvent } from '../../../base/events/destination.ts';
 import { readAmount } from '../../../base/lib/amounts.ts';
 import { timestamp } from '../../../base/lib/clock.ts';
-import { shorten } from '../../../base/lib/text.ts';
-import type { Approval } from '../../../base/model/approval.ts';
 import type { BudgetAlert, BudgetLevel } from '../../../base/model/budget-limit.ts';
 import type { QuarantineEntry } from '../../../base/model/quarantine-entry.ts';
 import type { RiskAlert } from '../../../base/model/risk-alert.ts';
-import { onApproval } from '../../../decide/policy/approval-standing.ts';
-import { type AlertCard, type AlertFact, type CardText, own, said } from '../../../outbound/destinations/alert-card.ts';
+import { type AlertCard, own, said } from '../../../outbound/destinations/alert-card.ts';
+import { approvalSaid } from './approval-cards.ts';
+import { facts, type GatewayPlace, ownIfAny, type Said } from './card-parts.ts';
 
-/** Of what strangers chose. */
-const SHOWN = 300;
 const TONES: Readonly<Record<BudgetLevel, AlertCard['tone']>> = { warning: 'warning', critical: 'critical', exceeded: 'critical' };
 const NEAR: Readonly<Record<BudgetLevel, string>> = {
   warning: 'has reached its warning threshold',
   critical: 'has reached its critical threshold',
   exceeded: 'is spent',
 };
-
-type Said = Pick<AlertCard, 'title' | 'tone' | 'text' | 'facts'> & Pick<Partial<AlertCard>, 'command' | 'link'>;
-type Fact = readonly [name: string, value: CardText | undefined];
-
-/** Where people find the gateway, each without a slash at the end. */
-export interface GatewayPlace {
-  /** Of the management API, for what they are told to type. */
-  readonly url: string;
-  /** Of pages; undefined: nobody knows where those that are alerted would find them (decision 11.4). */
-  readonly pages: string | undefined;
-}
 
 /** What an alert of an event says; undefined for one of which nobody is alerted. */
 export function cardOf(event: DurableEvent, alertId: string, place: GatewayPlace): AlertCard | undefined {
@@ -49,7 +35,7 @@ export function testCard(alertId: string, channelName: string, orgId: string, ep
 
 function saidOf(durable: DurableEvent, place: GatewayPlace): Said | undefined {
   if (durable.name === 'budgetAlert') return budget(durable.event);
-  if (durable.name === 'approval') return durable.event.status === 'pending' ? approval(durable.event, place) : undefined;
+  if (durable.name === 'approval') return durable.event.status === 'pending' ? approvalSaid(durable.event, place) : undefined;
   if (durable.name === 'quarantine') return durable.event.released_at === null ? quarantine(durable.event, place.url) : undefined;
   return durable.name === 'riskNotice' ? risk(durable.event) : undefined;
 }
@@ -86,51 +72,6 @@ function budget({ limit, level, periodStart, spentUsd, refusal }: BudgetAlert): 
       ['reserved_usd', ownIfAny(refusal?.reservedUsd)],
       ['resets_at', ownIfAny(refusal?.resetsAt)],
     ),
-  };
-}
-
-/** Of a call that waits on its open connection. */
-function heldText({ held }: Approval): string {
-  return held === undefined ? '' : ` now, on its open connection until ${held.until}, and then`;
-}
-
-/** What an approver needs to see. */
-function approval(waiting: Approval, { url, pages }: GatewayPlace): Said {
-  const { action, approval_id: id } = waiting;
-  // A host that has a connector: nobody makes one up with a call.
-  const host = own(action.target_origin ?? action.target_host);
-  return {
-    title: said`Approval needed: ${own(action.type)} to ${host}`,
-    tone: 'warning',
-    text: said`A request of the workload ${waiting.workload_id} waits${own(heldText(waiting))} until ${own(waiting.expires_at)} for somebody to approve or deny it: ${waiting.reason}`,
-    facts: facts(
-      ['workload_id', waiting.workload_id],
-      ['caller_id', waiting.caller_id],
-      ['caller_ip', ownIfAny(waiting.caller_ip)],
-      ['project_id', waiting.attribution.project_id],
-      ['delegation_id', waiting.delegation_id],
-      ['principal_id', waiting.principal_id],
-      ['action', own(action.type)],
-      ['connector_id', action.connector_id],
-      ['target', said`${action.method} ${host}${action.target_path}`],
-      ['model', action.model],
-      ['credential_id', waiting.credential_id],
-      ['estimated_cost_usd', ownIfAny(waiting.estimated_cost_usd)],
-      ['on_approval', ownIfAny(onApproval(waiting, Date.parse(waiting.created_at)))],
-      ['asked', ownIfAny(waiting.needs?.map(({ required, group }) => `${required} of ${group ?? 'those who may decide'}`).join(', '))],
-      ['reason', waiting.reason],
-      ['rules', waiting.rule_ids.join(', ')],
-      ['expires_at', own(waiting.expires_at)],
-      ['org_id', waiting.org_id],
-      ['approval_id', id],
-      ['record_id', waiting.record_id],
-    ),
-    ...(pages === undefined ? {} : { link: { title: 'Look at it and decide', url: `${pages}/approvals/${id}` } }),
-    command: [
-      `gw approvals approve ${id}`,
-      `gw approvals deny ${id}`,
-      `curl -X POST -H "Authorization: Bearer $GW_MGMT_KEY" ${url}/mgmt/v1/approvals/${id}/approve`,
-    ].join('\n'),
   };
 }
 
@@ -172,18 +113,6 @@ function risk(alert: RiskAlert): Said {
       ['record_id', alert.record_id],
     ),
   };
-}
-
-function facts(...all: readonly Fact[]): readonly AlertFact[] {
-  return all.flatMap(([name, value]): readonly AlertFact[] => {
-    if (value === undefined || value.length === 0) return [];
-    if (typeof value === 'string') return [{ name, value: shorten(value, SHOWN) }];
-    return [{ name, value: value.map(({ text, theirs }) => ({ text: shorten(text, SHOWN), theirs })) }];
-  });
-}
-
-function ownIfAny(text: string | undefined): CardText | undefined {
-  return text === undefined ? undefined : own(text);
 }
 
 /** Of one decimal, rounded down. */

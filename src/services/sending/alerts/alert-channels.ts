@@ -88,6 +88,11 @@ export class AlertChannels {
     return channel?.org_id === orgId ? shown(channel) : undefined;
   }
 
+  /** All of an org, for what is judged by where they lead. */
+  opened(orgId: string): readonly OpenChannel[] {
+    return this.#space.ofOrg(orgId);
+  }
+
   /** For delivery and nothing else. */
   open(id: string): OpenChannel | undefined {
     return this.#space.get(id);

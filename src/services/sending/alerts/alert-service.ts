@@ -1,16 +1,20 @@
 import { timestamp } from '../../../base/lib/clock.ts';
 import { uuidv7 } from '../../../base/lib/ids.ts';
 import type { AlertChannel, AlertHistoryEntry } from '../../../base/model/alert-channel.ts';
+import type { Approval } from '../../../base/model/approval.ts';
 import { exactText } from '../../../outbound/destinations/alert-card.ts';
 import { deliveryError } from '../../../outbound/destinations/delivery-error.ts';
 import { type Commit, commitAlone } from '../../registers/commit.ts';
 import type { Outbox } from '../outbox.ts';
-import { type GatewayPlace, testCard } from './alert-cards.ts';
+import { testCard } from './alert-cards.ts';
 import { AlertChannels, type ChannelOptions, type OpenChannel } from './alert-channels.ts';
 import { AlertHistory } from './alert-history.ts';
-import { type AlertSenderOptions, sendAlert } from './alert-sender.ts';
+import { type AlertSenderOptions, changeMessage, sendAlert } from './alert-sender.ts';
 import { AlertSubscriptions } from './alert-subscriptions.ts';
+import type { GatewayPlace } from './card-parts.ts';
 import { ChannelDestination, destinationIdOf } from './channel-destination.ts';
+import { ClickAnswers } from './click-answers.ts';
+import { SentMessages } from './sent-messages.ts';
 
 /** Where budget limits are: who removes one takes its subscriptions along, at whichever writer. */
 const LIMITS = 'budget_limit';
@@ -18,6 +22,8 @@ const LIMITS = 'budget_limit';
 export interface AlertServiceOptions extends ChannelOptions, AlertSenderOptions {
   readonly outbox: Pick<Outbox, 'add' | 'remove' | 'reconsider'>;
   readonly place: GatewayPlace;
+  /** An approval as it is now, for messages about it; absent: as events tell of it. */
+  readonly approval?: (id: string) => Promise<Approval | undefined>;
 }
 
 /**
@@ -28,6 +34,10 @@ export class AlertService {
   readonly channels: AlertChannels;
   readonly subscriptions: AlertSubscriptions;
   readonly history: AlertHistory;
+  /** Messages about approvals that are told of again. */
+  readonly messages: SentMessages;
+  /** What those are told who press a button in a chat. */
+  readonly clicks: ClickAnswers;
   readonly #options: AlertServiceOptions;
   readonly #ending = new AbortController();
 
@@ -36,6 +46,8 @@ export class AlertService {
     this.channels = channels;
     this.subscriptions = subscriptions;
     this.history = history;
+    this.messages = new SentMessages(options.store);
+    this.clicks = new ClickAnswers({ ...options, channels: (orgId) => channels.opened(orgId) });
   }
 
   /**
@@ -63,10 +75,13 @@ export class AlertService {
         outbox.add(
           new ChannelDestination(now, {
             ...options,
+            approval: options.approval ?? (() => Promise.resolve(undefined)),
+            messages: new SentMessages(store),
             subscriptions,
             history,
             channel: () => (channels === undefined ? now : channels.open(id)),
             send: (channel, card, signal) => sendAlert(options, channel, card, signal),
+            change: (channel, message, card, signal) => changeMessage(options, channel, message, card, signal),
           }),
         );
       } else outbox.reconsider();
@@ -95,7 +110,7 @@ export class AlertService {
     const id = uuidv7(now);
     const card = testCard(id, channel.name, orgId, now);
     const outcome = await sendAlert(this.#options, channel, card, this.#ending.signal).then(
-      (detail) => ({ outcome: 'delivered' as const, detail }),
+      ({ detail }) => ({ outcome: 'delivered' as const, detail }),
       (error: unknown) => {
         const { reason, message } = deliveryError(error);
         return { outcome: 'failed' as const, reason, detail: message };
@@ -112,9 +127,10 @@ export class AlertService {
     return entry;
   }
 
-  /** Ends tests that are under way. */
-  close(): void {
+  /** Ends tests and answers that are under way. */
+  async close(): Promise<void> {
     this.#ending.abort();
+    await this.clicks.close();
   }
 }
 
