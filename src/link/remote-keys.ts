@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { isJsonObject } from '../base/json/json-object.ts';
+import type { KeyWindow } from '../ledger/key-window.ts';
 import { type ListedKey, readKeys } from '../ledger/ledger-answers.ts';
 import type { LedgerKeys } from '../ledger/merkle-root.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -51,14 +52,21 @@ export class RemoteKeys implements RemoteResource {
     return this.#keys[use].find(kid);
   }
 
+  /** When it signs. */
+  windowOf(use: ListedKey['use'], kid: string): KeyWindow {
+    return this.#keys[use].windowOf(kid);
+  }
+
   /** @throws ProtocolError; LedgerError for keys that cannot be read. Those that were there stay. */
   async fetch(channel: Pick<Channel, 'call'>): Promise<void> {
     const { version, keys: given } = await channel.call('FetchKeys', {});
-    const keys = given.map(({ kid, alg, use, public_key: bytes }) => ({
+    const keys = given.map(({ kid, alg, use, public_key: bytes, not_before: from, not_after: until }) => ({
       kid,
       alg,
       use,
       public_key: Buffer.from(bytes).toString('base64'),
+      ...(from === '' ? {} : { not_before: from }),
+      ...(until === '' ? {} : { not_after: until }),
     }));
     const read = byUse(keys);
     const stored: StoredKeys = { version, keys };

@@ -227,8 +227,8 @@ function handlersOf(plane: () => LyingControlPlane): CallHandlers {
       org: self.state('keys'),
       version: '1',
       keys: [
-        { kid: BUNDLE_KID, alg: 'ed25519', use: 'bundle', public_key: rawKey(self.bundleKey.publicKey) },
-        { kid: LEDGER_KID, alg: 'ed25519', use: 'ledger', public_key: rawKey(self.ledgerKey.publicKey) },
+        { kid: BUNDLE_KID, alg: 'ed25519', use: 'bundle', public_key: rawKey(self.bundleKey.publicKey), not_before: '', not_after: '' },
+        { kid: LEDGER_KID, alg: 'ed25519', use: 'ledger', public_key: rawKey(self.ledgerKey.publicKey), not_before: '', not_after: '' },
       ],
     })),
     LookUpApiKey: or('LookUpApiKey', (_request, self) => ({ org: self.state(), key: null, version: '1' })),

@@ -2,6 +2,7 @@ import { messageOf } from '../../base/lib/gateway-error.ts';
 import { ChainWalk, type WalkedChain } from '../../ledger/chain-walk.ts';
 import { type ConsistencyProof, checkConsistency, readConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proof.ts';
+import { ALWAYS } from '../../ledger/key-window.ts';
 import { readKeyList, readKeys, readProofAnswer, readTimestampsPage } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
@@ -88,7 +89,7 @@ function recordIn({ bytes, name }: NonNullable<EvidenceFiles['record']>): Checke
 
 /** Nobody's, where there are none that can be read: then nothing holds. */
 async function keysIn(file: string | undefined, io: CliIo, problems: string[]): Promise<LedgerKeys> {
-  let keys: LedgerKeys = { find: () => undefined };
+  let keys: LedgerKeys = { find: () => undefined, windowOf: () => ALWAYS };
   if (file === undefined) return keys;
   const value = await readJsonFile(file, io);
   noteProblem(problems, () => {

@@ -135,26 +135,6 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     }),
   }),
   adminOperation({
-    id: 'public_key.list',
-    method: 'GET',
-    path: '/v1/keys',
-    scope: 'none',
-    annotations: READS,
-    summary: 'Public keys by which roots and bundles are verified.',
-    output: {
-      status: 200,
-      schema: dataOf(
-        z.object({
-          kid: z.string(),
-          alg: z.literal('ed25519'),
-          use: z.enum(['ledger', 'bundle']),
-          public_key: z.string().meta({ description: 'The 32 bytes in base64' }),
-        }),
-      ),
-    },
-    handle: (_call, { state }) => ({ json: { data: state.keys() } }),
-  }),
-  adminOperation({
     id: 'ca.read',
     method: 'GET',
     path: '/v1/ca.crt',

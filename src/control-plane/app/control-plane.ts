@@ -12,6 +12,7 @@ import { inFolder, makeFolder } from '../../base/lib/file-system.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { SecretBox } from '../../base/lib/secret-box.ts';
+import { secretKeysIn } from '../../base/lib/secret-key-file.ts';
 import { ClockWatch, clockConfirmation } from '../../services/keeper/clock-watch.ts';
 import { keepHourly } from '../../services/keeper/keep-hourly.ts';
 import { Leases } from '../../services/keeper/lease.ts';
@@ -26,29 +27,21 @@ import { adminRefusalLog } from '../admin/admin-refusal-log.ts';
 import { AdminServer } from '../admin/admin-server.ts';
 import { type CallsOptions, ControlPlaneHandlers } from '../calls/control-plane-handlers.ts';
 import { keptOnce } from '../pki/kept-once.ts';
-import { openSigningKey } from '../pki/kept-signing-key.ts';
 import { NodeAuthority } from '../pki/node-authority.ts';
+import { SigningKeyFiles } from '../pki/signing-key-files.ts';
 import { loadProtocol } from '../proto/protocol.ts';
 import { ProtocolServer } from '../proto/protocol-server.ts';
 import type { ControlPlaneCounts, PortConnections } from '../state/control-plane-counts.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
+import { PLANE_FILES } from './plane-files.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
 import { openAuthority } from './time-stamp-authority.ts';
 
 const SETTING = 'CP_DATA_DIR';
 const DRAIN_MS = 10_000;
 const AUDIT_MS = 400 * 86_400_000;
-/** In the data folder. */
-const FILES = {
-  authority: 'ca.pem',
-  bundleKey: 'bundle-key.pem',
-  ledgerKey: 'ledger-key.pem',
-  secretsKey: 'secrets-key',
-  adminToken: 'admin-token',
-} as const;
-
 export interface ControlPlaneStart {
   readonly clock?: Clock;
   readonly log?: Logger;
@@ -121,7 +114,7 @@ async function openState(
 ): Promise<Opened> {
   const dir = resolve(config.dataDir);
   const events = new EventBus(log);
-  const file = (name: keyof typeof FILES) => join(dir, FILES[name]);
+  const file = (name: keyof typeof PLANE_FILES) => join(dir, PLANE_FILES[name]);
   return inFolder(SETTING, dir, async () => {
     await makeFolder(join(dir, 'ledger'), 0o700);
     // First, because it says whether another process is at work here.
@@ -133,8 +126,10 @@ async function openState(
     const clockWatch = await ClockWatch.open({ store, clock, log, events, retentionMs, confirmation: clockConfirmation(dir) });
     closers.push(() => clockWatch.close());
     const leases = new Leases({ store, clock, log, holder: 'control-plane', isShared });
-    const secretsKey =
-      config.secretsKey ?? readKey(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'));
+    const sealing =
+      config.secretsKey === undefined
+        ? secretKeysIn(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'))
+        : [config.secretsKey];
     const authority = await NodeAuthority.open(file('authority'), clock);
     const catalogue = loadCatalogue();
     const stamping = openAuthority(config, { clock, log });
@@ -145,10 +140,9 @@ async function openState(
       log,
       events,
       mayExpire: () => clockWatch.mayExpire,
-      box: new SecretBox([secretsKey]),
+      box: new SecretBox(sealing),
       authority,
-      bundleKey: await openSigningKey(file('bundleKey'), 'bundle'),
-      ledgerKey: await openSigningKey(file('ledgerKey'), 'ledger'),
+      keyFiles: { bundle: new SigningKeyFiles(file('bundleKey'), 'bundle'), ledger: new SigningKeyFiles(file('ledgerKey'), 'ledger') },
       timeStamps: stamping.authority,
       leaves: leafFiles(join(dir, 'ledger')),
       read: entityBodies(catalogue, new PolicyPresets()),
@@ -301,10 +295,4 @@ async function openGrpc(server: ProtocolServer, { host, grpcPort }: ControlPlane
       },
     );
   }
-}
-
-function readKey(text: string, file: string): Uint8Array {
-  const key = Buffer.from(text.trim(), 'base64');
-  if (key.length !== 32) throw new Error(`${file} must hold one base64 key of 32 bytes; restore it from a backup`);
-  return key;
 }

@@ -180,6 +180,7 @@ export class ControlPlaneHandlers {
 
   #counts(): ControlPlaneCounts {
     const { register, nodes, ledgers, timestamps, telemetry } = this.#options.state.registers;
+    const { rotations } = this.#options.state;
     const streams = this.#streams;
     const counted = this.#counted;
     const acknowledged = () => this.#acknowledged;
@@ -201,6 +202,12 @@ export class ControlPlaneHandlers {
       },
       get timestamps() {
         return timestamps.counts;
+      },
+      get keySwitches() {
+        return rotations.switches();
+      },
+      get unawareNodes() {
+        return rotations.unaware;
       },
       get acknowledgedHashes() {
         return acknowledged();

@@ -101,9 +101,14 @@ export class OrgPages {
   }
 
   keys(node: NodeId): KeysResponse {
-    const keys = this.#state
-      .keys()
-      .map(({ kid, alg, use, public_key }) => ({ kid, alg, use, public_key: Buffer.from(public_key, 'base64') }));
+    const keys = this.#state.keys().map(({ kid, alg, use, public_key, not_before = '', not_after = '' }) => ({
+      kid,
+      alg,
+      use,
+      public_key: Buffer.from(public_key, 'base64'),
+      not_before,
+      not_after,
+    }));
     return { org: this.#states.stateFor(node), version: this.#state.presentVersions(node.orgId).keys, keys };
   }
 

@@ -1,6 +1,6 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { type ListedKey, listedKey } from '../../ledger/ledger-answers.ts';
-import { keptOnce } from './kept-once.ts';
+import { isThere, keptOnce } from './kept-once.ts';
 
 const KID_DIGITS = 16;
 
@@ -18,8 +18,19 @@ export interface KeptSigningKey {
  * @throws Error when it is no Ed25519 key; CertificateAuthorityError when others can read it
  */
 export async function openSigningKey(file: string, use: ListedKey['use']): Promise<KeptSigningKey> {
-  const text = await keptOnce(file, () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
-  const key = readKey(file, text);
+  return signingKey(use, readKey(file, await keptOnce(file, newKey)));
+}
+
+/** As {@link openSigningKey}; undefined where there is no such file. */
+export async function keptSigningKey(file: string, use: ListedKey['use']): Promise<KeptSigningKey | undefined> {
+  return (await isThere(file)) ? openSigningKey(file, use) : undefined;
+}
+
+function newKey(): string {
+  return generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+function signingKey(use: ListedKey['use'], key: KeyObject): KeptSigningKey {
   const publicKey = createPublicKey(key);
   const digest = createHash('sha256')
     .update(publicKey.export({ type: 'spki', format: 'der' }))

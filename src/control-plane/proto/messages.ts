@@ -217,6 +217,10 @@ export interface PublicKey {
   readonly use: string;
   /** The 32 raw bytes. */
   readonly public_key: Uint8Array;
+  /** When it begins to sign, RFC 3339; empty: with the first root or bundle. */
+  readonly not_before: string;
+  /** When it was retired; empty: it was not. */
+  readonly not_after: string;
 }
 
 export interface KeysResponse {

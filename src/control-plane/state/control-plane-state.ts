@@ -113,6 +113,28 @@ export interface OrgEntity {
 
 export type EntityKind = 'workloads' | 'credentials' | 'export-destinations' | 'addons';
 
+/** What keys of the control plane sign. */
+export type SigningUse = ListedKey['use'];
+
+/** A public key as it is shown, with what it is now. */
+export type ShownKey = ListedKey & { readonly state: 'next' | 'current' | 'former' };
+
+/** How the keys of one use stand (decision 13.18). */
+export interface KeyRotation {
+  readonly use: SigningUse;
+  readonly keys: readonly ShownKey[];
+  /** When the next key signs; null: there is none. */
+  readonly switch_at: string | null;
+  /** Nodes that have not fetched the list of keys as it is now. */
+  readonly unaware_nodes: number;
+  /** Of bundles: bundles and overlays that are still signed with a former key. */
+  readonly signed_by_former: number;
+  /** Of bundles: nodes whose bundle in force is signed with a former key. */
+  readonly nodes_on_former: number;
+  /** Some of those nodes. */
+  readonly nodes: readonly { readonly org_id: string; readonly node_id: string }[];
+}
+
 /** Every method rejects with GatewayError `not_found` for an org that there is not, but for `put` and `list`. */
 export interface ControlPlaneState {
   readonly orgs: {
@@ -190,8 +212,26 @@ export interface ControlPlaneState {
     /** Hashes of all orgs that are under no root yet. */
     readonly pending: number;
   };
-  /** Public keys of roots and bundles. */
-  keys(): readonly ListedKey[];
+  /** Public keys of roots and bundles: those that sign, next ones and former ones. */
+  keys(): readonly ShownKey[];
+  /** How one key follows another. */
+  readonly rotations: {
+    status(use: SigningUse): Promise<KeyRotation>;
+    /**
+     * Makes the next key.
+     * @param switchAt when it signs, milliseconds since the epoch; what has passed means at once
+     * @throws GatewayError `conflict` while there is one
+     */
+    rotate(use: SigningUse, switchAt: number, commit: Commit): Promise<KeyRotation>;
+    /** Gives the next key up. @throws GatewayError `conflict` where there is none, also because it signs already */
+    cancel(use: SigningUse, commit: Commit): Promise<KeyRotation>;
+    /**
+     * Lists former keys no longer.
+     * @param confirmed also while nodes run a bundle of a former key
+     * @throws GatewayError `conflict` where there is none, of the ledger, and while something still needs one
+     */
+    finish(use: SigningUse, confirmed: boolean, commit: Commit): Promise<KeyRotation>;
+  };
   /** PEM. */
   readonly caCertificate: string;
 }

@@ -140,6 +140,11 @@ export class EnrolledNodes {
     return own.map((node) => this.#entry(node)).sort((a, b) => (a.node_id < b.node_id ? -1 : 1));
   }
 
+  /** Nodes of all orgs whose certificate counts. */
+  *counting(): Generator<NodeEntry> {
+    for (const node of this.#space.values()) if (node.revoked_at === undefined) yield this.#entry(node);
+  }
+
   /** What a node has said of its versions last. */
   said({ orgId, nodeId }: NodeId): Readonly<Record<Resource, string>> {
     return this.#seen.get(keyIn(orgId, nodeId))?.versions ?? NO_VERSIONS;

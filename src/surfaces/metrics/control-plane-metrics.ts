@@ -80,6 +80,8 @@ function registerCounts(registry: Registry, counts: () => ControlPlaneCounts): v
   totals(registry, CONTROL_PLANE_METRICS.timestampsMade, () => [[counts().timestamps.made]]);
   totals(registry, CONTROL_PLANE_METRICS.timestampsFailed, () => [[counts().timestamps.failed]]);
   gauge(registry, CONTROL_PLANE_METRICS.timestampNewest, () => (counts().timestamps.newestAt ?? 0) / 1000);
+  gauges(registry, CONTROL_PLANE_METRICS.keySwitch, () => counts().keySwitches.map(([use, at]) => [use, (at ?? 0) / 1000] as const));
+  gauge(registry, CONTROL_PLANE_METRICS.keysUnaware, () => counts().unawareNodes);
   totals(registry, CONTROL_PLANE_METRICS.hashesAcknowledged, () => [[counts().acknowledgedHashes]]);
   totals(registry, CONTROL_PLANE_METRICS.telemetryReports, () => [[counts().telemetryReports]]);
   totals(registry, CONTROL_PLANE_METRICS.calls, () => counts().calls.map(({ method, result, count }) => [method, result, count] as const));
