@@ -26,6 +26,7 @@ export class RemoteKeys implements RemoteResource {
   readonly #store: KeyStore;
   #version: string;
   #keys: ByUse;
+  #trust: (cas: readonly Uint8Array[]) => Promise<void> = () => Promise.resolve();
 
   private constructor(store: KeyStore, { version, keys }: StoredKeys) {
     this.#store = store;
@@ -41,6 +42,11 @@ export class RemoteKeys implements RemoteResource {
       store,
       isThere ? { version: String(found['version']), keys: found['keys'] as unknown[] } : { version: '', keys: [] },
     );
+  }
+
+  /** Told of the CAs of the control plane whenever they are fetched, DER; what it throws, a fetch does. */
+  trustBy(trust: (cas: readonly Uint8Array[]) => Promise<void>): void {
+    this.#trust = trust;
   }
 
   version(): string {
@@ -59,7 +65,7 @@ export class RemoteKeys implements RemoteResource {
 
   /** @throws ProtocolError; LedgerError for keys that cannot be read. Those that were there stay. */
   async fetch(channel: Pick<Channel, 'call'>): Promise<void> {
-    const { version, keys: given } = await channel.call('FetchKeys', {});
+    const { version, keys: given, ca_certificates: cas } = await channel.call('FetchKeys', {});
     const keys = given.map(({ kid, alg, use, public_key: bytes, not_before: from, not_after: until }) => ({
       kid,
       alg,
@@ -69,6 +75,7 @@ export class RemoteKeys implements RemoteResource {
       ...(until === '' ? {} : { not_after: until }),
     }));
     const read = byUse(keys);
+    await this.#trust(cas);
     const stored: StoredKeys = { version, keys };
     await this.#store.commit(undefined, [{ op: 'put', space: REMOTE_KEYS, key: KEY, value: stored }]);
     this.#version = version;

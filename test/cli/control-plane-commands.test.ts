@@ -65,7 +65,7 @@ t.test('the commands make and show what the API does', async (t) => {
     t.match(await cp('keys rotate bundle --finish --yes'), { code: 0, out: /^current +bundle-[0-9a-f]{16} +from .*Z\n$/ });
     t.match(await cp('keys rotate bundle --finish'), { code: 1, err: /There is no former key/ });
     for (const [line, err] of [
-      ['keys rotate roots', /it takes ledger or bundle/],
+      ['keys rotate roots', /it takes ledger, bundle or ca/],
       ['keys rotate ledger --in soon', /--in takes a duration/],
       ['keys rotate ledger --switch-at soon', /--switch-at takes a time/],
       ['keys rotate ledger --in 1h --cancel', /one can be given/],

@@ -254,5 +254,5 @@ t.test('an end of the process between any two steps leaves a folder that starts,
   // The key that signs is another one than the store knows.
   await running.plane.stop();
   writeFileSync(file, old);
-  await t.rejects(withOrg(t, clock, dataDir), { message: /ledger-key\.pem is not the key that signs \(.*\): restore it from the backup/ });
+  await t.rejects(withOrg(t, clock, dataDir), { message: /ledger-key\.pem is not the key that counts \(.*\): restore it from the backup/ });
 });

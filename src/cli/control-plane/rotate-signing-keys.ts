@@ -22,18 +22,19 @@ const OPTIONS = {
 /** Replaces a signing key of a running control plane, without a time at which anybody does not know it. */
 export const rotateSigningKeys: Command = {
   name: 'control-plane keys rotate',
-  usage: 'ledger|bundle [--in DURATION | --switch-at TIME | --cancel | --finish [--yes]] [--json] [--url http://HOST:PORT] [--token TOKEN]',
-  summary: `Makes the next key of roots or of bundles, which is listed at once and signs from a date on (default: in ${USUAL_WAIT}).`,
+  usage:
+    'ledger|bundle|ca [--in DURATION | --switch-at TIME | --cancel | --finish [--yes]] [--json] [--url http://HOST:PORT] [--token TOKEN]',
+  summary: `Makes the next key of roots or of bundles, or the next CA, which is listed at once and signs from a date on (default: in ${USUAL_WAIT}).`,
   help: `
   --in DURATION      when it signs, from now: 12h, 7d; 0 at once, for a key that has leaked
   --switch-at TIME   the same as a time, such as 2027-01-31T03:00:00Z
   --cancel           gives the next key up, as long as it does not sign
-  --finish           lists former keys of bundles no longer; those of the ledger stay
-  --yes              with --finish: also while gateways run a bundle that a former key has signed
+  --finish           lists former keys of bundles, or trusts the former CA, no longer; keys of the ledger stay
+  --yes              with --finish: also while gateways still need a former key
 `,
   async run(args, io) {
-    const { values, one: use } = parseWithOne(args, OPTIONS, 'it takes ledger or bundle');
-    if (use !== 'ledger' && use !== 'bundle') throw new UsageError('it takes ledger or bundle');
+    const { values, one: use } = parseWithOne(args, OPTIONS, 'it takes ledger, bundle or ca');
+    if (use !== 'ledger' && use !== 'bundle' && use !== 'ca') throw new UsageError('it takes ledger, bundle or ca');
     const { id, body } = questionOf(values);
     const client = await ControlPlaneClient.open(values, io);
     const answer = rotationIn(await client.json(adminOperationOf(id), { use, ...body }));
@@ -79,7 +80,8 @@ function rotationIn(answer: unknown): KeyRotation {
 }
 
 function show({ use, keys, unaware_nodes: unaware, nodes_on_former: behind, nodes, switch_at: at }: KeyRotation, io: CliIo): void {
-  const lines = keys.map(({ kid, state, not_before: from, not_after: until }) => {
+  const lines = keys.map(({ kid, state, not_before: from, ...key }) => {
+    const until = 'not_after' in key ? key.not_after : undefined;
     const since = from === undefined ? '' : `  from ${from}`;
     return `${state.padEnd(8)} ${kid}${since}${until === undefined ? '' : `  to ${until}`}`;
   });
@@ -87,7 +89,7 @@ function show({ use, keys, unaware_nodes: unaware, nodes_on_former: behind, node
   const which = `${some.join(', ')}${nodes.length > some.length ? ', …' : ''}`;
   if (unaware > 0 && at !== null)
     lines.push(`${unaware} gateways have not heard of the next key yet: ${which}. Each does with its next contact.`);
-  if (behind > 0) lines.push(`${behind} gateways run a bundle that a former key has signed: ${which}.`);
+  if (behind > 0) lines.push(`${behind} gateways still need the former key: ${which}.`);
   if (use === 'ledger' && at !== null)
     lines.push(
       'Give the new list of keys (gw control-plane public-key list --json) to those who keep one; a watcher takes it over by itself.',

@@ -8,6 +8,7 @@ import { type AdminOperation, adminOperation, dataOf } from './admin-operation.t
 /** Time enough for every node to have heard of the next key. */
 const USUAL_WAIT_MS = 7 * 86_400_000;
 const USES = ['ledger', 'bundle'] as const;
+const ROTATED_USES = [...USES, 'ca'] as const;
 
 const KEY = z.object({
   kid: z.string(),
@@ -22,21 +23,30 @@ const KEY = z.object({
   }),
 });
 
+/** A key that is replaced: one that signs, or a CA. */
+const ROTATED = KEY.extend({
+  alg: z.enum(['ed25519', 'ecdsa-p256']),
+  use: z.enum(ROTATED_USES),
+  public_key: z.string().meta({ description: 'The 32 bytes in base64; of a CA its certificate, DER in base64' }),
+});
+
 const count = z.int().min(0);
 const ROTATION = z.object({
-  use: z.enum(USES),
-  keys: z.array(KEY),
+  use: z.enum(ROTATED_USES),
+  keys: z.array(ROTATED),
   switch_at: time.nullable().meta({ description: 'When the next key signs; null: there is none' }),
   unaware_nodes: count.meta({ description: 'Gateways that have not fetched the list of keys as it is now' }),
   signed_by_former: count.meta({ description: 'Bundles and overlays that are still signed with a former key' }),
-  nodes_on_former: count.meta({ description: 'Gateways whose bundle in force is signed with a former key' }),
+  nodes_on_former: count.meta({
+    description: 'Gateways whose bundle in force is signed with a former key, or whose newest certificate is of the former CA',
+  }),
   nodes: z.array(z.object({ org_id: z.string(), node_id: z.string() })).meta({ description: 'Some of these gateways, at most 100' }),
 });
 
 const OF_USE = z.object({
   use: z
-    .enum(USES, 'must be ledger or bundle')
-    .meta({ description: 'What the key signs: roots of the `ledger`, or the `bundle` of an org and its overlays' }),
+    .enum(ROTATED_USES, 'must be ledger, bundle or ca')
+    .meta({ description: 'What the key signs: roots of the `ledger`, the `bundle` of an org and its overlays, or, as `ca`, certificates' }),
 });
 const ROTATE = members({
   switch_at: z
@@ -46,10 +56,7 @@ const ROTATE = members({
     .meta({ format: 'date-time', description: 'When the next key signs; what has passed means at once; left out: in 7 days' }),
 });
 const FINISH = members({
-  confirm: z
-    .boolean('must be true or false')
-    .optional()
-    .meta({ description: 'Also while gateways run a bundle that a former key has signed' }),
+  confirm: z.boolean('must be true or false').optional().meta({ description: 'Also while gateways still need a former key' }),
 });
 
 /** Keys of roots and bundles: who may see them, and how one follows another (decision 13.18). */
@@ -70,7 +77,7 @@ export const SIGNING_KEY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     path: '/v1/keys/{use}',
     scope: 'admin',
     annotations: READS,
-    summary: 'The keys of roots or of bundles, when the next one signs, and which gateways have not heard of it.',
+    summary: 'The keys of roots or of bundles, or the CA, when the next one signs, and which gateways have not heard of it.',
     input: { params: OF_USE },
     output: { status: 200, schema: ROTATION },
     handle: async ({ params: { use } }, { state }) => ({ json: shown(await state.rotations.status(use)) }),
@@ -81,7 +88,8 @@ export const SIGNING_KEY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     path: '/v1/keys/{use}/rotate',
     scope: 'admin',
     annotations: ADDS,
-    summary: 'Makes the next key of roots or of bundles, which is listed at once and signs from `switch_at` on; 409 while there is one.',
+    summary:
+      'Makes the next key of roots or of bundles, or the next CA, which is listed at once and signs from `switch_at` on; 409 while there is one.',
     errors: ['conflict'],
     input: { params: OF_USE, body: { schema: () => ROTATE, what: 'The rotation' } },
     output: { status: 200, schema: ROTATION },
@@ -108,7 +116,7 @@ export const SIGNING_KEY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     path: '/v1/keys/{use}/finish',
     scope: 'admin',
     annotations: REMOVES,
-    summary: 'Lists former keys of bundles no longer; 409 while something is signed with one. Those of the ledger stay listed.',
+    summary: 'Lists former keys of bundles, or trusts the former CA, no longer; 409 while it is needed. Those of the ledger stay listed.',
     errors: ['conflict'],
     input: { params: OF_USE, body: { schema: () => FINISH, what: 'The end of the rotation' } },
     output: { status: 200, schema: ROTATION },

@@ -27,11 +27,13 @@ import { adminRefusalLog } from '../admin/admin-refusal-log.ts';
 import { AdminServer } from '../admin/admin-server.ts';
 import { type CallsOptions, ControlPlaneHandlers } from '../calls/control-plane-handlers.ts';
 import { keptOnce } from '../pki/kept-once.ts';
+import { openSigningKey } from '../pki/kept-signing-key.ts';
+import { KeyFiles } from '../pki/key-files.ts';
 import { NodeAuthority } from '../pki/node-authority.ts';
-import { SigningKeyFiles } from '../pki/signing-key-files.ts';
 import { loadProtocol } from '../proto/protocol.ts';
 import { ProtocolServer } from '../proto/protocol-server.ts';
 import type { ControlPlaneCounts, PortConnections } from '../state/control-plane-counts.ts';
+import { NodeAuthorities } from '../state/node-authorities.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
@@ -75,7 +77,6 @@ interface Opened {
   readonly events: EventBus;
   readonly clockWatch: ClockWatch;
   readonly leases: Leases;
-  readonly authority: NodeAuthority;
   readonly state: StoredControlPlane;
   readonly adminToken: ControlPlane['adminToken'];
 }
@@ -130,7 +131,8 @@ async function openState(
       config.secretsKey === undefined
         ? secretKeysIn(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'))
         : [config.secretsKey];
-    const authority = await NodeAuthority.open(file('authority'), clock);
+    const caFiles = new KeyFiles(file('authority'), (path) => NodeAuthority.open(path, clock));
+    const authorities = await NodeAuthorities.open({ store, files: caFiles, clock, log });
     const catalogue = loadCatalogue();
     const stamping = openAuthority(config, { clock, log });
     closers.push(() => stamping.close());
@@ -141,8 +143,11 @@ async function openState(
       events,
       mayExpire: () => clockWatch.mayExpire,
       box: new SecretBox(sealing),
-      authority,
-      keyFiles: { bundle: new SigningKeyFiles(file('bundleKey'), 'bundle'), ledger: new SigningKeyFiles(file('ledgerKey'), 'ledger') },
+      authorities,
+      keyFiles: {
+        bundle: new KeyFiles(file('bundleKey'), (path) => openSigningKey(path, 'bundle')),
+        ledger: new KeyFiles(file('ledgerKey'), (path) => openSigningKey(path, 'ledger')),
+      },
       timeStamps: stamping.authority,
       leaves: leafFiles(join(dir, 'ledger')),
       read: entityBodies(catalogue, new PolicyPresets()),
@@ -156,7 +161,7 @@ async function openState(
             file: file('adminToken'),
           }
         : { value: config.adminToken, file: undefined };
-    return { clock, log, events, clockWatch, leases, authority, state, adminToken };
+    return { clock, log, events, clockWatch, leases, state, adminToken };
   });
 }
 
@@ -170,7 +175,7 @@ async function openPorts(
   const { clock, log, state, adminToken } = opened;
   const { host } = config;
   const handlers = new ControlPlaneHandlers({ state, clock, log, ...start.rates });
-  const identity = await ServerIdentityInForce.make({ authority: opened.authority, names: config.names, clock, log });
+  const identity = await ServerIdentityInForce.make({ authorities: state.authorities, names: config.names, clock, log });
   const protocol = loadProtocol();
   const { portsClock } = start;
   const server = new ProtocolServer({

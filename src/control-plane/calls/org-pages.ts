@@ -101,6 +101,7 @@ export class OrgPages {
   }
 
   keys(node: NodeId): KeysResponse {
+    const cas = this.#state.authorities.trusted.map(({ certificate }) => certificate);
     const keys = this.#state.keys().map(({ kid, alg, use, public_key, not_before = '', not_after = '' }) => ({
       kid,
       alg,
@@ -109,7 +110,7 @@ export class OrgPages {
       not_before,
       not_after,
     }));
-    return { org: this.#states.stateFor(node), version: this.#state.presentVersions(node.orgId).keys, keys };
+    return { org: this.#states.stateFor(node), version: this.#state.presentVersions(node.orgId).keys, keys, ca_certificates: cas };
   }
 
   /** @param shown undefined: not for this node */

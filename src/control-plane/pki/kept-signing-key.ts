@@ -1,6 +1,6 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { type ListedKey, listedKey } from '../../ledger/ledger-answers.ts';
-import { isThere, keptOnce } from './kept-once.ts';
+import { keptOnce } from './kept-once.ts';
 
 const KID_DIGITS = 16;
 
@@ -19,11 +19,6 @@ export interface KeptSigningKey {
  */
 export async function openSigningKey(file: string, use: ListedKey['use']): Promise<KeptSigningKey> {
   return signingKey(use, readKey(file, await keptOnce(file, newKey)));
-}
-
-/** As {@link openSigningKey}; undefined where there is no such file. */
-export async function keptSigningKey(file: string, use: ListedKey['use']): Promise<KeptSigningKey | undefined> {
-  return (await isThere(file)) ? openSigningKey(file, use) : undefined;
 }
 
 function newKey(): string {

@@ -10,7 +10,8 @@ import type { Commit } from '../../services/registers/commit.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import type { RootSigner } from '../ledger/org-ledger.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
-import type { SigningKeyFiles } from '../pki/signing-key-files.ts';
+import type { KeyFiles } from '../pki/key-files.ts';
+
 import { SPACE } from './control-plane-spaces.ts';
 import type { ShownKey, SigningUse } from './control-plane-state.ts';
 
@@ -30,7 +31,7 @@ interface KeyRing {
 export interface SigningKeysOptions {
   readonly use: SigningUse;
   readonly store: Pick<Store, 'entity' | 'commit'>;
-  readonly files: SigningKeyFiles;
+  readonly files: KeyFiles<KeptSigningKey>;
   readonly audit: Pick<AuditTrail, 'commitFor'>;
   readonly clock: Clock;
   readonly log: Logger;

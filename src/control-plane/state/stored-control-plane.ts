@@ -8,8 +8,8 @@ import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { newestRootOf } from '../ledger/org-ledger.ts';
-import type { NodeAuthority } from '../pki/node-authority.ts';
-import type { SigningKeyFiles } from '../pki/signing-key-files.ts';
+import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
+import type { KeyFiles } from '../pki/key-files.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
 import type { ControlPlaneState, Resource, ShownKey, SigningUse } from './control-plane-state.ts';
 import { EnrolledNodes } from './enrolled-nodes.ts';
@@ -17,6 +17,7 @@ import { HELD_OF_PLANE } from './held-of-plane.ts';
 import { KeptOverlays } from './kept-overlays.ts';
 import { KeptTelemetry } from './kept-telemetry.ts';
 import { KeyRotations } from './key-rotations.ts';
+import type { NodeAuthorities } from './node-authorities.ts';
 import { OrgApiKeys } from './org-api-keys.ts';
 import { OrgBundles } from './org-bundles.ts';
 import { OrgEntities, type ReadBodies } from './org-entities.ts';
@@ -35,9 +36,10 @@ export interface StoredControlPlaneOptions {
   /** False while the clock is in doubt: then nothing is removed for its age. */
   readonly mayExpire: () => boolean;
   readonly box: SecretBox;
-  readonly authority: NodeAuthority;
+  /** Of nodes and of the control plane itself. */
+  readonly authorities: NodeAuthorities;
   /** Where the private keys of each use are. */
-  readonly keyFiles: Readonly<Record<SigningUse, SigningKeyFiles>>;
+  readonly keyFiles: Readonly<Record<SigningUse, KeyFiles<KeptSigningKey>>>;
   /** Who stamps roots; undefined: nobody. */
   readonly timeStamps: TimeStampAuthority | undefined;
   readonly leaves: LeafPlace;
@@ -72,22 +74,20 @@ export class StoredControlPlane implements ControlPlaneState {
   readonly assignments: ControlPlaneState['assignments'];
   readonly nodes: ControlPlaneState['nodes'];
   readonly ledger: ControlPlaneState['ledger'];
-  readonly caCertificate: string;
   /** Whoever changes something by the admin API does so by its `commitFor`. */
   readonly audit: AuditTrail;
   /** For the calls of gateways. */
   readonly registers: Registers;
-  readonly authority: NodeAuthority;
+  readonly authorities: NodeAuthorities;
   /** Keys of bundles and roots. */
   readonly rotations: KeyRotations;
 
-  private constructor({ authority }: StoredControlPlaneOptions, registers: Registers, audit: AuditTrail, rotations: KeyRotations) {
+  private constructor({ authorities }: StoredControlPlaneOptions, registers: Registers, audit: AuditTrail, rotations: KeyRotations) {
     const { register, tokens, keys, bundles, overlays, entities, nodes, ledgers, timestamps } = registers;
     /** Everything but orgs is below one that there is. */
     const below = (orgId: string) => register.require(orgId);
     this.registers = registers;
-    this.authority = authority;
-    this.caCertificate = authority.certificatePem;
+    this.authorities = authorities;
     this.rotations = rotations;
     this.audit = audit;
     this.orgs = register.orgs;
@@ -130,7 +130,7 @@ export class StoredControlPlane implements ControlPlaneState {
 
   /** @throws Error when something of what is kept cannot be read */
   static async open(options: StoredControlPlaneOptions): Promise<StoredControlPlane> {
-    const { store, clock, log, events, mayExpire, box, authority, keyFiles, leaves, read, connectorId, timeStamps } = options;
+    const { store, clock, log, events, mayExpire, box, authorities, keyFiles, leaves, read, connectorId, timeStamps } = options;
     const versions = await OrgVersions.open(store, clock);
     const register = await OrgRegister.open(store, clock, versions);
     const orgIds = () => register.orgs.list().map((org) => org.org_id);
@@ -145,7 +145,7 @@ export class StoredControlPlane implements ControlPlaneState {
     const registers: Registers = {
       versions,
       register,
-      tokens: new BootstrapTokens({ store, clock, ca: authority.certificate, mayExpire }),
+      tokens: new BootstrapTokens({ store, clock, ca: () => authorities.ofServer.certificate, mayExpire }),
       keys: await OrgApiKeys.open(store, clock, versions),
       bundles,
       overlays: new KeptOverlays({ store, clock, versions, signers: keys.bundle, connectorId, bundleOf }),
@@ -161,9 +161,13 @@ export class StoredControlPlane implements ControlPlaneState {
     const { overlays, nodes } = registers;
     const commit = audit.commitFor({ principal: { kind: 'node', id: 'control-plane' }, operation: 'keys.sign_anew', from: '127.0.0.1' });
     const anew = new SignedAnew({ keys: keys.bundle, bundles, overlays, orgIds, commit, clock, log });
-    const rotations = new KeyRotations(keys, nodes, anew);
+    const rotations = new KeyRotations(keys, authorities, nodes, anew);
     void anew.start();
     return new StoredControlPlane(options, registers, audit, rotations);
+  }
+
+  get caCertificate(): string {
+    return this.authorities.pem;
   }
 
   keys(): readonly ShownKey[] {

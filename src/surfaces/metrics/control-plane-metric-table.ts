@@ -59,7 +59,7 @@ export const CONTROL_PLANE_METRICS = {
     name: 'cp_key_switch_timestamp_seconds',
     type: 'gauge',
     labels: ['use'],
-    help: 'When the next key of bundles or of the ledger signs, seconds since the epoch; 0: there is none.',
+    help: 'When the next key of bundles or of the ledger, or the next CA, signs, seconds since the epoch; 0: there is none.',
   },
   keysUnaware: {
     name: 'cp_keys_unaware_nodes',
