@@ -10,7 +10,8 @@ What it checks:
   records.ndjson  record_hash is SHA-256 of the RFC 8785 form of the record without record_hash
   proofs.ndjson   line by line the answer about the record on the same line: the path leads from the leaf SHA-256(0x00 || hash) to root_hash, and its sides and length
                   are those that leaf_index and leaf_count ask for
-  roots           each is signed (Ed25519 over the RFC 8785 form of the root without sig) with a key of keys.json
+  roots           each is signed (Ed25519 over the RFC 8785 form of the root without sig) with a key of keys.json, and closed_at is in its time (not_before, not_after);
+                  no retired key signs behind a later one
   roots.ndjson    sequence goes up by one, org_id stays, prev_root_hash is SHA-256 of the RFC 8785 form of the root before it (64 zeros for the first), and the root of
                   each proof is one of them; tree_size is the sum of leaf_count so far
   timestamps/N.tsr  is a time stamp of the root with sequence N; whose it is says openssl (see README.md)
@@ -18,10 +19,12 @@ What it checks:
   consistency.json  the tree of its first root goes on in the tree of its second one (RFC 6962, RFC 9162)
 """
 import base64
+import datetime
 import decimal
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 
@@ -242,11 +245,24 @@ def signature_fits(key, message, signature):
     return encoded_of_point(found) == signature[:32]
 
 
+def moment_of(value, name):
+    """A time of RFC 3339 as a number; none where it is not said."""
+    if name not in value:
+        return None
+    text = str(value[name])
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text)
+    if found is None:
+        raise Wrong("%s is no time" % name)
+    whole_seconds, part, zone = found.groups()
+    base = datetime.datetime.fromisoformat(whole_seconds.upper() + ("+00:00" if zone in "Zz" else zone))
+    return base.timestamp() + float("0" + (part or ".0"))
+
+
 class Signatures:
     """Whose signatures are believed; each root is checked once."""
 
     def __init__(self, keys):
-        self.keys = {}
+        self.keys, self.times = {}, {}
         self.fine = set()
         for key in keys:
             if is_object(key, "a key").get("use") == "ledger" and key.get("alg") == "ed25519":
@@ -254,6 +270,7 @@ class Signatures:
                 if key["kid"] in self.keys or len(raw) != 32:
                     raise Wrong("key %s cannot be used" % key["kid"])
                 self.keys[key["kid"]] = raw
+                self.times[key["kid"]] = moment_of(key, "not_before"), moment_of(key, "not_after")
 
     def check(self, root):
         name = digest(root)
@@ -265,7 +282,19 @@ class Signatures:
             raise Wrong("root %s is signed with a key that is not known (%s)" % (root.get("sequence"), sig.get("kid")))
         if not signature_fits(key, encoded(without(root, "sig")), base64.b64decode(str(sig.get("sig")), validate=True)):
             raise Wrong("root %s: its signature does not fit" % root.get("sequence"))
+        begin, end = self.times[sig["kid"]]
+        if begin is not None and moment_of(root, "closed_at") < begin:
+            raise Wrong("root %s: its key (%s) signs later than it was closed" % (root.get("sequence"), sig["kid"]))
+        if end is not None and moment_of(root, "closed_at") >= end:
+            raise Wrong("root %s: its key (%s) was retired when it was closed" % (root.get("sequence"), sig["kid"]))
         self.fine.add(name)
+
+    def follow(self, root, begun):
+        """When the newest key of a chain began, with this root; no key that was retired by then signs it."""
+        begin, end = self.times[root["sig"]["kid"]]
+        if begun is not None and end is not None and end <= begun:
+            raise Wrong("root %s: its key (%s) was retired, and a root before it is signed by a later key" % (root.get("sequence"), root["sig"]["kid"]))
+        return begun if begin is None or (begun is not None and begin < begun) else begin
 
 
 class Chain:
@@ -428,11 +457,12 @@ def lines_of(path):
 
 
 def check_chain(path, signatures):
-    chain, before, org = Chain(), None, None
+    chain, before, org, begun = Chain(), None, None, None
     for line in lines_of(path):
         root = is_object(parse(line), "a root")
         sequence = whole(root, "sequence", 1)
         signatures.check(root)
+        begun = signatures.follow(root, begun)
         if before is not None and sequence != before + 1:
             raise Wrong("root %d: root %d should stand there" % (sequence, before + 1))
         if org is not None and root.get("org_id") != org:

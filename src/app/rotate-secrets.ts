@@ -1,26 +1,30 @@
 import { randomBytes } from 'node:crypto';
-import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../base/config/config.ts';
 import { systemClock } from '../base/lib/clock.ts';
-import { codeOf } from '../base/lib/gateway-error.ts';
 import { silentLogger } from '../base/lib/log.ts';
-import { type Sealed, SecretBox } from '../base/lib/secret-box.ts';
+import { SecretBox } from '../base/lib/secret-box.ts';
+import { replaceSecretKeys } from '../base/lib/secret-key-file.ts';
 import { RESULTS, resultContext } from '../services/money/idempotency.ts';
 import { CREDENTIALS } from '../services/people/credentials.ts';
 import { secretContext } from '../services/registers/org-key.ts';
+import { rewrapSealed, rewrapWhole } from '../services/registers/rewrap-sealed.ts';
+import { APPROVAL_CONTENT, contentContext } from '../services/review/approvals.ts';
 import { CHANNELS, channelContext } from '../services/sending/alerts/alert-channels.ts';
 import { EXPORTS, exportContext } from '../services/sending/exports/export-destinations.ts';
-import type { Effect, Store } from '../storage/contract/store.ts';
 import { openStoreIn, requireStore } from './data-folder.ts';
 import { existingSecretKeys, SECRETS_KEY_FILE } from './secrets.ts';
 
-const AT_ONCE = 100;
 /** Spaces whose entities have a sealed member, and where that belongs. */
 const SEALED: readonly (readonly [space: string, contextOf: (key: string) => string])[] = [
   [CREDENTIALS, secretContext],
   [CHANNELS, channelContext],
   [EXPORTS, exportContext],
+];
+/** Spaces of which each entity is sealed as a whole. */
+const SEALED_WHOLE: typeof SEALED = [
+  [RESULTS, resultContext],
+  [APPROVAL_CONTENT, contentContext],
 ];
 
 /**
@@ -38,70 +42,17 @@ export async function rotateSecrets(config: Config, newKey: Uint8Array = randomB
   const { store, sync } = await openStoreIn(config.dataDir, { fsync: 'always', clock: systemClock, log: silentLogger });
   try {
     const known = await existingSecretKeys(config.dataDir, config.secretsKey);
+    const file = join(config.dataDir, SECRETS_KEY_FILE);
     const inFile = config.secretsKey === undefined;
-    if (inFile) await writeKeys(config.dataDir, [newKey, ...known]);
+    if (inFile) await replaceSecretKeys(file, [newKey, ...known]);
     const box = new SecretBox([newKey, ...known]);
-    let count = await rewrapResults(store, box);
+    let count = 0;
+    for (const [space, contextOf] of SEALED_WHOLE) count += await rewrapWhole(store, box, space, contextOf);
     for (const [space, contextOf] of SEALED) count += await rewrapSealed(store, box, space, contextOf);
     await sync();
-    if (inFile) await writeKeys(config.dataDir, [newKey]);
+    if (inFile) await replaceSecretKeys(file, [newKey]);
     return count;
   } finally {
     await store.close();
   }
-}
-
-/** Reads a key as `GW_SECRETS_KEY` takes it. @throws Error when the file holds none */
-export async function readKeyFile(file: string): Promise<Uint8Array> {
-  const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new Error(
-      `--new-key-file: ${file} cannot be read (${codeOf(error)}); it holds 32 bytes in base64, as openssl rand -base64 32 gives`,
-      {
-        cause: error,
-      },
-    );
-  });
-  const key = Buffer.from(text.trim(), 'base64');
-  if (key.length !== 32) throw new Error(`--new-key-file: ${file} does not hold 32 bytes in base64, as openssl rand -base64 32 gives`);
-  return key;
-}
-
-async function rewrapSealed(store: Store, box: SecretBox, space: string, contextOf: (key: string) => string): Promise<number> {
-  const changed = (await store.list(space)).flatMap(({ key, value }): Effect[] => {
-    const { sealed } = value as { sealed?: Sealed };
-    const next = sealed && box.rewrap(sealed, contextOf(key));
-    return next ? [{ op: 'put', space, key, value: { ...(value as object), sealed: next } }] : [];
-  });
-  if (changed.length > 0) await store.commit(undefined, changed);
-  return changed.length;
-}
-
-async function rewrapResults(store: Store, box: SecretBox): Promise<number> {
-  let count = 0;
-  let after: string | undefined;
-  for (;;) {
-    const page = await store.list(RESULTS, { limit: AT_ONCE, ...(after === undefined ? {} : { after }) });
-    const changed = page.flatMap(({ key, value }): Effect[] => {
-      const next = box.rewrap(value as Sealed, resultContext(key));
-      return next ? [{ op: 'put', space: RESULTS, key, value: next }] : [];
-    });
-    if (changed.length > 0) await store.commit(undefined, changed);
-    count += changed.length;
-    after = page.at(-1)?.key;
-    if (page.length < AT_ONCE) return count;
-  }
-}
-
-/** Replaces the file in one step, so that there is never a moment without a key. */
-async function writeKeys(dataDir: string, keys: readonly Uint8Array[]): Promise<void> {
-  const file = join(dataDir, SECRETS_KEY_FILE);
-  const next = `${file}.new`;
-  const handle = await open(next, 'w', 0o600);
-  try {
-    await handle.writeFile(`${keys.map((key) => Buffer.from(key).toString('base64')).join('\n')}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(next, file);
 }

@@ -4,6 +4,7 @@ import { access, open, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { folderError, inFolder, makeFolder } from '../base/lib/file-system.ts';
 import { codeOf } from '../base/lib/gateway-error.ts';
+import { secretKeysIn } from '../base/lib/secret-key-file.ts';
 
 const SETTING = 'GW_DATA_DIR';
 
@@ -68,7 +69,7 @@ export const SECRETS_KEY_FILE = 'secrets-key';
 export async function openSecretKeys(dataDir: string, configured: Uint8Array | undefined): Promise<readonly Uint8Array[]> {
   if (configured !== undefined) return [configured];
   const file = join(dataDir, SECRETS_KEY_FILE);
-  return readKeys(file, await inFolder(SETTING, dataDir, () => onceMade(file, () => randomBytes(32).toString('base64'))));
+  return secretKeysIn(await inFolder(SETTING, dataDir, () => onceMade(file, () => randomBytes(32).toString('base64'))), file);
 }
 
 /**
@@ -88,14 +89,5 @@ export async function existingSecretKeys(dataDir: string, configured: Uint8Array
       });
     }
   });
-  return readKeys(file, text);
-}
-
-function readKeys(file: string, text: string): readonly Uint8Array[] {
-  const keys = text
-    .trim()
-    .split(/\s+/)
-    .map((line) => Buffer.from(line, 'base64'));
-  if (keys.some((key) => key.length !== 32)) throw new Error(`${file} must hold one base64 key of 32 bytes a line.`);
-  return keys;
+  return secretKeysIn(text, file);
 }

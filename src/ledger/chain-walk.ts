@@ -1,4 +1,5 @@
 import { type TreeHead, treeHeadOf } from './consistency-proof.ts';
+import { keyedOn } from './key-window.ts';
 import { LedgerError } from './ledger-error.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
 
@@ -53,7 +54,7 @@ export class ChainWalk {
     const leaps = seen.sequence === this.#leap?.from && root.sequence === this.#leap.to && root.sequence > seen.sequence + 1;
     if (!leaps) return seen;
     this.#leapt = true;
-    return { ...before(root), org_id: seen.org_id };
+    return { ...before(root), org_id: seen.org_id, keyed_from: seen.keyed_from };
   }
 
   /** @throws LedgerError when it has no root, or not the one that is looked for */
@@ -70,7 +71,14 @@ export class ChainWalk {
 /** The first root of a ledger names none before it; any other is taken at its word for what was there. */
 function before(root: MerkleRoot): SeenRoot {
   if (root.sequence === 1) return nothingSeen(root.org_id);
-  return { org_id: root.org_id, sequence: root.sequence - 1, digest: root.prev_root_hash, leaves: undefined, tree: undefined };
+  return {
+    org_id: root.org_id,
+    sequence: root.sequence - 1,
+    digest: root.prev_root_hash,
+    leaves: undefined,
+    tree: undefined,
+    keyed_from: undefined,
+  };
 }
 
 /** From a root to a later one, by their sequences. */
@@ -89,11 +97,13 @@ export interface SeenRoot {
   readonly leaves: number | undefined;
   /** The newest tree that a root has signed. */
   readonly tree: TreeHead | undefined;
+  /** When the newest key that has signed a root began, RFC 3339; undefined: no key that has signed says it. */
+  readonly keyed_from: string | undefined;
 }
 
 /** Before the first root of an org. */
 export function nothingSeen(orgId: string): SeenRoot {
-  return { org_id: orgId, sequence: 0, digest: NO_ROOT, leaves: 0, tree: undefined };
+  return { org_id: orgId, sequence: 0, digest: NO_ROOT, leaves: 0, tree: undefined, keyed_from: undefined };
 }
 
 /**
@@ -118,8 +128,11 @@ function next(before: SeenRoot, root: MerkleRoot, keys: LedgerKeys): SeenRoot {
         : `${what}: prev_root_hash is not that of root ${before.sequence}: history was rewritten, or a root is missing`,
     );
   }
+  const { kid } = root.sig;
+  const keyed_from = keyedOn(before.keyed_from, keys.windowOf(kid), kid, what);
   const leaves = leavesUpTo(before, root);
-  return { org_id: root.org_id, sequence: root.sequence, digest: rootDigest(root), leaves, tree: treeHeadOf(root) ?? before.tree };
+  const tree = treeHeadOf(root) ?? before.tree;
+  return { org_id: root.org_id, sequence: root.sequence, digest: rootDigest(root), leaves, tree, keyed_from };
 }
 
 /** @throws LedgerError when the tree that the root signs has another size than its batches */

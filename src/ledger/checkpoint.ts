@@ -1,6 +1,6 @@
 /*
  * Checkpoints (C2SP tlog-checkpoint): the tree that a root signs, in the form that witnesses and auditors of other logs
- * read. The key is that of the ledger; no root, which is JSON, can pass for a checkpoint (decision 13.18).
+ * read. The key is that of the ledger; no root, which is JSON, can pass for a checkpoint (decision 13.21).
  */
 import { type KeyObject, sign, verify } from 'node:crypto';
 import { bytesOfBase64 } from '../base/lib/basic-credentials.ts';

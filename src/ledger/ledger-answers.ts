@@ -7,6 +7,8 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { bytesOfBase64 } from '../base/lib/basic-credentials.ts';
 import { type InclusionProof, PROOF_SCHEMA, readProof } from './inclusion-proof.ts';
+import { endorsementIn, type KeyEndorsement } from './key-endorsement.ts';
+import { ALWAYS, type KeyWindow, windowIn, windowMembers } from './key-window.ts';
 import { LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
 import { type LedgerKeys, type MerkleRoot, readRoot } from './merkle-root.ts';
 
@@ -78,7 +80,9 @@ export function readKeyList(value: unknown): readonly ListedKey[] {
   return entries.flatMap((entry) => {
     const kid = isJsonObject(entry) && entry['use'] === 'ledger' ? entry['kid'] : undefined;
     const key = typeof kid === 'string' ? keys.find(kid) : undefined;
-    return typeof kid === 'string' && key !== undefined ? [listedKey(kid, 'ledger', key)] : [];
+    if (typeof kid !== 'string' || key === undefined || !isJsonObject(entry)) return [];
+    const endorsed = endorsementIn(entry, `key ${kid}`);
+    return [{ ...listedKey(kid, 'ledger', key), ...windowMembers(keys.windowOf(kid)), ...(endorsed && { endorsed_by: endorsed }) }];
   });
 }
 
@@ -95,6 +99,12 @@ export interface ListedKey {
   readonly use: 'ledger' | 'bundle';
   /** The 32 raw bytes, base64. */
   readonly public_key: string;
+  /** When it begins to sign, RFC 3339; absent: with the first root or bundle. */
+  readonly not_before?: string;
+  /** When it was retired: what is signed later is not its; absent: it was not. */
+  readonly not_after?: string;
+  /** That the key before it says so; absent: there was none before it. */
+  readonly endorsed_by?: KeyEndorsement;
 }
 
 /** How a public Ed25519 key is listed. */
@@ -112,6 +122,7 @@ export function listedKey(kid: string, use: ListedKey['use'], key: KeyObject): L
  */
 export function readKeys(listed: readonly unknown[], use: ListedKey['use']): LedgerKeys {
   const keys = new Map<string, KeyObject>();
+  const windows = new Map<string, KeyWindow>();
   for (const [index, entry] of listed.entries()) {
     const what = `key ${index + 1}`;
     if (!isJsonObject(entry)) throw new LedgerError(`${what}: it is not an object`);
@@ -119,8 +130,9 @@ export function readKeys(listed: readonly unknown[], use: ListedKey['use']): Led
     const kid = textOf(entry, 'kid', what);
     if (keys.has(kid)) throw new LedgerError(`${what}: there are two keys of the name ${kid}`);
     keys.set(kid, keyOf(entry, what));
+    windows.set(kid, windowIn(entry, what));
   }
-  return { find: (kid) => keys.get(kid) };
+  return { find: (kid) => keys.get(kid), windowOf: (kid) => windows.get(kid) ?? ALWAYS };
 }
 
 function keyOf(entry: JsonObject, what: string): KeyObject {

@@ -3,6 +3,7 @@ import { CanonicalJsonError, canonicalJson } from '../base/json/jcs.ts';
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { bytesOfBase64 } from '../base/lib/basic-credentials.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
+import { checkWindow, type KeyWindow } from './key-window.ts';
 import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
 
 export const ROOT_SCHEMA = 'gw.merkle_root.v1';
@@ -42,9 +43,10 @@ export interface RootSignature {
 /** A signed root. What was read may have more members: the signature covers them, and nothing else reads them. */
 export type MerkleRoot = UnsignedRoot & { readonly sig: RootSignature };
 
-/** Who can tell the public key of a `kid`. */
+/** Who can tell the public key of a `kid`, and when it signs. */
 export interface LedgerKeys {
   find(kid: string): KeyObject | undefined;
+  windowOf(kid: string): KeyWindow;
 }
 
 /** Signs the RFC 8785 form of the root (decision 13.2). @param key a private Ed25519 key */
@@ -84,7 +86,7 @@ function treeOf(value: JsonObject, what: string): Pick<UnsignedRoot, 'tree_size'
   return { tree_size: wholeNumberOf(value, 'tree_size', 1, what), tree_hash: hashOf(value, 'tree_hash', what) };
 }
 
-/** @throws LedgerError when the key is not known, or is not that of the signature */
+/** @throws LedgerError when the key is not known, is not that of the signature, or was not to sign at that time */
 export function checkSignature(root: MerkleRoot, keys: LedgerKeys): void {
   const { sequence, sig } = root;
   const key = keys.find(sig.kid);
@@ -93,6 +95,7 @@ export function checkSignature(root: MerkleRoot, keys: LedgerKeys): void {
   if (bytes?.length !== SIGNATURE_BYTES || !verify(undefined, signedBytes(root), key, bytes)) {
     throw new LedgerError(`root ${sequence}: its signature does not fit`);
   }
+  checkWindow(keys.windowOf(sig.kid), sig.kid, root.closed_at, `root ${sequence}`);
 }
 
 function readSignature(value: unknown, what: string): RootSignature {

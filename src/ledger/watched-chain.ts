@@ -1,6 +1,7 @@
 import { isJsonObject } from '../base/json/json-object.ts';
 import { followChain, nothingSeen } from './chain-walk.ts';
 import { type ConsistencyProof, checkConsistency, readTreeHead, type TreeHead } from './consistency-proof.ts';
+import { isEndorsed } from './key-endorsement.ts';
 import { type ListedKey, readKeyList, readKeys } from './ledger-answers.ts';
 import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
 import { type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
@@ -19,6 +20,8 @@ export interface WatchedChain {
   readonly leaves: number | undefined;
   /** The newest tree that a root has signed; undefined: none has one. */
   readonly tree: TreeHead | undefined;
+  /** As {@link SeenRoot} has it. */
+  readonly keyed_from: string | undefined;
   /** The newest time stamp of a root; undefined: none has one. */
   readonly stamp: SeenStamp | undefined;
   /** The last checkpoint that the watcher has cosigned as a witness; undefined: he has cosigned none. */
@@ -60,6 +63,7 @@ export function readWatchedChain(value: unknown): WatchedChain {
     leaves: value['leaves'] === undefined ? undefined : wholeNumberOf(value, 'leaves', 0, WHAT),
     tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${WHAT}: tree`),
     stamp: value['stamp'] === undefined ? undefined : readStamp(value['stamp']),
+    keyed_from: value['keyed_from'] === undefined ? undefined : textOf(value, 'keyed_from', WHAT),
     ...(value['cosigned'] === undefined ? {} : { cosigned: readCosigned(value['cosigned']) }),
     keys: readKeyList({ data: value['keys'] }),
   };
@@ -119,6 +123,36 @@ export function strangersAmong({ keys }: WatchedChain, listed: readonly ListedKe
       throw new LedgerError(`key ${kid} was replaced: ${public_key} is listed, ${known} is believed`);
   }
   return listed.flatMap(({ kid }) => (believed.has(kid) ? [] : [kid]));
+}
+
+/**
+ * Whom a watcher believes from now on (decision 13.18): those that he believed, each until the end that is listed for
+ * it, and the keys that one of them endorses, one after the other. What has once been said to end does not end later.
+ */
+export function believedWith(keys: readonly ListedKey[], listed: readonly ListedKey[]): readonly ListedKey[] {
+  const byKid = new Map(listed.map((key) => [key.kid, key]));
+  const believed = new Map(keys.map((key) => [key.kid, endedBy(key, byKid.get(key.kid))]));
+  for (let before = -1; before < believed.size; ) {
+    before = believed.size;
+    for (const key of listed) if (!believed.has(key.kid) && succeeds(key, believed)) believed.set(key.kid, key);
+  }
+  return [...believed.values()];
+}
+
+function endedBy(key: ListedKey, listed: ListedKey | undefined): ListedKey {
+  const end = listed?.public_key === key.public_key ? listed.not_after : undefined;
+  const isSooner = end !== undefined && (key.not_after === undefined || Date.parse(end) < Date.parse(key.not_after));
+  return isSooner ? { ...key, not_after: end } : key;
+}
+
+/** Whether a key that is believed says that this one follows it, and at no other time than it ends itself. */
+function succeeds(key: ListedKey, believed: ReadonlyMap<string, ListedKey>): boolean {
+  const { not_before: from, endorsed_by: endorsement } = key;
+  const by = endorsement && believed.get(endorsement.kid);
+  if (endorsement === undefined || by === undefined || from === undefined) return false;
+  if (by.not_after !== undefined && Date.parse(by.not_after) !== Date.parse(from)) return false;
+  const signer = readKeys([by], 'ledger').find(by.kid);
+  return signer !== undefined && isEndorsed({ ...key, not_before: from }, endorsement, signer);
 }
 
 /**

@@ -3,11 +3,12 @@ import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { every, type RunningJob } from '../base/lib/every.ts';
 import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
+import { Turn } from '../base/lib/turn.ts';
 import { requestCertificate } from './certificate-request.ts';
 import type { ControlPlaneChannel } from './control-plane-channel.ts';
 import { identityFrom } from './enrol.ts';
 import { writeNodeFile } from './node-file.ts';
-import type { NodeIdentity } from './node-identity.ts';
+import { authoritiesOf, formerAfter, type NodeIdentity, withAuthorities } from './node-identity.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -42,6 +43,8 @@ export class CertificateRenewal {
   /** Monotonic milliseconds: none is asked for earlier, whatever the time of day is. */
   #notBefore = Number.NEGATIVE_INFINITY;
   #fault: string | undefined;
+  /** What changes the file of the node, one after the other. */
+  readonly #turn = new Turn();
   #job: RunningJob | undefined;
 
   constructor(options: CertificateRenewalOptions) {
@@ -59,11 +62,36 @@ export class CertificateRenewal {
     return this.#fault;
   }
 
+  /**
+   * The control plane is known by these CAs from now on; the first one signs certificates of nodes. A certificate of
+   * another one is renewed within the hour, so that the former CA can go.
+   * @param cas DER; none: as they were
+   * @throws Error when the folder cannot be written
+   */
+  trust(cas: readonly Uint8Array[]): Promise<void> {
+    const [signs] = cas;
+    if (signs === undefined) return Promise.resolve();
+    return this.#turn.take(async () => {
+      const { channel, dir, clock, log } = this.#options;
+      const next = withAuthorities(this.#identity, cas);
+      const [issuer = ''] = authoritiesOf(next);
+      if (next.caPem !== this.#identity.caPem) {
+        await writeNodeFile(dir, next);
+        channel.use(next);
+        this.#identity = next;
+        log.info({ cas: authoritiesOf(next).length }, 'the CAs of the control plane are others now');
+      }
+      if (new X509Certificate(issuer).raw.equals(signs)) return;
+      this.#dueAt = Math.min(this.#dueAt, clock.now() + randomInt(HOUR_MS));
+      this.#job?.rearm();
+    });
+  }
+
   /** Looks whether it is time. */
   start(): void {
     this.#job ??= every(this.#options, {
       everyMs: () => Math.min(STEP_MS, this.#waitMs()),
-      run: () => (this.#waitMs() > 0 ? undefined : this.#renew()),
+      run: () => (this.#waitMs() > 0 ? undefined : this.#turn.take(() => this.#renew())),
       failed: 'the certificate of this node could not be renewed',
     });
   }
@@ -84,7 +112,9 @@ export class CertificateRenewal {
     try {
       const request = await requestCertificate(orgId, nodeId);
       const answer = await channel.call('Renew', { csr: request.csr });
-      const next = identityFrom(answer, request, { ca: new X509Certificate(caPem), orgId, nodeId, clock });
+      const cas = authoritiesOf({ caPem }).map((one) => new X509Certificate(one));
+      const made = identityFrom(answer, request, { cas, orgId, nodeId, clock });
+      const next = { ...made, formerCas: formerAfter(this.#identity, made) };
       // Before it is used: a gateway that ends here has the one or the other, and both count.
       await writeNodeFile(dir, next);
       channel.use(next);

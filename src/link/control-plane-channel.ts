@@ -37,6 +37,8 @@ type Unary = Exclude<keyof ControlPlaneCalls & string, 'StreamUpdates'>;
 export class ControlPlaneChannel implements Channel {
   readonly #options: ControlPlaneChannelOptions;
   #client: ProtocolClient;
+  /** How many calls each connection carries. */
+  readonly #underWay = new Map<ProtocolClient, number>();
   #turn = 0;
   #carriedAt: number;
 
@@ -62,7 +64,10 @@ export class ControlPlaneChannel implements Channel {
     const turn = this.#turn;
     this.#carriedAt = clock.monotonic();
     try {
-      const answer: ControlPlaneCalls[K]['response'] = await this.#client.call(protocol.controlPlane, name, request as never, TIMEOUT_MS);
+      const answer = await this.#carried(
+        this.#client,
+        (client): Promise<ControlPlaneCalls[K]['response']> => client.call(protocol.controlPlane, name, request as never, TIMEOUT_MS),
+      );
       this.#carriedAt = clock.monotonic();
       await listener.heard((answer as { readonly org: OrgState | null }).org, turn);
       return answer;
@@ -88,15 +93,29 @@ export class ControlPlaneChannel implements Channel {
     }
   }
 
-  /** From now on the gateway shows this one. What is under way on the former connection ends there. */
+  /** From now on the gateway shows this one. Calls under way end on the former connection, and a stream breaks off. */
   use(identity: NodeIdentity): void {
     const former = this.#client;
     this.#client = this.#clientFor(identity);
-    former.close();
+    if (!this.#underWay.has(former)) former.close();
   }
 
   close(): void {
     this.#client.close();
+    for (const client of this.#underWay.keys()) client.close();
+  }
+
+  /** A connection that was replaced is closed behind its last call. */
+  async #carried<T>(client: ProtocolClient, call: (client: ProtocolClient) => Promise<T>): Promise<T> {
+    this.#underWay.set(client, (this.#underWay.get(client) ?? 0) + 1);
+    try {
+      return await call(client);
+    } finally {
+      const left = (this.#underWay.get(client) ?? 1) - 1;
+      if (left > 0) this.#underWay.set(client, left);
+      else this.#underWay.delete(client);
+      if (left === 0 && client !== this.#client) client.close();
+    }
   }
 
   #clientFor({ certificatePem, keyPem, caPem }: NodeIdentity): ProtocolClient {

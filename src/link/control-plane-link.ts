@@ -80,6 +80,7 @@ export class GatewayLink implements ControlPlaneLink {
     const { orgId } = identity;
     this.proofs = new RecordProofs({ channel: this.#channel, submission: this.submission, keys, orgId, clock, log });
     this.#renewal = new CertificateRenewal({ channel: this.#channel, dir: options.keyDir, identity, clock, log });
+    keys.trustBy((cas) => this.#renewal.trust(cas));
   }
 
   get channel(): Channel {

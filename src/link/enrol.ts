@@ -1,5 +1,4 @@
-import { X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import type { X509Certificate } from 'node:crypto';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { messageOf } from '../base/lib/gateway-error.ts';
 import { bracketHost } from '../base/lib/host.ts';
@@ -13,7 +12,7 @@ import { type CertificateRequest, requestCertificate } from './certificate-reque
 import { EnrolmentError, type EnrolmentFault } from './enrolment-error.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 import { askPatiently } from './patience.ts';
-import { fingerprintOf, shownChain } from './shown-authority.ts';
+import { certificatesOfFile, fingerprintOf, shownChain } from './shown-authority.ts';
 import { type BootstrapToken, readBootstrapToken } from './shown-token.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -57,19 +56,18 @@ export async function enrol(options: NodeEnrolment): Promise<Enrolled> {
   const ca = await authorityOf(options, token);
   const request = await requestCertificate(orgId, nodeId);
   const answer = await enrolledBy(options, token, ca, request);
-  return { identity: identityFrom(answer, request, { ca, orgId, nodeId, clock }), org: answer.org ?? undefined };
+  return { identity: identityFrom(answer, request, { cas: [ca], orgId, nodeId, clock }), org: answer.org ?? undefined };
 }
 
 /** @throws EnrolmentError `ca_mismatch`, `ca_not_shown`, `unreachable`, `bad_token` */
 async function authorityOf(options: NodeEnrolment, token: BootstrapToken): Promise<X509Certificate> {
   const { caFile, address, clock } = options;
-  const given = caFile === undefined ? undefined : new X509Certificate(await readFile(caFile));
+  const given = caFile === undefined ? undefined : await certificatesOfFile(caFile);
   const named = token.caSha256;
-  if (given !== undefined && named !== undefined && !fingerprintOf(given.raw).equals(named)) {
+  if (given !== undefined && named !== undefined && !given.some(({ raw }) => fingerprintOf(raw).equals(named))) {
     throw mismatch('GW_CP_CA_FILE is another CA than the one that the bootstrap token is for', 'the file as GET /v1/ca.crt serves it');
   }
-  const wanted = named ?? (given && fingerprintOf(given.raw));
-  if (wanted === undefined)
+  if (named === undefined && given === undefined)
     throw new EnrolmentError(
       'bad_token',
       `The bootstrap token does not say which CA it is for, and GW_CP_CA_FILE is not set. ${howToGetToken(options.orgId)}`,
@@ -77,11 +75,13 @@ async function authorityOf(options: NodeEnrolment, token: BootstrapToken): Promi
   const chain = await shownChain(address, clock, TIMEOUT_MS).catch((error: unknown) => {
     throw error instanceof EnrolmentError ? unreachable(address, error) : error;
   });
-  const found = given ?? chain.find((one) => fingerprintOf(one.raw).equals(wanted));
+  const isNamed = ({ raw }: X509Certificate): boolean => named === undefined || fingerprintOf(raw).equals(named);
+  const known = (given ?? chain).filter(isNamed);
   const [own] = chain;
   const where = placeOf(address);
-  if (found !== undefined && own?.checkIssued(found) && own.verify(found.publicKey)) return found;
-  if (found === undefined && chain.length === 1)
+  const found = known.find((one) => own?.checkIssued(one) && own.verify(one.publicKey));
+  if (found !== undefined) return found;
+  if (known.length === 0 && chain.length === 1)
     throw new EnrolmentError('ca_not_shown', `The control plane at ${where} does not show its CA: set GW_CP_CA_FILE (GET /v1/ca.crt).`);
   throw mismatch(
     `What answers at ${where} is not the control plane that the bootstrap token is for: its certificate is of another CA`,
@@ -167,7 +167,8 @@ function refusalBy(error: ProtocolError, { address, orgId, nodeId }: NodeEnrolme
 }
 
 interface Expected {
-  readonly ca: X509Certificate;
+  /** Those by which the control plane is known: its answer names one of them at least. */
+  readonly cas: readonly X509Certificate[];
   readonly orgId: string;
   readonly nodeId: string;
   readonly clock: Clock;
@@ -180,13 +181,15 @@ interface Expected {
 export function identityFrom(
   answer: EnrolledResponse,
   { keyPem }: CertificateRequest,
-  { ca, orgId, nodeId, clock }: Expected,
+  { cas, orgId, nodeId, clock }: Expected,
 ): NodeIdentity {
-  if (!fingerprintOf(answer.ca_certificate).equals(fingerprintOf(ca.raw)))
+  // Who is known by one CA says which others are to be trusted, while one follows another.
+  const answered = [answer.ca_certificate, ...answer.trusted_ca_certificates];
+  if (!answered.some((one) => cas.some(({ raw }) => fingerprintOf(one).equals(fingerprintOf(raw)))))
     throw new EnrolmentError('ca_mismatch', 'ca_mismatch: the control plane answered with another CA than its own certificate is of.');
   let identity: NodeIdentity;
   try {
-    identity = nodeIdentity(keyPem, answer.certificate, answer.ca_certificate);
+    identity = nodeIdentity(keyPem, answer.certificate, answered);
   } catch (error) {
     // biome-ignore lint/style/useErrorCause: the cause is in the third argument
     throw new EnrolmentError('bad_answer', `The control plane answered with a certificate that cannot be used: ${messageOf(error)}.`, {

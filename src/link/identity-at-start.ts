@@ -1,13 +1,11 @@
-import { X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { type Clock, timestamp } from '../base/lib/clock.ts';
 import { messageOf } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { type Enrolled, enrol, howToGetToken, type NodeEnrolment } from './enrol.ts';
 import { EnrolmentError } from './enrolment-error.ts';
 import { readNodeFile, writeNodeFile } from './node-file.ts';
-import type { NodeIdentity } from './node-identity.ts';
-import { fingerprintOf } from './shown-authority.ts';
+import { authoritiesOf, type NodeIdentity, sha256Of } from './node-identity.ts';
+import { certificatesOfFile, fingerprintOf } from './shown-authority.ts';
 
 export interface StartIdentityOptions extends Omit<NodeEnrolment, 'token'> {
   /** `GW_KEY_DIR` */
@@ -67,8 +65,8 @@ async function refuseOther(kept: NodeIdentity, { orgId, nodeId, keyDir, caFile }
       `The certificate in GW_KEY_DIR (${keyDir}) is that of node ${kept.nodeId} of org ${kept.orgId}, and this is node ${nodeId} (GW_NODE_ID) of org ${orgId} (GW_ORG_ID). Set these as they were, or name another folder and enrol the node.`,
     );
   if (caFile === undefined) return;
-  const given = new X509Certificate(await readFile(caFile));
-  if (!fingerprintOf(given.raw).equals(fingerprintOf(new X509Certificate(kept.caPem).raw)))
+  const known = new Set([...authoritiesOf(kept).map(sha256Of), ...kept.formerCas]);
+  if (!(await certificatesOfFile(caFile)).some(({ raw }) => known.has(fingerprintOf(raw).toString('hex'))))
     throw new EnrolmentError(
       'ca_mismatch',
       `ca_mismatch: GW_CP_CA_FILE is another CA than the one that this node was enrolled with. Check it; for another control plane name another GW_KEY_DIR and enrol the node.`,

@@ -8,13 +8,14 @@ import { EnrolmentError } from './enrolment-error.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 
 /**
- * In `GW_KEY_DIR`: key, certificate and CA in this order, PEM. One file, so that they can never be of different
- * enrolments.
+ * In `GW_KEY_DIR`: key, certificate and CAs in this order, PEM, then a line for each CA that was trusted before. One
+ * file, so that they can never be of different enrolments.
  */
 export const NODE_FILE = 'node.pem';
 
 const MAX_BYTES = 65_536;
 const GROUP_OR_OTHERS = 0o077;
+const FORMER = /^Former CA: ([0-9a-f]{64})$/gm;
 const PARTS = /-----BEGIN ([A-Z ]+)-----[\s\S]*?-----END \1-----\n?/g;
 
 /**
@@ -25,21 +26,23 @@ export async function readNodeFile(dir: string): Promise<NodeIdentity | undefine
   const path = join(dir, NODE_FILE);
   const text = await guardedText(path);
   if (text === undefined) return undefined;
-  const [key = '', certificate = '', ca = ''] = [...text.matchAll(PARTS)].map(([part]) => part);
+  const [key = '', certificate = '', ...cas] = [...text.matchAll(PARTS)].map(([part]) => part);
+  const former = [...text.matchAll(FORMER)].map(([, sha256 = '']) => sha256);
   try {
-    return nodeIdentity(key, certificate, ca);
+    return nodeIdentity(key, certificate, cas, former);
   } catch (error) {
     throw unusable(path, `cannot be used (${messageOf(error)})`, error);
   }
 }
 
 /** Takes the place of what was there, as a whole. @throws Error for a person when the folder cannot be written */
-export async function writeNodeFile(dir: string, { keyPem, certificatePem, caPem }: NodeIdentity): Promise<void> {
+export async function writeNodeFile(dir: string, { keyPem, certificatePem, caPem, formerCas }: NodeIdentity): Promise<void> {
   await inFolder('GW_KEY_DIR', dir, async () => {
     await makeFolder(dir, 0o700);
     const temporary = join(dir, `.${NODE_FILE}.${randomUUID()}`);
     try {
-      await writeNew(temporary, `${keyPem.trim()}\n${certificatePem.trim()}\n${caPem.trim()}\n`);
+      const former = formerCas.map((sha256) => `Former CA: ${sha256}\n`).join('');
+      await writeNew(temporary, `${keyPem.trim()}\n${certificatePem.trim()}\n${caPem.trim()}\n${former}`);
       await rename(temporary, join(dir, NODE_FILE));
     } catch (error) {
       await unlink(temporary).catch(() => undefined);

@@ -22,7 +22,7 @@ export type RecordInclusion =
 export interface RecordProofsOptions {
   readonly channel: Pick<Channel, 'call'>;
   readonly submission: Pick<HashSubmission, 'acknowledged' | 'sendAgain'>;
-  readonly keys: Pick<RemoteKeys, 'find' | 'fetch'>;
+  readonly keys: Pick<RemoteKeys, 'find' | 'windowOf' | 'fetch'>;
   /** In whose ledger the hashes are. */
   readonly orgId: string;
   readonly clock: Clock;
@@ -82,7 +82,7 @@ export class RecordProofs {
   /** The control plane's keys; asked for anew when there is one that is not known yet. */
   async #keysWith(kid: string): Promise<LedgerKeys> {
     const { channel, clock, keys } = this.#options;
-    const known: LedgerKeys = { find: (name) => keys.find('ledger', name) };
+    const known: LedgerKeys = { find: (name) => keys.find('ledger', name), windowOf: (name) => keys.windowOf('ledger', name) };
     const now = clock.monotonic();
     if (known.find(kid) !== undefined || (this.#keysAt !== undefined && now - this.#keysAt < KEYS_MS)) return known;
     try {

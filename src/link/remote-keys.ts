@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { isJsonObject } from '../base/json/json-object.ts';
+import type { KeyWindow } from '../ledger/key-window.ts';
 import { type ListedKey, readKeys } from '../ledger/ledger-answers.ts';
 import type { LedgerKeys } from '../ledger/merkle-root.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -25,6 +26,7 @@ export class RemoteKeys implements RemoteResource {
   readonly #store: KeyStore;
   #version: string;
   #keys: ByUse;
+  #trust: (cas: readonly Uint8Array[]) => Promise<void> = () => Promise.resolve();
 
   private constructor(store: KeyStore, { version, keys }: StoredKeys) {
     this.#store = store;
@@ -42,6 +44,11 @@ export class RemoteKeys implements RemoteResource {
     );
   }
 
+  /** Told of the CAs of the control plane whenever they are fetched, DER; what it throws, a fetch does. */
+  trustBy(trust: (cas: readonly Uint8Array[]) => Promise<void>): void {
+    this.#trust = trust;
+  }
+
   version(): string {
     return this.#version;
   }
@@ -51,16 +58,24 @@ export class RemoteKeys implements RemoteResource {
     return this.#keys[use].find(kid);
   }
 
+  /** When it signs. */
+  windowOf(use: ListedKey['use'], kid: string): KeyWindow {
+    return this.#keys[use].windowOf(kid);
+  }
+
   /** @throws ProtocolError; LedgerError for keys that cannot be read. Those that were there stay. */
   async fetch(channel: Pick<Channel, 'call'>): Promise<void> {
-    const { version, keys: given } = await channel.call('FetchKeys', {});
-    const keys = given.map(({ kid, alg, use, public_key: bytes }) => ({
+    const { version, keys: given, ca_certificates: cas } = await channel.call('FetchKeys', {});
+    const keys = given.map(({ kid, alg, use, public_key: bytes, not_before: from, not_after: until }) => ({
       kid,
       alg,
       use,
       public_key: Buffer.from(bytes).toString('base64'),
+      ...(from === '' ? {} : { not_before: from }),
+      ...(until === '' ? {} : { not_after: until }),
     }));
     const read = byUse(keys);
+    await this.#trust(cas);
     const stored: StoredKeys = { version, keys };
     await this.#store.commit(undefined, [{ op: 'put', space: REMOTE_KEYS, key: KEY, value: stored }]);
     this.#version = version;

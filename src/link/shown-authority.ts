@@ -1,8 +1,10 @@
 import { createHash, X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { connect, type DetailedPeerCertificate } from 'node:tls';
 import type { Clock } from '../base/lib/clock.ts';
 import { messageOf } from '../base/lib/gateway-error.ts';
+import { certificatesIn } from '../base/lib/pem.ts';
 import type { Authority } from '../base/model/arrival.ts';
 import { EnrolmentError } from './enrolment-error.ts';
 
@@ -11,6 +13,16 @@ const MAX_CHAIN = 10;
 /** SHA-256 of the DER. */
 export function fingerprintOf(certificate: Uint8Array): Buffer {
   return createHash('sha256').update(certificate).digest();
+}
+
+/**
+ * Of `GW_CP_CA_FILE`: several while one CA follows another.
+ * @throws Error when the file cannot be read or holds no certificate
+ */
+export async function certificatesOfFile(file: string): Promise<readonly X509Certificate[]> {
+  const bytes = await readFile(file);
+  const found = certificatesIn(bytes.toString('latin1'));
+  return found.length === 0 ? [new X509Certificate(bytes)] : found.map((one) => new X509Certificate(one));
 }
 
 /**

@@ -52,6 +52,28 @@ t.test('the commands make and show what the API does', async (t) => {
     t.match(await cp('token create acme --address nowhere'), { code: 2, err: /--address takes HOST:PORT/ });
   });
 
+  await t.test('keys follow one another', async (t) => {
+    t.match(await cp('keys rotate ledger --in 2h'), {
+      code: 0,
+      out: /^current +ledger-[0-9a-f]{16}\nnext +ledger-[0-9a-f]{16} +from .*Z\n.*public-key list/,
+    });
+    t.match(await cp('keys rotate ledger'), { code: 1, err: /There is a next key/ });
+    t.match((await cp('public-key list')).out, /^KID +USE +STATE +FROM/);
+    t.match(await json('keys status ledger'), { use: 'ledger', switch_at: /Z$/, unaware_nodes: 0 });
+    t.match(await cp('keys rotate ledger --cancel'), { code: 0, out: /^current +ledger-[0-9a-f]{16}\n$/ });
+    t.match(await cp('keys rotate bundle --switch-at 2020-01-01T00:00:00Z --json'), { code: 0, out: /"state":"former"/ });
+    t.match(await cp('keys rotate bundle --finish --yes'), { code: 0, out: /^current +bundle-[0-9a-f]{16} +from .*Z\n$/ });
+    t.match(await cp('keys rotate bundle --finish'), { code: 1, err: /There is no former key/ });
+    for (const [line, err] of [
+      ['keys rotate roots', /it takes ledger, bundle or ca/],
+      ['keys rotate ledger --in soon', /--in takes a duration/],
+      ['keys rotate ledger --switch-at soon', /--switch-at takes a time/],
+      ['keys rotate ledger --in 1h --cancel', /one can be given/],
+      ['keys rotate ledger --yes', /--yes belongs to --finish/],
+    ] as const)
+      t.match(await cp(line), { code: 2, err }, line);
+  });
+
   await t.test('a bundle, from a file or standard input and back', async (t) => {
     const file = join(tempDir(t), 'bundle.yaml');
     writeFileSync(file, PLANE_BUNDLE);

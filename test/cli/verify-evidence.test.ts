@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
+import { endorse } from '../../src/ledger/key-endorsement.ts';
+import type { ListedKey } from '../../src/ledger/ledger-answers.ts';
 import { type MerkleRoot, rootDigest, signRoot, type UnsignedRoot } from '../../src/ledger/merkle-root.ts';
 import { eventually, launch } from '../support/child.ts';
 import { MAIN } from '../support/gateway-process.ts';
@@ -290,6 +292,41 @@ t.test('a watcher remembers the last root, and says when the history does not go
   t.match(await watch('--keys', keys), { code: 0, out: /root 4 is what it was, 1 more/ }, 'somebody says that the new key is right');
   t.match(await watch(), { code: 0, out: /root 5 is what it was, 0 more/ }, 'and it is believed from then on');
   t.match(await watch('--org', 'other'), { code: 2, err: /remembers the org acme/ });
+});
+
+// Holds: roots-by-the-key-of-their-time
+t.test('a watcher takes over a key that the one before it endorses, and refuses what a retired one signs', async (t) => {
+  const { file } = place(t);
+  const site = await startLedgerSite(t, LEDGER);
+  const state = join(tempDir(t), 'state.json');
+  const watch = () => gw(['verify', '--watch', site.url, '--state', state, '--org', 'acme']);
+  t.match(await watch(), { code: 0, out: /roots 1 to 4/ });
+  const from = '2026-02-01T00:00:00.000Z';
+  const keyed = withNewKey();
+  const [former, next] = keyed.keys as readonly [ListedKey, ListedKey];
+  const endorsed = { ...next, not_before: from };
+  const keys = [
+    { ...former, not_after: from },
+    { ...endorsed, endorsed_by: endorse(endorsed, { kid: former.kid, key: ledgerKey(7) }) },
+  ];
+  const { sig: _sig, ...fifth } = keyed.roots[4] as MerkleRoot;
+  const early = resigned(fifth);
+  site.ledger = { ...keyed, keys, roots: [...LEDGER.roots, early] };
+  t.match(await watch(), { code: 1, out: /BROKEN.*root 5: it was closed at .*, and its key \(ledger-2\) signs from 2026-02-01/ });
+  const own = resigned({ ...fifth, closed_at: from });
+  site.ledger = { ...keyed, keys, roots: [...LEDGER.roots, own] };
+  t.match(await watch(), { code: 0, out: /root 4 is what it was, 1 more/ }, 'nobody has to say that it is right');
+  for (const [closed_at, problem] of [
+    ['2026-03-01T00:00:00.000Z', /root 6: it was closed at .*, and its key \(ledger-1\) was retired/],
+    ['2026-01-01T00:00:00.000Z', /root 6: its key \(ledger-1\) was retired at .*, and a root before it/],
+  ] as const) {
+    const late = { ...fifth, sequence: 6, batch_id: 'acme/6', prev_root_hash: rootDigest(own), closed_at };
+    const { tree_size: _size, tree_hash: _hash, ...treeless } = late;
+    site.ledger = { ...keyed, keys, roots: [...LEDGER.roots, own, signRoot(treeless, 'ledger-1', ledgerKey(7))] };
+    t.match(await watch(), { code: 1, out: problem });
+  }
+  const [list, chain] = [file('keys.json', { data: keys }), file('roots.json', { data: [...LEDGER.roots, early] })];
+  t.match(await gw(['verify', '--roots', chain, '--keys', list]), { code: 1, out: /signs from 2026-02-01/ }, 'offline it is the same');
 });
 
 t.test('a watcher asks for the proof that the tree goes on, and believes no other', async (t) => {

@@ -31,6 +31,8 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'addon.put': { enabled: true },
   'overlay.put': { bundle_yaml: OVERLAY },
   'cosignature.add': { sequence: 1, cosignature: '— w AAAAAAA=' },
+  'keys.rotate': {},
+  'keys.finish': {},
 };
 const IDS: Readonly<Record<string, string>> = { addon: 'provider-openai', overlay: 'org' };
 
@@ -39,6 +41,7 @@ function pathFor({ path, id }: { readonly path: string; readonly id: string }, o
   return path
     .replace('{org}', org)
     .replace('{id}', thing ?? IDS[kind] ?? 'one')
+    .replace('{use}', id === 'keys.finish' ? 'bundle' : 'ledger')
     .replace('{node}', 'node-1')
     .replace('{hash}', '0'.repeat(64));
 }
@@ -324,6 +327,12 @@ t.test('roots, proofs, keys and the CA are open to everybody', async (t) => {
 });
 
 // Holds: control-plane-asks-its-token
+/** There is a former key then, and nothing that it has signed. */
+async function replaceBundleKey(ask: RunningPlane['ask']): Promise<void> {
+  await ask('POST', '/v1/keys/bundle/rotate', { switch_at: '2020-01-01T00:00:00Z' });
+  while ((await ask('GET', '/v1/keys/bundle')).json['signed_by_former'] !== 0) await new Promise((resolve) => setImmediate(resolve));
+}
+
 t.test('each change has its entry in the audit trail, and what changes nothing has none', async (t) => {
   const { ask } = await startPlane(t);
   const trail = async () => ((await ask('GET', '/v1/audit')).json['items'] ?? []) as { operation: string; org_id?: string; from: string }[];
@@ -336,6 +345,7 @@ t.test('each change has its entry in the audit trail, and what changes nothing h
     ({ annotations, id }) => !annotations.readOnly && /\.(?:remove|revoke)$/.test(id) && id !== 'node.revoke',
   );
   for (const operation of [...order, ...ends]) {
+    if (operation.id === 'keys.finish') await replaceBundleKey(ask);
     const before = await trail();
     const [kind = ''] = operation.id.split('.');
     const answer = await ask(operation.method, pathFor(operation, 'acme', created.get(kind)), BODIES[operation.id]);

@@ -42,7 +42,7 @@ t.test('openssl takes the chain of a node and that of the server by its strict r
     return execFileSync(requirePeer('openssl'), [...options, join(dir, name)], { encoding: 'utf8', stdio: 'pipe' }).trim();
   };
   t.match(verify('node.pem', (await enrol('acme', 'node-1')).identity.certificate, 'sslclient'), /OK$/);
-  const server = await plane.state.authority.issueForServer(['localhost', '127.0.0.1', '::1']);
+  const server = await plane.state.authorities.ofNodes.issueForServer(['localhost', '127.0.0.1', '::1']);
   t.match(verify('server.pem', server.certificate, 'sslserver', '-verify_hostname', 'localhost'), /OK$/);
   t.match(verify('server.pem', server.certificate, 'sslserver', '-verify_ip', '::1'), /OK$/);
   t.throws(() => verify('server.pem', server.certificate, 'sslclient'));
@@ -58,7 +58,7 @@ t.test('a bootstrap token names the CA, is kept as a hash, and lets one node in 
     faultOfCall(one.call(PROTOCOL.enrolment, 'Enroll', { bootstrap_token: token, org_id, node_id, csr, gateway_version: '' }, TIMEOUT_MS));
   const { token } = await plane.state.tokens.issue('acme', 60, commit);
   t.match(token, /^gwb_/);
-  t.equal(readBootstrapToken(token)?.caSha256?.toString('hex'), sha256Hex(plane.state.authority.certificate));
+  t.equal(readBootstrapToken(token)?.caSha256?.toString('hex'), sha256Hex(plane.state.authorities.ofNodes.certificate));
   t.match(await enroll(token, { org_id: 'other' }), /^UNAUTHENTICATED: the bootstrap token/);
   t.match(await enroll(token, { org_id: 'nobody' }), /^UNAUTHENTICATED: the bootstrap token/);
   t.match(await enroll(`${token.slice(0, -1)}x`), /^UNAUTHENTICATED: the bootstrap token/);

@@ -16,6 +16,7 @@ import { leafFiles } from '../../src/storage/drivers/leaf-files.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { LeafLog } from '../../src/storage/leaves/leaf-log.ts';
 import { fakeClock } from '../support/fake-clock.ts';
+import { oneSigner } from '../support/one-signer.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
@@ -35,7 +36,7 @@ async function ledgerOf(
   orgId = 'acme',
 ): Promise<OrgLedger> {
   const leaves = await LeafLog.open(join(dir, `${orgId}.leaves`), await signedLeaves(store, orgId));
-  const ledger = await OrgLedger.open({ orgId, store, leaves, signer: { kid: 'ledger-1', key: privateKey }, clock, log: silentLogger });
+  const ledger = await OrgLedger.open({ orgId, store, leaves, signers: oneSigner('ledger-1', privateKey), clock, log: silentLogger });
   t.teardown(() => ledger.close());
   return ledger;
 }
@@ -107,7 +108,7 @@ t.test('each root goes on in every later one, whatever was read, kept and made a
     reads.push(length);
     return LeafLog.prototype.read.call(leaves, first, length);
   });
-  const options = { orgId: 'acme', store: ground.store, leaves, signer: { kid: 'ledger-1', key: privateKey }, clock, log: silentLogger };
+  const options = { orgId: 'acme', store: ground.store, leaves, signers: oneSigner('ledger-1', privateKey), clock, log: silentLogger };
   const ledger = await OrgLedger.open(options);
   const given = hashes(70_000);
   const sizes = [1, 2, 300, 1_000, 33_000, 65_536, 70_000];
@@ -292,7 +293,7 @@ t.test('ledgers are opened when they are needed, and closed when nobody uses the
     },
   };
   const start = (orgIds: readonly string[]) =>
-    OrgLedgers.open({ store, place: watched, signer: { kid: 'ledger-1', key: privateKey }, clock, log: silentLogger }, orgIds);
+    OrgLedgers.open({ store, place: watched, signers: oneSigner('ledger-1', privateKey), clock, log: silentLogger }, orgIds);
   const orgs = Array.from({ length: MOST_OPEN_LEDGERS + 20 }, (_, index) => `org-${index}`);
   const first = await start(orgs);
   t.same(opened, [], 'an org without leaves has no file');
@@ -345,8 +346,8 @@ t.test('leaves that take nothing any more after a failed write are opened again 
       };
     },
   };
-  const signer = { kid: 'ledger-1', key: privateKey };
-  const ledgers = await OrgLedgers.open({ store, place: watched, signer, clock, log: silentLogger }, []);
+  const signers = oneSigner('ledger-1', privateKey);
+  const ledgers = await OrgLedgers.open({ store, place: watched, signers, clock, log: silentLogger }, []);
   const given = hashes(3);
   failing = true;
   for (let i = 1; i <= 3; i++) {

@@ -198,6 +198,7 @@ t.test(
     const lines = (name: string) => readFileSync(join(folder, name), 'utf8').trimEnd().split('\n');
     const [records, proofs, roots] = [lines('records.ndjson'), lines('proofs.ndjson'), lines('roots.ndjson')];
     const consistency = JSON.parse(lines('consistency.json').join('')) as ConsistencyProof;
+    const { data: listedKeys } = JSON.parse(lines('keys.json').join('')) as { readonly data: readonly object[] };
     const stranger = makeLedger([['0'.repeat(64)]], { org: 'acme', kid: kidIn(roots), seed: 8 });
     const tampered: readonly (readonly [what: string, file: string, text: readonly string[], problem: RegExp, parts: readonly number[]])[] =
       [
@@ -240,6 +241,20 @@ t.test(
         ['a chain that was cut', 'roots.ndjson', [roots[0] ?? '', roots[2] ?? ''], /root 3: root 2 should stand there/, [1, 5]],
         ['a chain without the last roots', 'roots.ndjson', roots.slice(0, 1), /root [23] of its proof is not in the chain/, []],
         ['other keys', 'keys.json', [JSON.stringify({ data: stranger.keys })], /its signature does not fit/, [1, 4]],
+        [
+          'a key that was retired before',
+          'keys.json',
+          [JSON.stringify({ data: listedKeys.map((key) => ({ ...key, not_after: '2020-01-01T00:00:00Z' })) })],
+          /was retired when it was closed/,
+          [],
+        ],
+        [
+          'a key that begins later',
+          'keys.json',
+          [JSON.stringify({ data: listedKeys.map((key) => ({ ...key, not_before: '2100-01-01T00:00:00.000+02:00' })) })],
+          /signs later than it was closed/,
+          [],
+        ],
         [
           'a name that stands twice',
           'records.ndjson',

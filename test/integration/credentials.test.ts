@@ -4,7 +4,11 @@ import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import pino from 'pino';
 import t from 'tap';
-import type { Logger } from '../../src/base/lib/log.ts';
+import { type Logger, silentLogger } from '../../src/base/lib/log.ts';
+import { type Sealed, SecretBox } from '../../src/base/lib/secret-box.ts';
+import { APPROVAL_CONTENT, contentContext } from '../../src/services/review/approvals.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { fakeClock } from '../support/fake-clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { startRawUpstream } from '../support/raw-upstream.ts';
@@ -521,6 +525,26 @@ t.test('gw secrets rotate makes nothing in a folder that is not that of a gatewa
     err: /there is no .*secrets-key, and GW_SECRETS_KEY is not set/,
   });
   t.same(readdirSync(gw.dataDir), before);
+});
+
+t.test('gw secrets rotate takes the content of waiting approvals with it', async (t) => {
+  const { gw } = await startGoverned(t, { bundle: ALLOW_ALL });
+  await gw.gateway.stop();
+  const box = () => new SecretBox([Buffer.from(readFileSync(join(gw.dataDir, 'secrets-key'), 'utf8').trim(), 'base64')]);
+  const inStore = async <R>(use: (store: Awaited<ReturnType<typeof openEmbeddedStore>>) => Promise<R>): Promise<R> => {
+    const store = await openEmbeddedStore({
+      dir: join(gw.dataDir, 'store'),
+      fsync: 'off',
+      clock: fakeClock(Date.now()),
+      log: silentLogger,
+    });
+    return use(store).finally(() => store.close());
+  };
+  const value = box().seal('{"asked":"this"}', contentContext('a-1'));
+  await inStore((store) => store.commit(undefined, [{ op: 'put', space: APPROVAL_CONTENT, key: 'a-1', value }]));
+  t.match(await command(['secrets', 'rotate'], { env: { GW_DATA_DIR: gw.dataDir } }), { code: 0, out: '1 secret(s) have a new key.\n' });
+  const kept = (await inStore((store) => store.get(APPROVAL_CONTENT, 'a-1'))) as Sealed;
+  t.equal(box().open(kept, contentContext('a-1')).toString(), '{"asked":"this"}');
 });
 
 t.test('gw secrets rotate', async (t) => {

@@ -92,34 +92,37 @@ t.test('whom a rule puts into quarantine is refused on every door from then on, 
   t.match(metrics, /gw_quarantine_active 0/);
 });
 
-t.test('on the structured API the body says what is specified, what to do next and no more, and no idempotency key gets round it', async (t) => {
-  const governed = await startGoverned(t, { bundle: BUNDLE });
-  const { gw, execute, upstream } = governed;
-  const good = { caller_id: 'eve', idempotency_key: 'k' };
-  t.equal((await execute(good)).status, 200);
-  const first = await execute({ caller_id: 'eve' }, { params: BAD });
-  const second = await execute(good);
-  for (const { status, body } of [first, second]) {
-    t.equal(status, 403);
-    t.match(body, { decision: 'quarantine', reason: 'odd behaviour', record_id: String });
-    t.same(Object.keys(body).sort(), ['decision', 'next', 'reason', 'record_hash', 'record_id']);
-  }
-  t.equal(upstream.requests.length, 1);
-  const { status, body } = await gw.admin('GET', '/v1/admin/quarantine?limit=1');
-  t.equal(status, 200);
-  t.match(body, { items: [{ caller_id: 'eve', record_id: first.body['record_id'] }], next_page_token: null });
-  t.match(await gw.admin('GET', '/v1/admin/quarantine?active=maybe&limit=0&x=1'), {
-    status: 400,
-    body: { error: { details: [{ path: 'x' }, { path: 'active' }, { path: 'limit' }] } },
-  });
-  t.same((await entries(governed, '?active=false')).length, 0);
-  t.same((await entries(governed, '?org_id=other')).length, 0);
-  t.match(await gw.admin('POST', `/v1/admin/quarantine/${String((await entries(governed))[0]?.['quarantine_id'])}/release`, {}), {
-    status: 200,
-    body: { released_by: 'admin' },
-  });
-  t.match((await gw.admin('GET', '/v1/admin/audit')).body, { items: [{ operation: 'quarantine.release' }] });
-});
+t.test(
+  'on the structured API the body says what is specified, what to do next and no more, and no idempotency key gets round it',
+  async (t) => {
+    const governed = await startGoverned(t, { bundle: BUNDLE });
+    const { gw, execute, upstream } = governed;
+    const good = { caller_id: 'eve', idempotency_key: 'k' };
+    t.equal((await execute(good)).status, 200);
+    const first = await execute({ caller_id: 'eve' }, { params: BAD });
+    const second = await execute(good);
+    for (const { status, body } of [first, second]) {
+      t.equal(status, 403);
+      t.match(body, { decision: 'quarantine', reason: 'odd behaviour', record_id: String });
+      t.same(Object.keys(body).sort(), ['decision', 'next', 'reason', 'record_hash', 'record_id']);
+    }
+    t.equal(upstream.requests.length, 1);
+    const { status, body } = await gw.admin('GET', '/v1/admin/quarantine?limit=1');
+    t.equal(status, 200);
+    t.match(body, { items: [{ caller_id: 'eve', record_id: first.body['record_id'] }], next_page_token: null });
+    t.match(await gw.admin('GET', '/v1/admin/quarantine?active=maybe&limit=0&x=1'), {
+      status: 400,
+      body: { error: { details: [{ path: 'x' }, { path: 'active' }, { path: 'limit' }] } },
+    });
+    t.same((await entries(governed, '?active=false')).length, 0);
+    t.same((await entries(governed, '?org_id=other')).length, 0);
+    t.match(await gw.admin('POST', `/v1/admin/quarantine/${String((await entries(governed))[0]?.['quarantine_id'])}/release`, {}), {
+      status: 200,
+      body: { released_by: 'admin' },
+    });
+    t.match((await gw.admin('GET', '/v1/admin/audit')).body, { items: [{ operation: 'quarantine.release' }] });
+  },
+);
 
 t.test('calls of one caller at the same time make one entry, and it outlives the gateway', async (t) => {
   const governed = await startGoverned(t, { bundle: BUNDLE });

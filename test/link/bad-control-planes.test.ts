@@ -70,7 +70,7 @@ async function place(t: HasTeardown) {
   const link = new GatewayLink({
     protocol: PROTOCOL,
     address: wire.address,
-    identity: nodeIdentity(keyPem, certificate, ca),
+    identity: nodeIdentity(keyPem, certificate, [ca]),
     contact: await ContactBook.open({ store, clock, log, orgs, orgId: PLACE_ORG, mayBelieveClock: () => true }),
     resources: [credentials],
     keys: await RemoteKeys.open(store),

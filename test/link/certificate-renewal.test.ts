@@ -31,12 +31,18 @@ function validFor(clock: FakeClock, ms: number): Validity {
 
 async function identityOf(ca: TestCa, validity: Validity): Promise<NodeIdentity> {
   const { csr, keyPem } = await requestCertificate(NODE.organization, NODE.commonName);
-  return nodeIdentity(keyPem, ca.answer(csr, NODE, validity), ca.certPem);
+  return nodeIdentity(keyPem, ca.answer(csr, NODE, validity), [ca.certPem]);
 }
 
 function answerOf(ca: TestCa, csr: Uint8Array, validity: Validity, node = NODE): EnrolledResponse {
   const der = (pem: string) => Buffer.from(pem.replaceAll(/-----.*-----|\n/g, ''), 'base64');
-  return { certificate: der(ca.answer(csr, node, validity)), ca_certificate: der(ca.certPem), expires_at: '', org: orgSaid() };
+  return {
+    certificate: der(ca.answer(csr, node, validity)),
+    ca_certificate: der(ca.certPem),
+    expires_at: '',
+    org: orgSaid(),
+    trusted_ca_certificates: [],
+  };
 }
 
 /** A certificate of some days in its folder, whose renewals the test answers. */

@@ -7,6 +7,7 @@ import { OrgLedgers } from '../../src/control-plane/state/org-ledgers.ts';
 import type { LeafPlace } from '../../src/storage/contract/leaves.ts';
 import { leafFiles } from '../../src/storage/drivers/leaf-files.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
+import { oneSigner } from '../support/one-signer.ts';
 
 /** Ledgers as the control plane has them, without the rest of it. */
 export interface LedgerGround {
@@ -25,7 +26,10 @@ export async function openLedgerGround(dir: string, clock: Clock, fsync: 'always
   const store = await openEmbeddedStore({ dir: join(dir, 'store'), fsync, clock, log: silentLogger });
   const key = await openSigningKey(join(dir, 'ledger-key.pem'), 'ledger');
   const leaves = leafFiles(join(dir, 'leaves'));
-  const ledgers = await OrgLedgers.open({ store, place: leaves, signer: key, clock, log: silentLogger }, LEDGER_ORGS);
+  const ledgers = await OrgLedgers.open(
+    { store, place: leaves, signers: oneSigner(key.kid, key.key), clock, log: silentLogger },
+    LEDGER_ORGS,
+  );
   return {
     ledgers,
     key,

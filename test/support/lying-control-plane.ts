@@ -152,6 +152,7 @@ export class LyingControlPlane {
     return {
       certificate: made.raw,
       ca_certificate: new X509Certificate(this.ca.certPem).raw,
+      trusted_ca_certificates: [],
       expires_at: new Date(made.validTo).toISOString(),
       org: this.state(),
     };
@@ -227,9 +228,10 @@ function handlersOf(plane: () => LyingControlPlane): CallHandlers {
       org: self.state('keys'),
       version: '1',
       keys: [
-        { kid: BUNDLE_KID, alg: 'ed25519', use: 'bundle', public_key: rawKey(self.bundleKey.publicKey) },
-        { kid: LEDGER_KID, alg: 'ed25519', use: 'ledger', public_key: rawKey(self.ledgerKey.publicKey) },
+        { kid: BUNDLE_KID, alg: 'ed25519', use: 'bundle', public_key: rawKey(self.bundleKey.publicKey), not_before: '', not_after: '' },
+        { kid: LEDGER_KID, alg: 'ed25519', use: 'ledger', public_key: rawKey(self.ledgerKey.publicKey), not_before: '', not_after: '' },
       ],
+      ca_certificates: [],
     })),
     LookUpApiKey: or('LookUpApiKey', (_request, self) => ({ org: self.state(), key: null, version: '1' })),
     SubmitHashes: or('SubmitHashes', ({ hashes }, self) => {

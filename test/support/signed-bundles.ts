@@ -14,7 +14,7 @@ export interface PlayedKey {
 export function playedKey(kid: string, use: 'bundle' | 'ledger' = 'bundle'): PlayedKey {
   const { privateKey: key, publicKey } = generateKeyPairSync('ed25519');
   const raw = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
-  return { kid, key, listed: { kid, alg: 'ed25519', use, public_key: raw } };
+  return { kid, key, listed: { kid, alg: 'ed25519', use, public_key: raw, not_before: '', not_after: '' } };
 }
 
 /** A bundle as a control plane signs it. */

@@ -107,7 +107,7 @@ export const CONTROL_PLANE_SETTINGS = {
     'CP_LEDGER_NAME',
     ledgerName,
     'Names the ledgers of this control plane in checkpoints, whose origin is `NAME/orgs/ORG`. Set it once: to witnesses another name is another log.',
-    'the `kid` of the ledger key',
+    'the `kid` of the first ledger key',
   ),
   checkpointInterval: required(
     'CP_CHECKPOINT_INTERVAL',

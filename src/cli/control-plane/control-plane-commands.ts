@@ -14,6 +14,7 @@ import { printJson, printJsonText } from '../terminal-text.ts';
 import { CONTROL_PLANE_ASKING, ControlPlaneClient } from './control-plane-client.ts';
 import { createBootstrapToken } from './create-bootstrap-token.ts';
 import { putBundle, readBundle } from './org-bundle-commands.ts';
+import { rotateSigningKeys } from './rotate-signing-keys.ts';
 
 export const CONTROL_PLANE_GROUP = 'control-plane';
 
@@ -41,13 +42,14 @@ const LIST_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   'key.list': ['id', 'name', 'prefix: key_prefix', 'created: created_at', 'expires: expires_at', 'revoked: revoked_at'],
   'root.list': ['sequence', 'closed: closed_at', 'leaves: leaf_count', 'signed by: sig.kid', 'root: root_hash'],
   'checkpoint.list': ['sequence', 'published: published_at', 'cosigned: cosignatures'],
+  'public_key.list': ['kid', 'use', 'state', 'from: not_before', 'to: not_after', 'public key: public_key'],
   'overlay.list': ['id', 'level', 'node: node_id', 'put: put_at', 'signed by: kid'],
   'audit.list': ['time: at', 'operation', 'object', 'org: org_id', 'by: principal.id', 'from', 'node: node_id'],
 };
 
 /** A command for each operation of the control plane, but for those that have one written by hand. */
 export function controlPlaneCommands(operations: readonly AdminOperation[] = ADMIN_OPERATIONS): Command[] {
-  const own = [createBootstrapToken, putBundle, readBundle];
+  const own = [createBootstrapToken, putBundle, readBundle, rotateSigningKeys];
   const names = new Set(own.map(({ name }) => name));
   return [...own, ...operations.map(commandFor).filter(({ name }) => !names.has(name))];
 }

@@ -1,5 +1,6 @@
 import { loadConfig } from '../../base/config/config.ts';
 import { ConfigError } from '../../base/config/settings-reader.ts';
+import { readKeyFile } from '../../base/lib/secret-key-file.ts';
 import { terminalOutput } from '../../base/lib/shown-text.ts';
 import { StoreError } from '../../storage/contract/store.ts';
 import { parseOptions } from '../checked-arguments.ts';
@@ -20,7 +21,7 @@ export const rotate: Command = {
         io.stderr('gw secrets rotate: GW_SECRETS_KEY is set; name a file with the new key by --new-key-file\n');
         return EXIT_USAGE;
       }
-      const { readKeyFile, rotateSecrets } = await import('../../app/rotate-secrets.ts');
+      const { rotateSecrets } = await import('../../app/rotate-secrets.ts');
       const count = await rotateSecrets(config, file === undefined ? undefined : await readKeyFile(file));
       const configured = config.secretsKey !== undefined;
       const then = configured ? ' Set GW_SECRETS_KEY to the new key before the next start.' : '';

@@ -2,6 +2,7 @@ import { messageOf } from '../../base/lib/gateway-error.ts';
 import { ChainWalk, type WalkedChain } from '../../ledger/chain-walk.ts';
 import { type ConsistencyProof, checkConsistency, readConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proof.ts';
+import { ALWAYS } from '../../ledger/key-window.ts';
 import { type ListedKey, readKeyList, readKeys, readProofAnswer, readTimestampsPage } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
@@ -54,7 +55,10 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
   if (record !== undefined && record.stored !== record.computed)
     problems.push(`record: its hash is ${record.computed}, and record_hash in it is ${record.stored}`);
   const listed = await listedIn(files.keys, io, problems);
-  const keys = readKeys(listed, 'ledger');
+  let keys: LedgerKeys = { find: () => undefined, windowOf: () => ALWAYS };
+  noteProblem(problems, () => {
+    keys = readKeys(listed, 'ledger');
+  });
   const proof = files.proof === undefined ? undefined : await proofIn(files.proof, io, problems);
   const holds = proof !== undefined && noteProblem(problems, () => checkProof(proof, record, keys));
   const growth = files.consistency === undefined ? undefined : await consistencyIn(files.consistency, io, problems);

@@ -62,7 +62,7 @@ export interface CosignOptions {
 
 /**
  * Cosigns a published checkpoint when it goes on from what was cosigned before, and is of the history that was seen
- * (decision 13.18). What is cosigned is on the disk before it is signed, so that no crash makes a witness of two
+ * (decision 13.21). What is cosigned is on the disk before it is signed, so that no crash makes a witness of two
  * histories.
  * @returns what stands now @throws LedgerError when it may not be cosigned; what the ledger throws
  */

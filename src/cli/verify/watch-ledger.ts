@@ -9,6 +9,7 @@ import { type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
 import { checkTimeStamp } from '../../ledger/time-stamp-signer.ts';
 import {
   askedAfter,
+  believedWith,
   checkGrowth,
   checkRemembered,
   growthBetween,
@@ -57,13 +58,20 @@ export interface Looked {
  */
 export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchOptions): Promise<Looked> {
   const listed = await ledger.keys();
-  const from = { ...(seen ?? watchFrom(orgId, listed)), ...(pinned === undefined ? {} : { keys: pinned }) };
-  const strangers = strangersAmong(from, listed);
+  const known = { ...(seen ?? watchFrom(orgId, listed)), ...(pinned === undefined ? {} : { keys: pinned }) };
+  const from = { ...known, keys: believedWith(known.keys, listed) };
+  let strangers = strangersAmong(from, listed);
   let state = from;
   let answered = await rootsBehind(ledger, from, askedAfter(from));
   let fresh = checkRemembered(from, answered);
   // Until nothing is answered: how many roots an answer has is the control plane's.
   while (answered.length > 0) {
+    if (fresh.some(({ sig }) => !state.keys.some(({ kid }) => kid === sig.kid))) {
+      // A key whose turn came since its list was read.
+      const now = await ledger.keys();
+      state = { ...state, keys: believedWith(state.keys, now) };
+      strangers = strangersAmong(state, now);
+    }
     const next = watchOn(state, fresh);
     await checkTrees(ledger, state, next);
     state = { ...next, stamp: await newestStamp(ledger, state, next, fresh) };

@@ -5,6 +5,7 @@ import { LEDGER_ADMIN_OPERATIONS } from './ledger-admin-operations.ts';
 import { NODE_ADMIN_OPERATIONS } from './node-admin-operations.ts';
 import { ORG_ADMIN_OPERATIONS } from './org-admin-operations.ts';
 import { OVERLAY_ADMIN_OPERATIONS } from './overlay-admin-operations.ts';
+import { SIGNING_KEY_ADMIN_OPERATIONS } from './signing-key-admin-operations.ts';
 import { WATCH_ADMIN_OPERATIONS } from './watch-admin-operations.ts';
 
 /** Everything that can be asked of the control plane, but for `/metrics`. */
@@ -15,5 +16,6 @@ export const ADMIN_OPERATIONS: readonly AdminOperation[] = [
   ...ENTITY_ADMIN_OPERATIONS,
   ...NODE_ADMIN_OPERATIONS,
   ...LEDGER_ADMIN_OPERATIONS,
+  ...SIGNING_KEY_ADMIN_OPERATIONS,
   ...WATCH_ADMIN_OPERATIONS,
 ];

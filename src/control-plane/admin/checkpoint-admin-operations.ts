@@ -37,7 +37,7 @@ const COSIGNATURE_BODY = z.strictObject({
 });
 
 /**
- * Checkpoints of ledgers and what witnesses say of them: anybody's to read, and proved by themselves (decision 13.18).
+ * Checkpoints of ledgers and what witnesses say of them: anybody's to read, and proved by themselves (decision 13.21).
  */
 export const CHECKPOINT_ADMIN_OPERATIONS: readonly AdminOperation[] = [
   adminOperation({

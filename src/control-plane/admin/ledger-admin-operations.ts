@@ -50,10 +50,6 @@ const CONSISTENCY_QUERY = z
 
 const PAGE_QUERY = pageQuery(MAX_ROOTS);
 
-const KEYS_QUERY = z.strictObject({
-  org: org.optional().meta({ description: 'An org: ledger keys are given as verifier keys of its checkpoints, too' }),
-});
-
 /** What anybody may see of the ledger: nothing of it is secret, and none of it needs to be believed (decision 13.6). */
 export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
   adminOperation({
@@ -119,35 +115,6 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     }),
   }),
   ...CHECKPOINT_ADMIN_OPERATIONS,
-  adminOperation({
-    id: 'public_key.list',
-    method: 'GET',
-    path: '/v1/keys',
-    scope: 'none',
-    annotations: READS,
-    summary: 'Public keys by which roots and bundles are verified.',
-    errors: ['not_found'],
-    input: { query: { schema: () => KEYS_QUERY } },
-    output: {
-      status: 200,
-      schema: dataOf(
-        z.object({
-          kid: z.string(),
-          alg: z.literal('ed25519'),
-          use: z.enum(['ledger', 'bundle']),
-          public_key: z.string().meta({ description: 'The 32 bytes in base64' }),
-          vkey: z
-            .string()
-            .optional()
-            .meta({ description: 'Of a ledger key, with `org`: the verifier key of its checkpoints (C2SP signed-note)' }),
-        }),
-      ),
-    },
-    handle: ({ query: { org: orgId } }, { state }) => {
-      const vkey = orgId === undefined ? undefined : state.ledger.verifierKey(orgId);
-      return { json: { data: state.keys().map((key) => (key.use === 'ledger' && vkey !== undefined ? { ...key, vkey } : key)) } };
-    },
-  }),
   adminOperation({
     id: 'ca.read',
     method: 'GET',

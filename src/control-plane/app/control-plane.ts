@@ -12,6 +12,7 @@ import { inFolder, makeFolder } from '../../base/lib/file-system.ts';
 import { type Logger, silentLogger } from '../../base/lib/log.ts';
 import { packageVersion } from '../../base/lib/package-root.ts';
 import { SecretBox } from '../../base/lib/secret-box.ts';
+import { secretKeysIn } from '../../base/lib/secret-key-file.ts';
 import { ClockWatch, clockConfirmation } from '../../services/keeper/clock-watch.ts';
 import { keepHourly } from '../../services/keeper/keep-hourly.ts';
 import { Leases } from '../../services/keeper/lease.ts';
@@ -27,29 +28,23 @@ import { AdminServer } from '../admin/admin-server.ts';
 import { type CallsOptions, ControlPlaneHandlers } from '../calls/control-plane-handlers.ts';
 import { keptOnce } from '../pki/kept-once.ts';
 import { openSigningKey } from '../pki/kept-signing-key.ts';
+import { KeyFiles } from '../pki/key-files.ts';
 import { NodeAuthority } from '../pki/node-authority.ts';
 import { loadProtocol } from '../proto/protocol.ts';
 import { ProtocolServer } from '../proto/protocol-server.ts';
 import type { ControlPlaneCounts, PortConnections } from '../state/control-plane-counts.ts';
+import { NodeAuthorities } from '../state/node-authorities.ts';
 import { StoredControlPlane } from '../state/stored-control-plane.ts';
 import { checkpointRules } from './checkpoint-rules.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
 import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
+import { PLANE_FILES } from './plane-files.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
 import { openAuthority } from './time-stamp-authority.ts';
 
 const SETTING = 'CP_DATA_DIR';
 const DRAIN_MS = 10_000;
 const AUDIT_MS = 400 * 86_400_000;
-/** In the data folder. */
-const FILES = {
-  authority: 'ca.pem',
-  bundleKey: 'bundle-key.pem',
-  ledgerKey: 'ledger-key.pem',
-  secretsKey: 'secrets-key',
-  adminToken: 'admin-token',
-} as const;
-
 export interface ControlPlaneStart {
   readonly clock?: Clock;
   readonly log?: Logger;
@@ -83,7 +78,6 @@ interface Opened {
   readonly events: EventBus;
   readonly clockWatch: ClockWatch;
   readonly leases: Leases;
-  readonly authority: NodeAuthority;
   readonly state: StoredControlPlane;
   readonly adminToken: ControlPlane['adminToken'];
 }
@@ -122,7 +116,7 @@ async function openState(
 ): Promise<Opened> {
   const dir = resolve(config.dataDir);
   const events = new EventBus(log);
-  const file = (name: keyof typeof FILES) => join(dir, FILES[name]);
+  const file = (name: keyof typeof PLANE_FILES) => join(dir, PLANE_FILES[name]);
   return inFolder(SETTING, dir, async () => {
     await makeFolder(join(dir, 'ledger'), 0o700);
     // First, because it says whether another process is at work here.
@@ -134,24 +128,28 @@ async function openState(
     const clockWatch = await ClockWatch.open({ store, clock, log, events, retentionMs, confirmation: clockConfirmation(dir) });
     closers.push(() => clockWatch.close());
     const leases = new Leases({ store, clock, log, holder: 'control-plane', isShared });
-    const secretsKey =
-      config.secretsKey ?? readKey(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'));
-    const authority = await NodeAuthority.open(file('authority'), clock);
+    const sealing =
+      config.secretsKey === undefined
+        ? secretKeysIn(await keptOnce(file('secretsKey'), () => `${randomBytes(32).toString('base64')}\n`), file('secretsKey'))
+        : [config.secretsKey];
+    const caFiles = new KeyFiles(file('authority'), (path) => NodeAuthority.open(path, clock));
+    const authorities = await NodeAuthorities.open({ store, files: caFiles, clock, log });
     const catalogue = loadCatalogue();
     const stamping = openAuthority(config, { clock, log });
     closers.push(() => stamping.close());
-    const ledgerKey = await openSigningKey(file('ledgerKey'), 'ledger');
     const state = await StoredControlPlane.open({
       store,
       clock,
       log,
       events,
       mayExpire: () => clockWatch.mayExpire,
-      box: new SecretBox([secretsKey]),
-      authority,
-      bundleKey: await openSigningKey(file('bundleKey'), 'bundle'),
-      ledgerKey,
-      checkpoints: checkpointRules(config, ledgerKey),
+      box: new SecretBox(sealing),
+      authorities,
+      keyFiles: {
+        bundle: new KeyFiles(file('bundleKey'), (path) => openSigningKey(path, 'bundle')),
+        ledger: new KeyFiles(file('ledgerKey'), (path) => openSigningKey(path, 'ledger')),
+      },
+      checkpoints: checkpointRules(config),
       timeStamps: stamping.authority,
       leaves: leafFiles(join(dir, 'ledger')),
       read: entityBodies(catalogue, new PolicyPresets()),
@@ -165,7 +163,7 @@ async function openState(
             file: file('adminToken'),
           }
         : { value: config.adminToken, file: undefined };
-    return { clock, log, events, clockWatch, leases, authority, state, adminToken };
+    return { clock, log, events, clockWatch, leases, state, adminToken };
   });
 }
 
@@ -179,7 +177,7 @@ async function openPorts(
   const { clock, log, state, adminToken } = opened;
   const { host } = config;
   const handlers = new ControlPlaneHandlers({ state, clock, log, ...start.rates });
-  const identity = await ServerIdentityInForce.make({ authority: opened.authority, names: config.names, clock, log });
+  const identity = await ServerIdentityInForce.make({ authorities: state.authorities, names: config.names, clock, log });
   const protocol = loadProtocol();
   const { portsClock } = start;
   const server = new ProtocolServer({
@@ -304,10 +302,4 @@ async function openGrpc(server: ProtocolServer, { host, grpcPort }: ControlPlane
       },
     );
   }
-}
-
-function readKey(text: string, file: string): Uint8Array {
-  const key = Buffer.from(text.trim(), 'base64');
-  if (key.length !== 32) throw new Error(`${file} must hold one base64 key of 32 bytes; restore it from a backup`);
-  return key;
 }

@@ -180,6 +180,7 @@ export class ControlPlaneHandlers {
 
   #counts(): ControlPlaneCounts {
     const { register, nodes, ledgers, timestamps, checkpoints, telemetry } = this.#options.state.registers;
+    const { rotations } = this.#options.state;
     const streams = this.#streams;
     const counted = this.#counted;
     const acknowledged = () => this.#acknowledged;
@@ -204,6 +205,12 @@ export class ControlPlaneHandlers {
       },
       get cosignatures() {
         return checkpoints.counts;
+      },
+      get keySwitches() {
+        return rotations.switches();
+      },
+      get unawareNodes() {
+        return rotations.unaware;
       },
       get acknowledgedHashes() {
         return acknowledged();

@@ -2,6 +2,7 @@ import { timestamp } from '../../base/lib/clock.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Principal } from '../../base/model/principal.ts';
 import type { Commit } from '../../services/registers/commit.ts';
+import type { IssuedCertificate } from '../pki/node-authority.ts';
 import { keyOfRequest } from '../pki/signing-request.ts';
 import type { EnrolledResponse, EnrollRequest, EnrolmentCalls } from '../proto/messages.ts';
 import { hostOf, type Peer } from '../proto/peer.ts';
@@ -37,7 +38,7 @@ export class EnrolmentHandlers {
   /** The next certificate of a node, for the key of the request. Those before count until they end. */
   async renew(node: NodeId, csr: Uint8Array, peer: Peer): Promise<EnrolledResponse> {
     const { state } = this.#options;
-    const certificate = await state.authority.issueForNode(node.orgId, node.nodeId, keyOfRequest(csr));
+    const certificate = await state.authorities.ofNodes.issueForNode(node.orgId, node.nodeId, keyOfRequest(csr));
     try {
       await state.registers.nodes.renew(node, certificate, peer.certificate, this.#commit(node, 'protocol.renew', peer));
     } catch (error) {
@@ -54,7 +55,7 @@ export class EnrolmentHandlers {
     // In one form, so that nobody learns which orgs there are.
     if (use === undefined) throw refused();
     // Judged behind the token: a signature costs more than a look at the store.
-    const certificate = await state.authority.issueForNode(node.orgId, node.nodeId, keyOfRequest(request.csr));
+    const certificate = await state.authorities.ofNodes.issueForNode(node.orgId, node.nodeId, keyOfRequest(request.csr));
     try {
       await nodes.enrol(node, certificate, gatewayVersion, use, this.#commit(node, 'protocol.enroll', peer));
     } catch (error) {
@@ -70,9 +71,18 @@ export class EnrolmentHandlers {
     return this.#answer(node, certificate);
   }
 
-  #answer(node: NodeId, { der, notAfter }: { readonly der: Buffer; readonly notAfter: number }): EnrolledResponse {
+  #answer(node: NodeId, { der, ca, notAfter }: IssuedCertificate): EnrolledResponse {
     const { state, states } = this.#options;
-    return { certificate: der, ca_certificate: state.authority.certificate, expires_at: timestamp(notAfter), org: states.stateFor(node) };
+    // That which has signed it may not be the first any more.
+    const trusted = state.authorities.trusted;
+    const issuer = trusted.find(({ kid }) => kid === ca) ?? state.authorities.ofNodes;
+    return {
+      certificate: der,
+      ca_certificate: issuer.certificate,
+      expires_at: timestamp(notAfter),
+      org: states.stateFor(node),
+      trusted_ca_certificates: trusted.map(({ certificate }) => certificate),
+    };
   }
 
   #commit({ orgId, nodeId }: NodeId, operation: string, peer: Peer): Commit {

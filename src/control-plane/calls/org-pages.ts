@@ -101,10 +101,16 @@ export class OrgPages {
   }
 
   keys(node: NodeId): KeysResponse {
-    const keys = this.#state
-      .keys()
-      .map(({ kid, alg, use, public_key }) => ({ kid, alg, use, public_key: Buffer.from(public_key, 'base64') }));
-    return { org: this.#states.stateFor(node), version: this.#state.presentVersions(node.orgId).keys, keys };
+    const cas = this.#state.authorities.trusted.map(({ certificate }) => certificate);
+    const keys = this.#state.keys().map(({ kid, alg, use, public_key, not_before = '', not_after = '' }) => ({
+      kid,
+      alg,
+      use,
+      public_key: Buffer.from(public_key, 'base64'),
+      not_before,
+      not_after,
+    }));
+    return { org: this.#states.stateFor(node), version: this.#state.presentVersions(node.orgId).keys, keys, ca_certificates: cas };
   }
 
   /** @param shown undefined: not for this node */

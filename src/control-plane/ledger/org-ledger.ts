@@ -41,12 +41,18 @@ export interface RootSigner {
   readonly key: KeyObject;
 }
 
+/** Whose turn it is to sign. */
+export interface RootSigners {
+  /** @param now milliseconds since the epoch @returns the key, and the time that the root is to bear */
+  signerAt(now: number): Promise<{ readonly signer: RootSigner; readonly at: number }>;
+}
+
 export interface OrgLedgerOptions {
   readonly orgId: string;
   readonly store: Pick<Store, 'commit' | 'entity' | 'entities' | 'get'>;
   /** Opened with as many leaves as {@link signedLeaves} says. */
   readonly leaves: Leaves;
-  readonly signer: RootSigner;
+  readonly signers: RootSigners;
   readonly clock: Clock;
   readonly log: Logger;
   /** Told of each root when it is stored. */
@@ -205,13 +211,14 @@ export class OrgLedger {
   }
 
   async #closeBatch(): Promise<void> {
-    const { orgId, leaves, signer, clock, store } = this.#options;
+    const { orgId, leaves, signers, clock, store } = this.#options;
     const version = await this.#storedHead();
     const hashes = await leaves.read(this.#head.leaves, BATCH_HASHES);
     if (hashes.length === 0) return;
     const sequence = this.#head.sequence + 1;
     const frontier = await this.#tree.frontier(this.#head.leaves, this.#head.peaks);
     const nodes = this.#tree.grow(frontier, hashes);
+    const { signer, at } = await signers.signerAt(clock.now());
     const root = signRoot(
       {
         schema: ROOT_SCHEMA,
@@ -223,7 +230,7 @@ export class OrgLedger {
         leaf_count: hashes.length,
         tree_size: frontier.size,
         tree_hash: frontier.root.toString('hex'),
-        closed_at: timestamp(clock.now()),
+        closed_at: timestamp(at),
       },
       signer.kid,
       signer.key,

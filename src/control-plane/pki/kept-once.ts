@@ -17,7 +17,8 @@ export async function keptOnce(file: string, make: () => Promise<string> | strin
   return readGuarded(file, GROUP_OR_OTHERS, 'chmod 600');
 }
 
-async function isThere(file: string): Promise<boolean> {
+/** Whether there is such a file. @throws the system's error when that cannot be said */
+export async function isThere(file: string): Promise<boolean> {
   try {
     const handle = await open(file, 'r');
     await handle.close();
@@ -52,7 +53,8 @@ async function writeWhole(file: string, text: string): Promise<void> {
   await syncFolderOf(file);
 }
 
-async function syncFolderOf(file: string): Promise<void> {
+/** What was renamed or removed there stays so when the power is cut. */
+export async function syncFolderOf(file: string): Promise<void> {
   const folder = await open(dirname(file), 'r');
   try {
     await folder.sync();

@@ -18,8 +18,14 @@ export interface KeptSigningKey {
  * @throws Error when it is no Ed25519 key; CertificateAuthorityError when others can read it
  */
 export async function openSigningKey(file: string, use: ListedKey['use']): Promise<KeptSigningKey> {
-  const text = await keptOnce(file, () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
-  const key = readKey(file, text);
+  return signingKey(use, readKey(file, await keptOnce(file, newKey)));
+}
+
+function newKey(): string {
+  return generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+function signingKey(use: ListedKey['use'], key: KeyObject): KeptSigningKey {
   const publicKey = createPublicKey(key);
   const digest = createHash('sha256')
     .update(publicKey.export({ type: 'spki', format: 'der' }))

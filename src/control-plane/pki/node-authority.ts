@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject, X509Certificate } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { Clock } from '../../base/lib/clock.ts';
+import { sha256Hex } from '../../base/lib/sha256.ts';
 import { readAuthority } from '../../inbound/ca/authority-certificate.ts';
 import {
   certificatePem,
@@ -15,6 +16,7 @@ import {
 import { CertificateAuthorityError } from '../../inbound/ca/root-files.ts';
 import { keptOnce } from './kept-once.ts';
 
+const KID_DIGITS = 16;
 const DAY_MS = 86_400_000;
 const CA_DAYS = 3_650;
 /** Of servers and nodes. */
@@ -26,6 +28,8 @@ const generate = promisify(generateKeyPair);
 
 export interface IssuedCertificate {
   readonly der: Buffer;
+  /** The CA that has signed it, by its name. */
+  readonly ca: string;
   /** Milliseconds since the epoch. */
   readonly notAfter: number;
 }
@@ -40,19 +44,22 @@ export interface ServerCertificate {
 }
 
 /**
- * The one CA of a control plane: it signs the certificates of nodes and the one of the control plane itself (decision
+ * A CA of a control plane: it signs the certificates of nodes and the one of the control plane itself (decision
  * 13.7).
  */
 export class NodeAuthority {
   /** DER. */
   readonly certificate: Buffer;
   readonly certificatePem: string;
+  /** `ca-` and the beginning of the SHA-256 of the certificate. */
+  readonly kid: string;
   readonly #issuer: Issuer;
   readonly #clock: Clock;
 
   private constructor(certificate: Buffer, issuer: Issuer, clock: Clock) {
     this.certificate = certificate;
     this.certificatePem = certificatePem(certificate);
+    this.kid = `ca-${sha256Hex(certificate).slice(0, KID_DIGITS)}`;
     this.#issuer = issuer;
     this.#clock = clock;
   }
@@ -81,7 +88,7 @@ export class NodeAuthority {
     const validity = this.#validity();
     const profile = leafProfile(this.#issuer, subjectOf(key), 'clientAuth');
     const der = await issueClientCertificate(profile, { organization: orgId, commonName: nodeId }, validity);
-    return { der, notAfter: validity.notAfter };
+    return { der, ca: this.kid, notAfter: validity.notAfter };
   }
 
   /** @param names folded, at least one */

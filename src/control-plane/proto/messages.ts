@@ -23,6 +23,8 @@ export interface EnrolledResponse {
   readonly ca_certificate: Uint8Array;
   readonly expires_at: string;
   readonly org: OrgState | null;
+  /** All CAs of the control plane that a node is to trust, DER: more than one while one follows another. */
+  readonly trusted_ca_certificates: readonly Uint8Array[];
 }
 
 /** What every answer says of the org, so that a gateway learns of it with whatever it asks. */
@@ -217,12 +219,18 @@ export interface PublicKey {
   readonly use: string;
   /** The 32 raw bytes. */
   readonly public_key: Uint8Array;
+  /** When it begins to sign, RFC 3339; empty: with the first root or bundle. */
+  readonly not_before: string;
+  /** When it was retired; empty: it was not. */
+  readonly not_after: string;
 }
 
 export interface KeysResponse {
   readonly org: OrgState | null;
   readonly version: string;
   readonly keys: readonly PublicKey[];
+  /** The CAs that a node is to trust, DER; the first one signs certificates of nodes now. None: as they were. */
+  readonly ca_certificates: readonly Uint8Array[];
 }
 
 export interface ApiKeyRequest {

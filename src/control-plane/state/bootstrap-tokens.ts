@@ -24,8 +24,8 @@ export interface TokenUse {
 export interface BootstrapTokensOptions {
   readonly store: Store;
   readonly clock: Clock;
-  /** Certificate of the CA, DER. */
-  readonly ca: Uint8Array;
+  /** Certificate of the CA that the control plane shows now, DER. */
+  readonly ca: () => Uint8Array;
   /** False while the clock is in doubt: then nothing is removed for its age. */
   readonly mayExpire: () => boolean;
 }
@@ -39,7 +39,7 @@ export class BootstrapTokens {
   }
 
   async issue(orgId: string, ttlSeconds: number, commit: Commit): Promise<IssuedToken> {
-    const token = makeBootstrapToken(this.#options.ca);
+    const token = makeBootstrapToken(this.#options.ca());
     const stored: StoredToken = { org_id: orgId, expires_at: timestamp(this.#options.clock.now() + ttlSeconds * 1_000) };
     const expired = await this.#expired();
     await commit(orgId, [

@@ -19,6 +19,10 @@ export interface ControlPlaneCounts {
   readonly timestamps: TimestampCounts;
   /** Cosignatures, by the name of their witness. */
   readonly cosignatures: readonly CosignatureCount[];
+  /** When the next key of each use signs, milliseconds since the epoch; undefined: there is none. */
+  readonly keySwitches: readonly (readonly [use: string, at: number | undefined])[];
+  /** Nodes that have not fetched the list of keys as it is now. */
+  readonly unawareNodes: number;
   /** Hashes that were acknowledged since the start; one that was handed in twice counts twice. */
   readonly acknowledgedHashes: number;
   /** Usage reports that were taken since the start. */

@@ -12,6 +12,7 @@ export const SPACE = {
   nodes: 'cp_node',
   seen: 'cp_node_seen',
   telemetry: 'cp_telemetry',
+  signingKeys: 'cp_signing_key',
   timestamps: 'cp_timestamp',
   timestampHeads: 'cp_timestamp_head',
   checkpoints: 'cp_checkpoint',

@@ -123,6 +123,43 @@ export interface ShownCheckpoint {
   readonly cosignatures: readonly { readonly witness: string; readonly time: string }[];
 }
 
+/** What keys of the control plane sign. */
+export type SigningUse = ListedKey['use'];
+
+/** A public key as it is shown, with what it is now. */
+export type ShownKey = ListedKey & { readonly state: 'next' | 'current' | 'former' };
+
+/** A CA as it is shown. */
+export interface ShownAuthority {
+  readonly kid: string;
+  readonly alg: 'ecdsa-p256';
+  readonly use: 'ca';
+  /** Its certificate, DER in base64. */
+  readonly public_key: string;
+  readonly state: ShownKey['state'];
+  /** When it begins to sign certificates of nodes. */
+  readonly not_before?: string;
+}
+
+/** What can be replaced with overlap: what signs, and the CA of nodes. */
+export type RotatedUse = SigningUse | 'ca';
+
+/** How the keys of one use stand (decision 13.18). */
+export interface KeyRotation {
+  readonly use: RotatedUse;
+  readonly keys: readonly (ShownKey | ShownAuthority)[];
+  /** When the next key signs; null: there is none. */
+  readonly switch_at: string | null;
+  /** Nodes that have not fetched the list of keys as it is now. */
+  readonly unaware_nodes: number;
+  /** Of bundles: bundles and overlays that are still signed with a former key. */
+  readonly signed_by_former: number;
+  /** Nodes whose bundle in force is signed with a former key, or whose newest certificate is of a former CA. */
+  readonly nodes_on_former: number;
+  /** Some of those nodes. */
+  readonly nodes: readonly { readonly org_id: string; readonly node_id: string }[];
+}
+
 /** Every method rejects with GatewayError `not_found` for an org that there is not, but for `put` and `list`. */
 export interface ControlPlaneState {
   readonly orgs: {
@@ -212,13 +249,31 @@ export interface ControlPlaneState {
      * @param line of the signed note @throws GatewayError `not_found`, `invalid_request`
      */
     cosign(orgId: string, sequence: number, line: string): Promise<ShownCheckpoint>;
-    /** How the key of the ledger is handed to those who verify the checkpoints of an org. */
-    verifierKey(orgId: string): string;
+    /** How a key of the ledger is handed to those who verify the checkpoints of an org. */
+    verifierKey(orgId: string, key: ListedKey): string;
     /** Hashes of all orgs that are under no root yet. */
     readonly pending: number;
   };
-  /** Public keys of roots and bundles. */
-  keys(): readonly ListedKey[];
+  /** Public keys of roots and bundles: those that sign, next ones and former ones. */
+  keys(): readonly ShownKey[];
+  /** How one key follows another. */
+  readonly rotations: {
+    status(use: RotatedUse): Promise<KeyRotation>;
+    /**
+     * Makes the next key.
+     * @param switchAt when it signs, milliseconds since the epoch; what has passed means at once
+     * @throws GatewayError `conflict` while there is one
+     */
+    rotate(use: RotatedUse, switchAt: number, commit: Commit): Promise<KeyRotation>;
+    /** Gives the next key up. @throws GatewayError `conflict` where there is none, also because it signs already */
+    cancel(use: RotatedUse, commit: Commit): Promise<KeyRotation>;
+    /**
+     * Lists former keys no longer.
+     * @param confirmed also while nodes run a bundle of a former key
+     * @throws GatewayError `conflict` where there is none, of the ledger, and while something still needs one
+     */
+    finish(use: RotatedUse, confirmed: boolean, commit: Commit): Promise<KeyRotation>;
+  };
   /** PEM. */
   readonly caCertificate: string;
 }

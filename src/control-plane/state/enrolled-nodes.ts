@@ -23,6 +23,8 @@ const SEEN_EVERY_MS = 60_000;
 interface StoredCertificate {
   readonly sha256: string;
   readonly expires_at: string;
+  /** The CA that has signed it, by its name; absent: of before there could be two. */
+  readonly ca?: string;
 }
 
 interface StoredNode {
@@ -138,6 +140,17 @@ export class EnrolledNodes {
   list(orgId: string): readonly NodeEntry[] {
     const own = [...this.#space.values()].filter(({ org_id: org }) => org === orgId);
     return own.map((node) => this.#entry(node)).sort((a, b) => (a.node_id < b.node_id ? -1 : 1));
+  }
+
+  /** Nodes of all orgs whose certificate counts. */
+  *counting(): Generator<NodeEntry> {
+    for (const node of this.#space.values()) if (node.revoked_at === undefined) yield this.#entry(node);
+  }
+
+  /** Nodes of all orgs whose newest certificate counts and is of another CA. @param ca by its name */
+  *ofOtherCa(ca: string): Generator<NodeEntry> {
+    for (const node of this.#space.values())
+      if (node.revoked_at === undefined && node.certificates.at(-1)?.ca !== ca) yield this.#entry(node);
   }
 
   /** What a node has said of its versions last. */
@@ -279,8 +292,8 @@ function hold(
   for (const { sha256 } of before) if (!holders.has(sha256)) shownAt.delete(sha256);
 }
 
-function storedCertificate({ der, notAfter }: IssuedCertificate): StoredCertificate {
-  return { sha256: sha256Hex(der), expires_at: timestamp(notAfter) };
+function storedCertificate({ der, ca, notAfter }: IssuedCertificate): StoredCertificate {
+  return { sha256: sha256Hex(der), expires_at: timestamp(notAfter), ca };
 }
 
 function unknown(nodeId: string): GatewayError {

@@ -10,11 +10,11 @@ import { overlayFile } from '../../services/policy/org-overlays.ts';
 import { type AcceptWeighed, overlayIn, type Weighed } from '../../services/policy/weigh-policy.ts';
 import type { Commit } from '../../services/registers/commit.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
 import type { KeptOverlay, Org } from './control-plane-state.ts';
 import { loadedTogether, NO_RULES, weighTogether } from './loaded-together.ts';
 import type { OrgVersions } from './org-versions.ts';
+import type { SigningKeys } from './signing-keys.ts';
 
 const SIGNED_OVERLAY = 'gw.signed_overlay.v1';
 /** `org`, or `node:` and the id of a node. */
@@ -29,7 +29,7 @@ export interface KeptOverlaysOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly versions: OrgVersions;
-  readonly signer: KeptSigningKey;
+  readonly signers: Pick<SigningKeys, 'signerAt'>;
   /** Turns names of providers into connector ids; undefined for an unknown one. */
   readonly connectorId: (text: string) => string | undefined;
   /** The bundle that an org's overlays lie over, if it has one here. */
@@ -59,27 +59,14 @@ export class KeptOverlays {
    * first; what `accept` throws
    */
   async put(org: Org, id: string, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<KeptOverlay> {
-    const { store, clock, versions, signer } = this.#options;
+    const { store, clock, versions } = this.#options;
     const { org_id: orgId } = org;
     await this.#check(org, id, bundleYaml);
     const place = { space: SPACE.overlays, key: keyIn(orgId, id) };
     const found = await store.entity(place.space, place.key);
-    const level = id === ORG ? 'org' : 'node';
-    const nodeId = id === ORG ? '' : id.slice('node:'.length);
     const weighed = await this.#weigh(org, id, bundleYaml);
     const isWanted = accept?.(weighed) ?? true;
-    const putAt = timestamp(clock.now());
-    const signed = { schema: SIGNED_OVERLAY, org_id: orgId, level, node_id: nodeId, put_at: putAt, sha256: sha256Hex(bundleYaml) };
-    const overlay: KeptOverlay = {
-      id,
-      org_id: orgId,
-      level,
-      ...(nodeId === '' ? {} : { node_id: nodeId }),
-      bundle_yaml: bundleYaml,
-      put_at: putAt,
-      kid: signer.kid,
-      signature: sign(undefined, Buffer.from(canonicalJson(signed)), signer.key).toString('base64'),
-    };
+    const overlay = await this.#signed(orgId, id, bundleYaml, timestamp(clock.now()));
     if (!isWanted) return overlay;
     await versions.raising(orgId, ['overlays'], commit)(
       id,
@@ -105,6 +92,40 @@ export class KeptOverlays {
     if (accept?.(weighed) === false) return;
     const told = policyTold(weighed);
     await versions.raising(orgId, ['overlays'], commit)(id, [{ op: 'delete', ...place }], [{ ...place, version: found.version }], [], told);
+  }
+
+  /** Ids of an org's overlays that are signed with another key. */
+  async signedOtherwise(orgId: string, kid: string): Promise<readonly string[]> {
+    return (await this.list(orgId)).flatMap((one) => (one.kid === kid ? [] : [one.id]));
+  }
+
+  /** As the bundle: with the key whose turn it is. @throws GatewayError `conflict` when somebody else was first */
+  async signAnew(orgId: string, id: string, commit: Commit): Promise<void> {
+    const { store, versions } = this.#options;
+    const place = { space: SPACE.overlays, key: keyIn(orgId, id) };
+    const found = await store.entity(place.space, place.key);
+    if (found === undefined) return;
+    const { bundle_yaml: text, put_at: putAt } = found.value as KeptOverlay;
+    const value = await this.#signed(orgId, id, text, putAt);
+    await versions.raising(orgId, ['overlays'], commit)(id, [{ op: 'put', ...place, value }], [{ ...place, version: found.version }]);
+  }
+
+  async #signed(orgId: string, id: string, bundleYaml: string, putAt: string): Promise<KeptOverlay> {
+    const { clock, signers } = this.#options;
+    const level = id === ORG ? 'org' : 'node';
+    const nodeId = id === ORG ? '' : id.slice('node:'.length);
+    const signed = { schema: SIGNED_OVERLAY, org_id: orgId, level, node_id: nodeId, put_at: putAt, sha256: sha256Hex(bundleYaml) };
+    const { signer } = await signers.signerAt(clock.now());
+    return {
+      id,
+      org_id: orgId,
+      level,
+      ...(nodeId === '' ? {} : { node_id: nodeId }),
+      bundle_yaml: bundleYaml,
+      put_at: putAt,
+      kid: signer.kid,
+      signature: sign(undefined, Buffer.from(canonicalJson(signed)), signer.key).toString('base64'),
+    };
   }
 
   async #weigh({ org_id: orgId, plan_tier: tier }: Org, id: string, text: string | undefined): Promise<Weighed> {

@@ -9,14 +9,14 @@ import { loadPolicy } from '../../services/policy/load-policy.ts';
 import { doubtsOf } from '../../services/policy/policy-doubts.ts';
 import { emptiedWarnings } from '../../services/policy/policy-warnings.ts';
 import { type AcceptWeighed, type Weighed, WHOLE_BUNDLE } from '../../services/policy/weigh-policy.ts';
-import type { Commit } from '../../services/registers/commit.ts';
+import type { Commit, ToldChanges } from '../../services/registers/commit.ts';
 import { WatchedSpace } from '../../services/registers/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';
 import type { AcceptedBundle, KeptOverlay, Org, OrgBundle } from './control-plane-state.ts';
 import { loadedTogether, weighTogether } from './loaded-together.ts';
 import type { OrgVersions } from './org-versions.ts';
+import type { SigningKeys } from './signing-keys.ts';
 
 const SIGNED_BUNDLE = 'gw.signed_bundle.v1';
 /** What the gateway's own admin API takes (specification, "Gateway admin API"). */
@@ -28,7 +28,7 @@ export interface OrgBundlesOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly versions: OrgVersions;
-  readonly signer: KeptSigningKey;
+  readonly signers: Pick<SigningKeys, 'signerAt'>;
   /** Turns names of providers into connector ids; undefined for an unknown one. */
   readonly connectorId: (text: string) => string | undefined;
 }
@@ -60,7 +60,7 @@ export class OrgBundles {
    * throws
    */
   async put(org: Org, bundleYaml: string, commit: Commit, accept?: AcceptWeighed): Promise<AcceptedBundle> {
-    const { store, clock, versions, signer, connectorId } = this.#options;
+    const { store, connectorId } = this.#options;
     const { org_id: orgId } = org;
     if (bundleYaml.length > MAX_CHARACTERS || !isWellFormed(bundleYaml))
       throw new GatewayError('invalid_request', 'The bundle is not valid.', {
@@ -73,30 +73,65 @@ export class OrgBundles {
     const found = await store.entity(SPACE.bundles, orgId);
     const weighed = await this.#weigh(org, bundleYaml, overlay?.bundle_yaml);
     const isWanted = accept?.(weighed) ?? true;
-    const sequence = ((found?.value as OrgBundle | undefined)?.sequence ?? 0) + 1;
+    const before = found?.value as OrgBundle | undefined;
+    const bundle = await this.#signed(orgId, policy, bundleYaml, (before?.sequence ?? 0) + 1);
+    const accepted: AcceptedBundle = { ...bundle, warnings: [...emptiedWarnings(policy), ...doubtsOf(policy)] };
+    if (!isWanted) return accepted;
+    // Nobody but operators reads the trail of a control plane.
+    await this.#store(orgId, bundle, found?.version, commit, () => policyTold(weighed)(false));
+    return accepted;
+  }
+
+  /** Orgs whose bundle is signed with another key. */
+  signedOtherwise(kid: string): readonly string[] {
+    return [...this.#space.entries()].flatMap(([orgId, bundle]) => (bundle.kid === kid ? [] : [orgId]));
+  }
+
+  /**
+   * Signs the bundle of an org with the key whose turn it is, under the next sequence (decision 13.18): no gateway
+   * looks twice at a sequence.
+   * @throws GatewayError `conflict` when somebody else was first
+   */
+  async signAnew(orgId: string, commit: Commit): Promise<void> {
+    const found = await this.#options.store.entity(SPACE.bundles, orgId);
+    const before = found?.value as OrgBundle | undefined;
+    if (before === undefined) return;
+    const { bundle_id, version, sequence, bundle_yaml } = before;
+    const own = version.slice(0, version.length - `+${sequence}`.length);
+    await this.#store(orgId, await this.#signed(orgId, { bundle_id, version: own }, bundle_yaml, sequence + 1), found?.version, commit);
+  }
+
+  async #signed(
+    orgId: string,
+    policy: { readonly bundle_id: string; readonly version: string },
+    bundleYaml: string,
+    sequence: number,
+  ): Promise<OrgBundle> {
+    const { clock, signers } = this.#options;
+    const now = clock.now();
+    const { signer } = await signers.signerAt(now);
     const version = `${policy.version}+${sequence}`;
     const signed = { schema: SIGNED_BUNDLE, org_id: orgId, version, sequence, sha256: sha256Hex(bundleYaml) };
-    const bundle: OrgBundle = {
+    return {
       bundle_id: policy.bundle_id,
       version,
       sequence,
       kid: signer.kid,
       bundle_yaml: bundleYaml,
       signature: sign(undefined, Buffer.from(canonicalJson(signed)), signer.key).toString('base64'),
-      updated_at: timestamp(clock.now()),
+      updated_at: timestamp(now),
     };
-    const accepted: AcceptedBundle = { ...bundle, warnings: [...emptiedWarnings(policy), ...doubtsOf(policy)] };
-    if (!isWanted) return accepted;
-    await versions.raising(orgId, ['policy'], commit)(
+  }
+
+  async #store(orgId: string, bundle: OrgBundle, before: string | undefined, commit: Commit, told?: ToldChanges): Promise<void> {
+    await this.#options.versions.raising(orgId, ['policy'], commit)(
       orgId,
       [{ op: 'put', space: SPACE.bundles, key: orgId, value: bundle }],
-      [{ space: SPACE.bundles, key: orgId, version: found?.version }],
+      [{ space: SPACE.bundles, key: orgId, version: before }],
       [],
-      // Nobody but operators reads the trail of a control plane.
-      () => policyTold(weighed)(false),
+      told,
     );
     await this.#space.refresh(orgId);
-    return accepted;
   }
 
   #weigh({ org_id: orgId, plan_tier: tier }: Org, bundle: string, org: string | undefined): Promise<Weighed> {

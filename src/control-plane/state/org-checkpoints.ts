@@ -3,6 +3,7 @@ import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
 import { checkpointText, logKey, originOf, signCheckpoint } from '../../ledger/checkpoint.ts';
 import { type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { checkCosignature } from '../../ledger/cosignature.ts';
+import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { type NoteKey, readSignatureLine } from '../../ledger/signed-note.ts';
@@ -53,18 +54,28 @@ interface CheckpointHead {
 
 /** How an org's checkpoints are made. */
 export interface CheckpointRules {
-  /** Names the ledgers of this control plane: the first part of each origin. */
-  readonly ledgerName: string;
+  /**
+   * Names the ledgers of this control plane: the first part of each origin. Undefined: the name of the first key that
+   * signed roots, which stays when others follow it.
+   */
+  readonly ledgerName: string | undefined;
   /** Milliseconds for which a checkpoint stays the published one, so that all witnesses cosign the same. */
   readonly intervalMs: number;
   /** Whose cosignatures are taken. */
   readonly witnesses: readonly NoteKey[];
 }
 
+/** Whose turn it is to sign: checkpoints have no time of their own, so each is signed with the key of the moment. */
+export interface CheckpointSigners {
+  readonly firstKid: string;
+  /** @param now milliseconds since the epoch */
+  signerAt(now: number): Promise<{ readonly signer: KeptSigningKey }>;
+}
+
 export interface OrgCheckpointsOptions extends CheckpointRules {
   readonly store: Pick<Store, 'commit' | 'get' | 'entity' | 'entities' | 'list'>;
   readonly clock: Pick<Clock, 'now'>;
-  readonly signer: KeptSigningKey;
+  readonly signers: CheckpointSigners;
 }
 
 /** Cosignatures of one witness. */
@@ -77,7 +88,7 @@ export interface CosignatureCount {
 }
 
 /**
- * Checkpoints of the ledgers, and what witnesses say of them (decision 13.18). A new one is published when somebody
+ * Checkpoints of the ledgers, and what witnesses say of them (decision 13.21). A new one is published when somebody
  * asks and the last is older than an interval: then every witness who looks in that time cosigns the same one.
  */
 export class OrgCheckpoints {
@@ -93,26 +104,26 @@ export class OrgCheckpoints {
     return [...this.#counts].map(([witness, { taken, newest }]) => ({ witness, taken, newest }));
   }
 
-  /** How the key of the ledger is handed to those who verify the checkpoints of an org. */
-  verifierKey(orgId: string): string {
-    return logKey(this.#originOf(orgId), this.#options.signer.listed).vkey;
+  /** How a key of the ledger is handed to those who verify the checkpoints of an org. */
+  verifierKey(orgId: string, key: Pick<ListedKey, 'public_key'>): string {
+    return logKey(this.#originOf(orgId), key).vkey;
   }
 
   /** The one that is published. @throws GatewayError `not_found` where no root has a tree yet */
   async published(orgId: string): Promise<ShownCheckpoint> {
     for (let left = MOST_TRIES; ; left--) {
       const kept = await this.#publish(orgId, left);
-      if (kept !== undefined) return shownOf(this.#options.signer, kept);
+      if (kept !== undefined) return this.#shown(kept);
     }
   }
 
   /** That of one root, published or not. @throws GatewayError `not_found`; `conflict` for a root without a tree */
   async of(orgId: string, sequence: number): Promise<ShownCheckpoint> {
     const kept = await this.#kept(orgId, sequence);
-    if (kept !== undefined) return shownOf(this.#options.signer, kept);
+    if (kept !== undefined) return this.#shown(kept);
     const [root] = await rootsOf(this.#options.store, orgId, sequence - 1, 1);
     if (root?.sequence !== sequence) throw new GatewayError('not_found', `There is no root ${sequence} of the org ${orgId}.`);
-    return shownOf(this.#options.signer, {
+    return this.#shown({
       ...treeOf(root),
       origin: this.#originOf(orgId),
       published_at: root.closed_at,
@@ -125,15 +136,14 @@ export class OrgCheckpoints {
     const sequence = headOf(await this.#options.store.get(SPACE.checkpointHeads, orgId)).newestWith[count - 1];
     const kept = sequence === undefined ? undefined : await this.#kept(orgId, sequence);
     if (kept === undefined) throw new GatewayError('not_found', `No checkpoint of the org ${orgId} has ${count} cosignatures.`);
-    return shownOf(this.#options.signer, kept);
+    return this.#shown(kept);
   }
 
   /** Published ones of an org behind the root of a sequence, in order. @param limit at least 1 */
   async list(orgId: string, after: number, limit: number): Promise<readonly ShownCheckpoint[]> {
     const page = { prefix: prefixOf(orgId), after: keyIn(orgId, digits(after)), limit };
-    return (await this.#options.store.list(SPACE.checkpoints, page)).map(({ value }) =>
-      shownOf(this.#options.signer, value as KeptCheckpoint),
-    );
+    const found = await this.#options.store.list(SPACE.checkpoints, page);
+    return Promise.all(found.map(({ value }) => this.#shown(value as KeptCheckpoint)));
   }
 
   /**
@@ -149,12 +159,12 @@ export class OrgCheckpoints {
         throw new GatewayError('not_found', `There is no published checkpoint of root ${sequence} of the org ${orgId}.`);
       const given = this.#checked(kept, line);
       const before = kept.cosignatures.find(({ witness }) => witness === given.witness);
-      if (before !== undefined && before.seconds >= given.seconds) return shownOf(this.#options.signer, kept);
+      if (before !== undefined && before.seconds >= given.seconds) return this.#shown(kept);
       const cosignatures = [...kept.cosignatures.filter(({ witness }) => witness !== given.witness), given];
       const { version, cosignatures: _before, ...rest } = kept;
       if (await this.#store(orgId, { ...rest, cosignatures }, version, left)) {
         this.#counts.set(given.witness, { taken: (this.#counts.get(given.witness)?.taken ?? 0) + 1, newest: given.seconds });
-        return shownOf(this.#options.signer, { ...rest, cosignatures });
+        return this.#shown({ ...rest, cosignatures });
       }
     }
   }
@@ -252,7 +262,13 @@ export class OrgCheckpoints {
   }
 
   #originOf(orgId: string): string {
-    return originOf(this.#options.ledgerName, orgId);
+    const { ledgerName, signers } = this.#options;
+    return originOf(ledgerName ?? signers.firstKid, orgId);
+  }
+
+  async #shown(kept: KeptCheckpoint): Promise<ShownCheckpoint> {
+    const { signers, clock } = this.#options;
+    return shownOf((await signers.signerAt(clock.now())).signer, kept);
   }
 }
 

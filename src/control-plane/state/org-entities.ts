@@ -295,6 +295,11 @@ export function nodesOf(value: JsonObject): readonly string[] {
   return Array.isArray(nodes) ? nodes.filter((one): one is string => typeof one === 'string') : [];
 }
 
+/** Spaces whose entities may have a sealed secret, and where what stands under a key belongs. */
+export const SEALED_OF_PLANE: readonly (readonly [space: string, contextOf: (key: string) => string])[] = (
+  Object.entries(ENTITY_SPACE) as [EntityKind, string][]
+).map(([kind, space]) => [space, (key) => contextOf(key.slice(0, key.indexOf(' ')), kind, key.slice(key.indexOf(' ') + 1))]);
+
 /** Where a sealed secret belongs. */
 function contextOf(orgId: string, kind: EntityKind, id: string): string {
   return `control plane ${kind} ${orgId} ${id}`;

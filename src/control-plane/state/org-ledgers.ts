@@ -7,7 +7,7 @@ import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type Inclusion, OrgLedger, type RootSigner, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
+import { type Inclusion, OrgLedger, type RootSigners, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
 
 /**
  * So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least
@@ -27,7 +27,7 @@ const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
 export interface OrgLedgersOptions {
   readonly store: Store;
   readonly place: LeafPlace;
-  readonly signer: RootSigner;
+  readonly signers: RootSigners;
   readonly clock: Clock;
   readonly log: Logger;
   /** Told of each root when it is stored. */
@@ -200,10 +200,10 @@ export class OrgLedgers {
   }
 
   async #openOne(orgId: string): Promise<OrgLedger> {
-    const { store, place, signer, clock, log, signed } = this.#options;
+    const { store, place, signers, clock, log, signed } = this.#options;
     const leaves = await place.open(orgId, await signedLeaves(store, orgId));
     try {
-      return await OrgLedger.open({ orgId, store, leaves, signer, clock, log, ...(signed && { signed }) });
+      return await OrgLedger.open({ orgId, store, leaves, signers, clock, log, ...(signed && { signed }) });
     } catch (error) {
       await leaves.close();
       throw error;

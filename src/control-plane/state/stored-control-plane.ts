@@ -1,9 +1,7 @@
-import { createHash } from 'node:crypto';
 import type { Events } from '../../base/events/bus.ts';
 import type { Clock } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { SecretBox } from '../../base/lib/secret-box.ts';
-import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { AuditTrail } from '../../services/orgs/audit-trail.ts';
 import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
@@ -11,13 +9,15 @@ import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { newestRootOf } from '../ledger/org-ledger.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
-import type { NodeAuthority } from '../pki/node-authority.ts';
+import type { KeyFiles } from '../pki/key-files.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
-import type { ControlPlaneState, Org, Resource } from './control-plane-state.ts';
+import type { ControlPlaneState, Org, Resource, ShownKey, SigningUse } from './control-plane-state.ts';
 import { EnrolledNodes } from './enrolled-nodes.ts';
 import { HELD_OF_PLANE } from './held-of-plane.ts';
 import { KeptOverlays } from './kept-overlays.ts';
 import { KeptTelemetry } from './kept-telemetry.ts';
+import { KeyRotations } from './key-rotations.ts';
+import type { NodeAuthorities } from './node-authorities.ts';
 import { OrgApiKeys } from './org-api-keys.ts';
 import { OrgBundles } from './org-bundles.ts';
 import { type CheckpointRules, OrgCheckpoints } from './org-checkpoints.ts';
@@ -26,8 +26,8 @@ import { OrgLedgers } from './org-ledgers.ts';
 import { OrgRegister } from './org-register.ts';
 import { OrgTimestamps, type TimeStampAuthority } from './org-timestamps.ts';
 import { OrgVersions } from './org-versions.ts';
-
-const DIGITS_OF_KEYS = 16;
+import { SignedAnew } from './signed-anew.ts';
+import { SigningKeys } from './signing-keys.ts';
 
 export interface StoredControlPlaneOptions {
   readonly store: Store;
@@ -37,9 +37,10 @@ export interface StoredControlPlaneOptions {
   /** False while the clock is in doubt: then nothing is removed for its age. */
   readonly mayExpire: () => boolean;
   readonly box: SecretBox;
-  readonly authority: NodeAuthority;
-  readonly bundleKey: KeptSigningKey;
-  readonly ledgerKey: KeptSigningKey;
+  /** Of nodes and of the control plane itself. */
+  readonly authorities: NodeAuthorities;
+  /** Where the private keys of each use are. */
+  readonly keyFiles: Readonly<Record<SigningUse, KeyFiles<KeptSigningKey>>>;
   /** Who stamps roots; undefined: nobody. */
   readonly timeStamps: TimeStampAuthority | undefined;
   readonly checkpoints: CheckpointRules;
@@ -76,30 +77,22 @@ export class StoredControlPlane implements ControlPlaneState {
   readonly assignments: ControlPlaneState['assignments'];
   readonly nodes: ControlPlaneState['nodes'];
   readonly ledger: ControlPlaneState['ledger'];
-  readonly caCertificate: string;
   /** Whoever changes something by the admin API does so by its `commitFor`. */
   readonly audit: AuditTrail;
   /** For the calls of gateways. */
   readonly registers: Registers;
-  readonly authority: NodeAuthority;
-  readonly #keys: readonly ListedKey[];
-  readonly #keysVersion: string;
+  readonly authorities: NodeAuthorities;
+  /** Keys of bundles and roots. */
+  readonly rotations: KeyRotations;
 
-  private constructor(
-    { store, clock, events, authority, bundleKey, ledgerKey }: StoredControlPlaneOptions,
-    registers: Registers,
-    holdings: OrgHoldings,
-  ) {
+  private constructor({ authorities }: StoredControlPlaneOptions, registers: Registers, audit: AuditTrail, rotations: KeyRotations) {
     const { register, tokens, keys, bundles, overlays, entities, nodes } = registers;
     /** Everything but orgs is below one that there is. */
     const below = (orgId: string) => register.require(orgId);
     this.registers = registers;
-    this.authority = authority;
-    this.caCertificate = authority.certificatePem;
-    this.#keys = [bundleKey.listed, ledgerKey.listed];
-    this.#keysVersion = createHash('sha256').update(JSON.stringify(this.#keys)).digest('hex').slice(0, DIGITS_OF_KEYS);
-    const outbox = { post: () => ({ effects: [], stored: nothing, failed: nothing }) };
-    this.audit = new AuditTrail({ store, clock, events, outbox, holdings });
+    this.authorities = authorities;
+    this.rotations = rotations;
+    this.audit = audit;
     this.orgs = register.orgs;
     this.tokens = { issue: async (orgId, ttl, commit) => tokens.issue(below(orgId).org_id, ttl, commit) };
     this.apiKeys = {
@@ -132,46 +125,60 @@ export class StoredControlPlane implements ControlPlaneState {
 
   /** @throws Error when something of what is kept cannot be read */
   static async open(options: StoredControlPlaneOptions): Promise<StoredControlPlane> {
-    const { store, clock, log, mayExpire, box, authority, bundleKey, ledgerKey, leaves, read, connectorId, timeStamps } = options;
+    const { store, clock, log, events, mayExpire, box, authorities, keyFiles, leaves, read, connectorId, timeStamps } = options;
     const versions = await OrgVersions.open(store, clock);
     const register = await OrgRegister.open(store, clock, versions);
-    const orgIds = register.orgs.list().map((org) => org.org_id);
+    const orgIds = () => register.orgs.list().map((org) => org.org_id);
     const holdings = await OrgHoldings.open(store, HELD_OF_PLANE);
-    const bundles = await OrgBundles.open({ store, clock, versions, signer: bundleKey, connectorId });
+    const outbox = { post: () => ({ effects: [], stored: nothing, failed: nothing }) };
+    const audit = new AuditTrail({ store, clock, events, outbox, holdings });
+    const keysOf = (use: SigningUse) => SigningKeys.open({ use, store, files: keyFiles[use], audit, clock, log });
+    const keys = { bundle: await keysOf('bundle'), ledger: await keysOf('ledger') };
+    const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId });
     const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
-    const timestamps = await OrgTimestamps.open({ store, clock, log, authority: timeStamps }, newestRoots(store, orgIds));
+    const timestamps = await OrgTimestamps.open({ store, clock, log, authority: timeStamps }, newestRoots(store, orgIds()));
     const registers: Registers = {
       versions,
       register,
-      tokens: new BootstrapTokens({ store, clock, ca: authority.certificate, mayExpire }),
+      tokens: new BootstrapTokens({ store, clock, ca: () => authorities.ofServer.certificate, mayExpire }),
       keys: await OrgApiKeys.open(store, clock, versions),
       bundles,
-      overlays: new KeptOverlays({ store, clock, versions, signer: bundleKey, connectorId, bundleOf }),
+      overlays: new KeptOverlays({ store, clock, versions, signers: keys.bundle, connectorId, bundleOf }),
       entities: new OrgEntities({ store, clock, versions, box, read }),
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),
       ledgers: await OrgLedgers.open(
-        { store, place: leaves, signer: ledgerKey, clock, log, signed: (root) => timestamps.take(root) },
-        orgIds,
+        { store, place: leaves, signers: keys.ledger, clock, log, signed: (root) => timestamps.take(root) },
+        orgIds(),
       ),
       timestamps,
-      checkpoints: new OrgCheckpoints({ ...options.checkpoints, store, clock, signer: ledgerKey }),
+      checkpoints: new OrgCheckpoints({ ...options.checkpoints, store, clock, signers: keys.ledger }),
     };
-    return new StoredControlPlane(options, registers, holdings);
+    const { overlays, nodes } = registers;
+    const commit = audit.commitFor({ principal: { kind: 'node', id: 'control-plane' }, operation: 'keys.sign_anew', from: '127.0.0.1' });
+    const anew = new SignedAnew({ keys: keys.bundle, bundles, overlays, orgIds, commit, clock, log });
+    const rotations = new KeyRotations(keys, authorities, nodes, anew);
+    void anew.start();
+    return new StoredControlPlane(options, registers, audit, rotations);
   }
 
-  keys(): readonly ListedKey[] {
-    return this.#keys;
+  get caCertificate(): string {
+    return this.authorities.pem;
+  }
+
+  keys(): readonly ShownKey[] {
+    return this.rotations.listed;
   }
 
   /** Of what there is for an org now; empty: it has none. */
   presentVersions(orgId: string): Readonly<Record<Resource, string>> {
     const { versions, bundles } = this.registers;
-    return { ...versions.versions(orgId), policy: bundles.get(orgId)?.version ?? '', keys: this.#keysVersion };
+    return { ...versions.versions(orgId), policy: bundles.get(orgId)?.version ?? '', keys: this.rotations.version };
   }
 
   /** Closes no further batch of the ledger. The store is closed by whoever has opened it. */
   async close(): Promise<void> {
+    await this.rotations.stop();
     await this.registers.timestamps.close();
     await this.registers.ledgers.close();
   }
@@ -190,7 +197,7 @@ function ledgerOf({ ledgers, timestamps, checkpoints }: Registers, below: (orgId
     },
     checkpoints: async (orgId, after, limit) => checkpoints.list(below(orgId).org_id, after, limit),
     cosign: async (orgId, sequence, line) => checkpoints.cosign(below(orgId).org_id, sequence, line),
-    verifierKey: (orgId) => checkpoints.verifierKey(below(orgId).org_id),
+    verifierKey: (orgId, key) => checkpoints.verifierKey(below(orgId).org_id, key),
     get pending() {
       return ledgers.pending;
     },

@@ -92,21 +92,26 @@ export function missingOf({ required, group }: ApprovalNeed, decisions: readonly
 }
 
 /**
+ * How many have still to say yes before a request is approved, where nobody is in two of the groups that are asked: who
+ * will decide, nobody knows before.
+ */
+export function stillMissing({ needs = [{ required: 1 }], decisions = [] }: Pick<Approval, 'needs' | 'decisions'>): number {
+  return needs.reduce((sum, need) => sum + missingOf(need, decisions), 0);
+}
+
+/**
  * What a yes does, in words; undefined where none can be said or used any more.
  * @param approval as it counts now
  * @param now epoch milliseconds: when the yes would be said
  */
-export function onApproval(
-  { status, created_at: createdAt, expires_at: expiresAt, executed_at: executedAt, held, needs, decisions = [] }: Approval,
-  now: number,
-): string | undefined {
+export function onApproval(approval: Approval, now: number): string | undefined {
+  const { status, created_at: createdAt, expires_at: expiresAt, executed_at: executedAt, held, decisions = [] } = approval;
   if (status === 'pending') {
     const does =
       held === undefined
         ? `allows one identical request until ${timestamp(now + Date.parse(expiresAt) - Date.parse(createdAt))}`
         : 'sends the waiting request now';
-    // Of several groups one person may be in each; who will say yes, nobody knows before.
-    const missing = (needs ?? [{ required: 1 }]).reduce((sum, need) => sum + missingOf(need, decisions), 0);
+    const missing = stillMissing(approval);
     return missing > 1 ? `counts as ${decisions.length + 1} of ${decisions.length + missing}; the last one ${does}` : does;
   }
   return status === 'approved' && executedAt === undefined ? `allows one identical request until ${expiresAt}` : undefined;

@@ -41,7 +41,7 @@ const BY_ACTION = 'approval_of';
  */
 const PENDING = 'approval_pending';
 /** What was asked for, sealed, of those that wait. */
-const CONTENT = 'approval_content';
+export const APPROVAL_CONTENT = 'approval_content';
 /** Characters of JSON; what is longer is not kept, and its approver sees names and sizes alone. */
 const MAX_CONTENT = 256 * 1024;
 
@@ -311,10 +311,10 @@ export class ApprovalService {
     const { store, box } = this.#options;
     const approval = (await store.get(SPACE, newestFirst(id))) as Approval | undefined;
     if (approval === undefined || (orgId !== undefined && approval.org_id !== orgId)) return undefined;
-    const sealed = (await store.get(CONTENT, id)) as Sealed | undefined;
+    const sealed = (await store.get(APPROVAL_CONTENT, id)) as Sealed | undefined;
     const shown = this.#told(approval);
     if (sealed === undefined || shown.status !== 'pending') return shown;
-    return { ...shown, params: JSON.parse(box.open(sealed, contextOf(id)).toString()) as unknown };
+    return { ...shown, params: JSON.parse(box.open(sealed, contentContext(id)).toString()) as unknown };
   }
 
   /** A page of all of them, the newest first; of one org, or of those that wait, nothing else is read. */
@@ -457,7 +457,7 @@ export class ApprovalService {
     const { keepContent, box } = this.#options;
     const text = keepContent ? content() : '';
     if (text === '' || text.length > MAX_CONTENT) return [];
-    return [{ op: 'put', space: CONTENT, key: id, value: box.seal(text, contextOf(id)) }];
+    return [{ op: 'put', space: APPROVAL_CONTENT, key: id, value: box.seal(text, contentContext(id)) }];
   }
 
   /** What stores one, and tells of it. @param version of what is there; undefined: there is none */
@@ -487,7 +487,7 @@ export class ApprovalService {
       if (after === undefined) return undefined;
       this.#put(after, found?.version, along);
       if (after.status === 'pending') return waiting;
-      along.effects.push({ op: 'delete', space: CONTENT, key: id });
+      along.effects.push({ op: 'delete', space: APPROVAL_CONTENT, key: id });
       return REMOVED;
     };
     await this.#pending.waiting.change(id, next, { commit });
@@ -518,7 +518,7 @@ function keyOf(orgId: string, requestHash: string): string {
   return `${encodeURIComponent(orgId)}|${requestHash}`;
 }
 
-function contextOf(id: string): string {
+export function contentContext(id: string): string {
   return `approval ${id}`;
 }
 

@@ -67,6 +67,18 @@ export const CONTROL_PLANE_METRICS = {
     labels: [],
     help: 'Orgs whose ledger could not be opened (the log says why): their hashes wait at their gateways until its file is put back.',
   },
+  keySwitch: {
+    name: 'cp_key_switch_timestamp_seconds',
+    type: 'gauge',
+    labels: ['use'],
+    help: 'When the next key of bundles or of the ledger, or the next CA, signs, seconds since the epoch; 0: there is none.',
+  },
+  keysUnaware: {
+    name: 'cp_keys_unaware_nodes',
+    type: 'gauge',
+    labels: [],
+    help: 'Gateways that have not fetched the list of keys as it is now.',
+  },
   telemetryReports: { name: 'cp_telemetry_reports_total', type: 'counter', labels: [], help: 'Usage reports of gateways that were taken.' },
   adminRequests: {
     name: 'cp_admin_requests_total',

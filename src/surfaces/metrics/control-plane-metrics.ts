@@ -84,6 +84,8 @@ function registerCounts(registry: Registry, counts: () => ControlPlaneCounts): v
   gauges(registry, CONTROL_PLANE_METRICS.cosignatureNewest, () =>
     counts().cosignatures.map(({ witness, newest }) => [witness, newest] as const),
   );
+  gauges(registry, CONTROL_PLANE_METRICS.keySwitch, () => counts().keySwitches.map(([use, at]) => [use, (at ?? 0) / 1000] as const));
+  gauge(registry, CONTROL_PLANE_METRICS.keysUnaware, () => counts().unawareNodes);
   totals(registry, CONTROL_PLANE_METRICS.hashesAcknowledged, () => [[counts().acknowledgedHashes]]);
   totals(registry, CONTROL_PLANE_METRICS.telemetryReports, () => [[counts().telemetryReports]]);
   totals(registry, CONTROL_PLANE_METRICS.calls, () => counts().calls.map(({ method, result, count }) => [method, result, count] as const));

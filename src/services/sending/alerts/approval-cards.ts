@@ -1,5 +1,5 @@
 import { type Approval, type ApprovalStatus, deciderText } from '../../../base/model/approval.ts';
-import { onApproval, personsNeeded } from '../../../decide/policy/approval-standing.ts';
+import { onApproval, stillMissing } from '../../../decide/policy/approval-standing.ts';
 import { type AlertCard, type AlertFact, type CardText, own, said } from '../../../outbound/destinations/alert-card.ts';
 import { facts, type GatewayPlace, ownIfAny, type Said } from './card-parts.ts';
 
@@ -69,10 +69,10 @@ function hostOf({ action }: Approval): CardText {
 }
 
 function titleOf(approval: Approval): CardText {
-  const { status, action, decisions = [], needs } = approval;
+  const { status, action, decisions = [] } = approval;
   const what = said`${own(action.type)} to ${hostOf(approval)}`;
   if (status !== 'pending') return said`${own(TITLES[status])}: ${what}`;
-  const so = decisions.length === 0 ? '' : ` (${decisions.length} of ${personsNeeded(needs)})`;
+  const so = decisions.length === 0 ? '' : ` (${decisions.length} of ${decisions.length + stillMissing(approval)})`;
   return said`Approval needed${own(so)}: ${what}`;
 }
 
