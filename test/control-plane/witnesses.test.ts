@@ -134,6 +134,36 @@ t.test('two witnesses cosign one checkpoint, it is kept with them, and who verif
   t.equal(await kept.text(), both, 'a restart loses nothing, nor does another name');
 });
 
+t.test('a ledger whose key is followed by another is the same log to its witnesses', async (t) => {
+  const dir = tempDir(t);
+  const { file, vkey } = await newWitness(dir, 'w.example.com');
+  // Without a name the ledger is called by its first key.
+  const { plane, commit, clock, base, ask, grow } = await growing(t, { ledgerName: undefined, witnessKeys: [vkey] });
+  const watch = () =>
+    gw(['verify', '--watch', base, '--state', `${file}.state`, '--org', 'acme', '--cosign', file, '--name', 'w.example.com']);
+  await grow();
+  t.match(await watch(), { code: 0, out: /root 1\n/ });
+  const before = (await ask('orgs/acme/checkpoint')).text;
+  await plane.state.rotations.rotate('ledger', clock.now(), commit);
+  await grow();
+  clock.advance(MINUTE_MS);
+  t.match(await watch(), { code: 0, out: /root 2\n/ }, 'the witness believes the key that the first one endorses');
+  const after = (await ask('orgs/acme/checkpoint')).text;
+  t.equal(after.split('\n')[0], before.split('\n')[0], 'the origin stays');
+  t.match(after, /\n— w\.example\.com /);
+  const { data } = JSON.parse((await ask('keys?org=acme')).text) as { data: readonly { use: string; state: string; vkey?: string }[] };
+  const keyIdOf = (state: string) =>
+    readNoteKey(data.find((key) => key.use === 'ledger' && key.state === state)?.vkey ?? '', NOTE_TYPE.ed25519).keyId;
+  t.equal(readNote(before).signatures[0]?.keyId, keyIdOf('former'));
+  t.equal(readNote(after).signatures[0]?.keyId, keyIdOf('current'), 'and the key is the one whose turn it is');
+  const kept = join(dir, 'keys.json');
+  writeFileSync(kept, (await ask('keys')).text);
+  for (const [name, text] of Object.entries({ before, after })) {
+    writeFileSync(join(dir, name), text);
+    t.match(await gw(['verify', '--checkpoint', join(dir, name), '--keys', kept]), { code: 0 }, name);
+  }
+});
+
 t.test('a cosignature is taken from a known witness alone, of what was published', async (t) => {
   const key = ledgerKey(41);
   const publicKey = Buffer.from(listedKey('w', 'ledger', createPublicKey(key)).public_key, 'base64');
