@@ -15,7 +15,7 @@ interface OwnCertificateNames {
  */
 export class ManagementPlace implements GatewayPlace {
   readonly #config: Pick<Config, 'publicUrl' | 'publicNames' | 'tlsCertFile' | 'mgmtPort'>;
-  readonly buttonFor: ((approvalId: string) => string) | undefined;
+  readonly buttonsFor: GatewayPlace['buttonsFor'];
   readonly #certificate: OwnCertificateNames | undefined;
   #address: string;
   #port: number;
@@ -32,7 +32,8 @@ export class ManagementPlace implements GatewayPlace {
     this.#port = config.mgmtPort ?? config.port;
     this.#callerPort = config.port;
     const { slackSigningSecret: secret } = config;
-    this.buttonFor = secret === undefined ? undefined : (approvalId) => buttonValue(secret, approvalId);
+    const made = (key: string) => (id: string) => ({ approve: buttonValue(key, id, 'approved'), deny: buttonValue(key, id, 'denied') });
+    this.buttonsFor = secret === undefined ? undefined : made(secret);
   }
 
   /** Where callers reach the gateway's own port. */

@@ -3,7 +3,7 @@ import { shorten } from '../base/lib/text.ts';
 import type { Approval } from '../base/model/approval.ts';
 import type { Principal } from '../base/model/principal.ts';
 import type { CompiledPolicy, CompiledRule } from '../decide/policy/compiled.ts';
-import { type KnownCaller, rulesThatMayStop } from '../decide/policy/may-stop.ts';
+import { type ExpectedCaller, rulesThatMayStop } from '../decide/policy/may-stop.ts';
 import { type GatewayOperation, operation, READS } from './operation.ts';
 import type { OperationServices } from './services.ts';
 
@@ -83,7 +83,7 @@ ${await waitingText(principal, services)}
 }
 
 /** Those that may concern a call of this caller; the gateway decides, not this list. */
-function rulesText(policy: CompiledPolicy, caller: KnownCaller): string {
+function rulesText(policy: CompiledPolicy, caller: ExpectedCaller): string {
   const told = rulesThatMayStop(policy, caller).map(({ layer, rule }) => {
     return `- ${whatItDoes(rule)} (${layer}/${rule.id})${reasonOf(rule.effects.reason)}`;
   });

@@ -156,7 +156,7 @@ interface Pressing {
 /** Decides as the key to which this person is bound; whatever comes of it, the person is told in the chat. */
 async function pressed(click: ApprovalClick, how: Pressing, services: OperationServices): Promise<ChatClick['outcome']> {
   const { approvals, alerts, chat } = services;
-  const approvalId = approvalOfButton(how.secret, click.value);
+  const approvalId = approvalOfButton(how.secret, click.value, click.verdict);
   const approval = approvalId === undefined ? undefined : await approvals.show(approvalId, undefined);
   const clicked: Clicked = { orgId: approval?.org_id, responseUrl: click.responseUrl };
   if (approval === undefined) {

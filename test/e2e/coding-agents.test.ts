@@ -121,7 +121,7 @@ for (const agent of CODING_AGENTS.filter(({ peer }) => peer === 'claude' || peer
     const all = await records(gateway);
     const asked = all.filter(({ provider }) => provider === agent.provider);
     t.same(
-      asked.filter(({ decision }) => decision !== 'allow'),
+      asked.filter(({ decision }) => decision === 'require_approval' || decision === 'deny'),
       [],
       'no call was answered before it was decided',
     );

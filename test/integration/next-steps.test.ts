@@ -1,7 +1,7 @@
 // What every refusal says to do next: in a member for programs, and in the error that a provider's SDK shows.
 import t from 'tap';
 import { stepAfter } from '../../src/base/model/next-step.ts';
-import { REASON_CODES } from '../../src/base/model/reason-codes.ts';
+import { REASON_CODES, wayOf } from '../../src/base/model/reason-codes.ts';
 import { bundleOf, CHAT, chat, startGoverned } from '../support/governed.ts';
 import { RESPONSES, scene } from '../support/metered-sockets.ts';
 
@@ -81,6 +81,19 @@ t.test('a replay of a refusal names no time, which was that of the first call', 
   t.same(second.body['next'], first.body['next']);
 });
 
+t.test('what was denied, and what may have been executed, says so in the error of the provider too', async (t) => {
+  const bundle = bundleOf('  targets:\n    - {id: ask, effect: {decision: require_approval, reason: ask first}}\n');
+  const { gw, send } = await startGoverned(t, { bundle });
+  await send(chat());
+  const { items } = (await gw.admin('GET', '/v1/admin/approvals?status=pending')).body as { items: { approval_id: string }[] };
+  await gw.admin('POST', `/v1/admin/approvals/${items[0]?.approval_id}/deny`, { decided_by: 'olga', reason: 'no' });
+  const denied = JSON.parse((await send(chat())).body.toString()) as { readonly next: Next } & Readonly<Record<string, unknown>>;
+  t.match(denied.next, { request: 'change', message: /It was denied/ });
+  t.ok(textIn(denied).endsWith(denied.next.message), textIn(denied));
+  for (const code of ['upstream_timeout', 'upstream_protocol', 'internal'])
+    t.match(stepAfter({ decision: 'error', reasonCodes: [code] }), { request: 'change', message: /may have executed it/ }, code);
+});
+
 t.test('a caller in quarantine, and one whose calls are stopped, is sent to a person', async (t) => {
   const bundle = bundleOf(`  targets:
     - {id: all, effect: {decision: allow}}
@@ -113,10 +126,14 @@ t.test('every code that explains a refusal has a way on', (t) => {
     if (decision === 'allow') continue;
     const step = stepAfter({ decision, reasonCodes: [code] });
     t.match(step, { request: /^(repeat|change)$/, message: /^\S.*\.$/ }, code);
-    t.equal(step.retry_after, undefined, code);
+    const isLater = wayOf(decision, [code]) === 'later';
+    t.equal(step.retry_after !== undefined, isLater, `${code}: where it is a matter of time, a time is named`);
     t.match(stepAfter({ decision, reasonCodes: [code], retryAfterSeconds: 7 }), { retry_after: 7, message: / in 7 s\.$/ }, code);
   }
   t.match(stepAfter({ decision: 'deny', reasonCodes: ['our_own', 'byok_disabled'] }), { request: 'repeat' }, "beside a rule's own codes");
+  t.match(stepAfter({ decision: 'error', reasonCodes: ['shutting_down'] }), { retry_after: 1 }, 'as its Retry-After says');
+  const unbound = stepAfter({ decision: 'require_approval', reasonCodes: ['approval_required', 'approval_not_possible'] });
+  t.match(unbound, { request: 'change' }, 'a body that cannot be bound never can');
   t.match(stepAfter({ decision: 'quarantine', reasonCodes: ['budget_limit_exceeded'] }), { request: 'repeat' });
   t.end();
 });

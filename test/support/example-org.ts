@@ -87,7 +87,7 @@ export async function exampleOrg(t: HasTeardown) {
   };
   /** A user of a chat has pressed a button, and says who he is. */
   const bindChatUser = async (approvalId: string): Promise<void> => {
-    const button = { action_id: 'gw_approve', value: buttonValue(SIGNING_SECRET, approvalId) };
+    const button = { action_id: 'gw_approve', value: buttonValue(SIGNING_SECRET, approvalId, 'approved') };
     await press(gw.url, button, { at: clock.now() });
     const linkIn = (): RegExpExecArray | null => /chat-users\/([^#"|]+)#([\w-]+)\|/.exec(inbox.received.at(-1)?.text ?? '');
     await inbox.until(() => linkIn() !== null);

@@ -32,21 +32,25 @@ export function slackDoubt(secret: string, { seconds, signature, body }: SlackSi
   return sameSecret(signature, slackSignature(secret, seconds, body)) ? undefined : 'is not signed with GW_SLACK_SIGNING_SECRET';
 }
 
+/** What a button decides. */
+type ButtonVerdict = 'approved' | 'denied';
+
 /**
  * What a button says of the approval that it is for: its id, and a proof that a gateway with this secret has made the
- * button. Whoever knows an id and may write to the chat makes no button by which somebody else decides it.
+ * button for this verdict. Whoever knows an id and may write to the chat makes no button by which somebody else decides
+ * it, and no yes stands behind a no.
  */
-export function buttonValue(secret: string, approvalId: string): string {
-  return `${approvalId}.${proofOf(secret, approvalId)}`;
+export function buttonValue(secret: string, approvalId: string, verdict: ButtonVerdict): string {
+  return `${approvalId}.${proofOf(secret, approvalId, verdict)}`;
 }
 
-/** The approval that a button is for; undefined: it was not made with this secret. */
-export function approvalOfButton(secret: string, value: string): string | undefined {
+/** The approval that a button is for; undefined: it was not made with this secret, or for another verdict. */
+export function approvalOfButton(secret: string, value: string, verdict: ButtonVerdict): string | undefined {
   const at = value.lastIndexOf('.');
   const id = value.slice(0, Math.max(0, at));
-  return sameSecret(value.slice(at + 1), proofOf(secret, id)) ? id : undefined;
+  return sameSecret(value.slice(at + 1), proofOf(secret, id, verdict)) ? id : undefined;
 }
 
-function proofOf(secret: string, approvalId: string): string {
-  return createHmac('sha256', secret).update(`approval button ${approvalId}`).digest('hex').slice(0, BUTTON_DIGITS);
+function proofOf(secret: string, approvalId: string, verdict: ButtonVerdict): string {
+  return createHmac('sha256', secret).update(`approval button ${approvalId} ${verdict}`).digest('hex').slice(0, BUTTON_DIGITS);
 }

@@ -1,4 +1,5 @@
 import type { Approval } from './approval.ts';
+import { ERROR_HEADERS } from './error-codes.ts';
 import { type NextWay, type RecordedDecision, wayOf } from './reason-codes.ts';
 
 /** What a program that was not let through does next, as it reads it in a refusal (decision 9.1). */
@@ -24,11 +25,23 @@ const STEPS: Readonly<Record<NextWay, NextStep>> = {
   less: { request: 'change', message: 'Ask for less: a cheaper model, a shorter prompt or fewer tokens.' },
   name: { request: 'change', message: 'Name what is missing, a project by the header X-GW-Project-ID, and send it again.' },
   later: { request: 'repeat', message: 'The request can stay as it is: send it again a little later.' },
+  unsure: {
+    request: 'change',
+    message: 'The provider may have executed it: find out whether it has before you send it again.',
+  },
   person: {
     request: 'repeat',
     message: 'The request can stay as it is: tell whoever runs this gateway, and send it again once that has been set right.',
   },
 };
+
+/** A moment is enough where the answer itself says so in its head (`Retry-After`). */
+function usualSeconds(way: NextWay, reasonCodes: readonly string[]): number | undefined {
+  if (way !== 'later') return undefined;
+  const heads = new Map<string, readonly string[] | undefined>(Object.entries(ERROR_HEADERS));
+  const [name, value] = reasonCodes.flatMap((code) => heads.get(code) ?? []);
+  return name === 'Retry-After' ? Number(value) : ASK_AGAIN_SECONDS;
+}
 
 /** What a call came to, as far as it says what to do next. */
 export interface RefusedAs {
@@ -39,8 +52,10 @@ export interface RefusedAs {
 }
 
 /** What a program does next about a call that was refused, or ended before its time. */
-export function stepAfter({ decision, reasonCodes, retryAfterSeconds: seconds }: RefusedAs): NextStep {
-  const step = STEPS[wayOf(decision, reasonCodes)];
+export function stepAfter({ decision, reasonCodes, retryAfterSeconds }: RefusedAs): NextStep {
+  const way = wayOf(decision, reasonCodes);
+  const step = STEPS[way];
+  const seconds = retryAfterSeconds ?? usualSeconds(way, reasonCodes);
   if (seconds === undefined) return step;
   const message =
     step.request === 'repeat'
@@ -57,14 +72,22 @@ const DECIDED: Readonly<Record<Exclude<Approval['status'], 'pending'>, NextStep>
     request: 'change',
     message: 'It was denied: do not send it again as it is; do what the reason says, or ask the person who denied it.',
   },
-  expired: { request: 'change', message: 'Nobody has decided in time: ask whoever runs this gateway before you send it again.' },
+  expired: { request: 'change', message: 'Its time is over: ask whoever runs this gateway before you send it again.' },
 };
+
+const SENT: NextStep = {
+  request: 'change',
+  message: 'It was approved and has been sent: send it again only if you need it once more, which is asked about anew.',
+};
+
+type Asked = Pick<Approval, 'approval_id' | 'status' | 'executed_at'>;
 
 /**
  * What a program does next about a request that waits for a person, or did.
  * @param origin where it reaches the gateway; undefined: it knows where to wait, or is not told
  */
-export function nextStep({ approval_id: id, status }: Pick<Approval, 'approval_id' | 'status'>, origin?: string): NextStep {
+export function nextStep({ approval_id: id, status, executed_at: sentAt }: Asked, origin?: string): NextStep {
+  if (sentAt !== undefined) return SENT;
   if (status !== 'pending') return DECIDED[status];
   const waiting = { retry_after: ASK_AGAIN_SECONDS, request: 'repeat' } as const;
   if (origin === undefined) return { ...waiting, message: 'It waits for a person: send the same request again once it has been approved.' };

@@ -1,8 +1,9 @@
 /**
  * Who can do something about a refusal, and what: `change`, `less` and `name` are the caller's (another request, a
- * smaller one, one that names what is missing), `person` is somebody else's, and of `later` it is a matter of time.
+ * smaller one, one that names what is missing), `person` is somebody else's, of `later` it is a matter of time, and what
+ * is `unsure` may have been executed.
  */
-export type NextWay = 'change' | 'less' | 'name' | 'later' | 'person';
+export type NextWay = 'change' | 'less' | 'name' | 'later' | 'person' | 'unsure';
 
 interface ReasonCodeRow {
   readonly decision: string;
@@ -150,7 +151,7 @@ export const REASON_CODES = {
     meaning: 'No key of `GW_DELEGATION_VERIFY_KEY` is that of a signature of the delegation token.',
   },
   delegation_bad_signature: { decision: 'deny', meaning: 'A signature of the delegation token does not hold.' },
-  delegation_expired: { decision: 'deny', next: 'person', meaning: 'The delegation token, or one above it, has expired.' },
+  delegation_expired: { decision: 'deny', next: 'change', meaning: 'The delegation token, or one above it, has expired.' },
   delegation_not_yet_valid: { decision: 'deny', meaning: 'The delegation token was issued more than 30 s in the future.' },
   delegation_org_mismatch: { decision: 'deny', meaning: 'The delegation token is for another org.' },
   delegation_workload_mismatch: { decision: 'deny', meaning: 'The delegation token is for another workload.' },
@@ -174,7 +175,12 @@ export const REASON_CODES = {
   delegation_depth_exceeded: { decision: 'deny', meaning: 'The chain of delegations has more than three links.' },
   delegation_bundle_mismatch: { decision: 'deny', meaning: 'The delegation token holds for another policy bundle than the active one.' },
   delegation_not_attenuated: { decision: 'deny', meaning: 'A delegation of the chain is wider than the one above it.' },
-  delegation_revoked: { decision: 'deny', meaning: 'The delegation, or one above it, has been revoked.', circumstance: true },
+  delegation_revoked: {
+    decision: 'deny',
+    next: 'change',
+    meaning: 'The delegation, or one above it, has been revoked.',
+    circumstance: true,
+  },
   approval_not_possible: {
     decision: 'require_approval',
     next: 'change',
@@ -265,6 +271,7 @@ export const REASON_CODES = {
   },
   gateway_restarted: {
     decision: 'error',
+    next: 'unsure',
     meaning: 'The gateway ended while the call was under way; it is charged at what was set aside for it.',
   },
   shutting_down: {
@@ -279,6 +286,7 @@ export const REASON_CODES = {
   },
   record_store_unavailable: {
     decision: 'error',
+    next: 'unsure',
     meaning: 'Policy let the call through and it was answered, but its record could not be written then; it is charged what it cost.',
   },
   usage_settled: {
@@ -301,13 +309,14 @@ export const REASON_CODES = {
   },
   upstream_protocol: {
     decision: 'error',
+    next: 'unsure',
     meaning: 'Policy let the call through; the upstream answered something that cannot be passed on.',
   },
-  upstream_timeout: { decision: 'error', meaning: 'Policy let the call through; the upstream did not answer in time.' },
+  upstream_timeout: { decision: 'error', next: 'unsure', meaning: 'Policy let the call through; the upstream did not answer in time.' },
   client_gone: { decision: 'error', meaning: 'Policy let the call through; the client left before it was forwarded.' },
   internal: {
     decision: 'error',
-    next: 'person',
+    next: 'unsure',
     meaning: 'Policy let the call through; a fault of the gateway, or of a rule that does not fit it, ended it.',
   },
 } as const satisfies Record<string, ReasonCodeRow>;
@@ -326,13 +335,19 @@ const BY_DECISION: Readonly<Record<RecordedDecision, { readonly way: NextWay; re
   error: { way: 'later' },
 };
 
-/** What can be done about a refusal, by its decision and the first of its codes that is the gateway's own. */
+/**
+ * What can be done about a refusal: what the first of its codes says that says something of its own, else what is usual
+ * for the first one that is the gateway's.
+ */
 export function wayOf(decision: RecordedDecision, reasonCodes: readonly string[]): NextWay {
   const usual = BY_DECISION[decision];
-  const code = usual.always === true ? undefined : reasonCodes.find((one) => Object.hasOwn(REASON_CODES, one));
-  if (code === undefined) return usual.way;
-  const { next, circumstance }: ReasonCodeRow = REASON_CODES[code as ReasonCode];
-  return next ?? (circumstance === true ? 'person' : usual.way);
+  const rows = usual.always === true ? [] : reasonCodes.flatMap((one): readonly ReasonCodeRow[] => rowsOf(one));
+  const own = rows.find(({ next }) => next !== undefined)?.next;
+  return own ?? (rows[0]?.circumstance === true ? 'person' : usual.way);
+}
+
+function rowsOf(code: string): readonly ReasonCodeRow[] {
+  return Object.hasOwn(REASON_CODES, code) ? [REASON_CODES[code as ReasonCode]] : [];
 }
 
 /** Codes of refusals whose cause lies outside of the request. */

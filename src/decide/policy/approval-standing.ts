@@ -92,11 +92,13 @@ export function missingOf({ required, group }: ApprovalNeed, decisions: readonly
 }
 
 /**
- * How many have still to say yes before a request is approved, where nobody is in two of the groups that are asked: who
- * will decide, nobody knows before.
+ * How many have still to say yes before a request is approved, at most: fewer where one of them is in several of the
+ * groups that are asked. Who is in a group counts where anybody may decide, too.
  */
 export function stillMissing({ needs = [{ required: 1 }], decisions = [] }: Pick<Approval, 'needs' | 'decisions'>): number {
-  return needs.reduce((sum, need) => sum + missingOf(need, decisions), 0);
+  const missing = (ofGroup: boolean): number =>
+    needs.filter(({ group }) => (group !== undefined) === ofGroup).reduce((sum, need) => sum + missingOf(need, decisions), 0);
+  return Math.max(missing(true), missing(false));
 }
 
 /**
@@ -105,14 +107,16 @@ export function stillMissing({ needs = [{ required: 1 }], decisions = [] }: Pick
  * @param now epoch milliseconds: when the yes would be said
  */
 export function onApproval(approval: Approval, now: number): string | undefined {
-  const { status, created_at: createdAt, expires_at: expiresAt, executed_at: executedAt, held, decisions = [] } = approval;
+  const { status, created_at: createdAt, expires_at: expiresAt, executed_at: executedAt, held, needs, decisions = [] } = approval;
   if (status === 'pending') {
     const does =
       held === undefined
         ? `allows one identical request until ${timestamp(now + Date.parse(expiresAt) - Date.parse(createdAt))}`
         : 'sends the waiting request now';
     const missing = stillMissing(approval);
-    return missing > 1 ? `counts as ${decisions.length + 1} of ${decisions.length + missing}; the last one ${does}` : does;
+    if (missing <= 1) return does;
+    const most = (needs?.filter(({ group }) => group !== undefined).length ?? 0) > 1 ? 'at most ' : '';
+    return `counts as ${decisions.length + 1} of ${most}${decisions.length + missing}; the last one ${does}`;
   }
   return status === 'approved' && executedAt === undefined ? `allows one identical request until ${expiresAt}` : undefined;
 }

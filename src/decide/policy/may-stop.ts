@@ -5,7 +5,7 @@ import { BAREST } from './contradiction.ts';
 import type { Facts } from './facts.ts';
 
 /** Who calls, as far as that is known before the call. */
-export interface KnownCaller {
+export interface ExpectedCaller {
   readonly orgId: string;
   readonly workloadId?: string | undefined;
 }
@@ -16,10 +16,10 @@ export interface MayStop {
 }
 
 /**
- * The rules that may refuse, hold, slow down or change a call of a caller: all but those that certainly hold for none of
- * its calls. Those that hold for all of them stand first.
+ * The rules that may refuse, hold, slow down or change a call of a caller: all but those that certainly hold for none
+ * of its calls. Those that hold for all of them stand first.
  */
-export function rulesThatMayStop({ layers }: CompiledPolicy, { orgId, workloadId }: KnownCaller): readonly MayStop[] {
+export function rulesThatMayStop({ layers }: CompiledPolicy, { orgId, workloadId }: ExpectedCaller): readonly MayStop[] {
   const facts: Facts = { ...BAREST, org_id: orgId, workload_id: workloadId ?? BAREST.workload_id };
   const known = new Set(workloadId === undefined ? ['org_id'] : ['org_id', 'workload.id']);
   const holds = ({ condition, decision }: CompiledRule): boolean | undefined =>

@@ -130,8 +130,10 @@ export function proxiedRefusal(
 ): unknown {
   const code = refusal.reasonCodes[0] ?? record.decision;
   const next = nextOf(record, refusal);
+  // What waits for a person says where to look in its detail.
+  const saysIt = refusal.next !== undefined && refusal.detail !== undefined;
   const what = record.decision === 'error' ? 'The gateway could not complete this call' : 'Refused by the AI gateway';
-  const said = [`${what} (${code}): ${refusal.reason}`, refusal.detail?.message, refusal.next ? undefined : next.message];
+  const said = [`${what} (${code}): ${refusal.reason}`, refusal.detail?.message, saysIt ? undefined : next.message];
   const message = said.flatMap((text) => (text === undefined ? [] : [asSentence(text)])).join(' ');
   return {
     ...providerError(shape, { status: refusal.status, type: `gateway_${record.decision}`, message }),

@@ -63,7 +63,8 @@ export interface AlertCard {
 
 export interface CardButtons {
   /** What each of them says when it is pressed. */
-  readonly value: string;
+  readonly approve: string;
+  readonly deny: string;
   /** What a yes does. */
   readonly yes: string;
 }

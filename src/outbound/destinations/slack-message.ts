@@ -38,8 +38,8 @@ export function slackMessage(card: AlertCard): unknown {
 /** Each asks once more before it is sent: what is pressed by mistake decides nothing. */
 function decisionButtons(buttons: CardButtons | undefined): readonly unknown[] {
   if (buttons === undefined) return [];
-  const { value, yes } = buttons;
-  const button = (verb: string, style: string, action: string, does: string): unknown => ({
+  const { approve, deny, yes } = buttons;
+  const button = (verb: string, style: string, action: string, value: string, does: string): unknown => ({
     type: 'button',
     text: plain(verb, LABEL),
     style,
@@ -53,8 +53,8 @@ function decisionButtons(buttons: CardButtons | undefined): readonly unknown[] {
     },
   });
   return [
-    button('Approve', 'primary', APPROVE_ACTION, `A yes ${yes}.`),
-    button('Deny', 'danger', DENY_ACTION, 'The same request is then refused for a while.'),
+    button('Approve', 'primary', APPROVE_ACTION, approve, `A yes ${yes}.`),
+    button('Deny', 'danger', DENY_ACTION, deny, 'The same request is then refused for a while.'),
   ];
 }
 

@@ -169,7 +169,7 @@ function rejectedBy({
   const [code, reason] =
     status === 'denied'
       ? ['approval_denied', `Denied by ${deciderText(by, note)}${why === undefined ? '' : `: ${why}`}`]
-      : ['approval_expired', `Nobody decided about this request in time; it expired at ${rest.expires_at}`];
+      : ['approval_expired', expiredText(rest.expires_at, by === null ? undefined : deciderText(by, note))];
   return new Refusal({
     decision: 'deny',
     status: 403,
@@ -178,6 +178,12 @@ function rejectedBy({
     approvalId,
     next: nextStep({ approval_id: approvalId, status }),
   });
+}
+
+/** @param by who had approved it */
+function expiredText(at: string, by: string | undefined): string {
+  if (by === undefined) return `Nobody decided about this request in time; it expired at ${at}`;
+  return `${by} had approved this request, and nobody sent it again in time; that expired at ${at}`;
 }
 
 function requestOf(

@@ -104,7 +104,7 @@ export class ChatUserService {
   /**
    * Binds whom a code is for to the key that asks; the code is spent with it.
    * @param principal a management key @throws GatewayError `not_found` for a code that does not count, `conflict` for a
-   * key that was revoked meanwhile
+   * key that was revoked meanwhile, and for an account that is bound in another org
    */
   async bind(id: string, code: string, principal: Principal & { readonly orgId: string }, commit: Commit): Promise<ChatUser> {
     const { clock, keys } = this.#options;
@@ -113,7 +113,9 @@ export class ChatUserService {
     if (hash === undefined) throw new GatewayError('conflict', 'This key is there no more.');
     const bound = await this.#users.change(
       id,
-      async (_before, { effects, expect }: Along) => {
+      async (before, { effects, expect }: Along) => {
+        if (before !== undefined && before.org_id !== orgId)
+          throw new GatewayError('conflict', 'This account is bound to a key of another org: it has to be removed there first.');
         const { person, version } = await this.#link(id, code);
         effects.push({ op: 'delete', space: LINKS, key: id });
         expect.push({ space: LINKS, key: id, version });

@@ -40,11 +40,12 @@ t.test('what is not signed so, or at another time, is doubted', async (t) => {
   );
 });
 
-t.test('a button names its approval, and nobody makes one without the secret', async (t) => {
-  const value = buttonValue(SECRET, WAITS);
-  t.equal(approvalOfButton(SECRET, value), WAITS);
+t.test('a button names its approval and its verdict, and nobody makes one without the secret', async (t) => {
+  const value = buttonValue(SECRET, WAITS, 'approved');
+  t.equal(approvalOfButton(SECRET, value, 'approved'), WAITS);
+  t.equal(approvalOfButton(SECRET, value, 'denied'), undefined, 'no yes stands behind a no');
   t.ok(value.length <= 256, 'it has room in a message');
   for (const other of ['', '.', WAITS, `${WAITS}.`, `${WAITS}.0`, value.slice(0, -1), `${value}0`, value.replace('1.', '2.')])
-    t.equal(approvalOfButton(SECRET, other), undefined, other);
-  t.equal(approvalOfButton('another', value), undefined);
+    t.equal(approvalOfButton(SECRET, other, 'approved'), undefined, other);
+  t.equal(approvalOfButton('another', value, 'approved'), undefined);
 });

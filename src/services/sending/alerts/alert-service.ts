@@ -47,7 +47,7 @@ export class AlertService {
     this.subscriptions = subscriptions;
     this.history = history;
     this.messages = new SentMessages(options.store);
-    this.clicks = new ClickAnswers({ ...options, channels: (orgId) => channels.opened(orgId) });
+    this.clicks = new ClickAnswers({ approval: () => Promise.resolve(undefined), ...options, channels: (orgId) => channels.opened(orgId) });
   }
 
   /**

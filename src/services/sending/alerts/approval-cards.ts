@@ -21,8 +21,8 @@ export function approvalSaid(approval: Approval, place: GatewayPlace): Said {
   const about = { title: titleOf(approval), tone: TONES[status], text: textOf(approval), thread: id };
   if (status !== 'pending')
     return { ...about, facts: [...matter(approval), ...ids(approval)], ...(page && { link: { title: 'Look at it', url: page } }) };
-  const yes = onApproval(approval, Date.parse(approval.created_at));
-  const value = place.buttonFor?.(id);
+  const yes = yesOf(approval);
+  const values = place.buttonsFor?.(id);
   return {
     ...about,
     facts: [
@@ -37,13 +37,21 @@ export function approvalSaid(approval: Approval, place: GatewayPlace): Said {
       ...ids(approval),
     ],
     ...(page && { link: { title: 'Look at it and decide', url: page } }),
-    ...(value === undefined || yes === undefined ? {} : { buttons: { value, yes } }),
+    ...(values === undefined || yes === undefined ? {} : { buttons: { ...values, yes } }),
     command: [
       `gw approvals approve ${id}`,
       `gw approvals deny ${id}`,
       `curl -X POST -H "Authorization: Bearer $GW_MGMT_KEY" ${place.url}/mgmt/v1/approvals/${id}/approve`,
     ].join('\n'),
   };
+}
+
+/** What a yes does: a message stands there also when the call waits no longer on its connection. */
+function yesOf(approval: Approval): string | undefined {
+  const { held, ...unheld } = approval;
+  const now = Date.parse(approval.created_at);
+  const yes = onApproval(approval, now);
+  return held === undefined || yes === undefined ? yes : `${yes}, and after ${held.until} ${onApproval(unheld, now)}`;
 }
 
 /** What became of it, in a message of its own behind the one that asked. */
@@ -93,6 +101,8 @@ function sayingsOf({ decisions = [] }: Approval): CardText {
 /** As the rest of a sentence. */
 function endOf(approval: Approval): CardText {
   const { status, decided_by: by, decided_by_note: note, decided_by_principal: principal, decision_reason: why } = approval;
+  if (status === 'expired' && by !== null)
+    return said`has expired at ${own(approval.expires_at)}: ${deciderText(by, note, principal)} had approved it, and it was not sent again in time.`;
   if (status === 'expired') return own(`has expired at ${approval.expires_at}: nobody has decided it.`);
   if (status === 'withdrawn') return own(`was withdrawn at ${approval.withdrawn_at ?? ''}, because its caller left.`);
   const because = why === undefined ? own('.') : said`: ${why}`;

@@ -1,6 +1,6 @@
 /* What the cards of all alerts are made of. */
 import { shorten } from '../../../base/lib/text.ts';
-import { type AlertCard, type AlertFact, type CardText, own } from '../../../outbound/destinations/alert-card.ts';
+import { type AlertCard, type AlertFact, type CardButtons, type CardText, own } from '../../../outbound/destinations/alert-card.ts';
 
 /** Of what strangers chose. */
 const SHOWN = 300;
@@ -18,7 +18,7 @@ export interface GatewayPlace {
   /** Of pages; undefined: nobody knows where those that are alerted would find them (decision 11.4). */
   readonly pages: string | undefined;
   /** What a button in a chat says of an approval; undefined: messages have no buttons (decision 11.6). */
-  readonly buttonFor?: ((approvalId: string) => string) | undefined;
+  readonly buttonsFor?: ((approvalId: string) => Pick<CardButtons, 'approve' | 'deny'>) | undefined;
 }
 
 export function facts(...all: readonly Fact[]): readonly AlertFact[] {

@@ -101,7 +101,8 @@ export class ChannelDestination implements Destination {
   async #asItIs(opened: Approval): Promise<Approval> {
     const now = await this.#options.approval(opened.approval_id);
     if (now === undefined) return opened;
-    return now.status === 'pending' && opened.held !== undefined ? { ...now, held: opened.held } : now;
+    const isHeld = opened.held !== undefined && Date.parse(opened.held.until) > this.#options.clock.now();
+    return now.status === 'pending' && isHeld ? { ...now, held: opened.held } : now;
   }
 
   /** @param approval that the event is of; undefined: it is of none */

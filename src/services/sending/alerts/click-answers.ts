@@ -25,6 +25,8 @@ export interface ClickAnswersOptions {
   readonly log: Logger;
   readonly mayBePlain: (host: string) => boolean;
   readonly place: GatewayPlace;
+  /** An approval as it is now; undefined: there is none any more. */
+  readonly approval: (id: string) => Promise<Approval | undefined>;
   /** Channels of an org. */
   readonly channels: (orgId: string) => readonly OpenChannel[];
 }
@@ -55,14 +57,21 @@ export class ClickAnswers {
    * @param text ours, of which each link is `<address|text>`; what strangers chose is shown before (`shownText`)
    */
   tell(clicked: Clicked, text: string): void {
-    this.#send(clicked, { response_type: 'ephemeral', replace_original: false, text: text.slice(0, TEXT) });
+    const body = { response_type: 'ephemeral', replace_original: false, text: text.slice(0, TEXT) };
+    this.#send(clicked, () => Promise.resolve(body));
   }
 
-  /** In the place of the message with the button: what has become of its approval. */
+  /**
+   * In the place of the message with the button: what has become of its approval. It is read anew for each try, so that
+   * a late one does not undo what was told since.
+   */
   replace(clicked: Clicked, approval: Approval): void {
-    const { clock, place } = this.#options;
-    const card = { ...approvalSaid(approval, place), alertId: approval.approval_id, at: timestamp(clock.now()) };
-    this.#send(clicked, { replace_original: true, ...(slackMessage(card) as object) });
+    const { clock, place, approval: asItIs } = this.#options;
+    this.#send(clicked, async () => {
+      const now = (await asItIs(approval.approval_id)) ?? approval;
+      const card = { ...approvalSaid(now, place), alertId: approval.approval_id, at: timestamp(clock.now()) };
+      return { replace_original: true, ...(slackMessage(card) as object) };
+    });
   }
 
   /** Resolves when nothing is under way. */
@@ -71,7 +80,7 @@ export class ClickAnswers {
     await Promise.all(this.#underWay);
   }
 
-  #send(clicked: Clicked, body: object): void {
+  #send(clicked: Clicked, body: () => Promise<object>): void {
     const { log } = this.#options;
     const to = this.#addressOf(clicked);
     if (to === undefined || this.#underWay.size >= CONTROL_BOUNDS.clickAnswers.all) {
@@ -84,12 +93,12 @@ export class ClickAnswers {
   }
 
   /** Never rejects. */
-  async #tried(to: WebAddress, body: object): Promise<void> {
+  async #tried(to: WebAddress, body: () => Promise<object>): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#ending;
     for (let tries = 1; !signal.aborted; tries += 1) {
       try {
-        await answerSlackClick(this.#options, to, body, signal);
+        await answerSlackClick(this.#options, to, await body(), signal);
         return;
       } catch (error) {
         const { reason, retryable } = deliveryError(error);
