@@ -1,7 +1,7 @@
 /**
  * Who can do something about a refusal, and what: `change`, `less` and `name` are the caller's (another request, a
- * smaller one, one that names what is missing), `person` is somebody else's, of `later` it is a matter of time, and what
- * is `unsure` may have been executed.
+ * smaller one, one that names what is missing), `person` is somebody else's, of `later` it is a matter of time, and
+ * what is `unsure` may have been executed.
  */
 export type NextWay = 'change' | 'less' | 'name' | 'later' | 'person' | 'unsure';
 

@@ -19,13 +19,13 @@ const config = z.unknown().meta({
   type: 'object',
   properties: {
     webhook_url: { type: 'string', description: 'Of a chat' },
-    bot_token: { type: 'string', description: 'Of a Slack app, with `channel`, in the place of a webhook' },
-    channel: { type: 'string', description: 'Where that app posts: an id or a name' },
-    api_url: { type: 'string', description: 'Where its methods are, if not at Slack' },
+    bot_token: { type: 'string' },
+    channel: { type: 'string' },
+    api_url: { type: 'string' },
     to_addresses: { type: 'array', items: { type: 'string' }, description: 'Of email' },
   },
   additionalProperties: false,
-  description: `The URL and the token are secrets: they are shown as ${MASK}, which is never taken back`,
+  description: `Secrets are shown as ${MASK}, which is never taken back`,
 });
 const enabled = z.boolean('must be true or false');
 
@@ -44,7 +44,7 @@ const CHANNEL = z.object({
   kind: z.enum(CHANNEL_KINDS),
   config: z.object({
     webhook_url: z.string().optional().meta({ description: 'A run of bullets, but in the answer to what made the channel' }),
-    bot_token: z.string().optional().meta({ description: 'The same' }),
+    bot_token: z.string().optional(),
     channel: z.string().optional(),
     api_url: z.string().optional(),
     to_addresses: z.array(z.string()).optional(),

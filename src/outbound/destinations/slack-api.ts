@@ -97,7 +97,7 @@ async function called(
   if (said?.['ok'] === true) return said;
   const error = typeof said?.['error'] === 'string' ? said['error'] : 'no answer of Slack';
   throw new DeliveryError(REASONS[error] ?? 'client_error', `${method}: ${shorten(error, 100)}`, {
-    // What cannot be read may have been done: a message that is there twice is worse than one that is not changed later.
+    // What cannot be read may have been done: a message that is there twice is worse than one not changed later.
     retryable: PASSING.has(error),
   });
 }
