@@ -18,7 +18,7 @@ const kind = choice([...CHANNEL_KINDS, ...ALIASES]).meta({
 const config = z.unknown().meta({
   type: 'object',
   properties: {
-    webhook_url: { type: 'string', description: 'Of a chat' },
+    webhook_url: { type: 'string' },
     bot_token: { type: 'string' },
     channel: { type: 'string' },
     api_url: { type: 'string' },
