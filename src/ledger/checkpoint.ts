@@ -38,6 +38,12 @@ export function originOf(ledgerName: string, orgId: string): string {
   return `${ledgerName}/orgs/${encodeURIComponent(orgId)}`;
 }
 
+/** Whether an origin is that of the log of an org, whatever its control plane is called. */
+export function isOriginOf(origin: string, orgId: string): boolean {
+  const end = originOf('', orgId);
+  return origin.length > end.length && origin.endsWith(end);
+}
+
 /** What is signed of a tree. */
 export function checkpointText(origin: string, { tree_size: size, tree_hash: hash }: Pick<TreeHead, 'tree_size' | 'tree_hash'>): string {
   return `${origin}\n${size}\n${Buffer.from(hash, 'hex').toString('base64')}\n`;

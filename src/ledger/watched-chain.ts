@@ -1,5 +1,6 @@
 import { isJsonObject } from '../base/json/json-object.ts';
 import { followChain, nothingSeen } from './chain-walk.ts';
+import { isOriginOf } from './checkpoint.ts';
 import { type ConsistencyProof, checkConsistency, readTreeHead, type TreeHead } from './consistency-proof.ts';
 import { isEndorsed } from './key-endorsement.ts';
 import { type ListedKey, readKeyList, readKeys } from './ledger-answers.ts';
@@ -64,13 +65,13 @@ export function readWatchedChain(value: unknown): WatchedChain {
     tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${WHAT}: tree`),
     stamp: value['stamp'] === undefined ? undefined : readStamp(value['stamp']),
     keyed_from: value['keyed_from'] === undefined ? undefined : textOf(value, 'keyed_from', WHAT),
-    ...(value['cosigned'] === undefined ? {} : { cosigned: readCosigned(value['cosigned']) }),
+    ...(value['cosigned'] === undefined ? {} : { cosigned: readCosigned(value['cosigned'], `${WHAT}: cosigned`) }),
     keys: readKeyList({ data: value['keys'] }),
   };
 }
 
-function readCosigned(value: unknown): CosignedTree {
-  const what = `${WHAT}: cosigned`;
+/** Reads what a witness has kept of a log. @throws LedgerError */
+export function readCosigned(value: unknown, what = 'cosigned'): CosignedTree {
   if (!isJsonObject(value)) throw new LedgerError(`${what} is not an object`);
   return { origin: textOf(value, 'origin', what), ...readTreeHead(value, what) };
 }
@@ -179,22 +180,28 @@ export function checkGrowth(first: TreeHead, second: TreeHead, proof: Consistenc
 }
 
 /**
- * That a published checkpoint may be cosigned: it lies between what was cosigned before and what was seen of the
- * ledger.
+ * That a published checkpoint may be cosigned: it is of the log of the org, and lies between what was cosigned before
+ * and what was seen of the ledger.
+ * @param last that the key of the witness has cosigned of this log, whatever the state says; undefined: nothing
  * @param asks the ledger for the proof between the roots of two trees; undefined: it shows none
  * @throws LedgerError when it does not go on from what was cosigned, or is not of the history that was seen
  */
 export async function checkToCosign(
-  { cosigned, sequence, tree }: WatchedChain,
+  { org_id: orgId, cosigned, sequence, tree }: WatchedChain,
+  last: CosignedTree | undefined,
   checkpoint: CosignedTree,
   asks: (first: number, second: number) => Promise<ConsistencyProof | undefined>,
 ): Promise<void> {
   const { origin } = checkpoint;
+  // Else a ledger of another org could go on in the name of this one.
+  if (!isOriginOf(origin, orgId)) throw new LedgerError(`the log is called ${origin}, and that is no name of the log of the org ${orgId}`);
   if (tree === undefined || checkpoint.sequence > sequence)
     throw new LedgerError(`the published checkpoint is of root ${checkpoint.sequence}, which the ledger does not show`);
   if (cosigned !== undefined && cosigned.origin !== origin)
     throw new LedgerError(`the log is called ${origin}, and was ${cosigned.origin} when it was cosigned`);
-  if (cosigned !== undefined) await checkOnward(cosigned, checkpoint, asks);
+  if (last !== undefined) await checkOnward(last, checkpoint, asks);
+  const isLast = cosigned?.sequence === last?.sequence && cosigned?.tree_hash === last?.tree_hash;
+  if (cosigned !== undefined && !isLast) await checkOnward(cosigned, checkpoint, asks);
   await checkOnward(checkpoint, tree, asks);
 }
 

@@ -1,4 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
@@ -507,4 +509,21 @@ t.test('with an interval it goes on until it is stopped, and over a control plan
   site.ledger = makeLedger(BATCHES.slice(0, 2));
   t.equal((await other.ended).code, 1);
   t.match(other.stdout, /"verified":false.*goes backward/);
+});
+
+t.test('an export asks for what is of roots before the roots, and for the keys last, since the ledger goes on meanwhile', async (t) => {
+  const site = await startLedgerSite(t, LEDGER);
+  const gateway = createServer((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}'));
+  await new Promise<void>((resolve) => gateway.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => new Promise((resolve) => gateway.close(resolve)));
+  const folder = join(tempDir(t), 'evidence');
+  const url = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+  const args = ['verify', '--export', folder, '--gateway', url, '--control-plane', site.url, '--org', 'acme'];
+  const done = await gw([...args, '--key', `mgk_${'a'.repeat(43)}`]);
+  t.equal(done.code, 0, done.err);
+  const kinds = site.asked.map((path) => path.replace(/^.*\/(\w+)(\?.*)?$/, '$1'));
+  t.same([...new Set(kinds)], ['timestamps', 'checkpoint', 'roots', 'consistency', 'keys']);
+  t.equal(kinds.indexOf('keys'), kinds.length - 1);
+  t.ok(kinds.lastIndexOf('checkpoint') < kinds.indexOf('roots'));
+  t.same(JSON.parse(readFileSync(join(folder, 'keys.json'), 'utf8')), { data: LEDGER.keys });
 });

@@ -1,11 +1,12 @@
 // Witnesses cosign the checkpoints of a control plane, and nothing that does not go on from what they cosigned before.
 import { createPublicKey, randomBytes, sign } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { CosignedTrees } from '../../src/cli/verify/cosigned-trees.ts';
 import { signCheckpoint } from '../../src/ledger/checkpoint.ts';
 import { cosign, cosignersOf } from '../../src/ledger/cosignature.ts';
-import { listedKey } from '../../src/ledger/ledger-answers.ts';
+import { type ListedKey, listedKey } from '../../src/ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../src/ledger/merkle-root.ts';
 import { NOTE_TYPE, noteKey, readNote, readNoteKey } from '../../src/ledger/signed-note.ts';
 import { eventually } from '../support/child.ts';
@@ -16,6 +17,7 @@ import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 
 /** A witness as the command makes one. */
 async function newWitness(dir: string, name: string): Promise<{ readonly file: string; readonly vkey: string }> {
@@ -25,11 +27,16 @@ async function newWitness(dir: string, name: string): Promise<{ readonly file: s
   return { file, vkey: out.trim().replace('CP_WITNESS_KEYS=', '') };
 }
 
-/** A control plane with an org, whose ledger grows by one root at a time. */
-async function growing(t: Test, settings: Parameters<typeof runControlPlane>[2]) {
+/**
+ * A control plane with an org, whose ledger grows by one root at a time.
+ * @param ahead of the clock of witnesses, which is the machine's: a busy one may take minutes for a test, and what is
+ * too far in the future is not taken
+ */
+async function growing(t: Test, settings: Parameters<typeof runControlPlane>[2], ahead = HOUR_MS) {
   const clock = fakeClock(Date.now());
   const started = await runControlPlane(t, { clock }, { ledgerName: 'ledger.example.com', checkpointInterval: MINUTE_MS, ...settings });
   const { client } = await started.enrol('acme', 'node-1');
+  clock.advance(ahead);
   const base = `http://127.0.0.1:${started.plane.httpPort}`;
   const ask = async (path: string, body?: object) => {
     const answer = await fetch(`${base}/v1/${path}`, body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) });
@@ -138,7 +145,9 @@ t.test('a ledger whose key is followed by another is the same log to its witness
   const dir = tempDir(t);
   const { file, vkey } = await newWitness(dir, 'w.example.com');
   // Without a name the ledger is called by its first key.
-  const { plane, commit, clock, base, ask, grow } = await growing(t, { ledgerName: undefined, witnessKeys: [vkey] });
+  const settings = { ledgerName: undefined, witnessKeys: [vkey] };
+  // No later: by the clock of who verifies, the next key has begun.
+  const { plane, commit, clock, base, ask, grow } = await growing(t, settings, 3 * MINUTE_MS);
   const watch = () =>
     gw(['verify', '--watch', base, '--state', `${file}.state`, '--org', 'acme', '--cosign', file, '--name', 'w.example.com']);
   await grow();
@@ -217,6 +226,8 @@ interface WitnessPlace {
   readonly site: LedgerSite;
   readonly ledger: MadeLedger;
   readonly state: string;
+  /** Of its private key. */
+  readonly file: string;
   readonly publish: (sequence: number, of?: MadeLedger, seed?: number, origin?: string) => void;
   readonly watch: (...more: readonly string[]) => ReturnType<typeof gw>;
 }
@@ -237,7 +248,7 @@ async function witnessOf(t: Test): Promise<WitnessPlace> {
   };
   const watch = (...more: readonly string[]) =>
     gw(['verify', '--watch', site.url, '--state', state, '--org', 'acme', '--cosign', file, ...more]);
-  return { site, ledger, state, publish, watch };
+  return { site, ledger, state, file, publish, watch };
 }
 
 t.test('a witness cosigns nothing that does not go on from what it cosigned', async (t) => {
@@ -248,7 +259,6 @@ t.test('a witness cosigns nothing that does not go on from what it cosigned', as
   const remembered = () => JSON.parse(readFileSync(state, 'utf8')) as object;
   const kept = remembered();
   t.match(kept, { cosigned: { origin: 'log.example.com/orgs/acme', sequence: 2, tree_size: 3 } });
-  const fork = makeLedger([...BATCHES.slice(0, 2), ['66'.repeat(32)], ['77'.repeat(32)]]);
   const cases: readonly (readonly [what: string, publish: () => void, message: RegExp])[] = [
     ['a rollback', () => publish(1), /BROKEN.*the log goes backward/],
     [
@@ -256,7 +266,7 @@ t.test('a witness cosigns nothing that does not go on from what it cosigned', as
       () => publish(2, makeLedger([...BATCHES.slice(0, 1), ['66'.repeat(32), '77'.repeat(32)]])),
       /two trees/,
     ],
-    ['a fork', () => publish(3, fork), /BROKEN.*consistency: second has another tree/],
+    ['a fork', () => publish(3, FORK), /BROKEN.*consistency: second has another tree/],
     ['a root that is not shown', () => publish(5, makeLedger([...BATCHES, ['88'.repeat(32)]])), /which the ledger does not show/],
     ['another key', () => publish(3, ledger, 8), /no key that is known has signed it/],
     ['another name', () => publish(3, ledger, 7, 'other.example.com/orgs/acme'), /the log is called other\.example\.com/],
@@ -279,7 +289,7 @@ t.test('a witness cosigns nothing that does not go on from what it cosigned', as
 });
 
 t.test('what is cosigned is remembered before it is handed in, and handed in again until it is taken', async (t) => {
-  const { site, state, publish, watch } = await witnessOf(t);
+  const { site, state, file, publish, watch } = await witnessOf(t);
   publish(1);
   site.takes = 503;
   t.match(await watch(), { code: 2, err: /does not take the cosignature of witness-[0-9a-f]+: .*answered 503/ });
@@ -290,19 +300,149 @@ t.test('what is cosigned is remembered before it is handed in, and handed in aga
   const { sequence, cosignature } = JSON.parse(site.handedIn[1] ?? '') as { sequence: number; cosignature: string };
   t.match({ sequence, cosignature }, { sequence: 1, cosignature: /^— witness-[0-9a-f]{12} / }, 'without a name it is called by its key');
 
-  writeFileSync(`${state}.lock`, `${process.ppid}\n`);
-  t.match(await watch(), { code: 2, err: new RegExp(`is in use by another witness \\(pid ${process.ppid}\\)`) });
-  writeFileSync(`${state}.lock`, '99999999\n');
-  t.match(await watch(), { code: 0 }, 'one that has died holds nothing');
-  t.throws(() => readFileSync(`${state}.lock`), { code: 'ENOENT' }, 'and it is let go');
+  const [entry = '', ...more] = readdirSync(`${file}.cosigned`);
+  t.same(more, [], 'one history has one entry, and nothing else is left');
+  t.match(JSON.parse(readFileSync(join(`${file}.cosigned`, entry), 'utf8')), { origin: 'log.example.com/orgs/acme', sequence: 1 });
+  t.notOk(readdirSync(join(state, '..')).some((name) => name.endsWith('.next')));
   writeFileSync(state, readFileSync(state, 'utf8').replace('"origin"', '"origins"'));
   t.match(await watch(), { code: 2, err: /is damaged \(state: cosigned: origin/ });
+});
+
+const FORK = makeLedger([...BATCHES.slice(0, 2), ['66'.repeat(32)], ['77'.repeat(32)]]);
+
+t.test('a key signs one history of one log, whatever states and control planes it is used with', async (t) => {
+  const { site, ledger, state, file, publish, watch } = await witnessOf(t);
+  publish(2);
+  t.match(await watch(), { code: 0 });
+  publish(3);
+  t.match(await watch(), { code: 0, out: /root 3\n/ });
+
+  const foreign = await startLedgerSite(t, makeLedger([['66'.repeat(32)], ['77'.repeat(32)]], { org: 'beta' }), 'beta');
+  const forked = await startLedgerSite(t, FORK);
+  const show = (of: LedgerSite, sequence: number, org = 'acme') => {
+    const { tree_size = 0, tree_hash = '' } = of.ledger?.roots[sequence - 1] ?? {};
+    const key = ledgerKey(7);
+    const by = { key, listed: listedKey('ledger-1', 'ledger', createPublicKey(key)) };
+    of.checkpoint = { sequence, checkpoint: signCheckpoint(`log.example.com/orgs/${org}`, { tree_size, tree_hash }, by) };
+  };
+  const elsewhere = (of: LedgerSite, org: string, name: string) =>
+    gw(['verify', '--watch', of.url, '--state', `${state}.${name}`, '--org', org, '--cosign', file]);
+  for (const origin of ['acme', 'x-beta', 'beta/orgs/acme']) {
+    show(foreign, 1, origin);
+    const said = await elsewhere(foreign, 'beta', 'beta');
+    t.match(said, { code: 1, out: /is no name of the log of the org beta/ }, `the ledger of another org as ${origin}`);
+  }
+  show(foreign, 1, 'beta');
+  t.match(await elsewhere(foreign, 'beta', 'beta'), { code: 0 }, 'one key is good for several orgs');
+  t.equal(foreign.handedIn.length, 1);
+  for (const [sequence, message] of [
+    [2, /the log goes backward/],
+    [3, /root 3 has two trees/],
+    [4, /consistency: first has another tree/],
+  ] as const) {
+    show(forked, sequence);
+    t.match(await elsewhere(forked, 'acme', `fork-${sequence}`), { code: 1, out: message }, `another state, root ${sequence}`);
+  }
+  t.equal(forked.handedIn.length, 0);
+
+  rmSync(state);
+  site.ledger = FORK;
+  show(site, 3);
+  t.match(await watch(), { code: 1, out: /two trees/ }, 'a state that was lost opens no other history');
+  rmSync(state);
+  site.ledger = ledger;
+  publish(4);
+  t.match(await watch(), { code: 0, out: /root 4\n/ }, 'and the true one goes on');
+  t.equal(site.handedIn.length, 3);
+
+  const folder = `${file}.cosigned`;
+  t.equal(readdirSync(folder).length, 3, 'the last two of one log, and one of the other');
+  const entries = readdirSync(folder).map((name) => join(folder, name));
+  const kept = entries.map((path) => readFileSync(path, 'utf8'));
+  for (const path of entries) writeFileSync(path, readFileSync(path, 'utf8').slice(0, -9));
+  t.match(await watch(), { code: 2, err: /is damaged .* or make a new key/ });
+  for (const [at, path] of entries.entries()) writeFileSync(path, (kept[at] ?? '').replace(/"origin":"[^"]*"/, '"origin":"x"'));
+  t.match(await watch(), { code: 2, err: /it is of the log x/ });
+  rmSync(folder, { recursive: true });
+  t.match(await watch(), { code: 2, err: /is missing, and is the memory of what this key has cosigned/ });
+  t.equal(site.handedIn.length, 3);
+});
+
+t.test('of processes that go on from one tree at the same time one signs', async (t) => {
+  const { file } = await newWitness(tempDir(t), 'w.example.com');
+  const origin = 'log.example.com/orgs/acme';
+  const tree = (size: number, fork = 'aa') => ({ origin, sequence: size, tree_size: size, tree_hash: fork.repeat(32) });
+  const late = await CosignedTrees.of(file);
+  t.equal(await late.last(origin), undefined);
+  const racers = await Promise.all(Array.from({ length: 8 }, () => CosignedTrees.of(file)));
+  const ended = await Promise.allSettled(racers.map((one, at) => one.add(tree(1, `a${at}`))));
+  t.equal(ended.filter(({ status }) => status === 'fulfilled').length, 1);
+  for (const one of ended)
+    if (one.status === 'rejected') t.match(one.reason, { message: /another process has cosigned log\.example\.com.* meanwhile/ });
+  const won = ended.findIndex(({ status }) => status === 'fulfilled');
+  t.same(await (await CosignedTrees.of(file)).last(origin), tree(1, `a${won}`), 'and it is remembered');
+  const second = await CosignedTrees.of(file);
+  for (const size of [2, 3, 4]) await (await CosignedTrees.of(file)).add(tree(size));
+  await t.rejects(late.add(tree(9, 'ff')), { message: /meanwhile/ }, 'one that has looked long ago finds its number free again');
+  await t.rejects(second.last(origin), { message: /meanwhile/ }, 'or what it has seen gone');
+  await t.rejects(second.add(tree(9, 'ff')), { message: /meanwhile/ });
+  const now = await CosignedTrees.of(file);
+  t.same(await now.last(origin), tree(4));
+  await now.add(tree(5));
+  t.same(await (await CosignedTrees.of(file)).last(origin), tree(5));
+  t.equal(readdirSync(`${file}.cosigned`).length, 2);
+});
+
+t.test('a checkpoint of a key whose turn it is not', async (t) => {
+  const dir = tempDir(t);
+  const ledger = makeLedger(BATCHES);
+  const key = ledgerKey(7);
+  const { tree_size = 0, tree_hash = '' } = ledger.roots[1] ?? {};
+  const listed = listedKey('ledger-1', 'ledger', createPublicKey(key));
+  const witnessKey = ledgerKey(41);
+  const publicKey = Buffer.from(listedKey('w', 'ledger', createPublicKey(witnessKey)).public_key, 'base64');
+  const witness = noteKey('w.example.com', NOTE_TYPE.cosignature, publicKey);
+  const write = (name: string, content: unknown) => {
+    const path = join(dir, name);
+    writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+    return path;
+  };
+  const unsigned = signCheckpoint('log.example.com/orgs/acme', { tree_size, tree_hash }, { key, listed });
+  const check = (window: Partial<ListedKey>, cosignedAt?: string, ...more: readonly string[]) => {
+    const line = (at: string) =>
+      cosign(readNote(unsigned).text, witness, Date.parse(at) / 1_000, (message) => sign(undefined, message, witnessKey));
+    const file = write('checkpoint.txt', cosignedAt === undefined ? unsigned : `${unsigned}${line(cosignedAt)}\n`);
+    const trusted = cosignedAt === undefined ? [] : ['--witness-keys', write('witnesses', witness.vkey)];
+    return gw(['verify', '--checkpoint', file, '--keys', write('keys.json', { data: [{ ...listed, ...window }] }), ...trusted, ...more]);
+  };
+  const retired = { not_after: '2026-02-01T00:00:00.000Z' };
+  const note = /^ {2}note {8}the checkpoint is signed with ledger-1, which was retired at 2026-02-01T00:00:00\.000Z, and nothing given/m;
+  t.match(await check(retired), { code: 0, out: note });
+  t.match(await check(retired, '2026-02-01T00:00:00Z'), { code: 0, out: note }, 'cosigned after its end');
+  t.match(JSON.parse((await check(retired, undefined, '--json')).out), { verified: true, notes: [/retired/] });
+  const roots = ['--roots', write('roots.json', { data: ledger.roots })];
+  for (const [what, said] of [
+    ['cosigned before its end', await check(retired, '2026-01-31T23:59:59Z')],
+    ['with its root', await check(retired, undefined, ...roots)],
+    ['not retired', await check({})],
+    ['to be retired', await check({ not_after: '2999-01-01T00:00:00.000Z' })],
+  ] as const) {
+    t.match(said, { code: 0, out: /^verified/ }, what);
+    t.notMatch(said.out, /note/, what);
+  }
+  t.match(await check({ not_before: '2999-01-01T00:00:00.000Z' }), {
+    code: 1,
+    out: /its key \(ledger-1\) signs from 2999-01-01T00:00:00\.000Z on, which is not yet/,
+  });
 });
 
 t.test('what cannot be used is told', async (t) => {
   const dir = tempDir(t);
   const { file, vkey } = await newWitness(dir, 'w.example.com');
   t.match(await gw(['verify', '--witness-key', file]), { code: 2, err: /w\.example\.com\.pem: / }, 'a key that is there stays');
+  mkdirSync(join(dir, 'new.pem.cosigned'));
+  t.match(await gw(['verify', '--witness-key', join(dir, 'new.pem')]), { code: 2, err: /new\.pem\.cosigned: it is there already/ });
+  t.notOk(existsSync(join(dir, 'new.pem')), 'no key begins with the memory of another');
   t.match(await gw(['verify', '--witness-key', join(dir, 'x'), '--name', 'a b']), { code: 2, err: /--name takes 1 to 128/ });
   t.match(await gw(['verify', '--watch', 'http://127.0.0.1:1', '--state', 's', '--name', 'a']), { code: 2, err: /it needs --cosign/ });
   writeFileSync(join(dir, 'none'), 'x');

@@ -1,6 +1,7 @@
+import { timestamp } from '../../base/lib/clock.ts';
 import { type Checkpoint, checkLogSignature, readCheckpoint } from '../../ledger/checkpoint.ts';
 import { type Cosigner, cosignersOf } from '../../ledger/cosignature.ts';
-import type { ListedKey } from '../../ledger/ledger-answers.ts';
+import { type ListedKey, readKeys } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { NOTE_TYPE, type NoteKey, readNoteKey } from '../../ledger/signed-note.ts';
@@ -9,6 +10,8 @@ import { type CliIo, Unusable } from '../command.ts';
 import { nameOf, readEvidence } from './evidence-files.ts';
 
 const MOST_WITNESSES = 64;
+/** A key that begins so much later than the clock here says may have begun by another clock; milliseconds. */
+const MOST_AHEAD_MS = 300_000;
 
 /** A checkpoint, and whose cosignatures of it count. */
 export interface CheckpointFiles {
@@ -22,24 +25,46 @@ export interface CheckpointFiles {
 export interface SeenCheckpoint extends Omit<Checkpoint, 'note'> {
   /** Key of the log. */
   readonly kid: string;
+  /** When this key was retired, milliseconds since the epoch; undefined: it was not. */
+  readonly retired: number | undefined;
   readonly cosigners: readonly Cosigner[];
 }
 
 /**
  * Checks a checkpoint and who has cosigned it.
+ * @param now milliseconds since the epoch
  * @throws LedgerError for what does not fit; Unusable for a file that cannot be read
  */
-export async function checkpointIn(files: CheckpointFiles, keys: readonly ListedKey[], io: CliIo): Promise<SeenCheckpoint | undefined> {
+export async function checkpointIn(
+  files: CheckpointFiles,
+  keys: readonly ListedKey[],
+  now: number,
+  io: CliIo,
+): Promise<SeenCheckpoint | undefined> {
   const { checkpoint: file } = files;
   if (file === undefined) return undefined;
   const wanted = files.witnesses === undefined ? 1 : countOf(files.witnesses);
   const witnesses = files.witnessKeys === undefined ? undefined : await witnessesIn(files.witnessKeys, io);
   const { note, ...checkpoint } = readCheckpoint(textIn(await readEvidence(file, io)));
   const kid = checkLogSignature({ ...checkpoint, note }, keys);
+  const { notBefore = 0, notAfter = Number.POSITIVE_INFINITY } = readKeys(keys, 'ledger').windowOf(kid);
+  if (notBefore > now + MOST_AHEAD_MS)
+    throw new LedgerError(`checkpoint: its key (${kid}) signs from ${timestamp(notBefore)} on, which is not yet`);
   const cosigners = cosignersOf({ note }, witnesses ?? []);
   if (witnesses !== undefined && cosigners.length < wanted)
     throw new LedgerError(`checkpoint: ${cosigners.length} of the ${witnesses.length} witnesses have cosigned it, and ${wanted} must have`);
-  return { ...checkpoint, kid, cosigners };
+  return { ...checkpoint, kid, retired: notAfter > now ? undefined : notAfter, cosigners };
+}
+
+/**
+ * What somebody should know of a checkpoint by a retired key (decision 13.21): it has no time of its own, so that
+ * whoever has the key later can still sign one. A cosignature of before its end says that it was there by then.
+ */
+export function notesOnCheckpoint({ kid, retired, cosigners }: SeenCheckpoint): readonly string[] {
+  if (retired === undefined || cosigners.some(({ seconds }) => seconds * 1000 < retired)) return [];
+  return [
+    `the checkpoint is signed with ${kid}, which was retired at ${timestamp(retired)}, and nothing given shows that it was signed before: --roots with its root would, or a cosignature of that time`,
+  ];
 }
 
 /** Finds the root of a checkpoint among roots that are walked. */

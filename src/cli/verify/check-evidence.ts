@@ -11,7 +11,7 @@ import type { TimeStampToken } from '../../ledger/time-stamp-token.ts';
 import type { SeenStamp } from '../../ledger/watched-chain.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, Unusable } from '../command.ts';
-import { type CheckpointFiles, checkpointIn, RootOfCheckpoint, type SeenCheckpoint } from './check-checkpoint.ts';
+import { type CheckpointFiles, checkpointIn, notesOnCheckpoint, RootOfCheckpoint, type SeenCheckpoint } from './check-checkpoint.ts';
 import { readEvidence, readJsonFile, rootsInFiles } from './evidence-files.ts';
 
 /** Files of which a check is made; which may stand together is the command's. */
@@ -47,9 +47,10 @@ export interface CheckedEvidence {
 /**
  * Checks what was given without asking anybody (decision 13.4): the record against its hash, the proof against the
  * record, its root and the chain against the keys.
+ * @param now milliseconds since the epoch
  * @throws Unusable for a file that cannot be read
  */
-export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<CheckedEvidence> {
+export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo): Promise<CheckedEvidence> {
   const problems: string[] = [];
   const record = files.record === undefined ? undefined : recordIn(files.record);
   if (record !== undefined && record.stored !== record.computed)
@@ -62,10 +63,11 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
   const proof = files.proof === undefined ? undefined : await proofIn(files.proof, io, problems);
   const holds = proof !== undefined && noteProblem(problems, () => checkProof(proof, record, keys));
   const growth = files.consistency === undefined ? undefined : await consistencyIn(files.consistency, io, problems);
-  const checkpoint = await noted(problems, () => checkpointIn(files, listed, io));
+  const checkpoint = await noted(problems, () => checkpointIn(files, listed, now, io));
   const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, { keys, proof, growth, checkpoint }, io, problems);
   const stamp = chain === undefined ? undefined : await stampIn(files, io, problems);
   const isFine = problems.length === 0;
+  const alone = isFine && chain === undefined && checkpoint !== undefined ? notesOnCheckpoint(checkpoint) : [];
   return {
     record,
     proof: holds ? proof : undefined,
@@ -74,7 +76,7 @@ export async function checkEvidence(files: EvidenceFiles, io: CliIo): Promise<Ch
     stamp,
     checkpoint: isFine ? checkpoint : undefined,
     problems,
-    notes: holds ? notesOn(record, proof) : [],
+    notes: [...(holds ? notesOn(record, proof) : []), ...alone],
   };
 }
 

@@ -1,5 +1,4 @@
-import { open, readFile, rm } from 'node:fs/promises';
-import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
+import { rm } from 'node:fs/promises';
 import { checkLogSignature, readCheckpoint } from '../../ledger/checkpoint.ts';
 import { cosign, cosignersOf } from '../../ledger/cosignature.ts';
 import type { PublishedCheckpoint } from '../../ledger/ledger-answers.ts';
@@ -8,6 +7,7 @@ import { type CosignedTree, checkToCosign, type WatchedChain } from '../../ledge
 import { badValue } from '../checked-arguments.ts';
 import { GatewayRefusal, Unusable } from '../command.ts';
 import { SigningKey } from '../delegate/signing-key.ts';
+import { CosignedTrees } from './cosigned-trees.ts';
 import type { WatchedLedger } from './watch-ledger.ts';
 
 const MAKER = 'gw verify --witness-key';
@@ -16,6 +16,8 @@ const MAKER = 'gw verify --witness-key';
 export interface Witness {
   readonly key: NoteKey;
   readonly sign: (message: Uint8Array) => Uint8Array;
+  /** What the key has cosigned until now. @throws Unusable */
+  readonly cosigned: () => Promise<CosignedTrees>;
 }
 
 /** A ledger that takes cosignatures. */
@@ -31,26 +33,41 @@ export interface CosignedLedger extends WatchedLedger {
  * @throws Unusable for a file that holds none; UsageError for a name that none can have
  */
 export async function readWitness(file: string, name: string | undefined): Promise<Witness> {
-  return witnessOf(await SigningKey.read(file, MAKER), name);
+  return witnessOf(await SigningKey.read(file, MAKER), file, name);
 }
 
-/** Makes the key of a witness in a new file. @throws as {@link readWitness} */
+/**
+ * Makes the key of a witness in a new file, and the folder that remembers what it cosigns.
+ * @throws as {@link readWitness}
+ */
 export async function makeWitness(file: string, name: string | undefined): Promise<Witness> {
   const key = SigningKey.make();
-  const witness = witnessOf(key, name);
+  const witness = witnessOf(key, file, name);
   await key.write(file);
+  try {
+    await CosignedTrees.make(file);
+  } catch (error) {
+    await rm(file, { force: true }).catch(() => undefined);
+    throw error;
+  }
   return witness;
 }
 
-function witnessOf(key: SigningKey, name = `witness-${key.kid}`): Witness {
+function witnessOf(key: SigningKey, file: string, name = `witness-${key.kid}`): Witness {
   if (!/^[\w.~:/-]{1,128}$/.test(name))
     throw badValue('--name', '1 to 128 letters, digits, dots, dashes, slashes and the like, such as witness.example.com', name);
-  return { key: noteKey(name, NOTE_TYPE.cosignature, Buffer.from(key.publicKey, 'base64')), sign: (message) => key.signature(message) };
+  return {
+    key: noteKey(name, NOTE_TYPE.cosignature, Buffer.from(key.publicKey, 'base64')),
+    sign: (message) => key.signature(message),
+    cosigned: () => CosignedTrees.of(file),
+  };
 }
 
 export interface CosignOptions {
   readonly ledger: CosignedLedger;
   readonly witness: Witness;
+  /** As they were before {@link published} was asked for: what is cosigned later is another process's. */
+  readonly before: CosignedTrees;
   /** As it was answered before the ledger was looked at. */
   readonly published: PublishedCheckpoint;
   /** What was seen of the ledger since. */
@@ -62,16 +79,19 @@ export interface CosignOptions {
 
 /**
  * Cosigns a published checkpoint when it goes on from what was cosigned before, and is of the history that was seen
- * (decision 13.21). What is cosigned is on the disk before it is signed, so that no crash makes a witness of two
- * histories.
- * @returns what stands now @throws LedgerError when it may not be cosigned; what the ledger throws
+ * (decision 13.21). What is cosigned is on the disk beside the key before it is signed, so that no crash, and no other
+ * process, makes a witness of two histories.
+ * @returns what stands now @throws LedgerError when it may not be cosigned; Unusable when another process cosigns with
+ * this key; what the ledger throws
  */
-export async function cosignPublished({ ledger, witness, published, state, save, now }: CosignOptions): Promise<WatchedChain> {
+export async function cosignPublished({ ledger, witness, before, published, state, save, now }: CosignOptions): Promise<WatchedChain> {
   const checkpoint = readCheckpoint(published.checkpoint);
   checkLogSignature(checkpoint, state.keys);
   const { origin, tree_size, tree_hash, note } = checkpoint;
   const tree: CosignedTree = { origin, sequence: published.sequence, tree_size, tree_hash };
-  await checkToCosign(state, tree, (first, second) => ledger.consistency(state.org_id, first, second));
+  const last = await before.last(origin);
+  await checkToCosign(state, last, tree, (first, second) => ledger.consistency(state.org_id, first, second));
+  if (last?.sequence !== tree.sequence) await before.add(tree);
   const next = { ...state, cosigned: tree };
   if (state.cosigned?.sequence !== tree.sequence) await save(next);
   // It stands there already: what was handed in is not handed in again.
@@ -85,43 +105,4 @@ export async function cosignPublished({ ledger, witness, published, state, save,
     throw new Unusable(`the control plane does not take the cosignature of ${witness.key.name}: ${error.message}`, { cause: error });
   }
   return next;
-}
-
-/**
- * Holds the state of a witness for this process alone, since two that go on from one state could cosign two histories.
- * @returns what lets it go @throws Unusable when another process has it
- */
-export async function heldAlone(state: string): Promise<() => Promise<void>> {
-  const path = `${state}.lock`;
-  for (let again = true; ; again = false) {
-    try {
-      const file = await open(path, 'wx', 0o600);
-      await file.writeFile(`${process.pid}\n`).finally(() => file.close());
-      return () => rm(path, { force: true });
-    } catch (error) {
-      if (codeOf(error) !== 'EEXIST') throw new Unusable(`${path} cannot be written: ${messageOf(error)}`, { cause: error });
-      const pid = Number((await readFile(path, 'utf8').catch(() => '')).trim());
-      if (!again || mayHold(pid))
-        throw new Unusable(
-          `${state} is in use by another witness (pid ${pid}): each has a state of its own. If there is none, remove ${path}`,
-          {
-            cause: error,
-          },
-        );
-      await rm(path, { force: true });
-    }
-  }
-}
-
-/** In a container the process that has died often had our own number. */
-function mayHold(pid: number): boolean {
-  // A file that is not whole yet is that of a process which makes it now.
-  if (!Number.isSafeInteger(pid) || pid <= 0) return true;
-  if (pid === process.pid) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return codeOf(error) === 'EPERM';
-  }
 }

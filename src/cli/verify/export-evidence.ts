@@ -157,9 +157,13 @@ function hashIn(value: unknown): string {
   throw new Unusable('the gateway lists a record without a record_hash');
 }
 
-/** The whole chain, from its first root on. */
+/**
+ * The whole chain, from its first root on. The ledger goes on meanwhile: what is of a root is asked for before the
+ * roots, and the keys behind all that they have signed.
+ */
 async function writeLedger(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder, counts: Counts): Promise<void> {
-  await folder.write('keys.json', `${JSON.stringify({ data: await pages.keys() }, null, 2)}\n`);
+  await writeTimestamps(orgId, pages, folder);
+  await writeCheckpoint(orgId, pages, folder);
   await folder.append('roots.ndjson', []);
   let trees: { readonly first: TreeHead; readonly last: TreeHead } | undefined;
   for (let after = 0; ; ) {
@@ -177,9 +181,8 @@ async function writeLedger(orgId: string, pages: ControlPlanePages, folder: Evid
     after = last.sequence;
     for (const head of roots.map(treeHeadOf)) if (head !== undefined) trees = { first: trees?.first ?? head, last: head };
   }
-  await writeTimestamps(orgId, pages, folder);
-  await writeCheckpoint(orgId, pages, folder);
   if (trees !== undefined) await writeConsistency(orgId, pages, folder, trees);
+  await folder.write('keys.json', `${JSON.stringify({ data: await pages.keys() }, null, 2)}\n`);
 }
 
 /** As answers that `openssl ts` reads, by the sequence of their root. */

@@ -33,7 +33,7 @@ function documentOf({ record, proof, chain, growth, stamp, checkpoint, problems,
     ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
     ...(growth && { consistency: { first: growth.first, second: growth.second } }),
     ...(stamp && { stamp }),
-    ...(checkpoint && { checkpoint: { ...checkpoint, cosigners: checkpoint.cosigners.map(shownCosigner) } }),
+    ...(checkpoint && { checkpoint: shownCheckpoint(checkpoint) }),
     ...(verified ? {} : { problems }),
     ...(notes.length > 0 && { notes }),
   };
@@ -71,6 +71,10 @@ function linesOf(
     ...rows.map(([name, text]) => `  ${name.padEnd(width)}  ${terminalText(text)}`),
     '',
   ].join('\n');
+}
+
+function shownCheckpoint({ retired: _noteSaysIt, cosigners, ...checkpoint }: SeenCheckpoint): object {
+  return { ...checkpoint, cosigners: cosigners.map(shownCosigner) };
 }
 
 function shownCosigner({ witness, seconds }: Cosigner): { readonly witness: string; readonly time: string } {

@@ -169,7 +169,7 @@ interface Beside {
 }
 
 async function judged(record: EvidenceFiles['record'], { json, ...beside }: Beside, io: CliIo): Promise<number> {
-  return printEvidence(await checkEvidence({ record, ...beside }, io), { json, isChain: beside.roots.length > 0 }, io);
+  return printEvidence(await checkEvidence({ record, ...beside }, systemClock.now(), io), { json, isChain: beside.roots.length > 0 }, io);
 }
 
 function isFolder(path: string): boolean {

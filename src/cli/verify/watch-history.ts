@@ -10,7 +10,7 @@ import { heldPause } from '../process-io.ts';
 import { settingsOf } from '../settings-of.ts';
 import { printJson, terminalText } from '../terminal-text.ts';
 import { ControlPlanePages } from './control-plane-pages.ts';
-import { cosignPublished, heldAlone, readWitness } from './cosign-ledger.ts';
+import { cosignPublished, readWitness } from './cosign-ledger.ts';
 import { keysInFile } from './evidence-files.ts';
 import { type Looked, lookAtLedger, type WatchOptions, WatchStateFile } from './watch-ledger.ts';
 
@@ -43,11 +43,14 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   const orgId = orgOf(asked, await file.read(), io);
   const save = (state: WatchedChain) => file.write(state);
   const look = async (): Promise<Looked> => {
-    // First: what is published is then of roots that the look sees.
+    // What is remembered, then what is published, then the ledger: each is of the past of the next.
+    const seen = await file.read();
+    const before = await witness?.cosigned();
     const published = witness === undefined ? undefined : await ledger.checkpoint(orgId);
-    const looked = await lookAtLedger({ ledger, orgId, seen: await file.read(), pinned, save } satisfies WatchOptions);
-    if (witness === undefined || published === undefined) return looked;
-    return { ...looked, state: await cosignPublished({ ledger, witness, published, state: looked.state, save, now: clock.now() }) };
+    const looked = await lookAtLedger({ ledger, orgId, seen, pinned, save } satisfies WatchOptions);
+    if (witness === undefined || before === undefined || published === undefined) return looked;
+    const { state } = looked;
+    return { ...looked, state: await cosignPublished({ ledger, witness, before, published, state, save, now: clock.now() }) };
   };
   /** @param answered it has answered before: then it is asked again when it does not */
   const lookAndTell = async (answered: boolean): Promise<number> => {
@@ -62,14 +65,9 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   };
   const stop = new AbortController();
   if (everyMs !== undefined) void untilStopped().then(() => stop.abort());
-  const release = witness === undefined ? undefined : await heldAlone(asked.state);
-  try {
-    for (let answered = false; ; answered = true) {
-      const code = await lookAndTell(answered);
-      if (code !== EXIT_OK || everyMs === undefined || !(await heldPause(everyMs, stop.signal, clock))) return code;
-    }
-  } finally {
-    await release?.();
+  for (let answered = false; ; answered = true) {
+    const code = await lookAndTell(answered);
+    if (code !== EXIT_OK || everyMs === undefined || !(await heldPause(everyMs, stop.signal, clock))) return code;
   }
 }
 

@@ -1,4 +1,5 @@
-import { open, readFile, rename, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { AmbiguousJsonError, unambiguousJson } from '../../base/json/unambiguous-json.ts';
 import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
@@ -151,17 +152,17 @@ export class WatchStateFile {
       if (!(error instanceof LedgerError || error instanceof AmbiguousJsonError))
         throw new Unusable(`${this.#path}: ${messageOf(error)}`, { cause: error });
       throw new Unusable(
-        `${this.#path} is damaged (${error.message}). Bring it back from a copy; or move it away and start again, which trusts what the control plane says now`,
+        `${this.#path} is damaged (${error.message}). Bring it back from a copy; or move it away and start again, which trusts what the control plane says now (a witness cosigns all the same only what goes on from what its key has cosigned)`,
         { cause: error },
       );
     }
   }
 
-  /** A reader, or a power cut, sees the old state or the new one. @throws Unusable */
+  /** A reader, or a power cut, sees the old state or the new one, also when several write. @throws Unusable */
   async write(state: WatchedChain): Promise<void> {
-    const next = `${this.#path}.next`;
+    const next = `${this.#path}.${randomUUID()}.next`;
     try {
-      const file = await open(next, 'w', 0o600);
+      const file = await open(next, 'wx', 0o600);
       try {
         await file.writeFile(`${JSON.stringify(state, null, 2)}\n`);
         await file.sync();
@@ -172,6 +173,7 @@ export class WatchStateFile {
       const folder = await open(dirname(this.#path), 'r');
       await folder.sync().finally(() => folder.close());
     } catch (error) {
+      await rm(next, { force: true }).catch(() => undefined);
       throw new Unusable(`${this.#path} cannot be written: ${messageOf(error)}`, { cause: error });
     }
   }
