@@ -88,7 +88,7 @@ function issuerOf({ certificatePem, caPem }: NodeIdentity): string {
   return new X509Certificate(ca).subject;
 }
 
-/** The hour passes within which a certificate of a former CA is renewed; a try that failed is made again an hour later. */
+/** The hour passes within which a certificate of a former CA is renewed; a try that failed is made again later. */
 async function renewed(node: Awaited<ReturnType<typeof startNode>>, before: string, clock: Clock): Promise<void> {
   clock.advance(HOUR_MS);
   for (let failed = node.failed(); node.identity.certificatePem === before; ) {

@@ -85,7 +85,9 @@ export class KeyRotations {
     return this.status(use);
   }
 
-  /** @throws GatewayError as {@link SigningKeys.cancel}, and `conflict` while a node has a certificate of the next CA */
+  /**
+   * @throws GatewayError as {@link SigningKeys.cancel}, and `conflict` while a node has a certificate of the next CA
+   */
   async cancel(use: RotatedUse, commit: Commit): Promise<KeyRotation> {
     // A clock that was set back: certificates of a CA that nobody trusts any more would cut their nodes off.
     const next =

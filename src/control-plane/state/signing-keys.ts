@@ -235,8 +235,8 @@ export class SigningKeys {
   }
 
   /**
-   * Within the turn: the ring is the one that is stored, a switch that is due has taken place, and the key that signs is
-   * the one that the ring names.
+   * Within the turn: the ring is the one that is stored, a switch that is due has taken place, and the key that signs
+   * is the one that the ring names.
    */
   async #settle(now: number): Promise<void> {
     if (this.#inDoubt) await this.#reread();
